@@ -1,0 +1,67 @@
+"""Certified robustness by randomized smoothing: regions in which a classifier's answer provably does not change.
+
+Public names are loaded when first used, so that importing the package (and `anisocert --help`) costs little.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from anisocert import bounds, geometry
+    from anisocert.bounds import Plan
+    from anisocert.certificate import Certificate
+    from anisocert.certification import certify, predict
+    from anisocert.engine import Network, Numerics
+    from anisocert.errors import AnisocertError
+    from anisocert.geometry import Region
+    from anisocert.optimize import Fixed
+    from anisocert.smoothing import Gaussian, GaussianMixture, Uniform
+
+_HOME = {
+    "AnisocertError": "errors",
+    "Certificate": "certificate",
+    "Fixed": "optimize",
+    "Gaussian": "smoothing",
+    "GaussianMixture": "smoothing",
+    "Network": "engine",
+    "Numerics": "engine",
+    "Plan": "bounds",
+    "Region": "geometry",
+    "Uniform": "smoothing",
+    "certify": "certification",
+    "predict": "certification",
+}
+_ROOMS = ("bounds", "geometry")
+
+__all__ = [
+    "AnisocertError",
+    "Certificate",
+    "Fixed",
+    "Gaussian",
+    "GaussianMixture",
+    "Network",
+    "Numerics",
+    "Plan",
+    "Region",
+    "Uniform",
+    "bounds",
+    "certify",
+    "geometry",
+    "predict",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"anisocert.{name}")
+    if name in _HOME:
+        value = getattr(import_module(f"anisocert.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'anisocert' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

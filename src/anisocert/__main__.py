@@ -1,0 +1,5 @@
+"""`python -m anisocert`."""
+
+from anisocert.cli import main
+
+main()

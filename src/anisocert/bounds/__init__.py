@@ -1,0 +1,29 @@
+"""Votes in, confidence bounds out: Clopper-Pearson, two-class, checkpoints, betting, and the plan that chooses."""
+
+from anisocert.bounds import betting, clopper_pearson
+from anisocert.bounds.accuracy import (
+    high_probability_accuracy,
+    high_probability_accuracy_bernstein,
+    lifetime_alpha,
+)
+from anisocert.bounds.binomial import binomial_test
+from anisocert.bounds.clopper_pearson import lower, upper
+from anisocert.bounds.plan import Plan
+from anisocert.bounds.schedule import Look
+from anisocert.bounds.two_class import one_vs_rest_bound, two_class_bound, two_class_bound_from_counts
+
+__all__ = [
+    "Look",
+    "Plan",
+    "betting",
+    "binomial_test",
+    "clopper_pearson",
+    "high_probability_accuracy",
+    "high_probability_accuracy_bernstein",
+    "lifetime_alpha",
+    "lower",
+    "one_vs_rest_bound",
+    "two_class_bound",
+    "two_class_bound_from_counts",
+    "upper",
+]

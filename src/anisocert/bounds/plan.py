@@ -1,0 +1,161 @@
+"""How many votes an input gets, when to stop, and which bound turns its votes into (p_A, p_B)."""
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from anisocert.bounds import betting, clopper_pearson, forecast, schedule
+from anisocert.bounds._arrays import FloatOrArray, at_most, broadcast, levels_or_none, real, standing, unwrap, whole
+from anisocert.bounds.schedule import Look
+from anisocert.bounds.two_class import MOST_CLASSES, one_vs_rest_bound, two_class_bound
+from anisocert.errors import AnisocertWarning, ArgumentError
+
+Bound = Literal["one-vs-rest", "two-class"]
+Stop = Literal["checkpoints", "betting"]
+
+MOST_VOTES = 10**9
+"""The bounds' rounding was measured up to here; products of two such counts fit an int64."""
+
+WRONG_GIVE_UP = 1e-5
+"""Largest probability with which an input that would have been certified is given up on, over all looks together."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The votes of one input: n0 to choose its class, then up to n fresh ones to bound that class's share.
+
+    n0: votes of the selection stage. n: most votes of the estimate stage. alpha: probability, per input, with which the
+    certificate may be wrong, whatever the rest of the plan says.
+
+    bound: "one-vs-rest" takes p_B = 1 - p_A; "two-class" bounds every other class as well and certifies larger regions.
+
+    stop: the estimate stage looks at its tally at the vote counts in `looks` and may stop there. None: all n votes.
+    "checkpoints": at n/100, n/10 and n, which share alpha. "betting": at many looks, with bounds that hold at all of
+    them at once. Without a target, a sequential plan stops at a look once the gap is within the fraction `tolerance` of
+    the gap that all n votes would give at the same vote shares (`projected`).
+
+    target_radius: stop as soon as "is the radius at least this?" is decided. With stop=None it means stop="betting".
+
+    early_abstain: give up as soon as certifying, or reaching the target, has become hopeless (`optimistic`). Giving up
+    is always safe. Sequential plans always do; early_abstain=True adds it to a fixed n.
+    """
+
+    n0: int = 100
+    n: int = 100_000
+    alpha: float = 1e-3
+    bound: Bound = "one-vs-rest"
+    stop: Stop | None = None
+    target_radius: float | None = None
+    early_abstain: bool = False
+    tolerance: float = 0.05
+
+    def __post_init__(self) -> None:
+        checked = {
+            "n0": whole("n0", self.n0, 1, MOST_VOTES),
+            "n": whole("n", self.n, 1, MOST_VOTES),
+            "alpha": real("alpha", self.alpha),
+            "tolerance": real("tolerance", self.tolerance),
+        }
+        if not 0 < checked["alpha"] < 1:
+            raise ArgumentError(f"expected alpha in (0, 1), got {self.alpha}")
+        if not 0 <= checked["tolerance"] < 1:
+            raise ArgumentError(f"expected tolerance in [0, 1), got {self.tolerance}")
+        if self.bound not in get_args(Bound):
+            raise ArgumentError(f"expected bound to be one of {get_args(Bound)}, got {self.bound!r}")
+        if self.stop is not None and self.stop not in get_args(Stop):
+            raise ArgumentError(f"expected stop to be None or one of {get_args(Stop)}, got {self.stop!r}")
+        if not isinstance(self.early_abstain, bool):
+            raise ArgumentError(f"expected early_abstain to be True or False, got {self.early_abstain!r}")
+        for name, value in checked.items():  # numpy numbers become Python's, so that a plan can be written as JSON
+            object.__setattr__(self, name, value)
+        if self.target_radius is not None:
+            target = real("target_radius", self.target_radius)
+            if target <= 0:
+                raise ArgumentError(f"expected target_radius > 0, got {self.target_radius}")
+            object.__setattr__(self, "target_radius", target)
+            # A fixed n decides nothing early: asking for a target is asking for a sequential plan.
+            object.__setattr__(self, "stop", self.stop or "betting")
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether an input without hope is dropped at a look before the last."""
+        return self.early_abstain or self.stop is not None
+
+    @cached_property
+    def looks(self) -> tuple[Look, ...]:
+        """The looks at the tally in order; the last is after n votes. A look with alpha 0 may only give up."""
+        if self.stop == "checkpoints":
+            return schedule.checkpoints(self.n, self.alpha)
+        if self.stop == "betting":
+            return schedule.anytime(self.n, self.alpha)
+        if self.early_abstain:
+            return schedule.fixed_with_give_up(self.n, self.alpha)
+        return schedule.fixed(self.n, self.alpha)
+
+    def estimate(
+        self, top_votes: ArrayLike, runner_up_votes: ArrayLike, votes: ArrayLike, num_classes: int, alpha: ArrayLike
+    ) -> tuple[FloatOrArray, FloatOrArray]:
+        """(p_A, p_B) from the tally at a look, at that look's alpha; (0, 1) where alpha <= 0. Shapes broadcast.
+
+        top_votes: votes for the class that the selection stage chose; runner_up_votes: largest count of another class.
+        """
+        num_classes = whole("num_classes", num_classes, 2, MOST_CLASSES)
+        top, runner_up, count = standing(top_votes, runner_up_votes, votes)
+        top, runner_up, count, level = broadcast(
+            top_votes=top, runner_up_votes=runner_up, votes=count, alpha=levels_or_none("alpha", alpha)
+        )
+        p_a, p_b = np.zeros(level.shape), np.ones(level.shape)
+        spends = level > 0
+        family = betting if self.stop == "betting" else clopper_pearson
+        k, second, n, a = top[spends], runner_up[spends], count[spends], level[spends]
+        if self.bound == "two-class":
+            p_a[spends], p_b[spends] = two_class_bound(k, second, n, num_classes, a, family.lower, family.upper)
+        else:
+            p_a[spends], p_b[spends] = one_vs_rest_bound(k, n, a, family.lower)
+        return unwrap(p_a), unwrap(p_b)
+
+    def projected(
+        self, top_votes: ArrayLike, runner_up_votes: ArrayLike, votes: ArrayLike, num_classes: int
+    ) -> tuple[FloatOrArray, FloatOrArray]:
+        """(p_A, p_B) that the last look would give at the present vote shares; shapes broadcast."""
+        top, runner_up, count = standing(top_votes, runner_up_votes, votes)
+        top, runner_up = forecast.same_shares(top, runner_up, count, self.n)
+        return self.estimate(top, runner_up, self.n, num_classes, self.looks[-1].alpha)
+
+    def optimistic(
+        self, top_votes: ArrayLike, runner_up_votes: ArrayLike, votes: ArrayLike, num_classes: int
+    ) -> tuple[FloatOrArray, FloatOrArray]:
+        """(p_A, p_B) that the last look will not surpass, but for a probability of `WRONG_GIVE_UP` over all looks.
+
+        If even these certify nothing, or miss the target, more votes are a waste. Shapes broadcast; votes <= n.
+        """
+        num_classes = whole("num_classes", num_classes, 2, MOST_CLASSES)
+        top, runner_up, count = standing(top_votes, runner_up_votes, votes)
+        at_most("votes", count, "the plan's n", np.full_like(count, self.n))
+        failure = WRONG_GIVE_UP / len(self.looks)
+        top, runner_up = forecast.best_case(top, runner_up, count, self.n, num_classes, failure)
+        return self.estimate(top, runner_up, self.n, num_classes, self.looks[-1].alpha)
+
+    def best_case(self, num_classes: int) -> tuple[float, float]:
+        """(p_A, p_B) if all n votes agree: no input can do better."""
+        return self.estimate(self.n, 0, self.n, num_classes, self.looks[-1].alpha)
+
+    def warn_if_hopeless(self, num_classes: int) -> None:
+        """Say so, before any work, if n votes can never certify: p_A <= p_B even if all of them agree."""
+        p_a, p_b = self.best_case(num_classes)
+        if p_a > p_b:
+            return
+        enough = self.n + 1
+        while np.less_equal(*replace(self, n=enough).best_case(num_classes)):
+            enough += 1
+        warnings.warn(
+            f"expected n >= {enough} for alpha = {self.alpha}, bound = {self.bound!r}, stop = {self.stop!r}, "
+            f"got n = {self.n}: even if all votes agree p_a = {p_a:.4f} does not exceed p_b = {p_b:.4f}, "
+            "and every input will abstain",
+            AnisocertWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,51 @@
+"""When the estimate stage looks at its tally, and how much of alpha each look may spend."""
+
+from typing import NamedTuple
+
+CHECKPOINTS = ((100, 0.1), (10, 0.1), (1, 0.8))
+"""(divisor of n, share of alpha): the last look keeps most, so that an input that needs all votes loses little."""
+
+
+class Look(NamedTuple):
+    """One look at the tally: after `n` votes, with bounds at level `alpha`; alpha 0 means that one may only give up."""
+
+    n: int
+    alpha: float
+
+
+def fixed(n: int, alpha: float) -> tuple[Look, ...]:
+    """One look, after all votes."""
+    return (Look(n, alpha),)
+
+
+def fixed_with_give_up(n: int, alpha: float) -> tuple[Look, ...]:
+    """One look after all votes, and looks before it that spend nothing because one may only give up there."""
+    return (*(Look(votes, 0.0) for votes in ladder(n, ratio=2.0)[:-1]), Look(n, alpha))
+
+
+def checkpoints(n: int, alpha: float) -> tuple[Look, ...]:
+    """Looks after n/100, n/10 (rounded up) and n votes, which share alpha; for small n, equal ones are one look."""
+    shares: dict[int, float] = {}
+    for divisor, share in CHECKPOINTS:
+        votes = -(-n // divisor)
+        shares[votes] = shares.get(votes, 0.0) + share
+    # 0.1 and 0.8 are no binary fractions; four ulps less, and the parts never add up to more than alpha.
+    return tuple(Look(votes, share * alpha * (1 - 2.0**-50)) for votes, share in shares.items())
+
+
+def anytime(n: int, alpha: float) -> tuple[Look, ...]:
+    """A ladder of looks, each with the full alpha: for bounds that hold at all of them at once."""
+    return tuple(Look(votes, alpha) for votes in ladder(n, ratio=1.25))
+
+
+def ladder(n: int, ratio: float, first: int = 32) -> tuple[int, ...]:
+    """Vote counts that grow by `ratio` from `first` and end with n.
+
+    Geometric, because a look ratio times too late costs at most that factor in votes however early the stop is.
+    """
+    steps = []
+    votes = float(first)
+    while votes < n:
+        steps.append(round(votes))
+        votes *= ratio
+    return (*(step for step in steps if step < n), n)

@@ -1,0 +1,56 @@
+"""What was promised about one input, and the evidence for it."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.geometry import Region
+
+ABSTAIN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """The smoothed classifier answers `prediction` everywhere in `region`, except with probability alpha.
+
+    prediction: the class, or -1 (abstain), with `reason` saying why. gap: r in ||delta / theta|| < r. theta: scale of
+    the noise, float32, scalar or of the input's shape. votes, top_votes: of the estimate stage. The bounds were
+    computed from bound_k votes for the class and runner_up_votes for the next one among the first bound_n votes, which
+    in a sequential plan may be fewer than were counted.
+    model_hash: names the network and its numerics. note: what a memory did (kept, shrunk, inherited, abstained).
+    """
+
+    id: int
+    prediction: int
+    gap: float
+    region: Region | None = field(repr=False)
+    theta: NDArray[np.float32] = field(repr=False)
+    p_a: float
+    p_b: float
+    top_votes: int
+    runner_up_votes: int
+    votes: int
+    bound_k: int
+    bound_n: int
+    alpha: float
+    num_classes: int
+    bound: str
+    stop: str | None
+    method: str
+    norm: int
+    seed: int
+    model_hash: str = field(repr=False)
+    seconds: float
+    note: str = ""
+    reason: str = ""
+
+    @property
+    def radius(self) -> float:
+        """Radius of the largest norm ball inside the region; 0 when abstaining."""
+        return 0.0 if self.region is None else self.region.radius
+
+    @property
+    def proxy_radius(self) -> float:
+        """Radius of the norm ball of the region's volume; 0 when abstaining."""
+        return 0.0 if self.region is None else self.region.proxy_radius

@@ -1,0 +1,9 @@
+"""Counts votes of a network under noise: streams, batching, precision, compilation."""
+
+from anisocert.engine.network import Classifier, Network
+from anisocert.engine.numerics import Numerics
+from anisocert.engine.stopping import Judge
+from anisocert.engine.streams import Stage, Stream
+from anisocert.engine.votes import Tally, count_votes
+
+__all__ = ["Classifier", "Judge", "Network", "Numerics", "Stage", "Stream", "Tally", "count_votes"]

@@ -1,0 +1,107 @@
+"""The CUDA noise source: one Triton kernel draws, scales and adds, and writes each noisy value once.
+
+Philox4x32 is keyed by the seed; its counter is (quad of the element, vote, id, stage), so any vote can be drawn at any
+place of any batch, and streams are disjoint by construction.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from anisocert.engine.noise import Base
+from anisocert.engine.streams import Stream
+
+
+class CudaNoise:
+    """Draws noisy rows on the GPU."""
+
+    def __init__(
+        self, device: torch.device, base: Base, weights: Sequence[float], slots: int, shape: tuple[int, ...]
+    ) -> None:
+        self.device, self.base, self.shape = device, base, shape
+        self.d = int(np.prod(shape))
+        self.components = len(weights)
+        self.cumulative = torch.tensor(np.cumsum(weights)[:-1], dtype=torch.float32, device=device)
+        self.x = torch.zeros(slots, self.d, device=device)
+        self.scales = torch.zeros(slots, self.components, self.d, device=device)
+        self.streams = torch.zeros(slots, 3, dtype=torch.int64, device=device)  # seed, low id, high id and stage
+
+    def open(self, slot: int, stream: Stream, x: Tensor, scales: Tensor) -> None:
+        """See NoiseSource."""
+        self.x[slot] = x.flatten()
+        self.scales[slot] = scales.flatten(1)
+        seed = stream.seed - 2**64 if stream.seed >= 2**63 else stream.seed
+        words = [seed, stream.id & 0xFFFFFFFF, (stream.id >> 32) << 4 | stream.stage]
+        self.streams[slot] = torch.tensor(words, dtype=torch.int64)
+
+    def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+        """See NoiseSource."""
+        rows = np.stack([slot, vote]).astype(np.int32)
+        return self.noisy_rows(torch.from_numpy(rows).to(self.device))
+
+    def noisy_rows(self, rows: Tensor) -> Tensor:
+        """As `noisy`, with slot and vote already on the device. rows: `2 x n`, int32."""
+        n = rows.shape[1]
+        out = torch.empty(n, self.d, device=self.device)
+        quads = triton.cdiv(self.d, 4)
+        width = min(1024, triton.next_power_of_2(quads))
+        with torch.cuda.device(self.device):
+            _noisy[(n, triton.cdiv(quads, width))](
+                out, self.x, self.scales, self.streams, self.cumulative, rows[0], rows[1],
+                self.d, quads, self.components, UNIFORM=self.base == "uniform", WIDTH=width,
+            )  # fmt: skip
+        return out.view(n, *self.shape)
+
+
+@triton.jit
+def _unit(bits):  # type: ignore[no-untyped-def]
+    """(bits + 1/2) / 2^32, in (0, 1]: never 0, so that its logarithm is finite (largest normal 6.76)."""
+    return (bits.to(tl.uint32).to(tl.float32) + 0.5) * 2.3283064365386963e-10
+
+
+@triton.jit
+def _noisy(  # type: ignore[no-untyped-def]
+    out, x, scales, streams, cumulative, slots, votes, d, quads, components, UNIFORM: tl.constexpr, WIDTH: tl.constexpr
+):
+    row = tl.program_id(0)
+    slot = tl.load(slots + row)
+    vote = tl.load(votes + row)
+    padding = slot < 0
+    slot = tl.maximum(slot, 0).to(tl.int64)
+    seed = tl.load(streams + slot * 3)
+    low = tl.load(streams + slot * 3 + 1).to(tl.uint32)
+    high = tl.load(streams + slot * 3 + 2).to(tl.uint32)
+
+    # A mixture's component: one uniform a vote, from a counter that no element reaches.
+    component = 0
+    if components > 1:
+        last = tl.zeros([1], tl.uint32) + 0xFFFFFFFF
+        bits, _, _, _ = tl.philox(
+            seed, last, tl.zeros([1], tl.uint32) + vote.to(tl.uint32), last * 0 + low, last * 0 + high
+        )
+        u = tl.sum(_unit(bits), 0)
+        for j in range(components - 1):
+            component += (u >= tl.load(cumulative + j)).to(tl.int32)
+
+    quad = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    zero = tl.zeros([WIDTH], tl.uint32)
+    b0, b1, b2, b3 = tl.philox(seed, quad.to(tl.uint32), zero + vote.to(tl.uint32), zero + low, zero + high)
+    if UNIFORM:
+        e0, e1, e2, e3 = _unit(b0) * 2 - 1, _unit(b1) * 2 - 1, _unit(b2) * 2 - 1, _unit(b3) * 2 - 1
+    else:
+        r0, r1 = tl.sqrt(-2.0 * tl.log(_unit(b0))), tl.sqrt(-2.0 * tl.log(_unit(b2)))
+        a0, a1 = _unit(b1) * 6.283185307179586, _unit(b3) * 6.283185307179586
+        e0, e1, e2, e3 = r0 * tl.cos(a0), r0 * tl.sin(a0), r1 * tl.cos(a1), r1 * tl.sin(a1)
+    base_x, base_s, base_o = x + slot * d, scales + (slot * components + component) * d, out + row.to(tl.int64) * d
+    for j in tl.static_range(4):  # element = quad + j * quads: every access of a warp is contiguous
+        eps = e0 if j == 0 else (e1 if j == 1 else (e2 if j == 2 else e3))
+        element = quad + j * quads
+        live = (quad < quads) & (element < d)
+        value = tl.load(base_x + element, mask=live) + tl.load(base_s + element, mask=live) * tl.where(
+            padding, 0.0, eps
+        )
+        tl.store(base_o + element, value, mask=live)

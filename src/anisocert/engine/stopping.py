@@ -1,0 +1,61 @@
+"""Looks at tallies of the estimate stage: bounds and gap so far, and whether an input stops."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.bounds import Plan
+from anisocert.smoothing import Smoothing
+
+
+class Judge:
+    """Keeps the best bound of each input over its looks, and says who stops.
+
+    top: `b`, the class that the selection stage chose; smallest_theta: `b`, what turns a gap into a radius. After the
+    counting, `gap`, `p_a`, `p_b`, `bound_k`, `bound_n` and `runner_up` (all `b`) are those of the best look: bounds at
+    different looks hold at once, so choosing among them is allowed.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        smoothing: Smoothing,
+        num_classes: int,
+        top: NDArray[np.int64],
+        smallest_theta: NDArray[np.float64],
+    ) -> None:
+        self.plan, self.smoothing, self.num_classes, self.top = plan, smoothing, num_classes, top
+        self.looks = np.array([look.n for look in plan.looks])
+        self.alphas = np.array([look.alpha for look in plan.looks])
+        self.target = np.zeros(len(top)) if plan.target_radius is None else plan.target_radius / smallest_theta
+        self.gap, self.p_a, self.p_b = np.full(len(top), -1.0), np.zeros(len(top)), np.ones(len(top))
+        self.bound_k, self.bound_n, self.runner_up = (np.zeros(len(top), np.int64) for _ in range(3))
+
+    def __call__(self, position: np.ndarray, look: np.ndarray, counts: np.ndarray) -> NDArray[np.bool_]:
+        """Who stops. position, look: `m`; counts: `m x num_classes`."""
+        rows, top, votes = np.arange(len(position)), self.top[position], self.looks[look]
+        others = counts.copy()
+        others[rows, top] = -1
+        k, second = counts[rows, top], others.max(1)
+        self._keep_best(position, k, second, votes, self.alphas[look])
+        stops: NDArray[np.bool_] = look == len(self.looks) - 1
+        if not self.plan.gives_up:
+            return stops
+        gap, target = self.gap[position], self.target[position]
+        hope = self.smoothing.gap(*self.plan.optimistic(k, second, votes, self.num_classes))
+        stops |= (hope <= 0) | (hope < target)
+        if self.plan.target_radius is not None:
+            stops |= gap * (1 - 1e-9) >= target  # a region's axes are rounded down: a hair beyond the target
+        elif self.plan.stop is not None:
+            full = self.smoothing.gap(*self.plan.projected(k, second, votes, self.num_classes))
+            stops |= (gap > 0) & (gap >= (1 - self.plan.tolerance) * full)
+        return stops
+
+    def _keep_best(
+        self, position: np.ndarray, k: np.ndarray, second: np.ndarray, votes: np.ndarray, alpha: np.ndarray
+    ) -> None:
+        p_a, p_b = self.plan.estimate(k, second, votes, self.num_classes, alpha)
+        gap = self.smoothing.gap(p_a, p_b)
+        better = gap > self.gap[position]
+        at = position[better]
+        self.gap[at], self.p_a[at], self.p_b[at] = gap[better], np.asarray(p_a)[better], np.asarray(p_b)[better]
+        self.bound_k[at], self.bound_n[at], self.runner_up[at] = k[better], votes[better], second[better]

@@ -1,0 +1,177 @@
+"""Counts hard votes: many inputs in flight, one fixed batch shape, counts kept on the device.
+
+An input's votes are looked at after given numbers of votes (`looks`), and it may stop at any of them; its place then
+goes to the next one. Work is done in rounds: every input in flight is counted up to its next look, with a single wait
+for the device a round.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anisocert.engine.network import Network
+from anisocert.engine.noise import noise_source
+from anisocert.engine.streams import Stage, Stream
+from anisocert.errors import ModelError
+from anisocert.smoothing import Smoothing
+
+ALIGN = 32  # a vote's row is its number modulo this, wherever in the batch: the same place in a kernel's tile
+SLOT_BYTES = 1 << 30  # device memory for inputs in flight and their scales
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The votes of the input at `position`: one count a class, and how many in all."""
+
+    position: int
+    counts: np.ndarray
+    votes: int
+
+
+@dataclass
+class _InFlight:
+    position: int
+    slot: int
+    scheduled: int = 0  # votes
+    look: int = 0  # looks already scheduled
+    seen: int = 0  # looks already judged
+
+
+Stop = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+class Counting:
+    """One counting of votes, with its place on the device."""
+
+    def __init__(self, network: Network, smoothing: Smoothing, shape: tuple[int, ...], width: int, looks: int) -> None:
+        self.network, self.width, self.looks = network, width, looks
+        self.source = noise_source(network.device, smoothing.base, smoothing.weights, width, shape)
+        self.trash = width * looks  # the bin of rows that are padding
+        self.counts = torch.zeros(self.trash + 1, network.num_classes, dtype=torch.int32, device=network.device)
+        self.nan = torch.zeros((), dtype=torch.bool, device=network.device)
+
+    def open(self, slot: int, stream: Stream, x: Tensor, scales: Tensor) -> None:
+        """Give an input a slot, with all its counts at zero."""
+        self.source.open(slot, stream, x, scales)
+        self.counts[slot * self.looks : (slot + 1) * self.looks] = 0
+
+    def add(self, slot: np.ndarray, vote: np.ndarray, bin_: np.ndarray) -> None:
+        """Count one batch of votes, without waiting for the device."""
+        scores = self.network.scores(self.source.noisy(slot, vote))
+        self.nan |= scores.isnan().any()
+        where = torch.from_numpy(bin_).to(self.counts.device, non_blocking=True) * self.network.num_classes
+        self.counts.view(-1).scatter_add_(0, where + scores.argmax(1), torch.ones_like(where, dtype=torch.int32))
+
+    def read(self) -> np.ndarray:
+        """Counts so far, waiting for the device: `width x looks x num_classes`, cumulative over looks."""
+        counts = self.counts[:-1].view(self.width, self.looks, -1).cpu().numpy()
+        if bool(self.nan):
+            raise ModelError("expected finite scores, got NaN from the model on a noisy input")
+        return counts.cumsum(1, dtype=np.int64)
+
+
+def count_votes(
+    network: Network,
+    smoothing: Smoothing,
+    x: Tensor,
+    scales: Tensor,
+    ids: Sequence[int],
+    *,
+    seed: int,
+    stage: Stage,
+    looks: Sequence[int],
+    stop: Stop | None = None,
+    on_votes: Callable[[int], None] | None = None,
+) -> Iterator[Tally]:
+    """Yield a tally an input, as each one stops.
+
+    x: `b x *shape`; scales: `b x j x *shape` (or broadcastable to it); looks: increasing numbers of votes. Every input
+    stops at the last look at the latest; stop(positions, looks, counts), each with one entry an input, tells which stop
+    earlier. on_votes is told how many votes each batch counted.
+    """
+    rows = network.fit(tuple(x.shape[1:]), len(x) * looks[-1])
+    per_round = rows * (40 if network.device.type == "cuda" else 1)
+    width = min(len(x), max(1, SLOT_BYTES // (8 * x[0].numel())), per_round // looks[0] + 2)
+    counting = Counting(network, smoothing, tuple(x.shape[1:]), width, len(looks))
+    waiting, free, flying = deque(range(len(x))), list(range(width)), dict[int, _InFlight]()
+    while waiting or flying:
+        segments: list[Segment] = []
+        for one in flying.values():
+            _schedule(one, looks, segments)
+        while waiting and free and sum(s.stop - s.start for s in segments) < per_round:
+            one = _InFlight(waiting.popleft(), free.pop())
+            flying[one.slot] = one
+            counting.open(one.slot, Stream(seed, stage, int(ids[one.position])), x[one.position], scales[one.position])
+            _schedule(one, looks, segments)
+        spare = -sum(s.stop - s.start for s in segments) % rows
+        for one in flying.values():  # rows that would be padding look ahead instead
+            while one.look < len(looks) and spare >= looks[one.look] - one.scheduled:
+                spare -= looks[one.look] - one.scheduled
+                _schedule(one, looks, segments)
+        try:
+            for slot, vote, bin_ in _batches(segments, rows, counting.trash):
+                counting.add(slot, vote, bin_)
+                if on_votes is not None:
+                    on_votes(int((slot >= 0).sum()))
+            counts = counting.read()
+        except RuntimeError as error:
+            network.shrink(error)  # and count what was in flight again from its start, in the new shape
+            waiting.extendleft(sorted((one.position for one in flying.values()), reverse=True))
+            free, flying = list(range(width)), {}
+            rows = network.fit(tuple(x.shape[1:]), len(x) * looks[-1])
+            continue
+        while fresh := [one for one in flying.values() if one.seen < one.look]:
+            seen = np.array([one.seen for one in fresh])
+            latest = counts[[one.slot for one in fresh], seen]
+            stops = seen == len(looks) - 1
+            if stop is not None:
+                stops = stop(np.array([one.position for one in fresh]), seen, latest) | stops
+            for one, done, tally in zip(fresh, stops, latest, strict=True):
+                one.seen += 1
+                if done:
+                    del flying[one.slot]
+                    free.append(one.slot)
+                    yield Tally(one.position, tally, looks[one.seen - 1])
+
+
+class Segment(NamedTuple):
+    """Votes [start, stop) of the input in a slot, to be counted in one bin."""
+
+    slot: int
+    bin: int
+    start: int
+    stop: int
+
+
+def _schedule(one: _InFlight, looks: Sequence[int], segments: list[Segment]) -> None:
+    """Have this input counted up to its next look."""
+    segments.append(Segment(one.slot, one.slot * len(looks) + one.look, one.scheduled, looks[one.look]))
+    one.scheduled, one.look = looks[one.look], one.look + 1
+
+
+def _batches(segments: list[Segment], rows: int, trash: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Lay segments out in batches of `rows`: slot, vote and bin of each row; padding has slot -1 and the trash bin."""
+    slot, vote, bin_ = _empty(rows, trash)
+    cursor = 0
+    for s, b, start, end in sorted(segments):
+        while start < end:
+            cursor += (start - cursor) % ALIGN
+            if cursor >= rows:
+                yield slot, vote, bin_
+                slot, vote, bin_ = _empty(rows, trash)
+                cursor = start % ALIGN
+            take = min(end - start, rows - cursor)
+            place = np.s_[cursor : cursor + take]
+            slot[place], bin_[place], vote[place] = s, b, np.arange(start, start + take)
+            start, cursor = start + take, cursor + take
+    if cursor:
+        yield slot, vote, bin_
+
+
+def _empty(rows: int, trash: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return np.full(rows, -1), np.zeros(rows, np.int64), np.full(rows, trash)

@@ -1,0 +1,19 @@
+"""Regions around an input and exact relations between them: numpy, float64, never optimistic."""
+
+from anisocert.geometry.containment import inner_copy, superset
+from anisocert.geometry.region import Region
+from anisocert.geometry.regions import Regions
+from anisocert.geometry.relations import disjoint, distance, touch_scale
+from anisocert.geometry.shrink import NoRoomError, shrink_outside
+
+__all__ = [
+    "NoRoomError",
+    "Region",
+    "Regions",
+    "disjoint",
+    "distance",
+    "inner_copy",
+    "shrink_outside",
+    "superset",
+    "touch_scale",
+]

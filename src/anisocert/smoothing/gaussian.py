@@ -1,0 +1,30 @@
+"""Gaussian smoothing: l2 ellipsoids (Cohen et al. 2019; ANCER, Theorem 1)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+from torch import Tensor
+
+from anisocert.smoothing.base import Floats, Smoothing, positive
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Gaussian(Smoothing):
+    """N(x, diag(sigma^2)). sigma: standard deviation, scalar or of the input's shape."""
+
+    norm = 2
+    base = "normal"
+    theta: NDArray[np.float32]
+
+    def __init__(self, sigma: ArrayLike) -> None:
+        object.__setattr__(self, "theta", positive("sigma", sigma))
+
+    def scales(self, theta: Tensor) -> Tensor:
+        """See Smoothing."""
+        return theta.unsqueeze(1)
+
+    def _gap(self, p_a: Floats, p_b: Floats) -> Floats:
+        gap: Floats = (ndtri(p_a) - ndtri(p_b)) / 2
+        return gap

@@ -1,0 +1,28 @@
+"""Uniform smoothing: l1 cross-polytopes (Lee et al. 2019; Yang et al. 2020; ANCER, Theorem 2)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from anisocert.smoothing.base import Floats, Smoothing, positive
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Uniform(Smoothing):
+    """Uniform on [x - lam, x + lam]. lam: half-width, scalar or of the input's shape."""
+
+    norm = 1
+    base = "uniform"
+    theta: NDArray[np.float32]
+
+    def __init__(self, lam: ArrayLike) -> None:
+        object.__setattr__(self, "theta", positive("lam", lam))
+
+    def scales(self, theta: Tensor) -> Tensor:
+        """See Smoothing."""
+        return theta.unsqueeze(1)
+
+    def _gap(self, p_a: Floats, p_b: Floats) -> Floats:
+        return p_a - p_b

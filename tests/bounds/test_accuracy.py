@@ -1,0 +1,87 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from anisocert.bounds import high_probability_accuracy, high_probability_accuracy_bernstein, lifetime_alpha
+from anisocert.errors import ArgumentError
+
+
+def failure_rate(claim, total: int, alpha: float, rho: float) -> float:
+    """Exact worst case: every certificate is independently false with probability alpha, and counted as correct."""
+    false_ones = np.arange(total + 1)
+    return float(
+        binom.pmf(false_ones, total, alpha)[claim(total, total, alpha, rho) > 1 - false_ones / total + 1e-12].sum()
+    )
+
+
+@pytest.mark.parametrize("rho", [0.001, 0.05, 0.2])
+@pytest.mark.parametrize(("total", "alpha"), [(1, 0.1), (50, 0.001), (500, 0.001), (500, 0.05), (10_000, 0.01)])
+def test_fails_no_more_often_than_rho(total: int, alpha: float, rho: float) -> None:
+    assert failure_rate(high_probability_accuracy, total, alpha, rho) <= rho
+    assert failure_rate(high_probability_accuracy_bernstein, total, alpha, rho) <= rho
+
+
+def test_the_published_formula_without_the_two_fails_too_often() -> None:
+    def published(correct: int, total: int, alpha: float, rho: float) -> float:
+        surprise = -np.log(rho) / total
+        return correct / total - alpha - np.sqrt(alpha * (1 - alpha) * surprise) - surprise / 3
+
+    assert failure_rate(published, 10_000, 0.05, 0.001) > 0.003
+
+
+def test_fails_no_more_often_than_rho_by_simulation(within_rate) -> None:
+    certified, total, alpha, rho = 430, 500, 0.05, 0.05
+    false_ones = (np.random.default_rng(7).random((20_000, certified)) < alpha).sum(1)
+    claim = high_probability_accuracy(certified, total, alpha, rho)
+    assert within_rate((claim > (certified - false_ones) / total).sum(), false_ones.size, rho)
+
+
+def test_gives_away_the_exact_quantile_and_no_more() -> None:
+    total, alpha, rho = np.array([1, 10, 500, 10_000]), 0.01, 0.001
+    given_away = total - np.rint(high_probability_accuracy(total, total, alpha, rho) * total)
+    assert (given_away == binom.ppf(1 - rho, total, alpha)).all()
+
+
+def test_the_closed_form_written_out() -> None:
+    expected = 0.8 - 0.001 - (2 * 0.001 * 0.999 * np.log(1000) / 500) ** 0.5 - np.log(1000) / 1500
+    assert high_probability_accuracy_bernstein(400, 500, 0.001, 0.001) == pytest.approx(expected, rel=1e-14)
+
+
+@given(st.integers(1, 20_000), st.floats(1e-6, 0.3), st.floats(1e-6, 0.5), st.floats(0, 1))
+def test_exact_is_at_least_as_tight_and_neither_is_negative(total: int, alpha: float, rho: float, share: float) -> None:
+    correct = int(share * total)
+    exact = high_probability_accuracy(correct, total, alpha, rho)
+    closed = high_probability_accuracy_bernstein(correct, total, alpha, rho)
+    assert 0 <= closed <= exact + 1e-12
+    assert exact <= correct / total
+    assert type(exact) is type(closed) is float
+
+
+@given(st.floats(1e-12, 0.999), st.integers(1, 3000))
+def test_a_lifetime_never_spends_more_than_alpha(alpha: float, count: int) -> None:
+    parts = lifetime_alpha(alpha, np.arange(1, count + 1))
+    assert parts[0] == alpha / 2
+    total = sum(map(Fraction, parts.tolist()))
+    assert total < Fraction(alpha)
+    assert float(total) == pytest.approx(alpha * count / (count + 1), rel=1e-12)
+
+
+@pytest.mark.parametrize("claim", [high_probability_accuracy, high_probability_accuracy_bernstein])
+def test_bad_input_is_named(claim) -> None:
+    with pytest.raises(ArgumentError, match="expected correct <= total, got correct = 6 with total = 5"):
+        claim(6, 5, 0.1, 0.1)
+    with pytest.raises(ArgumentError, match=r"expected rho in \(0, 1\), got 0.0"):
+        claim(5, 5, 0.1, 0)
+    with pytest.raises(ArgumentError, match="expected total >= 1, got 0"):
+        claim(0, 0, 0.1, 0.1)
+
+
+def test_lifetime_bad_input_is_named() -> None:
+    with pytest.raises(ArgumentError, match="expected i >= 1, got 0"):
+        lifetime_alpha(0.1, 0)
+    with pytest.raises(ArgumentError, match=r"expected alpha in \(0, 1\), got 2.0"):
+        lifetime_alpha(2, 1)

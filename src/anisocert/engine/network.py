@@ -62,9 +62,7 @@ class Network:
 
     def scores(self, x: Tensor) -> Tensor:
         """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`."""
-        run = self._run or self.model
-        if x.dim() == 4:
-            x = x.contiguous(memory_format=torch.channels_last)
+        run = self.model if self._run is None else self._run
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, self.numerics.precision == "bfloat16"):
             return run(x)
 
@@ -109,7 +107,7 @@ class Network:
         if not isinstance(self.model, nn.Module):
             self._run = self.model
             return
-        folded = fold(self.model, sample[:1])
+        folded = fold(self.model, sample[:1], self.numerics.precision == "bfloat16")
         if sample.dim() == 4:
             folded = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._run = folded

@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language.extra import libdevice
 
 from anisocert.engine.noise import Base
 from anisocert.engine.streams import Stream
@@ -94,8 +95,9 @@ def _noisy(  # type: ignore[no-untyped-def]
         e0, e1, e2, e3 = _unit(b0) * 2 - 1, _unit(b1) * 2 - 1, _unit(b2) * 2 - 1, _unit(b3) * 2 - 1
     else:
         r0, r1 = tl.sqrt(-2.0 * tl.log(_unit(b0))), tl.sqrt(-2.0 * tl.log(_unit(b2)))
-        a0, a1 = _unit(b1) * 6.283185307179586, _unit(b3) * 6.283185307179586
-        e0, e1, e2, e3 = r0 * tl.cos(a0), r0 * tl.sin(a0), r1 * tl.cos(a1), r1 * tl.sin(a1)
+        a0, a1 = 2 * _unit(b1), 2 * _unit(b3)
+        e0, e1 = r0 * libdevice.cospi(a0), r0 * libdevice.sinpi(a0)
+        e2, e3 = r1 * libdevice.cospi(a1), r1 * libdevice.sinpi(a1)
     base_x, base_s, base_o = x + slot * d, scales + (slot * components + component) * d, out + row.to(tl.int64) * d
     for j in tl.static_range(4):  # element = quad + j * quads: every access of a warp is contiguous
         eps = e0 if j == 0 else (e1 if j == 1 else (e2 if j == 2 else e3))

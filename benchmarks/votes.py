@@ -1,0 +1,120 @@
+"""Votes a second: the engine against the published loop, same network, same n, same noise distribution, one run.
+
+    python benchmarks/votes.py --network resnet18-paper --weights MODEL.safetensors --n 100000     # GPU
+    python benchmarks/votes.py --network resnet18 --n 2000                                         # CPU
+    python benchmarks/votes.py --network small-cnn --n 100000                                      # CPU, digits network
+
+The published loop (Cohen et al. 2019, `core.py`) runs in a process of its own, so that neither side's settings help the
+other. Random weights are used where no file is given: time does not depend on their values.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import torch
+
+from anisocert import Gaussian, Numerics
+from anisocert.engine import Network, Stage, count_votes
+from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, build
+
+SHAPES = {"small-cnn": (1, 8, 8)}
+MMAC = {"resnet18-paper": 37.0, "resnet18": 557.0}
+
+
+def network_of(args):
+    shape = SHAPES.get(args.network, (3, 32, 32))
+    mean, std = (CIFAR10_MEAN, CIFAR10_STD) if shape[0] == 3 else ((0.3,), (0.38,))
+    torch.manual_seed(0)
+    model = build(args.network, 10, mean, std)
+    if args.weights:
+        from safetensors.torch import load_file
+
+        model.network.load_state_dict({k: v.float() for k, v in load_file(args.weights).items()})
+    return model.to(args.device).eval(), shape
+
+
+def published_loop(model, x, n, sigma, batch_size=1000):
+    """Cohen's _sample_noise: fp32, batches of 1000, x.repeat, argmax, counts per batch."""
+    with torch.no_grad():
+        counts = np.zeros(10, dtype=int)
+        remaining = n
+        while remaining > 0:
+            this_batch_size = min(batch_size, remaining)
+            remaining -= this_batch_size
+            batch = x.repeat((this_batch_size, 1, 1, 1))
+            noise = torch.randn_like(batch) * sigma
+            predictions = model(batch + noise).argmax(1)
+            for i in predictions.cpu().numpy():
+                counts[i] += 1
+        return counts
+
+
+def engine(network, shape, x, n, sigma):
+    (tally,) = count_votes(
+        network, Gaussian(sigma), x[None], torch.full((1, 1, 1, 1, 1), sigma, device=x.device), [0],
+        seed=0, stage=Stage.ESTIMATE, looks=[n],
+    )  # fmt: skip
+    return tally.counts
+
+
+def best_of(repeats, call, device):
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        result = call()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    return float(np.median(times)), result
+
+
+def matmul_rate():
+    """Measured bf16 matrix-product rate of this GPU, in FLOP/s."""
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    for _ in range(3):
+        a @ b
+    seconds, _ = best_of(10, lambda: a @ b, "cuda")
+    return 2 * 8192**3 / seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--network", default="small-cnn")
+    parser.add_argument("--weights")
+    parser.add_argument("--n", type=int, default=100_000)
+    parser.add_argument("--sigma", type=float, default=0.25)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--precision", default=None)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--published", action="store_true", help="only the published loop; prints JSON")
+    args = parser.parse_args()
+    model, shape = network_of(args)
+    x = torch.rand(shape, generator=torch.Generator().manual_seed(1)).to(args.device)
+
+    if args.published:
+        published_loop(model, x, min(args.n, 1000), args.sigma)
+        seconds, counts = best_of(args.repeats, lambda: published_loop(model, x, args.n, args.sigma), args.device)
+        print(json.dumps({"seconds": seconds, "counts": counts.tolist()}))
+        return
+
+    child = subprocess.run([sys.executable, *sys.argv, "--published"], check=True, capture_output=True, text=True)
+    published = json.loads(child.stdout)
+    network = Network(model, 10, args.device, Numerics(precision=args.precision, compile=True))
+    rows = network.fit(shape, args.n)
+    engine(network, shape, x, min(args.n, rows), args.sigma)
+    seconds, counts = best_of(args.repeats, lambda: engine(network, shape, x, args.n, args.sigma), args.device)
+    print(f"{args.network} on {args.device}, {args.n} votes; {network.numerics}, compiled in {network.compile_seconds:.1f} s")
+    print(f"published loop {published['seconds']:.4f} s   counts {published['counts']}")
+    print(f"engine         {seconds:.4f} s   counts {counts.tolist()}")
+    print(f"ratio {published['seconds'] / seconds:.1f}")
+    if args.device == "cuda" and args.network in MMAC:
+        rate = 2 * MMAC[args.network] * 1e6 * args.n / seconds
+        print(f"{rate / 1e12:.0f} TFLOP/s of the network as written, {rate / matmul_rate():.0%} of the measured bf16 matmul rate")
+
+
+if __name__ == "__main__":
+    main()

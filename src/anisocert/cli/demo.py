@@ -63,15 +63,15 @@ def _trained(console: "Console", out: Path, sigma: float, epochs: int, seed: int
     from anisocert.data import digits
     from anisocert.models import build, save
     from anisocert.smoothing import Gaussian
-    from anisocert.train import Cohen, train
+    from anisocert.train import Cohen, Sgd, train
 
     data, recipe = digits("train"), Cohen()
     torch.manual_seed(seed)
     model = build("small-cnn", data.num_classes, data.mean, data.std)
     with progress(console, "training", epochs, "epochs") as advance:
         train(
-            model, data, recipe, Gaussian(sigma), epochs=epochs, seed=seed,
-            on_epoch=lambda _, loss: advance(1, f"loss {loss:.3f}"),
+            model, data, recipe, Gaussian(sigma), sgd=Sgd.suited(len(data), epochs), seed=seed,
+            on_epoch=lambda record: advance(1, f"loss {record['loss']:.3f}"),
         )  # fmt: skip
     network = {"architecture": "small-cnn", "num_classes": data.num_classes, "mean": data.mean, "std": data.std}
     training = {"data": data.name, "recipe": recipe.name, "noise": "gaussian", "sigma": sigma, "epochs": epochs}

@@ -1,6 +1,7 @@
 """Data sets with stable example ids."""
 
-from anisocert.data.dataset import Dataset
+from anisocert.data.catalog import CATALOG, fetch, load, splits
+from anisocert.data.dataset import Dataset, Split, parse_ids
 from anisocert.data.digits import digits
 
-__all__ = ["Dataset", "digits"]
+__all__ = ["CATALOG", "Dataset", "Split", "digits", "fetch", "load", "parse_ids", "splits"]

@@ -1,43 +1,101 @@
 """A data set: inputs, labels and stable example ids."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anisocert.data.image_files import ImageFiles
 from anisocert.errors import ArgumentError
+
+Split = Literal["train", "test"]
+Pixels = NDArray[np.uint8] | NDArray[np.float32] | ImageFiles
+
+# Test examples are numbered as the field does, from 0; train examples from here on, so that no two share an id.
+FIRST_TRAIN_ID = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Examples of one split.
 
-    x: `n x *shape`, float32, in [0, 1] for images. y: `n` class numbers. ids: `n` numbers that name an example for
-    good, whatever subset it is seen in. mean, std: a channel each, for the normalisation inside a network.
+    pixels: `n x *shape`, uint8 (0 to 255), float32 in the data's own units, or image files that are read when wanted.
+    y: `n` class numbers. ids: `n` numbers that name an example for good, whatever subset it is seen in.
+    mean, std: a channel each, for the normalisation inside a network. crop, flip: what the field's training does with
+    this data: random crops after padding by so many pixels, and random mirroring.
     """
 
     name: str
-    x: NDArray[np.float32]
+    pixels: Pixels
     y: NDArray[np.int64]
     ids: NDArray[np.int64]
     num_classes: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    class_names: tuple[str, ...] = ()
+    crop: int = 0
+    flip: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.x) == 0:
+        if len(self.pixels) == 0:
             raise ArgumentError(f"expected a data set with at least one example, got an empty {self.name}")
-        if not len(self.x) == len(self.y) == len(self.ids):
+        if not len(self.pixels) == len(self.y) == len(self.ids):
             raise ArgumentError(
-                f"expected x, y and ids of one length, got {len(self.x)}, {len(self.y)} and {len(self.ids)}"
+                f"expected x, y and ids of one length, got {len(self.pixels)}, {len(self.y)} and {len(self.ids)}"
             )
+        if self.y.min() < 0 or self.y.max() >= self.num_classes:
+            raise ArgumentError(
+                f"expected labels 0 to {self.num_classes - 1} in {self.name}, got {self.y.min()} to {self.y.max()}"
+            )
+        if self.ids.min() < 0 or len(np.unique(self.ids)) != len(self.ids):
+            raise ArgumentError(f"expected distinct ids >= 0 in {self.name}, got repeated or negative ones")
 
     def __len__(self) -> int:
-        return len(self.x)
+        return len(self.pixels)
 
-    def subset(self, skip: int = 1, most: int | None = None) -> "Dataset":
-        """Every skip-th example, at most `most` of them."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example."""
+        return tuple(self.pixels.shape[1:])
+
+    @cached_property
+    def x(self) -> NDArray[np.float32]:
+        """The inputs, `n x *shape`, float32; bytes become [0, 1]."""
+        return as_float(np.asarray(self.pixels))
+
+    def subset(self, skip: int = 1, most: int | None = None, ids: Sequence[int] | None = None) -> "Dataset":
+        """Of the examples with these ids (default: all), every skip-th, at most `most` of them, in this data's order.
+
+        skip=20, most=500 is what the field reports on CIFAR-10; `most` is a count of examples.
+        """
         if skip < 1 or (most is not None and most < 1):
             raise ArgumentError(f"expected skip >= 1 and max >= 1, got skip {skip} and max {most}")
-        keep = np.arange(0, len(self), skip)[:most]
-        return Dataset(self.name, self.x[keep], self.y[keep], self.ids[keep], self.num_classes, self.mean, self.std)
+        chosen = np.arange(len(self))
+        if ids is not None:
+            unknown = sorted(set(ids) - set(self.ids.tolist()))
+            if unknown:
+                raise ArgumentError(f"expected ids of {self.name}, got {', '.join(map(str, unknown[:5]))} not in it")
+            chosen = np.flatnonzero(np.isin(self.ids, list(ids)))
+        keep = chosen[::skip][:most]
+        return replace(self, pixels=self.pixels[keep], y=self.y[keep], ids=self.ids[keep])
+
+
+def as_float(pixels: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
+    """Bytes as [0, 1]; floats as they are."""
+    if pixels.dtype == np.uint8:
+        return np.divide(pixels, np.float32(255), dtype=np.float32)
+    return pixels.astype(np.float32, copy=False)
+
+
+def parse_ids(text: str) -> list[int]:
+    """The ids in "3,17,100-199" (ranges include their end)."""
+    ids: list[int] = []
+    for part in filter(None, text.replace(" ", "").split(",")):
+        first, dash, last = part.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise ArgumentError(f"expected ids as in 3,17,100-199, got {part!r}")
+        ids.extend(range(int(first), int(last or first) + 1))
+    return ids

@@ -20,4 +20,5 @@ def digits(split: Literal["train", "test"]) -> Dataset:
     ids = np.arange(len(x))
     keep = (ids % TEST_EVERY == 0) == (split == "test")
     images = (x[keep] / 16).astype(np.float32).reshape(-1, 1, 8, 8)
-    return Dataset("digits", images, y[keep].astype(np.int64), ids[keep], 10, mean=(0.3053,), std=(0.3760,))
+    names = tuple("0123456789")
+    return Dataset("digits", images, y[keep].astype(np.int64), ids[keep], 10, (0.3053,), (0.3760,), names)

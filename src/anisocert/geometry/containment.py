@@ -64,6 +64,8 @@ def inner_copy(a: Region, x: ArrayLike) -> Region:
         ArgumentError: x is not inside a, or so close to its boundary that rounding leaves no copy.
     """
     point = checked_array("x", x)
+    if point.shape != a.shape:
+        raise ArgumentError(f"x: expected shape {a.shape}, got {point.shape}")
     gauge = a.gauge(point)
     error = 4.0 * rounding(a.dim)
     scale = 1.0 - gauge * (1.0 + error) - error

@@ -9,7 +9,7 @@ dual says that for every l >= 0
 concave in l, with equality at the a_i/b_i of the coordinate in which the knapsack ends. ANY l gives a bound. The point
 that has moved all the way where a_i < l b_i and not at all elsewhere has
 
-    gauge_A = sum over the others of |y_i|/a_i,      gauge_B = l (Q(l) - gauge_A);
+    gauge_A = sum over the others of |y_i|/a_i,      gauge_B = l (Q(l) - gauge_A) = sum over the moved of |y_i|/b_i;
 
 both at most 1: it is common to A and B.
 """
@@ -33,7 +33,8 @@ def touch(pairs: Pairs) -> tuple[FloatArray, FloatArray]:
     ratio = pairs.a / pairs.b
     order = np.argsort(ratio, axis=1)[:, ::-1]
     left = np.cumsum(np.take_along_axis(gauge, order, axis=1), axis=1)
-    last = np.minimum((left <= 1.0).sum(axis=1), ratio.shape[1] - 1)
+    # Where the bound is largest after rounding down, which matters where the plain sum is a few bits above 1.
+    last = np.minimum((left * (1.0 - pairs.rounding) <= 1.0).sum(axis=1), ratio.shape[1] - 1)
     end = np.take_along_axis(order, last[:, None], axis=1)
     multiplier = np.take_along_axis(ratio, end, axis=1)[:, 0]
     return _lower(pairs, multiplier, _shares(pairs, multiplier).sum(axis=1)), multiplier
@@ -66,17 +67,21 @@ def separated(pairs: Pairs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         return close, close
     multiplier = center_in_b / center_in_a
     shares = _shares(pairs, multiplier)
-    total = shares.sum(axis=1)
-    proven = undecided & (_lower(pairs, multiplier, total) > 1.0)
+    proven = undecided & (_lower(pairs, multiplier, shares.sum(axis=1)) > 1.0)
     live = np.flatnonzero(undecided & ~proven)
     if not len(live):
         return proven, close
     pairs, multiplier = pairs[live], multiplier[live]
-    gauge_a = np.where(pairs.a < pairs.b * multiplier[:, None], 0.0, shares[live]).sum(axis=1)
-    gauge_b = pairs.in_units_of_b(multiplier * (total[live] - gauge_a))
+    moved = pairs.a < pairs.b * multiplier[:, None]
+    # Two sums, not a difference of sums: a large multiplier would blow up what rounding leaves of it.
+    gauge_a = np.where(moved, 0.0, shares[live]).sum(axis=1)
+    gauge_b = pairs.in_units_of_b(multiplier * np.where(moved, shares[live], 0.0).sum(axis=1))
     rest = np.maximum(gauge_a, gauge_b) > inside
     if rest.any():
-        scale, _ = touch(pairs[rest])
+        pairs = pairs[rest]
+        scale, multiplier = touch(pairs)
+        # The bound is l Q - l with Q rounded down: what rounding may have cost is a share of scale + l.
+        lost = 4.0 * pairs.rounding * (scale + pairs.in_units_of_b(multiplier))
         proven[live[rest]] = scale > 1.0
-        close[live[rest]] = (scale <= 1.0) & (scale > 1.0 - 1e-6)
+        close[live[rest]] = (scale <= 1.0) & (scale + lost > 1.0 - 1e-6)
     return proven, close

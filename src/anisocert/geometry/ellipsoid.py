@@ -103,11 +103,11 @@ def touch(pairs: Pairs) -> tuple[FloatArray, FloatArray]:
         better = sums.lower > scale[live]
         scale[live[better]], best[live[better]] = sums.lower[better], multiplier[better]
         # Newton's method for 1 / sqrt(G) = 1: that function of the multiplier is concave and nearly straight, so steps
-        # from the left never pass the root.
-        step = sums.g * (np.sqrt(sums.g) - 1.0) / sums.cross
-        value = multiplier * (sums.g + multiplier * sums.h - 1.0)
-        # The bound is concave with slope G - 1: what is still to gain is about (G - 1) * step.
-        more = ((sums.g - 1.0) * step > 1e-14 * value) & (step > 1e-15 * multiplier) & np.isfinite(step)
+        # from the left never pass the root. G is rounded down as in the bound, whose slope is then G - 1.
+        g = sums.g * (1.0 - pairs.rounding)
+        step = g * (np.sqrt(g) - 1.0) / sums.cross
+        value = multiplier * (g + multiplier * sums.h - 1.0)
+        more = ((g - 1.0) * step > 1e-14 * value) & (step > 1e-15 * multiplier) & np.isfinite(step)
         if not more.any():
             break
         multiplier = (multiplier + step)[more]

@@ -67,8 +67,9 @@ def disjoint(a: Region | Regions, b: Region) -> bool | NDArray[np.bool_]:
 def _separated(body: Body, gap: FloatArray, a: FloatArray, b: FloatArray) -> NDArray[np.bool_]:
     proven, close = body.separated(paired(gap, a, b))
     if close.any():
-        # Rounding differs between (A, B) and (B, A): asking both makes the answer the same in either order.
-        proven[close], _ = body.separated(paired(gap[close], b, a[close]))
+        # Rounding differs between (A, B) and (B, A): trying all there is makes the answer the same in either order.
+        there, back = paired(gap[close], a[close], b), paired(gap[close], b, a[close])
+        proven[close] = body.separated(back)[0] | (body.touch(there)[0] > 1.0) | (body.touch(back)[0] > 1.0)
     return proven
 
 

@@ -1,21 +1,24 @@
 """Networks and their files; any `nn.Module` of the user's works as well."""
 
-from anisocert.models.checkpoint import ARCHITECTURES, build, load, save
-from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, Normalized
-from anisocert.models.resnet import ResNet, resnet18, resnet18_paper, resnet50
+from anisocert.models.architectures import ARCHITECTURES, build
+from anisocert.models.checkpoint import save
+from anisocert.models.loading import load
+from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized
+from anisocert.models.resnet import ResNet
 from anisocert.models.small_cnn import SmallCNN
+from anisocert.models.wide_resnet import WideResNet
 
 __all__ = [
     "ARCHITECTURES",
     "CIFAR10_MEAN",
     "CIFAR10_STD",
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
     "Normalized",
     "ResNet",
     "SmallCNN",
+    "WideResNet",
     "build",
     "load",
-    "resnet18",
-    "resnet18_paper",
-    "resnet50",
     "save",
 ]

@@ -1,7 +1,8 @@
 """Residual networks (He et al. 2016) with torchvision's key names, for 32x32 images and for ImageNet.
 
 `stem="imagenet"` is the 7x7/2 convolution and max-pool; `stem="cifar"` one 3x3 convolution. The ANCER paper's CIFAR-10
-"ResNet18" is the ImageNet stem without its batch norm (`stem_norm=False`), on 32x32 inputs.
+"ResNet18" is the ImageNet stem without its batch norm (`stem_norm=False`), on 32x32 inputs. ResNet20 and ResNet110 are
+He et al.'s own CIFAR networks, three stages that begin 16 channels wide, as Cohen et al. (2019) and others train them.
 """
 
 from typing import Literal
@@ -58,29 +59,31 @@ def _shortcut(width_in: int, width: int, stride: int) -> nn.Module:
 
 
 class ResNet(nn.Module):
-    """Four stages of `block`, `depths[i]` blocks each. x: `b x 3 x h x w`."""
+    """Stages of `block`, `depths[i]` blocks each; stage i is width * 2^i wide. x: `b x channels x h x w`."""
 
     def __init__(
         self,
         block: type[BasicBlock] | type[Bottleneck],
-        depths: tuple[int, int, int, int],
-        num_classes: int = 10,
+        depths: tuple[int, ...],
+        num_classes: int,
+        channels: int = 3,
         stem: Literal["imagenet", "cifar"] = "imagenet",
         stem_norm: bool = True,
+        width: int = 64,
     ) -> None:
         super().__init__()
-        self.stem = stem
+        self.stem, self.stages = stem, len(depths)
         if stem == "imagenet":
-            self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+            self.conv1 = nn.Conv2d(channels, width, 7, 2, 3, bias=False)
         else:
-            self.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(64) if stem_norm else nn.Identity()
-        width_in = 64
+            self.conv1 = nn.Conv2d(channels, width, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width) if stem_norm else nn.Identity()
+        width_in = width
         for i, depth in enumerate(depths):
-            width, blocks = 64 * 2**i, []
+            blocks = []
             for j in range(depth):
-                blocks.append(block(width_in, width, stride=2 if i > 0 and j == 0 else 1))
-                width_in = width * block.expansion
+                blocks.append(block(width_in, width * 2**i, stride=2 if i > 0 and j == 0 else 1))
+                width_in = width * 2**i * block.expansion
             setattr(self, f"layer{i + 1}", nn.Sequential(*blocks))
         self.fc = nn.Linear(width_in, num_classes)
 
@@ -89,22 +92,37 @@ class ResNet(nn.Module):
         x = F.relu(self.bn1(self.conv1(x)))
         if self.stem == "imagenet":
             x = F.max_pool2d(x, 3, 2, 1)
-        for i in range(1, 5):
-            x = getattr(self, f"layer{i}")(x)
+        for i in range(self.stages):
+            x = getattr(self, f"layer{i + 1}")(x)
         logits: Tensor = self.fc(x.mean(dim=(2, 3)))
         return logits
 
 
-def resnet18_paper(num_classes: int = 10) -> ResNet:
-    """The ANCER paper's CIFAR-10 network: ImageNet stem, no first batch norm. 11.2 M parameters."""
-    return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, stem="imagenet", stem_norm=False)
-
-
-def resnet18(num_classes: int = 10) -> ResNet:
+def resnet18(num_classes: int = 10, channels: int = 3) -> ResNet:
     """ResNet18 with the 3x3 stem: the stronger choice for 32x32 images."""
-    return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, stem="cifar")
+    return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, channels, stem="cifar")
 
 
-def resnet50(num_classes: int = 1000) -> ResNet:
-    """ResNet50 for ImageNet."""
-    return ResNet(Bottleneck, (3, 4, 6, 3), num_classes)
+def resnet18_paper(num_classes: int = 10, channels: int = 3) -> ResNet:
+    """The ANCER paper's CIFAR-10 network: ImageNet stem, no first batch norm. 11.2 M parameters."""
+    return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, channels, stem_norm=False)
+
+
+def resnet18_imagenet(num_classes: int = 1000, channels: int = 3) -> ResNet:
+    """ResNet18 for ImageNet, as in torchvision."""
+    return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, channels)
+
+
+def resnet50(num_classes: int = 1000, channels: int = 3) -> ResNet:
+    """ResNet50 for ImageNet, as in torchvision."""
+    return ResNet(Bottleneck, (3, 4, 6, 3), num_classes, channels)
+
+
+def resnet20(num_classes: int = 10, channels: int = 3) -> ResNet:
+    """He et al.'s 20-layer CIFAR network. 0.27 M parameters."""
+    return ResNet(BasicBlock, (3, 3, 3), num_classes, channels, stem="cifar", width=16)
+
+
+def resnet110(num_classes: int = 10, channels: int = 3) -> ResNet:
+    """He et al.'s 110-layer CIFAR network, that of Cohen et al., Salman et al. and MACER. 1.73 M parameters."""
+    return ResNet(BasicBlock, (18, 18, 18), num_classes, channels, stem="cifar", width=16)

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anisocert.smoothing import Smoothing
-from anisocert.train.recipe import Recipe
+from anisocert.train.recipe import Recipe, noise_like
 
 
 @dataclass(frozen=True)
@@ -15,14 +14,8 @@ class Cohen(Recipe):
     """Cross-entropy on inputs with the noise that will smooth them."""
 
     name = "cohen"
+    bases = ("normal", "uniform")
 
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
         """CE(f(x + eps), y)."""
-        return F.cross_entropy(model(noisy(x, smoothing)), y)
-
-
-def noisy(x: Tensor, smoothing: Smoothing) -> Tensor:
-    """One noisy copy of each input, from torch's global generator. x: `b x *shape`."""
-    theta = torch.from_numpy(smoothing.theta.copy()).to(x.device)
-    eps = torch.randn_like(x) if smoothing.base == "normal" else 2 * torch.rand_like(x) - 1
-    return x + theta * eps
+        return F.cross_entropy(model(x + noise_like(x, smoothing)), y)

@@ -1,14 +1,27 @@
 """The one training loop."""
 
+import dataclasses
+import hashlib
+import math
+import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from anisocert.data import Dataset
-from anisocert.errors import ArgumentError
+from anisocert.engine.numerics import Precision, keep_large_blocks, native_precision
+from anisocert.errors import ModelError
 from anisocert.smoothing import Smoothing
+from anisocert.train.accuracy import Held
+from anisocert.train.augment import Batches
+from anisocert.train.folder import Folder, Record, describe
+from anisocert.train.mixed import Mixed, compile_pays
 from anisocert.train.recipe import Recipe
+from anisocert.train.sgd import Sgd
 
 
 def train(
@@ -17,36 +30,135 @@ def train(
     recipe: Recipe,
     smoothing: Smoothing,
     *,
-    epochs: int,
-    batch_size: int = 64,
-    learning_rate: float = 0.05,
-    weight_decay: float = 5e-4,
+    sgd: Sgd | None = None,
+    test: Dataset | None = None,
+    folder: Path | None = None,
+    crop: int | None = None,
+    flip: bool | None = None,
     seed: int = 0,
-    on_epoch: Callable[[int, float], None] | None = None,
-) -> None:
-    """Train `model` in place: SGD with momentum under a one-cycle schedule; it is left in evaluation mode.
+    device: torch.device | str = "cpu",
+    precision: Precision | None = None,
+    compile: bool | None = None,
+    on_epoch: Callable[[Record], None] | None = None,
+) -> list[Record]:
+    """Train `model` in place, and leave it on `device` in evaluation mode; one record an epoch.
 
-    on_epoch is told the number of epochs done and the mean loss of the last.
+    test: examples to measure noisy accuracy on after each epoch; the best weights are chosen by it. folder: where
+    weights, log and state go; a training that was killed there goes on after the last whole epoch, to the same result.
+    crop, flip: augmentation (default: the data's own). precision, compile: None decides by device and size.
+    Everything random in an epoch follows from (seed, epoch). on_epoch is told each record as it is made.
     """
-    if epochs < 1:
-        raise ArgumentError(f"expected epochs >= 1, got {epochs}")
-    torch.manual_seed(seed)
-    x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
-    steps = -(-len(x) // batch_size)
+    device, sgd = torch.device(device), sgd or Sgd.suited(len(data))
+    recipe.check(smoothing)
+    crop, flip = data.crop if crop is None else crop, data.flip if flip is None else flip
+    precision = precision or native_precision(device)
+    if compile is None:
+        compile = compile_pays(device, sgd.epochs * len(data))
+    if device.type == "cpu":
+        keep_large_blocks()
+    model.to(device)
+    if len(data.shape) == 3:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    batches, held = Batches(data, sgd.batch_size, crop, flip, device), _held(test, device)
+    network = Mixed(model, precision)
     optimizer = torch.optim.SGD(
-        model.parameters(), learning_rate, momentum=0.9, weight_decay=weight_decay, nesterov=True
-    )
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, epochs * steps)
-    model.train()
-    for epoch in range(epochs):
-        total = 0.0
-        for batch in torch.randperm(len(x)).split(batch_size):
-            loss = recipe.loss(model, x[batch], y[batch], smoothing)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
-            total += loss.item() * len(batch)
-        if on_epoch is not None:
-            on_epoch(epoch + 1, total / len(x))
+        model.parameters(), sgd.learning_rate, sgd.momentum, weight_decay=sgd.weight_decay,
+        nesterov=sgd.momentum > 0, fused=device.type == "cuda",
+    )  # fmt: skip
+    config = {
+        "data": data.name, "data_sha256": _fingerprint(data), "examples": len(data),
+        "test_examples": 0 if test is None else len(test), "recipe": recipe.options(),
+        "noise": type(smoothing).__name__.lower(), "norm": f"l{smoothing.norm}",
+        "sigma": _plain(smoothing.theta), "sgd": dataclasses.asdict(sgd), "crop": crop,
+        "flip": flip, "seed": seed, "numerics": {"precision": precision, "compile": compile, "device": device.type},
+    }  # fmt: skip
+    place = None if folder is None else Folder(Path(folder), config, describe(model, data.num_classes) | config)
+    records = place.resume(model, optimizer) if place else []
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device):
+        if compile and len(records) < sgd.epochs:
+            torch.manual_seed(seed)
+            network.train()
+            network.compile_network(lambda: _first_loss(recipe, network, batches, smoothing))
+        for epoch in range(len(records), sgd.epochs):
+            started = time.perf_counter()
+            torch.manual_seed(_epoch_seed(seed, epoch))
+            network.train()
+            loss = _epoch(network, batches, recipe.during(epoch, sgd.epochs), smoothing, sgd, optimizer, epoch)
+            trained = time.perf_counter()
+            if not math.isfinite(loss):
+                raise ModelError(f"expected a finite loss, got {loss} in epoch {epoch + 1}: lower the learning rate")
+            network.eval()
+            records.append(
+                {
+                    "epoch": epoch + 1,
+                    "loss": loss,
+                    "test_accuracy": None if held is None else held.accuracy(Mixed(model, precision), smoothing, seed),
+                    "learning_rate": optimizer.param_groups[0]["lr"],
+                    "train_seconds": trained - started,
+                    "seconds": time.perf_counter() - started,
+                }
+            )
+            if place:
+                place.keep(model, optimizer, records)
+            if on_epoch is not None:
+                on_epoch(records[-1])
     model.eval()
+    if place:
+        place.finish(model, records)
+    return records
+
+
+def _epoch(
+    network: Mixed,
+    batches: Batches,
+    recipe: Recipe,
+    smoothing: Smoothing,
+    sgd: Sgd,
+    optimizer: torch.optim.Optimizer,
+    epoch: int,
+) -> float:
+    """One pass over the data; its mean loss. Nothing in it waits for the device before the end."""
+    total = torch.zeros((), device=batches.y.device)
+    for step, (x, y) in enumerate(batches.epoch()):
+        for group in optimizer.param_groups:
+            group["lr"] = sgd.rate(epoch * batches.steps + step, sgd.epochs * batches.steps)
+        loss = recipe.loss(network, x, y, smoothing)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    return float(total) / batches.steps
+
+
+def _first_loss(recipe: Recipe, network: Mixed, batches: Batches, smoothing: Smoothing) -> Tensor:
+    x, y = next(batches.epoch())
+    return recipe.loss(network, x, y, smoothing)
+
+
+def _held(test: Dataset | None, device: torch.device) -> Held | None:
+    if test is None:
+        return None
+    pixels = torch.from_numpy(np.ascontiguousarray(np.asarray(test.pixels)))
+    return Held(pixels.to(device), torch.from_numpy(test.y).to(device))
+
+
+def _epoch_seed(seed: int, epoch: int) -> int:
+    """Seeds of different epochs and trainings are unrelated."""
+    return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _tuned(device: torch.device) -> Any:
+    """Let cuDNN pick the fastest convolutions: the shapes never change."""
+    return torch.backends.cudnn.flags(enabled=True, benchmark=device.type == "cuda")
+
+
+def _fingerprint(data: Dataset) -> str:
+    """SHA-256 of pixels and labels: a training is not resumed on other data."""
+    digest = hashlib.sha256(np.ascontiguousarray(np.asarray(data.pixels)).tobytes())
+    digest.update(data.y.tobytes())
+    return digest.hexdigest()
+
+
+def _plain(theta: Any) -> Any:
+    """Scalar noise as the short decimal it was given as, else the list."""
+    return float(str(theta.reshape(-1)[0])) if theta.size == 1 else theta.tolist()

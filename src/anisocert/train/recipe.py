@@ -1,17 +1,57 @@
 """What every training recipe must say: its loss on a batch under noise."""
 
+import dataclasses
 from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor, nn
 
+from anisocert.errors import ArgumentError
 from anisocert.smoothing import Smoothing
 
 
 class Recipe(ABC):
-    """A way to train a base classifier; a small frozen dataclass that holds its own options."""
+    """A way to train a base classifier; a small frozen dataclass that holds its own options.
 
-    name: str
+    bases: the noises it is defined for, by the name of their base distribution.
+    """
+
+    name: ClassVar[str]
+    bases: ClassVar[tuple[str, ...]] = ("normal",)
 
     @abstractmethod
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
         """Mean loss of a batch. x: `b x *shape`; y: `b`."""
+
+    def during(self, epoch: int, epochs: int) -> Self:
+        """The recipe as it is in one epoch (from 0) of so many: the same in each, unless a recipe says otherwise."""
+        return self
+
+    def options(self) -> dict[str, Any]:
+        """The recipe as plain data."""
+        return {"name": self.name} | dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    def check(self, smoothing: Smoothing) -> None:
+        """Refuse noise that this recipe is not defined for."""
+        if smoothing.base not in self.bases or len(smoothing.weights) != 1:
+            raise ArgumentError(
+                f"expected {' or '.join(self.bases)} noise with recipe {self.name}, got {type(smoothing).__name__}"
+            )
+
+
+def noise_like(x: Tensor, smoothing: Smoothing, copies: int = 1) -> Tensor:
+    """Noise for `copies` copies of each input, from torch's global generator. x: `b x *shape` -> `(copies b) x *shape`.
+
+    Copies of one input are b apart: reshape to `copies x b x ...` to average over them.
+    """
+    x = torch.cat([x] * copies) if copies > 1 else x
+    eps = torch.randn_like(x) if smoothing.base == "normal" else torch.rand_like(x).mul_(2).sub_(1)
+    if smoothing.theta.size == 1:
+        return eps.mul_(float(smoothing.theta.reshape(-1)[0]))  # a number: no copy to the device, so no wait for it
+    return eps.mul_(torch.from_numpy(smoothing.theta.copy()).to(x.device))
+
+
+def mean_probabilities(logits: Tensor, copies: int) -> Tensor:
+    """Mean softmax over the copies of each input. logits: `(copies b) x k` -> `b x k`."""
+    return logits.softmax(1).view(copies, -1, logits.shape[1]).mean(0)

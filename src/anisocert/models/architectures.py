@@ -1,0 +1,60 @@
+"""The networks by name."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.models.normalize import Normalized
+from anisocert.models.resnet import resnet18, resnet18_imagenet, resnet18_paper, resnet20, resnet50, resnet110
+from anisocert.models.small_cnn import SmallCNN
+from anisocert.models.wide_resnet import wrn40_2
+
+ARCHITECTURES: dict[str, Callable[..., nn.Module]] = {
+    "small-cnn": SmallCNN,
+    "resnet18": resnet18,
+    "resnet18-paper": resnet18_paper,
+    "resnet18-imagenet": resnet18_imagenet,
+    "resnet20": resnet20,
+    "resnet50": resnet50,
+    "resnet110": resnet110,
+    "wrn-40-2": wrn40_2,
+}
+HEADS = ("fc.weight", "head.weight")
+STEMS = ("conv1.weight", "features.0.weight")
+
+
+def build(architecture: str, num_classes: int, mean: Sequence[float], std: Sequence[float]) -> Normalized:
+    """A fresh network of a named architecture, with its normalisation inside; one value of mean and std a channel."""
+    if architecture not in ARCHITECTURES:
+        raise ArgumentError(f"expected an architecture of {', '.join(ARCHITECTURES)}, got {architecture!r}")
+    if num_classes < 2:
+        raise ArgumentError(f"expected num_classes >= 2, got {num_classes}")
+    network = ARCHITECTURES[architecture](num_classes=num_classes, channels=len(mean))
+    return Normalized(network, mean, std, architecture)
+
+
+def recognize(state: Mapping[str, Tensor]) -> tuple[str, int, int]:
+    """Architecture, number of classes and of channels of the network whose weights these are, by names and shapes."""
+    head = next((state[name] for name in HEADS if name in state), None)
+    stem = next((state[name] for name in STEMS if name in state), None)
+    if head is None or stem is None or head.dim() != 2 or stem.dim() != 4:
+        raise ModelError(f"expected the weights of one of {', '.join(ARCHITECTURES)}, got keys {_few(state)}")
+    num_classes, channels = head.shape[0], stem.shape[1]
+    for name, architecture in ARCHITECTURES.items():
+        with torch.device("meta"):
+            wanted = architecture(num_classes=num_classes, channels=channels).state_dict()
+        if _shapes(wanted) == _shapes(state):
+            return name, num_classes, channels
+    raise ModelError(f"expected the weights of one of {', '.join(ARCHITECTURES)}, got other names or shapes")
+
+
+def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    """What must agree; the step counters of batch norms are absent from old files and not used by any forward pass."""
+    return {name: tensor.shape for name, tensor in state.items() if not name.endswith("num_batches_tracked")}
+
+
+def _few(state: Mapping[str, Tensor]) -> str:
+    names = sorted(state)
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,0 +1,94 @@
+"""Other people's checkpoints: what is in the file, and which normalisation the code that wrote it has outside of it.
+
+Cohen et al. (2019) and Salman et al. (2019) save `Sequential(normalisation, network)` with the normalisation's numbers
+in the code, so their files hold none; the two differ (Salman's only subtracts the mean) and the files do not say whose
+they are. MACER (Zhai et al. 2020) saves a bare network that takes raw pixels.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from torch import Tensor
+
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
+
+Layout = Literal["cohen", "salman", "macer"]
+Channels = tuple[float, ...]
+
+CONTAINERS = ("state_dict", "net", "model", "model_state_dict")
+WRAPPERS = ("module.", "_orig_mod.", "network.", "model.")
+ARCHITECTURES = {"cifar_resnet20": "resnet20", "cifar_resnet110": "resnet110", "resnet50": "resnet50"}
+ONES = (1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A checkpoint taken apart: weights under the network's own names, and what else the file says."""
+
+    state: dict[str, Tensor]
+    layout: Layout | None
+    architecture: str | None
+    mean: Channels | None
+    std: Channels | None
+    sequential: bool  # the network stood behind a normalisation that has no weights
+
+
+def take_apart(content: Any, source: str, layout: Layout | None = None) -> Foreign:
+    """Weights and normalisation of a checkpoint. content: what the file held; layout: whose it is, where known."""
+    if layout is not None and layout not in get_args(Layout):
+        raise ArgumentError(f"expected layout of {', '.join(get_args(Layout))}, got {layout!r}")
+    if not isinstance(content, dict):
+        raise ModelError(f"expected a state dict in {source}, got {type(content).__name__}")
+    container = next((name for name in CONTAINERS if isinstance(content.get(name), dict)), None)
+    tensors = content if container is None else content[container]
+    state = {str(name): tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
+    if not state or len(state) != len(tensors):
+        raise ModelError(f"expected a state dict of tensors in {source}, got keys {', '.join(map(str, content))[:100]}")
+    if container == "net" and layout is None:
+        layout = "macer"
+    state = _unwrapped(state)
+    sequential = all(name.startswith("1.") for name in state)
+    if sequential:
+        state = _unwrapped({name.removeprefix("1."): tensor for name, tensor in state.items()})
+    mean, std = _own(state, "mean"), _own(state, "std")
+    named = ARCHITECTURES.get(str(content.get("arch"))) if container is not None else None
+    return Foreign(state, layout, named, mean, std, sequential)
+
+
+def normalization(foreign: Foreign, architecture: str, source: str) -> tuple[Channels, Channels]:
+    """Mean and standard deviation that go with a checkpoint, or an error that says what is missing."""
+    if foreign.mean is not None and foreign.std is not None:
+        return foreign.mean, foreign.std
+    imagenet = architecture == "resnet50"
+    if foreign.layout == "cohen":
+        return (IMAGENET_MEAN, IMAGENET_STD) if imagenet else (CIFAR10_MEAN, CIFAR10_STD)
+    if foreign.layout == "salman":
+        return (IMAGENET_MEAN if imagenet else CIFAR10_MEAN), ONES
+    if foreign.layout == "macer":
+        return (0.0, 0.0, 0.0), ONES
+    if foreign.sequential:
+        raise ModelError(
+            f"expected layout='cohen' or 'salman' (or mean and std) for {source}: it was saved behind a normalisation "
+            "whose numbers are not in the file; Cohen's code divides by the standard deviation, Salman's does not"
+        )
+    raise ModelError(
+        f"expected mean and std for {source}, got weights without normalisation: give the numbers the network was "
+        "trained with (mean 0 and std 1 in each channel if it takes raw pixels)"
+    )
+
+
+def _unwrapped(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Names without the prefixes of wrappers around the whole network (DataParallel, torch.compile, ours)."""
+    while True:
+        bare = {name: tensor for name, tensor in state.items() if name not in ("mean", "std")}
+        prefix = next((p for p in WRAPPERS if bare and all(name.startswith(p) for name in bare)), None)
+        if prefix is None:
+            return state
+        state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+
+
+def _own(state: dict[str, Tensor], name: str) -> Channels | None:
+    """Normalisation that is in the weights, as `Normalized` keeps it; taken out of them."""
+    value = state.pop(name, None)
+    return None if value is None else tuple(value.double().flatten().tolist())

@@ -1,0 +1,136 @@
+"""`load`: a network from whatever the user has: our files, other people's checkpoints, ONNX, their own function."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.models.architectures import ARCHITECTURES, build, recognize
+from anisocert.models.checkpoint import from_metadata
+from anisocert.models.foreign import Foreign, Layout, normalization, take_apart
+from anisocert.models.normalize import Normalized
+from anisocert.models.weights import put, read_safetensors, read_torch
+
+
+def load(
+    source: str | Path,
+    *,
+    architecture: str | None = None,
+    num_classes: int | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    layout: Layout | None = None,
+    gradients: bool = False,
+) -> tuple[nn.Module, dict[str, Any]]:
+    """A network in evaluation mode that takes inputs in the data's own units, and what is known about it.
+
+    source: a `.safetensors` file (ours, or plain weights), a `.pt`/`.pth`/`.tar` checkpoint, an `.onnx` file, or
+        `package.module:function`, a function without arguments that returns an `nn.Module`.
+    architecture: needed only where the weights fit none of our networks by name and shape.
+    num_classes: what the data has; another number in the file is an error.
+    mean, std: a channel each, where the file has no normalisation. ONNX networks and functions get one only if given.
+    layout: whose checkpoint it is ("cohen", "salman", "macer"), which settles the normalisation.
+    gradients: convert an ONNX network to PyTorch (by onnx2torch) instead of running it as a black box.
+    """
+    if (mean is None) != (std is None):
+        raise ArgumentError(f"expected both mean and std or neither, got mean {mean!r} and std {std!r}")
+    text = str(source)
+    if _is_function(text):
+        model, metadata = _from_function(text), dict[str, Any]()
+    elif not Path(source).is_file():
+        raise ModelError(f"expected a network file, or package.module:function, at {text}, got nothing there")
+    elif text.endswith(".onnx"):
+        from anisocert.models.onnx_network import OnnxNetwork, to_torch
+
+        model = to_torch(Path(source)) if gradients else OnnxNetwork(Path(source))
+        metadata = {"num_classes": getattr(model, "num_classes", None)}
+    else:
+        return _from_weights(Path(source), architecture, num_classes, mean, std, layout)
+    if mean is not None and std is not None:
+        model = Normalized(model, mean, std)
+    metadata = {"architecture": text, "num_classes": None, "mean": mean, "std": std} | metadata
+    _check_classes(metadata["num_classes"], num_classes, text)
+    return model.eval(), metadata
+
+
+def _from_weights(
+    path: Path,
+    architecture: str | None,
+    num_classes: int | None,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
+    layout: Layout | None,
+) -> tuple[nn.Module, dict[str, Any]]:
+    notes: dict[str, Any] = {}
+    if path.suffix == ".safetensors":
+        state, said = read_safetensors(path)
+        if "anisocert" in said:
+            model, metadata = from_metadata(state, said["anisocert"], path)
+            _check_classes(metadata["num_classes"], num_classes, str(path))
+            return model.eval(), metadata
+        foreign = take_apart(state, str(path), layout)
+        if mean is None and {"normalize_mean", "normalize_std"} <= said.keys():
+            mean, std = _numbers(said["normalize_mean"], path), _numbers(said["normalize_std"], path)
+        notes = dict(said)
+    else:
+        foreign = take_apart(read_torch(path), str(path), layout)
+    name, classes, channels = _architecture(foreign, architecture, path)
+    _check_classes(classes, num_classes, str(path))
+    if mean is None or std is None:
+        mean, std = normalization(foreign, name, str(path))
+    if len(mean) != channels:
+        raise ArgumentError(f"expected mean and std of {channels} channels for {path}, got {len(mean)}")
+    model = build(name, classes, mean, std)
+    put(foreign.state, model.network, str(path))
+    metadata = {"architecture": name, "num_classes": classes, "mean": tuple(mean), "std": tuple(std)}
+    return model.eval(), metadata | ({"said": notes} if notes else {})
+
+
+def _architecture(foreign: Foreign, wanted: str | None, path: Path) -> tuple[str, int, int]:
+    """Name, classes and channels; what the user or the file says about the name must agree with the weights."""
+    found, classes, channels = recognize(foreign.state)
+    for said in (wanted, foreign.architecture):
+        if said is not None and said != found:
+            if said not in ARCHITECTURES:
+                raise ArgumentError(f"expected an architecture of {', '.join(ARCHITECTURES)}, got {said!r}")
+            raise ModelError(f"expected the weights of {said} in {path}, got those of {found}")
+    return found, classes, channels
+
+
+def _check_classes(found: int | None, wanted: int | None, source: str) -> None:
+    if wanted is not None and found is not None and found != wanted:
+        raise ModelError(f"expected a network with {wanted} classes in {source}, got {found}")
+
+
+def _numbers(text: str, path: Path) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ModelError(f"expected numbers with commas as normalisation in {path}, got {text!r}") from error
+
+
+def _is_function(text: str) -> bool:
+    module, colon, function = text.partition(":")
+    return bool(colon) and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def _from_function(text: str) -> nn.Module:
+    """What the user's function returns; its module may lie in the current folder."""
+    module, _, function = text.partition(":")
+    sys.path.insert(0, "")
+    try:
+        made = getattr(importlib.import_module(module), function)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ModelError(f"expected {text} to be a function without arguments, got: {error}") from error
+    finally:
+        sys.path.remove("")
+    if not isinstance(made, nn.Module):
+        raise ModelError(
+            f"expected an nn.Module from {text}, got {type(made).__name__}: a bare callable has no weights to hash, "
+            "give it to anisocert.certify in Python with a model_id"
+        )
+    return made

@@ -1,0 +1,48 @@
+"""Accuracy of the base classifier under one draw of the noise: what training can improve and watch cheaply."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from anisocert.data import Dataset
+from anisocert.engine.numerics import Precision
+from anisocert.smoothing import Smoothing
+from anisocert.train.mixed import Mixed
+
+BATCH = 1000
+
+
+def noisy_accuracy(
+    model: nn.Module,
+    data: Dataset,
+    smoothing: Smoothing,
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    precision: Precision = "float32",
+) -> float:
+    """Share of examples whose noisy copy (one each) is classified correctly. `model` is in evaluation mode."""
+    x, y = np.ascontiguousarray(np.asarray(data.pixels)), torch.from_numpy(data.y)
+    return Held(torch.from_numpy(x).to(device), y.to(device)).accuracy(Mixed(model, precision), smoothing, seed)
+
+
+class Held:
+    """A test set on a device. x: `n x *shape`, bytes or floats; y: `n`."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x, y
+
+    @torch.no_grad()
+    def accuracy(self, model: Mixed, smoothing: Smoothing, seed: int) -> float:
+        """See noisy_accuracy; one seed gives the same noise each time."""
+        generator = torch.Generator(self.x.device).manual_seed(seed)
+        theta = torch.from_numpy(smoothing.theta.copy()).to(self.x.device)
+        right = torch.zeros((), dtype=torch.int64, device=self.x.device)
+        for x, y in zip(self.x.split(BATCH), self.y.split(BATCH), strict=True):
+            clean = x.float() / 255 if x.dtype == torch.uint8 else x
+            if smoothing.base == "normal":
+                eps = torch.randn(clean.shape, generator=generator, device=x.device)
+            else:
+                eps = 2 * torch.rand(clean.shape, generator=generator, device=x.device) - 1
+            right += (model(clean + theta * eps).argmax(1) == y).sum()
+        return int(right) / len(self.y)

@@ -1,0 +1,55 @@
+"""A network as training runs it: mixed precision, channels-last, compiled where that pays."""
+
+import logging
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from anisocert.engine.numerics import Precision
+
+log = logging.getLogger(__name__)
+
+COMPILE_FROM = 1_000_000  # examples in all: below, compiling takes longer than it saves
+
+
+class Mixed(nn.Module):
+    """`network` with float32 scores whatever it computes in. Weights, and so the optimiser, stay float32."""
+
+    def __init__(self, network: nn.Module, precision: Precision) -> None:
+        super().__init__()
+        self.network, self.precision = network, precision
+        self._run: tuple[Callable[[Tensor], Tensor]] = (network,)  # in a tuple: not a submodule of its own
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores of `x` in float32."""
+        if x.dim() == 4:
+            x = x.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            scores = self._run[0](x)
+        return scores.float()
+
+    def compile_network(self, try_on: Callable[[], Tensor]) -> bool:
+        """Compile, and check that it works by `try_on`, a loss that is thrown away; whether it did.
+
+        Where it fails the plain network, which is the same function, stays.
+        """
+        kept = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
+        self._run = (torch.compile(self.network, dynamic=False),)
+        try:
+            try_on().backward()
+            worked = True
+        except Exception as reason:  # no compiler, an operator it cannot lower: as many kinds as there are back ends
+            log.warning("torch.compile failed, going on without: %s", str(reason).splitlines()[0])
+            self._run, worked = (self.network,), False
+        self.network.load_state_dict(kept)
+        self.network.zero_grad(set_to_none=True)
+        return worked
+
+
+def compile_pays(device: torch.device, examples: int) -> bool:
+    """Whether to compile a training that sees so many examples in all.
+
+    A rule, not a measurement: a resumed training must decide as the first did, or its last bits would differ.
+    """
+    return device.type == "cuda" and examples >= COMPILE_FROM

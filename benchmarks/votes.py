@@ -107,13 +107,15 @@ def main():
     rows = network.fit(shape, args.n)
     engine(network, shape, x, min(args.n, rows), args.sigma)
     seconds, counts = best_of(args.repeats, lambda: engine(network, shape, x, args.n, args.sigma), args.device)
-    print(f"{args.network} on {args.device}, {args.n} votes; {network.numerics}, compiled in {network.compile_seconds:.1f} s")
+    compiled = f"compiled in {network.compile_seconds:.1f} s"
+    print(f"{args.network} on {args.device}, {args.n} votes; {network.numerics}, {compiled}")
     print(f"published loop {published['seconds']:.4f} s   counts {published['counts']}")
     print(f"engine         {seconds:.4f} s   counts {counts.tolist()}")
     print(f"ratio {published['seconds'] / seconds:.1f}")
     if args.device == "cuda" and args.network in MMAC:
         rate = 2 * MMAC[args.network] * 1e6 * args.n / seconds
-        print(f"{rate / 1e12:.0f} TFLOP/s of the network as written, {rate / matmul_rate():.0%} of the measured bf16 matmul rate")
+        share = f"{rate / matmul_rate():.0%} of the measured bf16 matmul rate"
+        print(f"{rate / 1e12:.0f} TFLOP/s of the network as written, {share}")
 
 
 if __name__ == "__main__":

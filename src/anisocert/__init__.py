@@ -16,15 +16,20 @@ if TYPE_CHECKING:
     from anisocert.engine import Network, Numerics
     from anisocert.errors import AnisocertError
     from anisocert.geometry import Region
-    from anisocert.optimize import Fixed
+    from anisocert.memory import Memory
+    from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic
     from anisocert.smoothing import Gaussian, GaussianMixture, Uniform
 
 _HOME = {
     "AnisocertError": "errors",
     "Certificate": "certificate",
+    "Anisotropic": "optimize",
+    "Average": "optimize",
+    "Isotropic": "optimize",
     "Fixed": "optimize",
     "Gaussian": "smoothing",
     "GaussianMixture": "smoothing",
+    "Memory": "memory",
     "Network": "engine",
     "Numerics": "engine",
     "Plan": "bounds",
@@ -37,10 +42,14 @@ _ROOMS = ("bounds", "geometry")
 
 __all__ = [
     "AnisocertError",
+    "Anisotropic",
+    "Average",
     "Certificate",
     "Fixed",
     "Gaussian",
     "GaussianMixture",
+    "Isotropic",
+    "Memory",
     "Network",
     "Numerics",
     "Plan",

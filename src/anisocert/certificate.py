@@ -19,6 +19,7 @@ class Certificate:
     computed from bound_k votes for the class and runner_up_votes for the next one among the first bound_n votes, which
     in a sequential plan may be fewer than were counted.
     model_hash: names the network and its numerics. note: what a memory did (kept, shrunk, inherited, abstained).
+    x: the input of an abstention, which a memory needs to know; elsewhere it is the region's centre.
     """
 
     id: int
@@ -44,6 +45,7 @@ class Certificate:
     seconds: float
     note: str = ""
     reason: str = ""
+    x: NDArray[np.generic] | None = field(default=None, repr=False)
 
     @property
     def radius(self) -> float:

@@ -1,6 +1,8 @@
 """Certification of a batch of inputs: choose theta, select the class, estimate its share, give the region."""
 
+import operator
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -10,8 +12,8 @@ from torch import Tensor
 
 from anisocert.bounds import Plan, binomial_test
 from anisocert.certificate import ABSTAIN, Certificate
-from anisocert.engine import Classifier, Judge, Network, Numerics, Stage, count_votes
-from anisocert.errors import ArgumentError
+from anisocert.engine import Classifier, Judge, Network, Numerics, Stage, Stream, Tally, count_votes
+from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.optimize import Fixed, Method
 from anisocert.smoothing import Smoothing
 
@@ -40,7 +42,7 @@ def certify(
     that was chosen without knowledge of the seed. on_votes is told how many votes each network call counted.
     """
     network = _network(model, num_classes, device, numerics, model_id)
-    inputs, numbers = _inputs(x, ids, network.device)
+    inputs, numbers = _inputs(x, ids, seed, network.device)
     plan = plan or Plan()
     found = certificates(network, inputs, numbers, smoothing, method or Fixed(), plan, seed, on_votes)
     return [certificate for _, certificate in sorted(found, key=lambda pair: pair[0])]
@@ -61,10 +63,12 @@ def certificates(
     network.fit(tuple(x.shape[1:]), len(x) * (plan.n0 + plan.n))
     clock = time.perf_counter()
 
-    theta = method.choose(network, x, ids, smoothing, plan, seed)
+    theta = _checked_theta(method.choose(network, x, ids, smoothing, plan, seed), x)
     scales = smoothing.scales(theta)
+    smallest = theta.flatten(1).amin(1).double().cpu().numpy()
+    _warn_if_out_of_reach(plan, smoothing, network.num_classes, smallest)
     top = _select(network, smoothing, x, scales, ids, plan, seed, on_votes)
-    judge = Judge(plan, smoothing, network.num_classes, top, theta.flatten(1).amin(1).double().cpu().numpy())
+    judge = Judge(plan, smoothing, network.num_classes, top, smallest)
     tallies = count_votes(
         network, smoothing, x, scales, ids,
         seed=seed, stage=Stage.ESTIMATE, looks=[look.n for look in plan.looks], stop=judge, on_votes=on_votes,
@@ -74,7 +78,8 @@ def certificates(
     for tally in tallies:
         i, clock, started = tally.position, time.perf_counter(), clock
         gap = float(judge.gap[i])
-        one = theta[i].cpu().numpy()
+        one = theta[i].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
+        one.setflags(write=False)
         yield (
             i,
             Certificate(
@@ -96,10 +101,10 @@ def certificates(
                 stop=plan.stop,
                 method=method.name,
                 norm=smoothing.norm,
-                seed=seed,
+                seed=int(seed),
                 model_hash=network.hash,
                 seconds=shared + clock - started,
-                reason=_reason(gap, judge.p_a[i], judge.p_b[i], tally.votes, plan),
+                reason=_reason(judge, i, tally, plan),
             ),
         )
 
@@ -123,8 +128,14 @@ def predict(
     plan.alpha, so a wrong answer has probability at most alpha.
     """
     network = _network(model, num_classes, device, numerics, model_id)
-    inputs, numbers = _inputs(x, ids, network.device)
+    inputs, numbers = _inputs(x, ids, seed, network.device)
     plan = plan or Plan()
+    if binomial_test(plan.n, plan.n) > plan.alpha:
+        warnings.warn(
+            f"expected more votes for alpha = {plan.alpha}, got n = {plan.n}: even if all agree, every input abstains",
+            AnisocertWarning,
+            stacklevel=2,
+        )
     theta = Fixed().choose(network, inputs, numbers, smoothing, plan, seed)
     tallies = count_votes(
         network, smoothing, inputs, smoothing.scales(theta), numbers, seed=seed, stage=Stage.PREDICT, looks=[plan.n]
@@ -154,12 +165,38 @@ def _select(
     return top
 
 
-def _reason(gap: float, p_a: float, p_b: float, votes: int, plan: Plan) -> str:
+def _checked_theta(theta: Tensor, x: Tensor) -> Tensor:
+    """A method's theta; an error unless the noise can be drawn with exactly these numbers."""
+    shapes = (tuple(x.shape), (len(x), *(1 for _ in x.shape[1:])))
+    if theta.dtype != torch.float32 or tuple(theta.shape) not in shapes:
+        raise ArgumentError(f"expected a float32 theta of shape {shapes[0]}, got {theta.dtype} {tuple(theta.shape)}")
+    if not bool((theta.isfinite() & (theta > 0)).all()):
+        raise ArgumentError("expected the method to choose theta positive and finite, got other values")
+    return theta.detach()
+
+
+def _warn_if_out_of_reach(plan: Plan, smoothing: Smoothing, num_classes: int, theta: NDArray[np.float64]) -> None:
+    """Say so, before any vote, if no input can reach the plan's target radius. theta: `b`, the smallest of each."""
+    if plan.target_radius is None:
+        return
+    farthest = float(smoothing.gap(*plan.best_case(num_classes))) * float(theta.max())
+    if farthest < plan.target_radius:
+        warnings.warn(
+            f"expected target_radius <= {farthest:.6g}, what {plan.n} votes that all agree certify here, "
+            f"got {plan.target_radius}: no input will reach it",
+            AnisocertWarning,
+            stacklevel=3,
+        )
+
+
+def _reason(judge: Judge, i: int, tally: Tally, plan: Plan) -> str:
     """Why an input abstains; empty where it is certified."""
-    if gap > 0:
+    if judge.gap[i] > 0:
         return ""
-    early = f"; gave up after {votes} of {plan.n} votes" if votes < plan.n else ""
-    return f"the selected class is not proven the most likely: p_a = {p_a:.4f}, p_b = {p_b:.4f}{early}"
+    standing = f"class {judge.top[i]} has {tally.counts[judge.top[i]]} of {tally.votes} votes"
+    if tally.votes < plan.n:
+        return f"given up before all {plan.n} votes: {standing}, too few to hope for a certificate"
+    return f"not proven the most likely: {standing}, p_a = {judge.p_a[i]:.4f}, p_b = {judge.p_b[i]:.4f}"
 
 
 def _network(
@@ -169,21 +206,34 @@ def _network(
     numerics: Numerics | None,
     model_id: str | None,
 ) -> Network:
-    if isinstance(model, Network):
-        return model
-    return Network(model, num_classes, device, numerics, model_id)
+    if not isinstance(model, Network):
+        return Network(model, num_classes, device, numerics, model_id)
+    for name, value in (("device", device), ("numerics", numerics), ("model_id", model_id)):
+        if value is not None:
+            raise ArgumentError(f"expected no {name} beside a Network, which has its own, got {value!r}")
+    return model
 
 
-def _inputs(x: Tensor | ArrayLike, ids: Sequence[int] | None, device: torch.device) -> tuple[Tensor, list[int]]:
+def _inputs(
+    x: Tensor | ArrayLike, ids: Sequence[int] | None, seed: int, device: torch.device
+) -> tuple[Tensor, list[int]]:
     """Checked inputs, float32 on the device, and one id each."""
-    inputs = torch.as_tensor(x).to(device, torch.float32)
-    if inputs.dim() < 2 or len(inputs) == 0:
+    try:
+        inputs = torch.as_tensor(x).detach().to(device, torch.float32)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"expected x as an array of numbers, got {type(x).__name__} ({error})") from error
+    if inputs.dim() < 2 or inputs.numel() == 0:
         raise ArgumentError(f"expected x of shape (inputs, *shape) with at least one input, got {tuple(inputs.shape)}")
     if not bool(inputs.isfinite().all()):
         raise ArgumentError("expected finite x, got NaN or infinity")
-    numbers = list(range(len(inputs))) if ids is None else [int(i) for i in ids]
+    try:
+        numbers = list(range(len(inputs))) if ids is None else [operator.index(i) for i in ids]
+    except TypeError as error:
+        raise ArgumentError(f"expected ids as whole numbers, got {ids!r}") from error
     if len(numbers) != len(inputs):
         raise ArgumentError(f"expected one of ids for each of {len(inputs)} inputs, got {len(numbers)}")
     if len(set(numbers)) != len(numbers):
         raise ArgumentError("expected distinct ids (equal ones would share their noise), got repeated ones")
+    for number in numbers:  # a seed or an id that names no stream is found here, not after an hour of votes
+        Stream(seed, Stage.ESTIMATE, number)
     return inputs, numbers

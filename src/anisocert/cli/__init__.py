@@ -1,6 +1,7 @@
 """The command line: one thin file a command."""
 
 import sys
+import warnings
 
 from anisocert.errors import AnisocertError, MissingExtraError
 
@@ -10,6 +11,7 @@ def main() -> None:
     debug = "--debug" in sys.argv
     if debug:
         sys.argv.remove("--debug")
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:
         try:
             from anisocert.cli.app import app

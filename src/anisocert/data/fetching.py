@@ -41,14 +41,20 @@ def sha256(path: Path) -> str:
 
 
 def fetch_files(
-    folder: Path, files: Mapping[str, str], sources: Sequence[Source], help_offline: str, say: Say = lambda _: None
+    name: str,
+    folder: Path,
+    files: Mapping[str, str],
+    sources: Sequence[Source],
+    help_offline: str,
+    say: Say = lambda _: None,
 ) -> bool:
-    """Have `files` (name to SHA-256) in `folder`; False if they already were there and nothing was downloaded.
+    """Have the files of data set `name` in `folder`; False if they were there, and so nothing was downloaded.
 
+    files: names, and the SHA-256 of each.
     Each source works in a temporary folder beside the target; only files with the right SHA-256 are moved over, by a
     rename. say: told what is tried.
     """
-    if all((folder / name).is_file() and sha256(folder / name) == digest for name, digest in files.items()):
+    if all((folder / file).is_file() and sha256(folder / file) == digest for file, digest in files.items()):
         return False
     folder.mkdir(parents=True, exist_ok=True)
     tried = []
@@ -58,17 +64,17 @@ def fetch_files(
             work = Path(temporary)
             try:
                 source.get(work)
-                for name, digest in files.items():
-                    got = sha256(work / name)
+                for file, digest in files.items():
+                    got = sha256(work / file)
                     if got != digest:
-                        raise FetchError(f"{name}: expected SHA-256 {digest}, got {got}")
+                        raise FetchError(f"{file}: expected SHA-256 {digest}, got {got}")
             except FAILURES as error:
                 tried.append(f"{source.title}: {error}")
                 continue
-            for name in files:
-                (work / name).replace(folder / name)
+            for file in files:
+                (work / file).replace(folder / file)
             return True
-    raise FetchError(f"could not be fetched ({'; '.join(tried)}). {help_offline}")
+    raise FetchError(f"{name} could not be fetched ({'; '.join(tried)}). {help_offline}")
 
 
 def download(address: str, path: Path) -> None:

@@ -48,7 +48,7 @@ class IdxSet:
             return False
         target = cache.root() / self.name
         hint = f"Put {', '.join(self.files)} (or .gz) into {target}, or name another folder by ${cache.VARIABLE}."
-        return fetch_files(target, self.files, self.sources, hint, say)
+        return fetch_files(self.name, target, self.files, self.sources, hint, say)
 
     def load(self, split: Split) -> Dataset:
         """60,000 training or 10,000 test images, from the cache folder."""

@@ -23,44 +23,43 @@ log = logging.getLogger(__name__)
 def fold(model: nn.Module, sample: Tensor, bfloat16: bool) -> nn.Module:
     """A rewritten copy of `model`, or a plain copy where it cannot be traced. sample: `b x *shape`, on its device."""
     model = copy.deepcopy(model).eval().requires_grad_(False)
+    if _hooked(model):  # tracing would lose what the hooks do
+        return model
     try:
         network = fx.symbolic_trace(model)
         ShapeProp(network).propagate(sample)
+        _drop_identities(network)
+        _fold_batch_norms(network)
+        _reshape_convolutions(network, sample.is_cuda)
+        if sample.is_cuda and bfloat16:
+            _fuse_relus(network)
+        network.recompile()
     except Exception as reason:  # tracing runs the user's code: whatever it raises, the network stays as it is
         log.info("network is not traced, so it stays as it is: %s", reason)
         return model
-    _drop_identities(network)
-    _fold_batch_norms(network)
-    _reshape_convolutions(network, sample.is_cuda)
-    if sample.is_cuda and bfloat16:
-        _fuse_relus(network)
-    network.graph.eliminate_dead_code()
-    network.recompile()
     return network
 
 
 def _drop_identities(network: fx.GraphModule) -> None:
-    for node in network.graph.nodes:
+    for node in list(network.graph.nodes):
         if isinstance(_layer(network, node), nn.Identity):
-            node.replace_all_uses_with(node.args[0])
-    network.graph.eliminate_dead_code()
+            _bypass(network, node, node.args[0])
 
 
 def _fold_batch_norms(network: fx.GraphModule) -> None:
     for node in list(network.graph.nodes):
         norm = _layer(network, node)
-        if not isinstance(norm, nn.BatchNorm2d):
+        if type(norm) is not nn.BatchNorm2d or norm.running_mean is None:
             continue
         source = node.args[0]
         conv = _layer(network, source)
         if type(conv) is nn.Conv2d and len(source.users) == 1:
             network.set_submodule(source.target, fuse_conv_bn_eval(conv, norm))
-            node.replace_all_uses_with(source)
-            network.graph.erase_node(node)
+            _bypass(network, node, source)
 
 
 def _reshape_convolutions(network: fx.GraphModule, gpu: bool) -> None:
-    for node in network.graph.nodes:
+    for node in list(network.graph.nodes):
         conv = _layer(network, node)
         if type(conv) is not nn.Conv2d or conv.groups != 1 or isinstance(conv.padding, str):
             continue
@@ -68,14 +67,16 @@ def _reshape_convolutions(network: fx.GraphModule, gpu: bool) -> None:
         if conv.kernel_size == (1, 1):
             if gpu and conv.padding == (0, 0):
                 network.set_submodule(node.target, PointwiseConv2d(conv))
-        elif height * width <= conv.kernel_size[0] * conv.kernel_size[1]:
+        elif DenseConv2d.fits(conv, height, width):
             network.set_submodule(node.target, DenseConv2d(conv, height, width))
         elif gpu and BlockConv2d.fits(conv, height, width):
             relu = _only_user(node)
             pool = _only_user(relu) if relu is not None and _is_relu(network, relu) else None
-            if pool is not None and _is_stem_pool(network, pool):
+            if relu is not None and pool is not None and _is_stem_pool(network, pool):
                 network.set_submodule(node.target, BlockConv2d(conv, pool=True))
-                pool.replace_all_uses_with(node)
+                node.meta = pool.meta
+                _bypass(network, pool, node)
+                network.graph.erase_node(relu)
             else:
                 network.set_submodule(node.target, BlockConv2d(conv, pool=False))
 
@@ -88,23 +89,44 @@ def _fuse_relus(network: fx.GraphModule) -> None:
         after = _only_user(node)
         if after is not None and _is_relu(network, after):
             network.set_submodule(node.target, ReluConv2d(conv))
-            after.replace_all_uses_with(node)
-        elif after is not None and after.target in (operator.add, torch.add) and len(after.args) == 2:
+            _bypass(network, after, node)
+        elif after is not None and _is_sum_of_maps(after):
             shortcut = after.args[0] if after.args[1] is node else after.args[1]
             relu = _only_user(after)
-            if relu is not None and _is_relu(network, relu) and isinstance(shortcut, fx.Node) and shortcut is not node:
+            if relu is not None and _is_relu(network, relu):
                 network.set_submodule(node.target, ReluConv2d(conv))
                 with network.graph.inserting_before(after):
                     fused = network.graph.call_module(str(node.target), (node.args[0], shortcut))
-                relu.replace_all_uses_with(fused)
+                fused.meta = relu.meta
+                _bypass(network, relu, fused)
+                network.graph.erase_node(after)
+                network.graph.erase_node(node)
 
 
-def _layer(network: fx.GraphModule, node: fx.Node) -> nn.Module | None:
-    """The layer a node calls, if the node is its only place: a shared one cannot be changed for one place alone."""
-    if node.op != "call_module":
+def _bypass(network: fx.GraphModule, node: fx.Node, source: fx.Node) -> None:
+    """Let `source` take the place of a node. (Removing all dead code would also remove the user's in-place calls.)"""
+    node.replace_all_uses_with(source)
+    network.graph.erase_node(node)
+
+
+def _layer(network: fx.GraphModule, node: object) -> nn.Module | None:
+    """The layer that a node calls with one map, if it can be changed there without changing anything else.
+
+    That needs it to be called at this place alone, its weights to be read nowhere else, and no hooks.
+    """
+    if not isinstance(node, fx.Node) or node.op != "call_module" or len(node.args) != 1 or node.kwargs:
         return None
-    calls = [other.target for other in network.graph.nodes if other.op == "call_module"]
-    return network.get_submodule(str(node.target)) if calls.count(node.target) == 1 else None
+    name = str(node.target)
+    for other in network.graph.nodes:
+        elsewhere = other.op == "call_module" and other.target == name and other is not node
+        if elsewhere or (other.op == "get_attr" and str(other.target).startswith(f"{name}.")):
+            return None
+    layer = network.get_submodule(name)
+    return None if _hooked(layer) else layer
+
+
+def _hooked(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 def _only_user(node: fx.Node) -> fx.Node | None:
@@ -112,8 +134,23 @@ def _only_user(node: fx.Node) -> fx.Node | None:
 
 
 def _is_relu(network: fx.GraphModule, node: fx.Node) -> bool:
-    functions = (F.relu, torch.relu, torch.relu_)
-    return node.target in functions or isinstance(_layer(network, node), nn.ReLU) or node.target == "relu"
+    if node.op == "call_module":  # one that several places share is as good: it has no state
+        layer = network.get_submodule(str(node.target))
+        return type(layer) is nn.ReLU and not _hooked(layer)
+    if node.op == "call_method":
+        return node.target in ("relu", "relu_")
+    return node.target in (F.relu, torch.relu, torch.relu_)
+
+
+def _is_sum_of_maps(node: fx.Node) -> bool:
+    """Whether a node is the plain sum of two different maps of one shape."""
+    if node.target not in (operator.add, torch.add) or len(node.args) != 2 or node.kwargs:
+        return False
+    a, b = node.args
+    if not isinstance(a, fx.Node) or not isinstance(b, fx.Node) or a is b:
+        return False
+    shapes = [getattr(term.meta.get("tensor_meta"), "shape", None) for term in (a, b)]
+    return shapes[0] is not None and shapes[0] == shapes[1]
 
 
 def _is_stem_pool(network: fx.GraphModule, node: fx.Node) -> bool:

@@ -17,6 +17,8 @@ class DenseConv2d(nn.Module):
     A padded 3x3 convolution on a 2x2 map multiplies zeros more often than values; the matrix has none of them.
     """
 
+    LARGEST = 1 << 25  # entries of the matrix, which for wide layers and large kernels would outgrow any memory
+
     def __init__(self, conv: nn.Conv2d, height: int, width: int) -> None:
         super().__init__()
         size = conv.in_channels * height * width
@@ -28,6 +30,12 @@ class DenseConv2d(nn.Module):
         self.out = tuple(images.shape[1:])
         self.weight = nn.Parameter(images.reshape(size, -1).T.contiguous().to(conv.weight.device), requires_grad=False)
         self.bias = nn.Parameter(_bias(conv).repeat(self.out[0] * self.out[1]), requires_grad=False)
+
+    @classmethod
+    def fits(cls, conv: nn.Conv2d, height: int, width: int) -> bool:
+        """Whether maps of this size are no larger than the kernel, and the matrix of a reasonable size."""
+        largest = conv.in_channels * conv.out_channels * (height * width) ** 2
+        return height * width <= conv.kernel_size[0] * conv.kernel_size[1] and largest <= cls.LARGEST
 
     def forward(self, x: Tensor) -> Tensor:
         """As the convolution."""

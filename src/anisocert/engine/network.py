@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -38,47 +39,41 @@ class Network:
         numerics: Numerics | None = None,
         model_id: str | None = None,
     ) -> None:
-        if num_classes < 2:
-            raise ArgumentError(f"expected num_classes >= 2, got {num_classes}")
-        if isinstance(model, nn.Module):
-            training = [name or type(model).__name__ for name, m in model.named_modules() if m.training]
-            if training:
-                raise ModelError(
-                    f"expected a model in evaluation mode, got training mode in {training[0]}: call model.eval()"
-                )
-        elif model_id is None:
+        if isinstance(num_classes, bool) or not isinstance(num_classes, int | np.integer) or num_classes < 2:
+            raise ArgumentError(f"expected num_classes, a whole number >= 2, got {num_classes!r}")
+        if not isinstance(model, nn.Module) and model_id is None:
             raise ArgumentError(f"expected model_id with a bare callable (its weights cannot be hashed), got {model!r}")
-        self.device = _home(model) if device is None else _indexed(torch.device(device))
-        if isinstance(model, nn.Module) and _home(model) != self.device:
-            model = copy.deepcopy(model).to(self.device)  # the caller's model stays where it is
-        self.model, self.num_classes = model, num_classes
+        self.device = _home(model) if device is None else _device(device)
+        self.model = _frozen(model, self.device) if isinstance(model, nn.Module) else model
+        self.num_classes = int(num_classes)
         numerics = numerics or Numerics()
         self.numerics = replace(numerics, precision=numerics.precision or native_precision(self.device))
-        self.hash = model_id or _hash(model, self.numerics)
-        self._run: Callable[[Tensor], Tensor] | None = None
+        self.hash = model_id or _hash(self.model, self.numerics)
         self.compile_seconds = 0.0
+        self._asked, self._shape, self._run = self.numerics, tuple[int, ...](), self.model
         if self.device.type == "cpu":
             keep_large_blocks()
 
     def scores(self, x: Tensor) -> Tensor:
         """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`."""
-        run = self.model if self._run is None else self._run
-        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, self.numerics.precision == "bfloat16"):
-            return run(x)
+        return self._evaluate(self._run, x)
 
     def fit(self, shape: tuple[int, ...], votes: int) -> int:
         """Settle, once and before the first counted vote, how this network runs; the rows a call.
 
         shape: of one input; votes: how many are planned. Checks the network on one batch, finds the largest batch of
-        the ladder that fits into memory, rewrites the network and, where the votes repay it, compiles it.
+        the ladder that fits into memory, rewrites the network and, where the votes repay it, compiles it. Inputs of
+        another shape settle everything anew, as the rewritten network knows the sizes of its maps.
         """
-        while self._run is None:
+        if self._shape and shape != self._shape:
+            self.numerics, self._shape = self._asked, ()
+        while not self._shape:
             rows = self.numerics.rows or self._first_rung(shape)
-            sample = torch.rand(rows, *shape, generator=torch.Generator().manual_seed(0)).to(self.device)
             self.numerics = replace(self.numerics, rows=rows)
             try:
-                self._check(self.scores(sample), rows)
-                self._rewrite(sample, votes)
+                generator = torch.Generator(self.device).manual_seed(0)
+                sample = torch.rand(rows, *shape, generator=generator, device=self.device)
+                self._run, self._shape = self._prepared(sample, votes), shape
             except RuntimeError as error:
                 self.shrink(error)
         assert self.numerics.rows is not None
@@ -93,9 +88,14 @@ class Network:
             raise ModelError(f"out of memory even with {self.numerics.rows} inputs a call on {self.device}") from error
         log.warning("out of memory with %s rows a call; going on with %s", self.numerics.rows, smaller[0])
         self.numerics = replace(self.numerics, rows=smaller[0])
-        self._run = None
+        self._run, self._shape = self.model, ()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+
+    def _evaluate(self, run: Classifier, x: Tensor) -> Tensor:
+        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, self.numerics.precision == "bfloat16"):
+            scores: Tensor = run(x)
+            return scores
 
     def _first_rung(self, shape: tuple[int, ...]) -> int:
         """The batch to try first: on a CPU what stays near its caches, else the largest."""
@@ -103,52 +103,96 @@ class Network:
             return ROWS[0]
         return next((rows for rows in ROWS if 4 * rows * math.prod(shape) <= CACHE_BYTES), ROWS[-1])
 
-    def _rewrite(self, sample: Tensor, votes: int) -> None:
+    def _prepared(self, sample: Tensor, votes: int) -> Classifier:
+        """The model, checked and in the form that is to run."""
+        plain = self._checked(sample)
         if not isinstance(self.model, nn.Module):
-            self._run = self.model
-            return
-        folded = fold(self.model, sample[:1], self.numerics.precision == "bfloat16")
-        if sample.dim() == 4:
-            folded = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._run = folded
-        if self.numerics.compile is None:
-            self.numerics = replace(self.numerics, compile=self._pays(sample, votes))
-        if self.numerics.compile:
-            self._compile(folded, sample)
+            self.numerics = replace(self.numerics, compile=False)
+            return self.model
+        run = self._rewritten(self.model, sample, plain)
+        if self.numerics.compile or (self.numerics.compile is None and self._pays(run, sample, votes)):
+            return self._compiled(run, sample, plain)
+        self.numerics = replace(self.numerics, compile=False)
+        return run
 
-    def _pays(self, sample: Tensor, votes: int) -> bool:
+    def _checked(self, sample: Tensor) -> Tensor:
+        """The model's scores of a batch; an error unless they are what votes can stand on."""
+        scores, wanted = self._evaluate(self.model, sample), (len(sample), self.num_classes)
+        if not isinstance(scores, Tensor) or tuple(scores.shape) != wanted:
+            got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+            raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}")
+        half = len(sample) // 2
+        changed = torch.cat([sample[:half], 1 - 2 * sample[half:]])
+        if not self._agree(scores[:half], self._evaluate(self.model, changed)[:half]):
+            raise ModelError(
+                "expected scores of an input to depend on that input alone, got ones that change with the rest of the "
+                "batch or from call to call (a batch norm without running statistics, a layer that draws at random)"
+            )
+        return scores
+
+    def _rewritten(self, model: nn.Module, sample: Tensor, plain: Tensor) -> nn.Module:
+        """The first of the faster forms of the model that runs and gives its scores, or the model itself."""
+        formats = [torch.channels_last, torch.contiguous_format] if sample.dim() == 4 else [torch.contiguous_format]
+        for memory_format in formats:
+            folded = fold(model, sample[:2], self.numerics.precision == "bfloat16")
+            folded.to(memory_format=memory_format)  # type: ignore[call-overload]
+            try:
+                if self._agree(plain, self._evaluate(folded, sample)):
+                    return folded
+                log.warning("the rewritten network is not used (%s): its scores differ from the model's", memory_format)
+            except Exception as error:  # a `view` of channels-last maps, say; the model itself is known to run
+                if out_of_memory(error):
+                    raise
+                log.info("the rewritten network is not used (%s): %s", memory_format, error)
+        return model
+
+    def _agree(self, scores: Tensor, others: Tensor) -> bool:
+        """Whether two evaluations differ by rounding alone, judged by the spread of the scores."""
+        relative, absolute = (1e-2, 1e-5) if self.numerics.precision == "float32" else (0.2, 1e-2)
+        a, b = scores.double(), others.double()
+        if a.shape != b.shape:
+            return False
+        same = (a == b) | (a.isnan() & b.isnan())
+        finite = a[a.isfinite()]
+        if bool(same.all()) or finite.numel() == 0:
+            return bool(same.all())
+        limit = relative * (finite.max() - finite.min()) + absolute * finite.abs().max()
+        return bool((same | ((a - b).abs() <= limit)).all())
+
+    def _pays(self, run: nn.Module, sample: Tensor, votes: int) -> bool:
         """Whether compiling is expected to save more than it takes, from the measured time of plain calls."""
-        self.scores(sample)
-        plain = self._seconds(sample)
         expected_seconds, expected_saving = 40.0, 0.3  # of a ResNet18 on 2 cores and on an H200
-        return plain * votes / len(sample) * expected_saving > expected_seconds
+        return self._seconds(run, sample) * votes / len(sample) * expected_saving > expected_seconds
 
-    def _compile(self, folded: nn.Module, sample: Tensor) -> None:
-        started, plain = time.perf_counter(), self._seconds(sample)
+    def _compiled(self, folded: nn.Module, sample: Tensor, plain: Tensor) -> Classifier:
+        """The network compiled; as it was where that fails, or is slower and was not asked for."""
+        started = time.perf_counter()
         # freezing: weights become constants that the compiler may lay out and cast once
-        self._run = torch.compile(folded, dynamic=False, options={"freezing": True})
+        run: Classifier = torch.compile(folded, dynamic=False, options={"freezing": True})
         try:
-            self.scores(sample)
-            compiled = self._seconds(sample)
+            if not self._agree(plain, self._evaluate(run, sample)):
+                raise ModelError("its scores differ from the model's")
         except Exception as reason:
             if out_of_memory(reason):
                 raise
             # no C++ compiler, an operator it cannot lower: the plain network is the same function
-            log.warning("torch.compile failed, going on without: %s", str(reason).splitlines()[0])
-            compiled = float("inf")
+            log.warning("torch.compile failed, going on without: %s", str(reason).partition("\n")[0])
+            run = folded
         self.compile_seconds = time.perf_counter() - started
-        log.info("compiled in %.1f s: %.4f s a call, plain %.4f s", self.compile_seconds, compiled, plain)
-        if compiled >= plain:
-            self._run = folded
-            self.numerics = replace(self.numerics, compile=False)
+        if self.numerics.compile is None and run is not folded:
+            compiled, uncompiled = self._seconds(run, sample), self._seconds(folded, sample)
+            log.info("compiled in %.1f s: %.4f s a call, not %.4f s", self.compile_seconds, compiled, uncompiled)
+            run = run if compiled < uncompiled else folded
+        self.numerics = replace(self.numerics, compile=run is not folded)
+        return run
 
-    def _seconds(self, sample: Tensor) -> float:
+    def _seconds(self, run: Classifier, sample: Tensor) -> float:
         """Seconds a call, best of three."""
         best = float("inf")
         for _ in range(3):
             self._wait()
             started = time.perf_counter()
-            self.scores(sample)
+            self._evaluate(run, sample)
             self._wait()
             best = min(best, time.perf_counter() - started)
         return best
@@ -157,17 +201,28 @@ class Network:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def _check(self, scores: Tensor, rows: int) -> None:
-        if not isinstance(scores, Tensor) or tuple(scores.shape) != (rows, self.num_classes):
-            got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-            raise ModelError(f"expected the model to return scores of shape {(rows, self.num_classes)}, got {got}")
-        if bool(scores.isnan().any()):
-            raise ModelError("expected finite scores, got NaN from the model")
-
 
 def out_of_memory(error: BaseException) -> bool:
     """Whether an error of torch's says that memory ran out."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    words = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    )
+
+
+def _frozen(model: nn.Module, device: torch.device) -> nn.Module:
+    """A copy of a model in evaluation mode, on a device: what the caller does to the original changes no vote."""
+    training = [name or type(model).__name__ for name, m in model.named_modules() if m.training]
+    if training:
+        raise ModelError(f"expected a model in evaluation mode, got training mode in {training[0]}: call model.eval()")
+    try:
+        return copy.deepcopy(model).to(device).requires_grad_(False)
+    except (TypeError, RuntimeError) as error:
+        if out_of_memory(error):
+            raise
+        raise ModelError(
+            f"expected a model that copy.deepcopy can copy, got {type(model).__name__}: {error}"
+        ) from error
 
 
 def _home(model: Classifier) -> torch.device:
@@ -178,17 +233,27 @@ def _home(model: Classifier) -> torch.device:
     return torch.device("cpu")
 
 
-def _indexed(device: torch.device) -> torch.device:
-    """ "cuda" as the card it means now, so that devices compare."""
-    return torch.device("cuda", torch.cuda.current_device()) if device == torch.device("cuda") else device
+def _device(device: torch.device | str) -> torch.device:
+    """A device that is there; "cuda" as the card it means now, so that devices compare."""
+    try:
+        found = torch.device(device)
+        return torch.empty(0, device=found).device
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ArgumentError(f"expected a device that this torch can use, got {device!r} ({reason})") from error
 
 
 def _hash(model: Classifier, numerics: Numerics) -> str:
-    """SHA-256 of class name, state, buffers and precision: what must be equal for votes to mean the same classifier."""
+    """SHA-256 of class names, state, buffers and precision: equal where votes mean the same classifier."""
     assert isinstance(model, nn.Module)
-    digest = hashlib.sha256(f"{type(model).__qualname__} {numerics.precision}".encode())
-    for name, tensor in sorted((dict(model.named_buffers()) | dict(model.state_dict())).items()):
-        value = tensor.detach().cpu().contiguous()
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        digest.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    digest = hashlib.sha256(f"{numerics.precision}".encode())
+    for name, module in model.named_modules():
+        digest.update(f" {name}: {type(module).__qualname__}".encode())
+    for name, value in sorted((dict(model.named_buffers()) | dict(model.state_dict())).items()):
+        if not isinstance(value, Tensor):  # a module's extra state
+            digest.update(f"{name} {value!r}".encode())
+            continue
+        tensor = value.detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

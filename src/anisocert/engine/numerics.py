@@ -9,6 +9,10 @@ import torch
 
 from anisocert.errors import ArgumentError
 
+ALIGN = 32
+"""Rows a call are a multiple of this, and a vote's row is its number modulo this, so that a vote lies at the same place
+of a kernel's tile wherever in a batch it is counted."""
+
 Precision = Literal["float32", "bfloat16"]
 
 
@@ -19,7 +23,7 @@ class Numerics:
     precision: of the network (noise is always drawn and added in float32). Votes in bfloat16 certify the bfloat16
         network, so prediction must use the same. Default: bfloat16 where the device computes it natively.
     compile: run the network through torch.compile. Default: when the votes planned repay the time it takes.
-    rows: votes a network call, one fixed, padded shape. Default: as many as pay and fit.
+    rows: votes a network call, one fixed, padded shape; a multiple of 32. Default: as many as pay and fit.
     """
 
     precision: Precision | None = None
@@ -29,8 +33,10 @@ class Numerics:
     def __post_init__(self) -> None:
         if self.precision not in (None, "float32", "bfloat16"):
             raise ArgumentError(f"expected precision 'float32' or 'bfloat16', got {self.precision!r}")
-        if self.rows is not None and self.rows < 1:
-            raise ArgumentError(f"expected rows >= 1, got {self.rows}")
+        if self.compile not in (None, True, False):
+            raise ArgumentError(f"expected compile True, False or None, got {self.compile!r}")
+        if self.rows is not None and (not isinstance(self.rows, int) or self.rows < 1 or self.rows % ALIGN):
+            raise ArgumentError(f"expected rows a positive multiple of {ALIGN}, got {self.rows!r}")
 
 
 def native_precision(device: torch.device) -> Precision:

@@ -11,8 +11,8 @@ class Judge:
     """Keeps the best bound of each input over its looks, and says who stops.
 
     top: `b`, the class that the selection stage chose; smallest_theta: `b`, what turns a gap into a radius. After the
-    counting, `gap`, `p_a`, `p_b`, `bound_k`, `bound_n` and `runner_up` (all `b`) are those of the best look: bounds at
-    different looks hold at once, so choosing among them is allowed.
+    counting, `gap`, `p_a`, `p_b`, `bound_k`, `bound_n` and `runner_up` (all `b`) are those of the best look, or of the
+    last one where none certifies: bounds at different looks hold at once, so choosing among them is allowed.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Judge:
         others = counts.copy()
         others[rows, top] = -1
         k, second = counts[rows, top], others.max(1)
-        self._keep_best(position, k, second, votes, self.alphas[look])
+        self._keep_best(position, look, k, second, votes)
         stops: NDArray[np.bool_] = look == len(self.looks) - 1
         if not self.plan.gives_up:
             return stops
@@ -51,11 +51,13 @@ class Judge:
         return stops
 
     def _keep_best(
-        self, position: np.ndarray, k: np.ndarray, second: np.ndarray, votes: np.ndarray, alpha: np.ndarray
+        self, position: np.ndarray, look: np.ndarray, k: np.ndarray, second: np.ndarray, votes: np.ndarray
     ) -> None:
-        p_a, p_b = self.plan.estimate(k, second, votes, self.num_classes, alpha)
+        p_a, p_b = self.plan.estimate(k, second, votes, self.num_classes, self.alphas[look])
         gap = self.smoothing.gap(p_a, p_b)
-        better = gap > self.gap[position]
+        # The first look forgets what was kept: a counting that began again, in another batch shape, stands alone.
+        # While nothing is certified the latest look tells most.
+        better = (look == 0) | (gap > self.gap[position]) | ((gap == 0) & (self.gap[position] == 0))
         at = position[better]
         self.gap[at], self.p_a[at], self.p_b[at] = gap[better], np.asarray(p_a)[better], np.asarray(p_b)[better]
         self.bound_k[at], self.bound_n[at], self.runner_up[at] = k[better], votes[better], second[better]

@@ -10,8 +10,6 @@ import numpy as np
 
 from anisocert.errors import ArgumentError
 
-MAX_ID = 2**60  # ids and the stage share one 64-bit counter word on the GPU
-
 
 class Stage(IntEnum):
     """What the noise is drawn for."""
@@ -25,17 +23,20 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True)
 class Stream:
-    """The noise of one stage of one example."""
+    """The noise of one stage of one example.
+
+    seed: below 2^64. id: below 2^60, because it shares one 64-bit counter word with the stage on the GPU.
+    """
 
     seed: int
     stage: Stage
     id: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**64:
-            raise ArgumentError(f"expected seed in [0, 2**64), got {self.seed}")
-        if not 0 <= self.id < MAX_ID:
-            raise ArgumentError(f"expected example ids in [0, 2**60), got {self.id}")
+        # Whole numbers only: 0.5 would be cut to 0 and share the noise of another stream.
+        for name, value, power in (("seed", self.seed, 64), ("example ids", self.id, 60)):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**power:
+                raise ArgumentError(f"expected {name}: whole numbers in [0, 2**{power}), got {value!r}")
 
     def generator(self, lane: int = 0) -> np.random.Generator:
         """A generator at this stream's first draw; streams and lanes are disjoint parts of Philox' counter space."""

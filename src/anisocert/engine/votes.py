@@ -16,12 +16,12 @@ from torch import Tensor
 
 from anisocert.engine.network import Network
 from anisocert.engine.noise import noise_source
+from anisocert.engine.numerics import ALIGN
 from anisocert.engine.streams import Stage, Stream
 from anisocert.errors import ModelError
 from anisocert.smoothing import Smoothing
 
-ALIGN = 32  # a vote's row is its number modulo this, wherever in the batch: the same place in a kernel's tile
-SLOT_BYTES = 1 << 30  # device memory for inputs in flight and their scales
+SLOT_BYTES = 1 << 30  # device memory for inputs in flight, their scales and their counts
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,11 @@ class Counting:
     def add(self, slot: np.ndarray, vote: np.ndarray, bin_: np.ndarray) -> None:
         """Count one batch of votes, without waiting for the device."""
         scores = self.network.scores(self.source.noisy(slot, vote))
-        self.nan |= scores.isnan().any()
-        where = torch.from_numpy(bin_).to(self.counts.device, non_blocking=True) * self.network.num_classes
-        self.counts.view(-1).scatter_add_(0, where + scores.argmax(1), torch.ones_like(where, dtype=torch.int32))
+        bins = torch.from_numpy(bin_).to(self.counts.device, non_blocking=True)
+        best, votes = scores.max(1)  # a NaN counts as the largest
+        self.nan |= (best.isnan() & (bins != self.trash)).any()  # padding may be what it likes
+        where = bins * self.network.num_classes + votes
+        self.counts.view(-1).scatter_add_(0, where, torch.ones_like(where, dtype=torch.int32))
 
     def read(self) -> np.ndarray:
         """Counts so far, waiting for the device: `width x looks x num_classes`, cumulative over looks."""
@@ -96,19 +98,22 @@ def count_votes(
     """
     rows = network.fit(tuple(x.shape[1:]), len(x) * looks[-1])
     per_round = rows * (40 if network.device.type == "cuda" else 1)
-    width = min(len(x), max(1, SLOT_BYTES // (8 * x[0].numel())), per_round // looks[0] + 2)
+    slot_bytes = 4 * ((1 + len(smoothing.weights)) * x[0].numel() + len(looks) * network.num_classes)
+    width = min(len(x), max(1, SLOT_BYTES // slot_bytes), per_round // looks[0] + 2)
     counting = Counting(network, smoothing, tuple(x.shape[1:]), width, len(looks))
     waiting, free, flying = deque(range(len(x))), list(range(width)), dict[int, _InFlight]()
     while waiting or flying:
         segments: list[Segment] = []
         for one in flying.values():
             _schedule(one, looks, segments)
-        while waiting and free and sum(s.stop - s.start for s in segments) < per_round:
+        planned = sum(s.stop - s.start for s in segments)
+        while waiting and free and planned < per_round:
             one = _InFlight(waiting.popleft(), free.pop())
             flying[one.slot] = one
             counting.open(one.slot, Stream(seed, stage, int(ids[one.position])), x[one.position], scales[one.position])
             _schedule(one, looks, segments)
-        spare = -sum(s.stop - s.start for s in segments) % rows
+            planned += looks[0]
+        spare = -planned % rows
         for one in flying.values():  # rows that would be padding look ahead instead
             while one.look < len(looks) and spare >= looks[one.look] - one.scheduled:
                 spare -= looks[one.look] - one.scheduled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator
-from typing import Any, Final, overload
+from typing import Any, Final, Protocol, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,13 @@ from anisocert.geometry.region import FloatArray, Region, check_axes, checked_ar
 
 # Coordinates handled at once: a handful of such float64 blocks stay in a processor's cache.
 BLOCK: Final = 1 << 16
+
+
+class Rows(Protocol):
+    """Rows of numbers that are fetched when wanted: `len`, one row by its number, or many by an array of numbers."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: Any, /) -> NDArray[Any]: ...
 
 
 class Regions:
@@ -40,8 +47,8 @@ class Regions:
         self.norm = checked_norm(norm)
         self.shape = middle.shape[1:]
         self.dim = math.prod(self.shape)
-        self._centers = middle.reshape(len(middle), self.dim)
-        self._axes = half.reshape(len(half), self.dim)
+        self._centers: Rows = middle.reshape(len(middle), self.dim)
+        self._axes: Rows = half.reshape(len(half), self.dim)
         self._rows: NDArray[np.intp] | None = None
         for _, some_centers, some_axes in self.blocks():
             checked_array("centers", some_centers)
@@ -95,9 +102,15 @@ class Regions:
         return cls._share(region, region.center.reshape(1, -1), region.axes.reshape(1, -1), None)
 
     @classmethod
-    def _share(
-        cls, like: Region | Regions, centers: NDArray[Any], axes: NDArray[Any], rows: NDArray[np.intp] | None
-    ) -> Regions:
+    def over(cls, centers: Rows, axes: Rows, rows: NDArray[np.intp], shape: tuple[int, ...], norm: int) -> Regions:
+        """These rows of a larger collection that was checked when it was filled; read block by block, when wanted."""
+        stack = cls.__new__(cls)
+        stack.norm, stack.shape, stack.dim = norm, shape, math.prod(shape)
+        stack._centers, stack._axes, stack._rows = centers, axes, rows
+        return stack
+
+    @classmethod
+    def _share(cls, like: Region | Regions, centers: Rows, axes: Rows, rows: NDArray[np.intp] | None) -> Regions:
         stack = cls.__new__(cls)
         stack.norm, stack.shape, stack.dim = like.norm, like.shape, like.dim
         stack._centers, stack._axes, stack._rows = centers, axes, rows

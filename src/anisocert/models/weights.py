@@ -29,14 +29,14 @@ def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 def write_safetensors(path: Path, state: Mapping[str, Tensor], metadata: dict[str, Any]) -> None:
     """Write tensors and metadata (under the key `anisocert`, as JSON), whole or not at all."""
     try:
-        from safetensors.torch import save_file
+        from safetensors.torch import save
     except ImportError as error:
         raise MissingExtraError("saving networks needs safetensors: pip install 'anisocert[cli]'") from error
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     # clone: tensors that share memory are refused by the format
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}
-    save_file(plain, part, {"anisocert": json.dumps(metadata)})
+    part.write_bytes(save(plain, {"anisocert": json.dumps(metadata)}))
     part.replace(path)
 
 

@@ -1,6 +1,10 @@
 """Which theta: how the noise's scale is chosen for each input."""
 
+from anisocert.optimize.anisotropic import Anisotropic
+from anisocert.optimize.ascent import Ascent
+from anisocert.optimize.average import Average
 from anisocert.optimize.base import Method
 from anisocert.optimize.fixed import Fixed
+from anisocert.optimize.isotropic import Isotropic
 
-__all__ = ["Fixed", "Method"]
+__all__ = ["Anisotropic", "Ascent", "Average", "Fixed", "Isotropic", "Method"]

@@ -3,10 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
 from anisocert.engine import Network
+from anisocert.errors import ArgumentError
 from anisocert.smoothing import Smoothing
 
 
@@ -15,8 +19,33 @@ class Method(ABC):
 
     name: str
 
+    @property
+    def evaluations(self) -> int:
+        """Network evaluations an input, pilot votes not counted."""
+        return 0
+
     @abstractmethod
     def choose(
         self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
     ) -> Tensor:
         """Theta of each input, float32. x: `b x *shape` -> `b x *shape`, or `b x 1 x ...` where isotropic."""
+
+
+def scalar_theta(method: Method, smoothing: Smoothing) -> float:
+    """The noise's own theta, from which a search starts; an error unless it is one number."""
+    if len(smoothing.weights) > 1:
+        raise ArgumentError(f"expected a noise of one component for {method.name}, got a mixture: use Fixed()")
+    if smoothing.theta.ndim:
+        raise ArgumentError(
+            f"expected one number as the noise's parameter for {method.name}, got {smoothing.theta.shape}"
+        )
+    return float(smoothing.theta)
+
+
+def same_for_all(theta: NDArray[np.float32], x: Tensor) -> Tensor:
+    """One theta, scalar or of an input's shape, for every input. x: `b x *shape`."""
+    shape = tuple(x.shape[1:])
+    if theta.ndim and theta.shape != shape:
+        raise ArgumentError(f"expected the noise's parameter as a scalar or of shape {shape}, got {theta.shape}")
+    one = torch.from_numpy(np.array(theta)).to(x.device).reshape(shape if theta.ndim else (1,) * len(shape))
+    return one.expand(len(x), *one.shape)

@@ -22,6 +22,19 @@ except ImportError as error:
     raise MissingExtraError("saving a run needs pyarrow and safetensors: pip install 'anisocert[cli]'") from error
 
 
+# Written out, because a column without values (`stop`) would get no type from them, and parts must merge.
+SCHEMA = pa.schema(
+    [(name, pa.int64()) for name in ("idx", "label", "prediction")]
+    + [("correct", pa.bool_())]
+    + [(name, pa.float64()) for name in ("radius", "proxy_radius", "gap", "p_a", "p_b")]
+    + [(name, pa.int64()) for name in ("top_votes", "runner_up_votes", "votes", "bound_k", "bound_n")]
+    + [("alpha", pa.float64()), ("num_classes", pa.int64())]
+    + [(name, pa.string()) for name in ("bound", "stop", "method", "norm")]
+    + [(name, pa.float64()) for name in ("sigma", "theta_min", "theta_max", "theta_geomean")]
+    + [("reason", pa.string()), ("seconds", pa.float64()), ("seed", pa.uint64())]
+)
+
+
 def row(certificate: Certificate, label: int, sigma: float) -> dict[str, Any]:
     """One line of `certificates.parquet`: the promise, its evidence and what it cost, before any memory."""
     theta = certificate.theta.astype(np.float64)
@@ -61,8 +74,9 @@ def save_run(
 ) -> None:
     """Write a run; `run.json`, which holds the checksums of the rest, comes last and makes it complete."""
     (folder / "theta").mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").unlink(missing_ok=True)  # an older run's would vouch for a half-written newer one
     rows = [row(certificate, int(label), sigma) for certificate, label in zip(certificates, labels, strict=True)]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "certificates.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / "certificates.parquet")
     save_file({str(c.id): np.atleast_1d(c.theta) for c in certificates}, folder / "theta" / "theta.safetensors")
     files = ("certificates.parquet", "theta/theta.safetensors")
     described = config | {

@@ -36,6 +36,10 @@ class Smoothing(ABC):
     def _gap(self, p_a: Floats, p_b: Floats) -> Floats:
         """The gap r of the certified set ||delta / theta|| < r, where p_a > p_b."""
 
+    @abstractmethod
+    def soft_gap(self, p_a: Tensor, p_b: Tensor) -> Tensor:
+        """The gap of probabilities that an optimiser may differentiate; certifies nothing. Shapes broadcast."""
+
     def gap(self, p_a: ArrayLike, p_b: ArrayLike) -> Floats:
         """The certified gap, rounded down; 0 where p_a <= p_b. Shapes broadcast."""
         a, b = np.broadcast_arrays(np.asarray(p_a, np.float64), np.asarray(p_b, np.float64))
@@ -52,7 +56,10 @@ class Smoothing(ABC):
 
 def positive(name: str, value: ArrayLike) -> NDArray[np.float32]:
     """A scale parameter as float32: scalar or full shape, positive and finite."""
-    array = np.asarray(value, np.float32)
+    try:
+        array = np.array(value, np.float32)  # a copy: it is made read-only, and the caller's must not be
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"expected {name} as numbers, got {value!r}") from error
     if array.size == 0 or not bool(np.all(np.isfinite(array)) and np.all(array > 0)):
         raise ArgumentError(f"expected {name} positive and finite, got {value!r}")
     array.setflags(write=False)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from torch import Tensor
@@ -28,3 +29,8 @@ class Gaussian(Smoothing):
     def _gap(self, p_a: Floats, p_b: Floats) -> Floats:
         gap: Floats = (ndtri(p_a) - ndtri(p_b)) / 2
         return gap
+
+    def soft_gap(self, p_a: Tensor, p_b: Tensor) -> Tensor:
+        """See Smoothing; probabilities are kept off 0 and 1, where the quantile's slope is infinite."""
+        a, b = (torch.special.ndtri(p.clamp(0.001, 0.999)) for p in (p_a, p_b))
+        return torch.sub(a, b) / 2

@@ -33,15 +33,21 @@ class GaussianMixture(Smoothing):
             raise ArgumentError(f"expected weights positive with sum 1, got {weights!r}")
         if len(sigmas) != len(a):
             raise ArgumentError(f"expected one of sigmas for each of {len(a)} weights, got {len(sigmas)}")
-        stacked = np.stack(np.broadcast_arrays(*(positive("sigmas", s) for s in sigmas)))
+        each = [positive("sigmas", s) for s in sigmas]
+        if len({s.shape for s in each if s.ndim}) > 1:
+            raise ArgumentError(f"expected sigmas as scalars or of one shape, got shapes {[s.shape for s in each]}")
+        stacked = np.stack(np.broadcast_arrays(*each))
         theta = np.tensordot(a, stacked.astype(np.float64) ** -2.0, 1) ** -0.5
         # float32 like every theta, rounded down: the region may only become smaller
-        object.__setattr__(self, "theta", np.nextafter(theta.astype(np.float32), np.float32(0)))
+        object.__setattr__(self, "theta", np.asarray(np.nextafter(theta.astype(np.float32), np.float32(0))))
         object.__setattr__(self, "weights", tuple(a.tolist()))
         object.__setattr__(self, "sigmas", stacked)
 
     def scales(self, theta: Tensor) -> Tensor:
-        """The given components for every input; theta only says how many inputs there are."""
+        """The given components for every input, whose theta must be this mixture's own."""
+        if not bool((theta == torch.from_numpy(np.array(self.theta)).to(theta.device)).all()):
+            # The noise would stay as it is, and a region of another theta would be promised from its votes.
+            raise ArgumentError("expected a mixture's own theta (method Fixed), got another: its components are given")
         own = torch.from_numpy(np.array(self.sigmas)).to(theta.device)
         own = own.view(len(self.weights), *(own.shape[1:] or [1] * (theta.dim() - 1)))
         return own.expand(len(theta), *own.shape)
@@ -49,3 +55,7 @@ class GaussianMixture(Smoothing):
     def _gap(self, p_a: Floats, p_b: Floats) -> Floats:
         gap: Floats = np.sqrt(np.pi / 2) * (p_a - p_b)
         return gap
+
+    def soft_gap(self, p_a: Tensor, p_b: Tensor) -> Tensor:
+        """See Smoothing."""
+        return float(np.sqrt(np.pi / 2)) * (p_a - p_b)

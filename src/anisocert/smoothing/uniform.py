@@ -26,3 +26,7 @@ class Uniform(Smoothing):
 
     def _gap(self, p_a: Floats, p_b: Floats) -> Floats:
         return p_a - p_b
+
+    def soft_gap(self, p_a: Tensor, p_b: Tensor) -> Tensor:
+        """See Smoothing."""
+        return p_a - p_b

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from anisocert.errors import ArgumentError
 from anisocert.smoothing import Smoothing
+from anisocert.train.sgd import Sgd
 
 
 class Recipe(ABC):
@@ -27,6 +28,10 @@ class Recipe(ABC):
     def during(self, epoch: int, epochs: int) -> Self:
         """The recipe as it is in one epoch (from 0) of so many: the same in each, unless a recipe says otherwise."""
         return self
+
+    def sgd(self, examples: int, epochs: int) -> Sgd:
+        """The optimiser's options that suit this recipe and a data set of this size."""
+        return Sgd.suited(examples, epochs)
 
     def options(self) -> dict[str, Any]:
         """The recipe as plain data."""

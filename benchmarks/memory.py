@@ -1,0 +1,171 @@
+"""Admit and lookup in a memory of 1,000, 10,000 and 50,000 CIFAR-10-sized regions, beside the plain loop over all.
+
+    python benchmarks/memory.py [--sizes 1000 10000 50000] [--norms 2 1] [--cifar FILE.npz] [--folder DIR]
+
+Centres are real CIFAR-10 images where the file is there, else smooth random ones; semi-axes are mostly 0.3 to 2, differ
+by a factor of about 2 between pixels, and a few are 5 and more, so that most regions are disjoint and some are not. The
+memory is a file with full synchronisation; the newcomers that are timed are admitted for good. The plain loop is the
+paper's Algorithm 2: it asks every entry of another class for containment, enclosing balls and exact disjointness.
+Targets: at 10,000 admit is at least 30 times faster than the loop; at 50,000 it takes at most 25 times what it takes at
+1,000; and at most 1.5 GB of memory at its peak, the interpreter with torch not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch  # noqa: F401  (part of the baseline of the memory measurement)
+
+from anisocert.certificate import Certificate
+from anisocert.geometry import Region, disjoint
+from anisocert.memory import Memory
+
+SHAPE = (3, 32, 32)
+TIMED = 200
+LOOPED = 3
+
+
+def images(path: Path, count: int, rng: np.random.Generator) -> tuple[str, np.ndarray]:
+    """uint8 images, `count x 3 x 32 x 32`."""
+    if path.is_file():
+        with np.load(path) as arrays:
+            found = [arrays[name] for name in ("x_train", "x_test") if name in arrays]
+        found = np.concatenate(found)[:count].transpose(0, 3, 1, 2)
+        if len(found) == count:
+            return "CIFAR-10 images", np.ascontiguousarray(found)
+    return "smooth random images", np.stack([np.uint8(smooth(rng) * 255) for _ in range(count)])
+
+
+def smooth(rng: np.random.Generator) -> np.ndarray:
+    """An image in [0, 1] with the falling spectrum of photographs."""
+    frequency = np.hypot(np.fft.fftfreq(32)[:, None], np.fft.rfftfreq(32)[None]) * 32
+    noise = rng.standard_normal((3, 32, 17)) + 1j * rng.standard_normal((3, 32, 17))
+    image = np.fft.irfft2(noise / np.maximum(frequency, 1.0) ** 1.5, SHAPE[1:])
+    image = image / (image.std() + 1e-9) * rng.uniform(0.1, 0.25) + rng.uniform(0.3, 0.6)
+    return np.clip(image, 0.0, 1.0)
+
+
+class Proposals:
+    """Certificates around images; the same ones whenever asked."""
+
+    def __init__(self, pixels: np.ndarray, norm: int) -> None:
+        rng = np.random.default_rng(norm)
+        self._pixels, self._norm = pixels, norm
+        self._patterns = np.stack([np.exp((smooth(rng) - 0.5) * 1.5) for _ in range(64)])
+        self._size = 0.8 * np.exp(0.7 * rng.standard_normal(len(pixels)))
+        self._class = rng.integers(0, 10, len(pixels))
+
+    def __getitem__(self, i: int) -> Certificate:
+        theta = np.float32(self._patterns[i % 64])
+        region = Region(self._pixels[i] / np.float32(255), theta.astype(float) * self._size[i], self._norm)
+        return Certificate(
+            id=i, prediction=int(self._class[i]), gap=1.0, region=region, theta=theta, p_a=0.99, p_b=0.01,
+            top_votes=99_500, runner_up_votes=500, votes=100_000, bound_k=99_500, bound_n=100_000, alpha=0.001,
+            num_classes=10, bound="one-vs-rest", stop=None, method="anisotropic", norm=self._norm, seed=0,
+            model_hash="benchmark", seconds=0.0,
+        )  # fmt: skip
+
+
+def plain_loop(entries: list[tuple[int, Region]], proposed: Certificate) -> list[int]:
+    """Algorithm 2 of the paper up to the first reduction: which entries the newcomer lies in or meets."""
+    region, found = proposed.region, []
+    for i, (prediction, stored) in enumerate(entries):
+        if prediction == proposed.prediction:
+            continue
+        if stored.contains(region.center):
+            found.append(i)
+            continue
+        gap = stored.center - region.center
+        length = np.abs(gap).sum() if region.norm == 1 else np.linalg.norm(gap)
+        if length <= stored.enclosing_radius + region.enclosing_radius and not disjoint(stored, region):
+            found.append(i)
+    return found
+
+
+def resident(peak: bool = False) -> float:
+    """Gigabytes of memory of this process, mapped pages included."""
+    name = "VmHWM:" if peak else "VmRSS:"
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1e6
+
+
+def times(work, arguments) -> tuple[float, float]:
+    """Median and 99th percentile, in milliseconds."""
+    taken = []
+    for argument in arguments:
+        start = time.perf_counter()
+        work(argument)
+        taken.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(taken), float(np.percentile(taken, 99))
+
+
+def measure(norm: int, sizes: list[int], pixels: np.ndarray, folder: str) -> None:
+    """Fill a memory, stopping at each size to time what newcomers take."""
+    name = {2: "ellipsoids", 1: "cross-polytopes"}[norm]
+    proposals, rng = Proposals(pixels, norm), np.random.default_rng(0)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+    base, medians, after = resident(), {}, 0
+    with Memory.open(Path(folder) / f"l{norm}.sqlite") as memory:
+        for size in sizes:
+            start, began = time.perf_counter(), after
+            while len(memory) < size:
+                memory.admit_all([proposals[i] for i in range(after, after + 50)])
+                after += 50
+            filled = time.perf_counter() - start
+            stored = len(memory)
+            newcomers = [proposals[i] for i in range(after, after + TIMED)]
+            after += TIMED
+            # Half of the points that are looked up lie in a stored region, half are new images.
+            inside = [proposals[int(i)] for i in rng.integers(0, after, TIMED // 2)]
+            points = [c.region.center + c.region.axes * rng.uniform(-1, 1, SHAPE) * 0.01 for c in inside]
+            points += [proposals[i].region.center for i in range(after, after + TIMED // 2)]
+            notes: list[str] = []
+            admit, admit99 = times(lambda c, notes=notes: notes.append(memory.admit(c).note), newcomers)
+            found, found99 = times(memory.lookup, points)
+            medians[size] = admit
+            shares = ", ".join(f"{notes.count(note)} {note}" for note in sorted(set(notes)))
+            print(
+                f"{name} {stored:6,}: admit median {admit:6.2f} ms, p99 {admit99:6.2f} ms; lookup {found:6.2f}, "
+                f"{found99:6.2f} ms; {shares}; peak memory {resident(peak=True) - base:.2f} GB; filled at "
+                f"{filled / max(after - began, 1) * 1e3:.2f} ms an entry",
+                flush=True,
+            )
+            if size == 10_000:
+                entries = [(c.prediction, c.region) for c in memory.entries()]
+                loop, _ = times(lambda c, e=entries: plain_loop(e, c), newcomers[:LOOPED])
+                del entries
+                ratio, look = loop / admit, loop / found
+                verdict = "reached" if ratio >= 30 else "MISSED"
+                print(
+                    f"{name}: plain loop {loop:.0f} ms, admit {ratio:.0f} times faster (target 30: {verdict}), "
+                    f"lookup {look:.0f} times",
+                    flush=True,
+                )
+    if {1000, 50_000} <= set(sizes):
+        growth, most = medians[50_000] / medians[1000], resident(peak=True) - base
+        print(f"{name}: 50,000 takes {growth:.1f} times what 1,000 takes ({'within' if growth <= 25 else 'OVER'} 25)")
+        print(f"{name}: {most:.2f} GB at the peak ({'within' if most <= 1.5 else 'OVER'} 1.5)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 50_000])
+    parser.add_argument("--norms", type=int, nargs="+", default=[2, 1])
+    parser.add_argument("--cifar", type=Path, default=Path("/root/cifar/cifar10.npz"))
+    parser.add_argument("--folder", default=None, help="where the memory is written (default: a temporary folder)")
+    options = parser.parse_args()
+    count = int(max(options.sizes) * 1.1) + 2000
+    kind, pixels = images(options.cifar, count, np.random.default_rng(0))
+    print(kind)
+    for norm in options.norms:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            measure(norm, sorted(options.sizes), pixels, folder)
+
+
+if __name__ == "__main__":
+    main()

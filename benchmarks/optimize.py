@@ -1,0 +1,110 @@
+"""The published algorithm against ours, in one run: evaluations, seconds, ACR, ACR~, accuracy at 0, superset shares.
+
+    python benchmarks/optimize.py                                                       # digits, CPU: trains a network
+    python benchmarks/optimize.py --weights MODEL.safetensors --inputs CIFAR.npz --sigma 0.25    # CIFAR-10, GPU
+
+--inputs: an npz with x (`n x 3 x 32 x 32`, uint8), y and ids. --save FILE.npz keeps each method's thetas and answers.
+"superset": share of inputs whose radius (proxy radius) is at least that of fixed and of our isotropic, ties within 1 %
+counted as equal. All methods are certified with the same seed, plan and network; radii are before any memory.
+"""
+
+import argparse
+import time
+
+import numpy as np
+import torch
+
+from anisocert import Anisotropic, Fixed, Gaussian, Isotropic, Numerics, Plan, Uniform, certify
+from anisocert.data import digits
+from anisocert.engine import Network
+from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, build
+from anisocert.train import Cohen, Sgd, train
+
+
+def digits_network(smoothing):
+    data, tests = digits("train"), digits("test")
+    torch.manual_seed(0)
+    model = build("small-cnn", data.num_classes, data.mean, data.std)
+    train(model, data, Cohen(), smoothing, sgd=Sgd.suited(len(data), 60))
+    return model, tests.x, tests.y, tests.ids
+
+
+def cifar_network(weights, inputs):
+    from safetensors.torch import load_file
+
+    model = build("resnet18-paper", 10, CIFAR10_MEAN, CIFAR10_STD)
+    model.network.load_state_dict({name: value.float() for name, value in load_file(weights).items()})
+    stored = np.load(inputs)
+    return model.eval(), stored["x"].astype(np.float32) / 255, stored["y"], stored["ids"]
+
+
+class Timed:
+    """A method whose choosing is timed."""
+
+    def __init__(self, method):
+        self.method, self.name, self.seconds = method, method.name, 0.0
+
+    def choose(self, network, x, *rest):
+        started = time.perf_counter()
+        theta = self.method.choose(network, x, *rest)
+        if x.is_cuda:
+            torch.cuda.synchronize()
+        self.seconds += time.perf_counter() - started
+        return theta
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weights")
+    parser.add_argument("--inputs")
+    parser.add_argument("--norm", default="l2", choices=("l1", "l2"))
+    parser.add_argument("--sigma", type=float, default=0.25)
+    parser.add_argument("--n", type=int, default=100_000)
+    parser.add_argument("--max", type=int, default=250)
+    parser.add_argument("--published-iterations", type=int, default=900, help="isotropic steps of the published preset")
+    parser.add_argument("--only", nargs="*", help="fixed isotropic ancer published-isotropic published-ancer")
+    parser.add_argument("--save")
+    args = parser.parse_args()
+    smoothing = Gaussian(args.sigma) if args.norm == "l2" else Uniform(args.sigma)
+    model, x, y, ids = cifar_network(args.weights, args.inputs) if args.weights else digits_network(smoothing)
+    x, y, ids = x[: args.max], y[: args.max], ids[: args.max].tolist()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    network = Network(model, 10, device, Numerics(compile=device == "cuda"))
+    network.fit(x.shape[1:], args.n * len(x))
+
+    published = Isotropic(paper=True, iterations=args.published_iterations)
+    methods = {
+        "fixed": Fixed(),
+        "isotropic": Isotropic(),
+        "ancer": Anisotropic(),
+        "published-isotropic": published,
+        "published-ancer": Anisotropic(paper=True, isotropic=published),
+    }
+    print(f"{len(x)} inputs, {args.norm}, sigma {args.sigma}, n = {args.n}, {device}, {network.numerics}")
+    print("method                 evals  ms/input  acc@0    ACR   ACR~ median  superset radius / proxy", flush=True)
+    plan, floor, keep = Plan(n=args.n), [], {}
+    for name, method in methods.items():
+        if args.only and name not in args.only:
+            continue
+        timed = Timed(method)
+        found = certify(network, x, ids=ids, smoothing=smoothing, method=timed, plan=plan, seed=0)
+        radius, proxy = (np.array([getattr(c, field) for c in found]) for field in ("radius", "proxy_radius"))
+        prediction = np.array([c.prediction for c in found])
+        correct = prediction == y
+        if name in ("fixed", "isotropic"):
+            floor.append((radius, proxy))
+        over = [np.mean(np.all([v >= 0.99 * f[i] for f in floor], axis=0)) for i, v in enumerate((radius, proxy))]
+        print(
+            f"{name:20} {method.evaluations:7d} {1e3 * timed.seconds / len(x):9.1f} {correct.mean():6.3f} "
+            f"{(radius * correct).mean():6.3f} {(proxy * correct).mean():6.3f} {np.median(radius * correct):6.3f}  "
+            f"{over[0]:.1%} / {over[1]:.1%}",
+            flush=True,
+        )
+        keep |= {f"{name}/theta": np.stack([np.broadcast_to(c.theta, x.shape[1:]) for c in found])}
+        keep |= {f"{name}/gap": np.array([c.gap for c in found]), f"{name}/prediction": prediction}
+    if args.save:
+        np.savez(args.save, x=x, y=y, ids=ids, **keep)
+
+
+if __name__ == "__main__":
+    main()

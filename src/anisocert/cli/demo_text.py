@@ -1,0 +1,84 @@
+"""What the demo says about its numbers."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.evaluate import average_certified_radius, certified_accuracy
+from anisocert.smoothing import Smoothing
+
+RADII = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
+
+
+def table(results: Mapping[str, Sequence[Certificate]], labels: NDArray[np.int64], smoothing: Smoothing) -> Table:
+    """One row a method: accuracy, abstention, certified accuracy at several radii, means of radius and proxy radius."""
+    norm = smoothing.norm
+    title = f"{len(labels)} test digits, {type(smoothing).__name__} noise {float(smoothing.theta):g}, l{norm} radii"
+    shown = Table(title=title, caption="ACR, ACR~: mean radius, mean proxy radius (of the ball of equal volume)")
+    shown.add_column("certified at radius", no_wrap=True)
+    for r in RADII:
+        shown.add_column(f"{r:g}", justify="right")
+    for name in ("abstained", "ACR", "ACR~"):
+        shown.add_column(name, justify="right")
+    for name, certificates in results.items():
+        if certificates[0].norm != norm:
+            continue
+        radius, proxy, correct, abstained = _columns(certificates, labels)
+        shares = certified_accuracy(radius, correct, RADII)
+        means = (average_certified_radius(radius, correct), average_certified_radius(proxy, correct))
+        shown.add_row(
+            name.split("-")[1], *(f"{share:.0%}" for share in shares), f"{abstained.mean():.0%}",
+            *(f"{np.floor(mean * 1e3) / 1e3:.3f}" for mean in means),
+        )  # fmt: skip
+    return shown
+
+
+def conclude(
+    console: Console,
+    results: Mapping[str, Sequence[Certificate]],
+    labels: NDArray[np.int64],
+    alpha: float,
+    out: Path,
+) -> None:
+    """In plain words what the tables mean, and what to try next."""
+    radius, proxy, correct, abstained = _columns(results["l2-anisotropic"], labels)
+    fixed, _, _, _ = _columns(results["l2-fixed"], labels)
+    at = 0.4
+    share = float(certified_accuracy(radius, correct, at)[0])
+    console.print(
+        f"\n[bold]What this says.[/bold] Take l2, anisotropic, radius {at:g}: {share:.0%} of the digits are classified "
+        f"correctly and provably keep their class under every change of the pixels of l2 length up to {at:g} (black to "
+        f"white in one pixel has length 1). Each such statement is wrong with probability at most {alpha:g}. It is "
+        "about the smoothed classifier, the vote of the network over noisy copies of its input, which answers "
+        f"{correct.mean():.0%} of the digits correctly (the accuracy at radius 0) and on {abstained.mean():.0%} "
+        "abstains because no class wins clearly enough."
+    )
+    grown = proxy.sum() / max(float(fixed.sum()), 1e-12)
+    console.print(
+        "The anisotropic regions are ellipsoids, longer where the answer cares less: their proxy radius, of the ball "
+        f"of equal volume, is {grown:.2f} times the radius that fixed noise certifies. Noise chosen for each input "
+        "makes each certificate true for that input's own smoothed classifier; a memory of certificates "
+        "([cyan]anisocert memory --help[/cyan]) makes the answers of the whole system constant on every region."
+    )
+    console.print(
+        "\n[bold]What to try next.[/bold] More digits, more votes: "
+        "[cyan]anisocert demo --max 360 --n 100000[/cyan]. More noise certifies farther and is less accurate: "
+        "[cyan]anisocert demo --sigma 0.5[/cyan]."
+        f"\nNetworks and runs are in [cyan]{escape(str(out))}[/cyan]; a run is a folder with run.json, "
+        "certificates.parquet and theta/."
+    )
+
+
+def _columns(
+    certificates: Sequence[Certificate], labels: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """(radius, proxy radius, correct, abstained), one entry an input."""
+    radius, proxy = (np.array([getattr(c, name) for c in certificates]) for name in ("radius", "proxy_radius"))
+    prediction = np.array([c.prediction for c in certificates])
+    return radius, proxy, prediction == labels, prediction == ABSTAIN

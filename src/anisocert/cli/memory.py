@@ -1,0 +1,215 @@
+"""`anisocert memory`: what was promised, and whether it can be kept."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The certificate memory: add a run, look inputs up, prove that all promises can be kept. The file holds raw "
+    "inputs: protect it like them.",
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The memory.", exists=True, dir_okay=False)]
+Inputs = Annotated[
+    Path | None,
+    typer.Option(help="An .npz file with the inputs as the network sees them (x) and their ids (ids).", exists=True),
+]
+
+
+@app.command("add", epilog="Example: anisocert memory add runs/demo --memory memory.sqlite")
+def add(
+    run: Annotated[Path, typer.Argument(help="A finished run.", exists=True, file_okay=False)],
+    memory: Annotated[Path, typer.Option("--memory", help="The memory; made if it is not there.")],
+    policy: Annotated[
+        str | None,
+        typer.Option("--memory-policy", help="inherit, abstain or worst-case; of a new memory (default: inherit)."),
+    ] = None,
+    inputs: Inputs = None,
+) -> None:
+    """Pass a run through a memory in order of example id, and record its answers in the run (columns memory_*)."""
+    import json
+
+    from rich.console import Console
+
+    from anisocert.cli.progress import progress
+    from anisocert.errors import ArgumentError
+    from anisocert.memory import Memory
+    from anisocert.runs.memory import add_to_memory, example_ids
+
+    if not (run / "run.json").is_file():
+        raise ArgumentError(f"expected a finished run, a folder with run.json, got {run}")
+    described = json.loads((run / "run.json").read_text())
+    ids = example_ids(run)
+    known = _from_file(inputs) if inputs else _from_data(described.get("data"), described.get("split", "test"), ids)
+    console = Console()
+    with Memory.open(memory, policy) as opened, progress(console, "remembering", len(ids), "inputs") as advance:
+        notes = add_to_memory(run, opened, known, lambda count: advance(count, ""))
+        told = ", ".join(f"{notes[note]} {note}" for note in ("kept", "shrunk", "inherited", "abstained"))
+        console.print(f"{told}; {len(opened)} entries in {memory}, policy {opened.policy}", soft_wrap=True)
+
+
+@app.command("lookup", epilog="Example: anisocert memory lookup memory.sqlite --data digits --ids 0,5,10")
+def lookup(
+    file: File,
+    data: Annotated[str | None, typer.Option(help="A name of `anisocert data list`, or a path.")] = None,
+    split: Annotated[str, typer.Option(help="test or train.")] = "test",
+    ids: Annotated[str | None, typer.Option(help="Only these examples, as in 3,17,100-199.")] = None,
+    inputs: Inputs = None,
+) -> None:
+    """Which of some inputs lie in a promised region: their class and the region around them, with no network."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from anisocert.data import parse_ids
+    from anisocert.errors import ArgumentError
+    from anisocert.memory import Memory
+
+    if (data is None) == (inputs is None):
+        raise ArgumentError("expected either --data or --inputs")
+    wanted = parse_ids(ids) if ids else None
+    known = _from_file(inputs) if inputs else _from_data(data, split, wanted)
+    table, covered = Table("id", "class", "radius", "proxy radius", "promised to input", box=None), 0
+    chosen = known if wanted is None else {number: known[number] for number in wanted if number in known}
+    with Memory.open(file) as memory:
+        for number, x in chosen.items():
+            found = memory.lookup(x)
+            if found is not None:
+                covered += 1
+                radii = (f"{_down(found.radius):.6f}", f"{_down(found.proxy_radius):.6f}")
+                table.add_row(str(number), str(found.prediction), *radii, str(found.id))
+    console = Console()
+    if covered:
+        console.print(table)
+    console.print(f"{covered} of {len(chosen)} inputs lie in a promised region")
+
+
+@app.command("check", epilog="Example: anisocert memory check memory.sqlite")
+def check(file: File) -> None:
+    """Prove that promised regions of different classes have no common point; name the pairs where that fails."""
+    from rich.console import Console
+
+    from anisocert.memory import Memory
+
+    console = Console()
+    with Memory.open(file) as memory, console.status("checking"):
+        result = memory.check()
+    for conflict in result.conflicts:
+        (first, second), (one, other) = conflict.ids, conflict.classes
+        console.print(f"inputs {first} (class {one}) and {second} (class {other}): their regions may meet")
+    for line in result.damage:
+        console.print(f"damaged: {line}", soft_wrap=True)
+    if not result.ok:
+        raise typer.Exit(1)
+    console.print(
+        f"{result.entries} entries: all regions of different classes are proven disjoint "
+        f"({result.compared} pairs compared, the others are too far apart)",
+        soft_wrap=True,
+    )
+
+
+@app.command("stats", epilog="Example: anisocert memory stats memory.sqlite")
+def stats(file: File) -> None:
+    """Counts and sizes."""
+    from datetime import UTC, datetime
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from anisocert.memory import Memory
+
+    with Memory.open(file) as memory:
+        found = memory.stats()
+
+    def when(seconds: float | None) -> str:
+        return "never" if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")
+
+    table = Table(box=None, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in {
+        "entries": f"{found.entries:,}",
+        "of each class": ", ".join(f"{label}: {count:,}" for label, count in found.classes.items()),
+        "of each note": ", ".join(f"{note}: {count:,}" for note, count in found.notes.items()),
+        "median radius": f"{_down(found.median_radius):.6f}",
+        "median proxy radius": f"{_down(found.median_proxy_radius):.6f}",
+        "policy": found.policy,
+        "model": found.model_hash or "none yet",
+        "norm": "none yet" if found.norm is None else f"l{found.norm}",
+        "shape": "none yet" if found.shape is None else " x ".join(map(str, found.shape)),
+        "created": when(found.created),
+        "newest entry": when(found.newest),
+        "file": f"{found.file_bytes / 1e6:,.1f} MB",
+        "in memory when open": f"{found.index_bytes / 1e6:,.1f} MB",
+    }.items():
+        table.add_row(name, value)
+    Console().print(table)
+
+
+@app.command("export", epilog="Example: anisocert memory export memory.sqlite --out promises.npz --no-inputs")
+def export(
+    file: File,
+    out: Annotated[Path, typer.Option(help="An .npz file.")],
+    inputs: Annotated[bool, typer.Option(help="With the raw inputs, or without.")] = True,
+) -> None:
+    """Write all entries to an .npz file."""
+    from anisocert.memory import Memory
+
+    with Memory.open(file) as memory:
+        count = memory.export(out, inputs=inputs)
+    typer.echo(f"{count} entries {'with' if inputs else 'without'} their inputs in {out}")
+
+
+@app.command("reset", epilog="Example: anisocert memory reset memory.sqlite --yes")
+def reset(file: File, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Drop all promises, and the raw inputs with them. What was promised from this memory holds no longer."""
+    from anisocert.memory import Memory
+
+    with Memory.open(file) as memory:
+        count = len(memory)
+        if not yes:
+            typer.confirm(f"Drop all {count} promises in {file}?", abort=True)
+        memory.reset()
+    typer.echo(f"{count} entries dropped; {file} is empty and may serve another model")
+
+
+def _from_file(path: Path) -> "dict[int, NDArray[Any]]":
+    """Inputs by id from an .npz file; ids default to 0, 1, ..."""
+    import numpy as np
+
+    from anisocert.errors import ArgumentError
+
+    with np.load(path, allow_pickle=False) as arrays:
+        if "x" not in arrays:
+            raise ArgumentError(f"expected an array x in {path}, got {', '.join(arrays) or 'nothing'}")
+        x = arrays["x"]
+        ids = arrays["ids"] if "ids" in arrays else np.arange(len(x))
+    if x.dtype.kind != "f" or ids.shape != (len(x),):
+        raise ArgumentError(
+            f"expected x as floats, as the network sees them, and one id each in {path}, got {x.dtype} of shape "
+            f"{x.shape} and ids of shape {ids.shape}"
+        )
+    return dict(zip(ids.tolist(), x, strict=True))
+
+
+def _from_data(name: str | None, split: str, ids: list[int] | None) -> "dict[int, NDArray[Any]]":
+    """Inputs by id of a data set."""
+    from anisocert.data import load
+    from anisocert.errors import ArgumentError
+
+    if name is None:
+        raise ArgumentError("the run does not say which data it is of: give its inputs with --inputs")
+    data = load(name, "train" if split == "train" else "test")
+    data = data if ids is None else data.subset(ids=ids)
+    return dict(zip(data.ids.tolist(), data.x, strict=True))
+
+
+def _down(radius: float) -> float:
+    """Rounded down to the six digits that are shown."""
+    import math
+
+    return math.floor(radius * 1e6) / 1e6

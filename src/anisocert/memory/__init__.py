@@ -1,0 +1,10 @@
+"""The certificate memory: answers that stay true on every region that was ever promised."""
+
+from anisocert.memory.check import Check, Conflict
+from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.memory import Memory
+from anisocert.memory.passing import columns, through, worst_case
+from anisocert.memory.policy import POLICIES
+from anisocert.memory.stats import Stats
+
+__all__ = ["POLICIES", "BrokenMemoryError", "Check", "Conflict", "Memory", "Stats", "columns", "through", "worst_case"]

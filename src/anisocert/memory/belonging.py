@@ -1,0 +1,69 @@
+"""Whether a certificate can be admitted to a memory at all, and what to do where it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.errors import ArgumentError
+from anisocert.geometry.region import checked_array
+from anisocert.memory.float_rows import Floats
+from anisocert.memory.store import Head
+
+
+def checked_point(x: Any) -> Floats:
+    """An input, array or tensor on any device, as float64."""
+    return checked_array("x", x.detach().cpu().numpy() if hasattr(x, "detach") else x)
+
+
+def input_of(certificate: Certificate) -> Floats:
+    """The input that a certificate is about."""
+    region = certificate.region
+    if (region is None) != (certificate.prediction == ABSTAIN):
+        raise ArgumentError(
+            f"certificate {certificate.id}: expected a class with a region, or -1 without one, got class "
+            f"{certificate.prediction} {'without' if region is None else 'with'} a region"
+        )
+    if region is not None:
+        return region.center
+    if certificate.x is None:
+        # Without it the answer could be "abstain" inside a promised region.
+        raise ArgumentError(f"certificate {certificate.id}: expected its input in x, as it abstains, got None")
+    return checked_point(certificate.x)
+
+
+def check_belongs(certificate: Certificate, point: Floats, head: Head, path: Path | None) -> None:
+    """An error unless model, norm and shape are those of the memory."""
+    if head.model_hash is None:
+        return
+    way_out = f"use a new file, or empty this one: anisocert memory reset {path}" if path else "use a new Memory()"
+    if certificate.model_hash != head.model_hash:
+        raise ArgumentError(
+            f"certificate {certificate.id}: expected one of model {head.model_hash}, to which this memory belongs, got "
+            f"one of {certificate.model_hash}. Promises hold for one model: {way_out}"
+        )
+    if certificate.norm != head.norm:
+        raise ArgumentError(
+            f"certificate {certificate.id}: expected norm l{head.norm}, got l{certificate.norm}. A memory has "
+            f"regions of one norm: {way_out}"
+        )
+    check_shape(point, head)
+
+
+def check_shape(point: Floats, head: Head) -> None:
+    """An error unless a point is of the memory's shape."""
+    if point.shape != head.shape:
+        raise ArgumentError(f"x: expected an input of shape {head.shape}, as all in this memory, got {point.shape}")
+
+
+def check_same_input(stored: Certificate, point: Floats) -> None:
+    """An error if an id stands for two inputs: the stored answer would be no answer to this one."""
+    assert stored.region is not None
+    if not np.array_equal(stored.region.center, point):
+        raise ArgumentError(
+            f"certificate {stored.id}: expected the input that is stored with this id, got another one; give every "
+            "input an id of its own (ids=... in certify)"
+        )

@@ -1,0 +1,85 @@
+"""A certificate as a row of a table, and back, with not one bit changed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any, Final
+
+import numpy as np
+
+from anisocert.certificate import Certificate
+from anisocert.geometry import Region
+from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.float_rows import Floats
+
+# The whole certificate but its arrays is kept as JSON, which holds float64 exactly; a few fields have a column as well,
+# for whoever reads the file with other tools.
+SCALARS: Final = tuple(f.name for f in fields(Certificate) if f.name not in ("region", "theta", "x"))
+COLUMNS: Final = {
+    "id": "INTEGER NOT NULL UNIQUE",
+    "prediction": "INTEGER NOT NULL",
+    "votes": "INTEGER NOT NULL",
+    "alpha": "REAL NOT NULL",
+    "method": "TEXT NOT NULL",
+    "model_hash": "TEXT NOT NULL",
+    "note": "TEXT NOT NULL",
+    "radius": "REAL NOT NULL",
+    "proxy_radius": "REAL NOT NULL",
+    "time": "REAL NOT NULL",
+    "certificate": "TEXT NOT NULL",
+    "theta": "BLOB NOT NULL",
+    "center": "BLOB NOT NULL",
+    "axes": "BLOB NOT NULL",
+}
+
+
+def to_row(certificate: Certificate, region: Region, time: float) -> tuple[Any, ...]:
+    """Values in the order of COLUMNS. time: seconds since 1970."""
+    values = {name: getattr(certificate, name) for name in SCALARS}
+    values = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+    row = values | {
+        "radius": region.radius,
+        "proxy_radius": region.proxy_radius,
+        "time": time,
+        "certificate": json.dumps(values),
+        "theta": np.asarray(certificate.theta, "<f4").tobytes(),
+        "center": pack_center(region.center),
+        # One number for a ball.
+        "axes": np.asarray(region.radius if region.radius == region.enclosing_radius else region.axes, "<f8").tobytes(),
+    }
+    return tuple(row[name] for name in COLUMNS)
+
+
+def certificate(scalars: str, theta: bytes, center: bytes, axes: bytes, shape: tuple[int, ...]) -> Certificate:
+    """The certificate of a row."""
+    with _undamaged():
+        values = {name: value for name, value in json.loads(scalars).items() if name in SCALARS}
+        noise = np.frombuffer(theta, "<f4").reshape(shape if len(theta) != 4 else ())
+        return Certificate(**values, region=region(center, axes, shape, values["norm"]), theta=noise)
+
+
+def region(center: bytes, axes: bytes, shape: tuple[int, ...], norm: int) -> Region:
+    """The region of a row."""
+    with _undamaged():
+        kind = "<f4" if len(center) == 4 * math.prod(shape) else "<f8"
+        half = np.frombuffer(axes, "<f8").reshape(shape if len(axes) != 8 else ())
+        return Region(np.frombuffer(center, kind).reshape(shape), half, norm)
+
+
+def pack_center(center: Floats) -> bytes:
+    """Little-endian float32 where that is the same numbers, as it nearly always is; else float64."""
+    with np.errstate(over="ignore"):
+        narrow = center.astype("<f4")
+    return narrow.tobytes() if (narrow == center).all() else center.astype("<f8").tobytes()
+
+
+@contextmanager
+def _undamaged() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, KeyError) as error:
+        raise BrokenMemoryError(f"this memory is broken: an entry of it is damaged ({error})") from error

@@ -1,0 +1,164 @@
+"""The certificate memory: what the system has promised, and what it therefore answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from anisocert.certificate import Certificate
+from anisocert.errors import ArgumentError
+from anisocert.geometry import Region
+from anisocert.memory.belonging import check_belongs, check_same_input, check_shape, checked_point, input_of
+from anisocert.memory.check import Check, check
+from anisocert.memory.export import export
+from anisocert.memory.ledger import Ledger, Prefer
+from anisocert.memory.policy import INHERITED, KEPT, SHRUNK, named, settle
+from anisocert.memory.stats import Stats, stats
+
+# Entries that `entries` reads at a time.
+_BATCH: Final = 64
+
+
+class Memory:
+    """Regions promised so far. Those of different classes never have a common point, so every promise stays true.
+
+    `Memory()` lasts as long as the process; `Memory.open(path)` is a file that many processes may use at once. One
+    model, one norm and one input shape, fixed by the first entry. The file holds raw inputs: see docs/guarantees.md.
+
+    Args:
+        policy: "inherit", "abstain" (the paper's Algorithm 2) or "worst-case" (its reporting rule).
+        prefer: what a region that must make room keeps: most "volume", or the largest inscribed "ball".
+    """
+
+    def __init__(self, policy: str = "inherit", *, prefer: Prefer = "volume") -> None:
+        self._start(None, policy, prefer)
+
+    @classmethod
+    def open(cls, path: str | Path, policy: str | None = None, *, prefer: Prefer = "volume") -> Memory:
+        """The memory in a file, which is created if it is not there.
+
+        policy: fixed when the file is created (default: inherit); another one is refused while there are promises.
+        """
+        memory = cls.__new__(cls)
+        memory._start(Path(path), policy, prefer)
+        return memory
+
+    def _start(self, path: Path | None, policy: str | None, prefer: Prefer) -> None:
+        if prefer not in ("volume", "ball"):
+            raise ArgumentError(f"prefer: expected 'volume' or 'ball', got {prefer!r}")
+        self._prefer = prefer
+        self._ledger = Ledger(path, None if policy is None else named(policy).name)
+        self._policy = named(self._ledger.head.policy)
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None where there is none."""
+        return self._ledger.store.path
+
+    @property
+    def policy(self) -> str:
+        """How conflicts are settled."""
+        return self._policy.name
+
+    def __len__(self) -> int:
+        with self._ledger.transaction(write=False):
+            return len(self._ledger.index)
+
+    def __bool__(self) -> bool:
+        # An empty memory is a memory: `if memory` must not pass it over.
+        return True
+
+    def admit(self, certificate: Certificate) -> Certificate:
+        """What the system answers to an input, and promises from now on.
+
+        Returns:
+            The certificate with a note. kept: as proposed; shrunk: made room for earlier promises; inherited: an
+            earlier promise covers the input, its class is the answer; abstained. The first two are stored. A
+            certificate whose id is stored gives the stored answer.
+        """
+        return self.admit_all([certificate])[0]
+
+    def admit_all(self, certificates: Iterable[Certificate]) -> list[Certificate]:
+        """Admit some, in their order, all or none of them: one synchronisation with the disk for the lot."""
+        proposals = list(certificates)
+        with self._ledger.transaction(write=True):
+            return [self._admit(proposed) for proposed in proposals]
+
+    def _admit(self, proposed: Certificate) -> Certificate:
+        ledger, point = self._ledger, input_of(proposed)
+        check_belongs(proposed, point, ledger.head, self.path)
+        stored = ledger.find(int(proposed.id))
+        if stored is not None:
+            check_same_input(stored, point)
+            return stored
+        near = ledger.near(point, proposed.region, proposed.prediction)
+
+        def fit(region: Region) -> Region | None:
+            return ledger.fit(region, proposed.prediction, near, self._policy.shrinks, self._prefer)
+
+        answer = settle(self._policy, proposed, ledger.covering(point, near), fit)
+        if answer.note in (KEPT, SHRUNK) and answer.region is not None:
+            ledger.add(answer, answer.region)
+        return answer
+
+    def lookup(self, x: Any) -> Certificate | None:
+        """The stored promise that covers x, with no network evaluation; None if there is none.
+
+        Its region is the copy around x that lies inside the stored one, and None where x is on the boundary; its id and
+        its evidence are those of the stored entry.
+        """
+        ledger, point = self._ledger, checked_point(x)
+        with ledger.transaction(write=False):
+            if ledger.head.shape is None:
+                return None
+            check_shape(point, ledger.head)
+            promise = ledger.covering(point, ledger.near(point))
+            return None if promise is None else replace(promise, note=INHERITED)
+
+    def check(self) -> Check:
+        """Prove, from the stored numbers alone, that regions of different classes have no common point."""
+        with self._ledger.transaction(write=False, anew=True):
+            return check(self._ledger)
+
+    def entries(self) -> Iterator[Certificate]:
+        """Yield the stored promises in order of arrival."""
+        ledger, done = self._ledger, 0
+        while True:
+            with ledger.transaction(write=False):
+                rows = np.arange(done, min(done + _BATCH, len(ledger.index)))
+                some = [ledger.promise(row) for row in rows]
+            if not some:
+                return
+            done += len(some)
+            yield from some
+
+    def stats(self) -> Stats:
+        """Counts and sizes."""
+        with self._ledger.transaction(write=False):
+            return stats(self._ledger)
+
+    def export(self, path: str | Path, *, inputs: bool = True) -> int:
+        """Write all entries to an `.npz` file and return their number. inputs: whether with the raw inputs."""
+        with self._ledger.transaction(write=False):
+            return export(self._ledger, Path(path), inputs)
+
+    def reset(self) -> None:
+        """Drop all promises, and with them the raw inputs; the next entry may be of another model."""
+        self._ledger.reset()
+
+    def close(self) -> None:
+        """Release the file."""
+        self._ledger.store.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Memory({self.path or 'of this process'}, policy={self.policy!r})"

@@ -1,0 +1,50 @@
+"""Counts and sizes of a memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anisocert.memory.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Stats:
+    """classes, notes: entries of each. Radii are medians, 0 without entries. Times are seconds since 1970."""
+
+    entries: int
+    classes: dict[int, int]
+    notes: dict[str, int]
+    median_radius: float
+    median_proxy_radius: float
+    policy: str
+    model_hash: str | None
+    norm: int | None
+    shape: tuple[int, ...] | None
+    created: float
+    newest: float | None
+    file_bytes: int
+    index_bytes: int
+
+
+def stats(ledger: Ledger) -> Stats:
+    """Counts and sizes, asked inside a transaction."""
+    store, head = ledger.store, ledger.head
+    rows = store.select("SELECT prediction, note, radius, proxy_radius, time FROM entries")
+    classes, notes, radius, proxy, time = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    return Stats(
+        entries=len(rows),
+        classes={label: classes.count(label) for label in sorted(set(classes))},
+        notes={note: notes.count(note) for note in sorted(set(notes))},
+        median_radius=float(np.median(radius)) if rows else 0.0,
+        median_proxy_radius=float(np.median(proxy)) if rows else 0.0,
+        policy=head.policy,
+        model_hash=head.model_hash,
+        norm=head.norm,
+        shape=head.shape,
+        created=head.created,
+        newest=max(time, default=None),
+        file_bytes=store.nbytes,
+        index_bytes=ledger.index.nbytes,
+    )

@@ -1,0 +1,139 @@
+"""A theta of the input's own shape: anisotropic certification by volume maximisation (ANCER, Eiras et al. 2022)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anisocert.bounds import Plan
+from anisocert.engine import Network
+from anisocert.errors import ArgumentError
+from anisocert.optimize.ascent import Ascent, Outputs
+from anisocert.optimize.base import Method, scalar_theta
+from anisocert.optimize.isotropic import Isotropic
+from anisocert.optimize.pilot import Floats, Pilot, reach, sizes, take
+from anisocert.smoothing import Smoothing
+
+SCALES = 2.0 ** (np.arange(-6, 4) / 6)  # of the optimised theta, for the pilot votes to choose from
+OURS = Ascent(iterations=40, samples=50, learning_rate=0.08, adam=True, logarithmic=True)
+PUBLISHED = Ascent(iterations=100, samples=100, learning_rate=0.04, adam=True, logarithmic=False)
+
+
+@dataclass(frozen=True)
+class Anisotropic(Method):
+    """Grows theta from the isotropic one, then lets fixed, isotropic and scaled anisotropic candidates compete.
+
+    The ascent maximises gap * (geometric mean of theta + kappa * min theta), keeping theta at least isotropic. Of the
+    candidates whose estimated radius is not below those of fixed and isotropic theta, the one of largest estimated
+    proxy radius wins. isotropic: the starting point, whose limits hold here too. pilots: votes a candidate in the first
+    round, over scales, and in the second, between the plain candidates and `finalists`, as shares of the plan's n.
+
+    paper=True is the published algorithm: gradient-ascent isotropic start, Adam on theta, no competition, no bound.
+    """
+
+    kappa: float = 2.0
+    ascent: Ascent | None = None
+    isotropic: Isotropic | None = None
+    pilots: tuple[float, float] = (0.01, 0.1)
+    finalists: int = 2
+    paper: bool = False
+    outputs: Outputs = "logits"
+
+    name = "anisotropic"
+
+    def __post_init__(self) -> None:
+        if not self.kappa >= 0:
+            raise ArgumentError(f"expected kappa >= 0, got {self.kappa}")
+        if not min(self.pilots) > 0 or self.finalists < 1:
+            raise ArgumentError(f"expected pilots > 0 and finalists >= 1, got {self.pilots} and {self.finalists}")
+
+    @property
+    def climb(self) -> Ascent:
+        """The ascent in use."""
+        return self.ascent or (PUBLISHED if self.paper else OURS)
+
+    @property
+    def start(self) -> Isotropic:
+        """The isotropic method in use."""
+        return self.isotropic or Isotropic(paper=self.paper, outputs=self.outputs)
+
+    @property
+    def evaluations(self) -> int:
+        """Network evaluations an input, pilot votes not counted."""
+        return self.start.evaluations + self.climb.evaluations
+
+    def choose(
+        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
+    ) -> Tensor:
+        """See Method."""
+        sigma = scalar_theta(self, smoothing)
+        if self.paper:
+            isotropic = self.start.choose(network, x, ids, smoothing, plan, seed)
+            return self._grow(network, smoothing, x, ids, isotropic, float("inf"), seed)
+        pilot = Pilot(network, smoothing, x, ids, plan, seed)
+        isotropic, top = self.start.search(pilot, sigma)
+        grown = self._grow(network, smoothing, x, ids, isotropic, sigma * self.start.limit, seed)
+        return self._compete(pilot, sigma, isotropic, grown, top)
+
+    def _grow(
+        self,
+        network: Network,
+        smoothing: Smoothing,
+        x: Tensor,
+        ids: Sequence[int],
+        isotropic: Tensor,
+        upper: float,
+        seed: int,
+    ) -> Tensor:
+        full = isotropic.expand(x.shape).contiguous()
+
+        def height(gap: Tensor, theta: Tensor) -> Tensor:
+            flat = theta.flatten(1)
+            # A listing detail: torch.min gives a tie's gradient to one pixel, amin shares it among all.
+            smallest = flat.min(1).values if self.paper else flat.amin(1)
+            return gap * flat.log().mean(1).exp() + self.kappa * gap * smallest
+
+        return self.climb.climb(
+            network, smoothing, x, ids, full, height, lower=full, upper=upper, seed=seed, outputs=self.outputs
+        )
+
+    def _compete(self, pilot: Pilot, sigma: float, isotropic: Tensor, grown: Tensor, top: NDArray[np.int64]) -> Tensor:
+        """The winner among fixed, isotropic and scaled anisotropic candidates, for each input."""
+        x = pilot.x
+        limit = sigma * self.start.limit
+        factors = torch.tensor(SCALES, dtype=grown.dtype, device=grown.device)
+        scaled = grown.unsqueeze(1) * factors.view(1, -1, *(1 for _ in x.shape[1:]))
+        shapes = scaled.clamp(max=limit)
+        first = self._estimates(pilot, shapes, self.pilots[0], top)
+        rank = np.argsort(np.where(first.allowed, first.score(self.kappa), -1.0), axis=1)[:, ::-1]
+        finalists = [take(shapes, rank[:, i].copy()) for i in range(min(self.finalists, rank.shape[1]))]
+        round_ = [torch.full_like(isotropic, sigma).expand(x.shape), isotropic.expand(x.shape)]
+        final = torch.stack([*round_, grown, *finalists], 1)
+        last = self._estimates(pilot, final, self.pilots[1], top)
+        # fixed and isotropic are the floor: who is certified instead must not have the smaller ball
+        fair = last.radius >= last.radius[:, :2].max(1, keepdims=True)
+        fair[:, 2:] &= last.allowed[:, 2:]
+        winner = np.where(fair, last.proxy, -1.0).argmax(1)
+        return take(final, winner)
+
+    def _estimates(self, pilot: Pilot, theta: Tensor, share: float, top: NDArray[np.int64]) -> "_Estimates":
+        norm = pilot.smoothing.norm
+        radius, proxy, extent = sizes(theta, pilot.gaps(pilot.votes(theta, share), top), norm)
+        farthest = reach(pilot.x, norm) if self.start.bounded_reach else np.full(len(pilot.x), np.inf)
+        return _Estimates(radius, proxy, extent <= farthest[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimates:
+    """Of each candidate, `b x c`."""
+
+    radius: Floats
+    proxy: Floats
+    allowed: NDArray[np.bool_]
+
+    def score(self, kappa: float) -> Floats:
+        """The ascent's objective, in hard votes."""
+        return self.proxy + kappa * self.radius

@@ -1,0 +1,40 @@
+"""The mean of optimised thetas as one theta for all inputs: the paper's control that does not depend on the data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from anisocert.bounds import Plan
+from anisocert.engine import Network
+from anisocert.errors import ArgumentError
+from anisocert.optimize.base import Method, same_for_all
+from anisocert.smoothing import Smoothing
+from anisocert.smoothing.base import positive
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Average(Method):
+    """A given theta for every input; `Average.of(thetas)` makes it from the optimised ones of a set."""
+
+    theta: NDArray[np.float32]
+
+    name = "average"
+
+    def __init__(self, theta: ArrayLike) -> None:
+        object.__setattr__(self, "theta", positive("theta", theta))
+
+    @classmethod
+    def of(cls, thetas: Sequence[ArrayLike]) -> "Average":
+        """The elementwise mean of thetas of one shape."""
+        if len(thetas) == 0:
+            raise ArgumentError("expected at least one theta to average, got none")
+        return cls(np.mean([np.asarray(theta, np.float64) for theta in thetas], axis=0))
+
+    def choose(
+        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
+    ) -> Tensor:
+        """See Method."""
+        return same_for_all(self.theta, x)

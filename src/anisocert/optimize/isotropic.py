@@ -1,0 +1,118 @@
+"""One theta an input (data-dependent smoothing, Alfarra et al. 2022)."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anisocert.bounds import Plan
+from anisocert.engine import Network
+from anisocert.errors import ArgumentError
+from anisocert.optimize.ascent import Ascent, Outputs
+from anisocert.optimize.base import Method, scalar_theta
+from anisocert.optimize.pilot import Floats, Pilot, reach, sizes
+from anisocert.smoothing import Smoothing
+
+log = logging.getLogger(__name__)
+
+COARSE = 2.0 ** (np.arange(-6, 13) / 2)  # times the noise's own theta, as far as the limit
+FINE = 2.0 ** (np.arange(-3, 4) / 8)  # around the best of the coarse ones
+MARGIN = 0.02  # of a radius: less is noise of the pilot votes
+TINY = 1e-4  # plain gradient steps can overshoot to a theta below zero
+
+
+@dataclass(frozen=True)
+class Isotropic(Method):
+    """The scale with the largest estimated radius, by a search over pilot votes; needs no gradients.
+
+    limit: theta is at most this times the noise's own. bounded_reach: nor does the region reach farther than half the
+    way to a blank image. pilots: votes a candidate in the coarse and in the fine search, as shares of the plan's n.
+
+    paper=True is the published algorithm instead: `iterations` plain gradient steps on theta * gap, each on `samples`
+    noisy copies, without any bound. outputs: what the network returns (for gradients alone).
+    """
+
+    limit: float = 6.0
+    bounded_reach: bool = True
+    pilots: tuple[float, float] = (0.01, 0.04)
+    paper: bool = False
+    iterations: int = 900
+    samples: int = 100
+    learning_rate: float = 0.04
+    outputs: Outputs = "logits"
+
+    name = "isotropic"
+
+    def __post_init__(self) -> None:
+        if not self.limit >= 1:
+            raise ArgumentError(f"expected limit >= 1, got {self.limit}")
+        if not min(self.pilots) > 0:
+            raise ArgumentError(f"expected pilots > 0, got {self.pilots}")
+
+    @property
+    def evaluations(self) -> int:
+        """Network evaluations an input, pilot votes not counted."""
+        return self.iterations * self.samples if self.paper else 0
+
+    def choose(
+        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
+    ) -> Tensor:
+        """See Method."""
+        sigma = scalar_theta(self, smoothing)
+        if self.paper:
+            return self._published(network, x, ids, smoothing, sigma, seed)
+        theta, _ = self.search(Pilot(network, smoothing, x, ids, plan, seed), sigma)
+        return theta
+
+    def search(self, pilot: Pilot, sigma: float) -> tuple[Tensor, NDArray[np.int64]]:
+        """(theta, class) of each input: `b x 1 x ...` and `b`."""
+        x = pilot.x
+        farthest = reach(x, pilot.smoothing.norm) if self.bounded_reach else np.full(len(x), np.inf)
+        coarse = np.tile(sigma * COARSE[self.limit >= COARSE], (len(x), 1))
+        theta = _column(coarse, x)
+        counts = pilot.votes(theta, self.pilots[0])
+        # The class to certify is the one that leads under the noise the network was trained on: it is the most accurate
+        # there, while far more noise may make one class win everywhere.
+        top = counts[:, int(np.argmin(np.abs(coarse[0] - sigma)))].argmax(1)
+        best = self._best(pilot, theta, counts, top, farthest)
+        fine = np.minimum(coarse[np.arange(len(x)), best][:, None] * FINE, sigma * self.limit)
+        fine = np.concatenate([np.full((len(x), 1), sigma), fine], axis=1)
+        theta = _column(fine, x)
+        best = self._best(pilot, theta, pilot.votes(theta, self.pilots[1]), top, farthest)
+        chosen = fine[np.arange(len(x)), best]
+        at_limit = int((chosen >= sigma * self.limit * (1 - 1e-9)).sum())
+        if at_limit:
+            log.info("theta is at its limit of %g x %g for %d of %d inputs", self.limit, sigma, at_limit, len(x))
+        return _column(chosen[:, None], x)[:, 0], top
+
+    @staticmethod
+    def _best(
+        pilot: Pilot, theta: Tensor, counts: NDArray[np.int64], top: NDArray[np.int64], farthest: Floats
+    ) -> NDArray[np.int64]:
+        """The candidate of largest radius among those within reach; the first one, unless it is clearly beaten."""
+        radius, _, extent = sizes(theta, pilot.gaps(counts, top), pilot.smoothing.norm)
+        radius = np.where(extent <= farthest[:, None], radius, -1.0)
+        radius[:, 0] *= 1 + MARGIN
+        best: NDArray[np.int64] = radius.argmax(1)
+        return best
+
+    def _published(
+        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, sigma: float, seed: int
+    ) -> Tensor:
+        ascent = Ascent(self.iterations, self.samples, self.learning_rate, adam=False, logarithmic=False)
+        start = _column(np.full((len(x), 1), sigma), x)[:, 0]
+        return ascent.climb(
+            network, smoothing, x, ids, start, lambda gap, theta: gap * theta.flatten(1)[:, 0],
+            lower=torch.full_like(start, TINY), upper=float("inf"), seed=seed, outputs=self.outputs,
+        )  # fmt: skip
+
+
+def _column(values: NDArray[np.float64], x: Tensor) -> Tensor:
+    """Scalars as isotropic thetas, rounded down to float32. values: `b x c` -> `b x c x 1 x ...`."""
+    near = values.astype(np.float32)
+    low = np.where(near > values, np.nextafter(near, np.float32(0)), near)
+    return torch.from_numpy(low).to(x.device).view(*values.shape, *(1 for _ in x.shape[1:]))

@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from anisocert.cli.app import app
+from anisocert.data import cache
+from anisocert.errors import ArgumentError
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["data", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def test_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = run("list")
+    for name in ("digits", "mnist", "fashion-mnist", "cifar10", "imagenet", str(tmp_path)):
+        assert name in shown
+    assert "no: anisocert data fetch cifar10" in shown
+    assert "no: needs your folder" in shown
+
+
+def test_info_and_subsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = run("info", "digits", "--skip", "10", "--max", "20")
+    assert "examples 1,437 20 " in shown
+    assert "ids 1 to 1796 0 to 950 " in shown
+    np.savez(tmp_path / "mine.npz", x=np.zeros((6, 4, 4), np.uint8), y=np.arange(6) % 3)
+    shown = run("info", str(tmp_path / "mine.npz"), "--ids", "1,3-4")
+    assert "examples 3 ids 1 to 4 shape 1 x 4 x 4 classes 3, with 0 to 2 examples" in shown
+
+
+def test_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "digits is already here" in run("fetch", "digits")
+    with pytest.raises(ArgumentError, match="expected a data set of digits"):
+        run("fetch", "svhn")

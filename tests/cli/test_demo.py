@@ -1,0 +1,132 @@
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from anisocert.cli import main
+
+COLUMNS = [
+    "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
+    "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
+    "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
+]  # fmt: skip
+
+
+def anisocert(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command, one_thread = [sys.executable, "-m", "anisocert", *arguments], os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=one_thread)
+
+
+def in_process(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """What the command says as it ends with an error; torch is loaded already."""
+    monkeypatch.setattr(sys, "argv", ["anisocert", *arguments])
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    with pytest.raises(SystemExit) as end:
+        main()
+    return str(end.value.code)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    out = tmp_path_factory.mktemp("demo") / "run"
+    return anisocert("demo", "--max", "6", "--n", "500", "--epochs", "2", "--out", str(out)), out
+
+
+def test_demo_prints_a_table_and_says_what_it_means(quick):
+    done, out = quick
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    text = " ".join(done.stdout.split())
+    for word in ("6 test digits", "certified", "accuracy", "abstain", "What this says", "What to try next", out.name):
+        assert word in text
+    assert "anisocert demo --" in text
+
+
+def test_demo_leaves_whole_runs(quick):
+    _, out = quick
+    runs = [path.parent for path in out.rglob("run.json")]
+    assert runs
+    for run in runs:
+        described = json.loads((run / "run.json").read_text())
+        assert {"certificates.parquet", "theta/theta.safetensors"} <= set(described["files"])
+        for name, digest in described["files"].items():
+            assert hashlib.sha256((run / name).read_bytes()).hexdigest() == digest
+        table = pq.read_table(run / "certificates.parquet")
+        assert table.num_rows == 6
+        assert set(COLUMNS) <= set(table.column_names)
+        assert set(table["votes"].to_pylist()) == {500}
+        assert (described["n"], described["n0"], described["seed"], described["data"]) == (500, 100, 0, "digits")
+        assert described["numerics"]["rows"] % 32 == 0
+        assert described["numerics"]["precision"] in ("float32", "bfloat16")
+        assert len(described["model_hash"]) == 64
+        assert (run / described["model"]).stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--alpha", "1.5"], ("alpha", "1.5")),
+        (["--n", "0"], ("n in", "0")),
+        (["--n0", "-3"], ("n0", "-3")),
+        (["--sigma", "-1"], ("sigma", "-1")),
+        (["--sigma", "nan"], ("sigma", "nan")),
+        (["--max", "0"], ("max", "0")),
+        (["--seed", "-1"], ("seed", "-1")),
+    ],
+)
+def test_wrong_values_are_one_readable_line(tmp_path, monkeypatch, capsys, arguments, words):
+    message = in_process(monkeypatch, "demo", *arguments, "--out", str(tmp_path / "run"))
+    assert message.startswith("error: expected ")
+    assert len(message.splitlines()) == 1
+    assert capsys.readouterr().out == ""
+    for word in words:
+        assert word in message
+
+
+def test_out_that_is_a_file(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    message = in_process(monkeypatch, "demo", "--out", str(tmp_path / "file"))
+    assert message.startswith("error: ")
+    assert len(message.splitlines()) == 1
+
+
+def test_a_wrong_value_ends_the_process_with_its_line():
+    done = anisocert("demo", "--alpha", "1.5")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == "error: expected alpha in (0, 1), got 1.5\n"
+
+
+def test_a_warning_is_one_readable_line(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["anisocert", "--version"])
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    with pytest.raises(SystemExit):
+        main()
+    assert warnings.formatwarning("n is small", UserWarning, "file.py", 3) == "warning: n is small\n"
+
+
+@pytest.mark.parametrize("arguments", [["demo", "--n", "many"], ["demo", "--colour", "red"], ["dance"]])
+def test_wrong_usage(arguments):
+    done = anisocert(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert arguments[-1] in done.stderr or arguments[-2] in done.stderr
+
+
+def test_debug_shows_the_traceback():
+    done = anisocert("demo", "--alpha", "1.5", "--debug")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+def test_help():
+    done = anisocert("demo", "--help")
+    assert done.returncode == 0
+    for option in ("--out", "--sigma", "--n", "--n0", "--alpha", "--max", "--epochs", "--seed"):
+        assert option in done.stdout

@@ -1,0 +1,208 @@
+import hashlib
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from anisocert.certificate import Certificate
+from anisocert.cli.app import app
+from anisocert.data import digits
+from anisocert.errors import ArgumentError
+from anisocert.memory import Memory
+from anisocert.runs import save_run
+from anisocert.smoothing import Gaussian, Uniform
+
+
+def invoke(*arguments, code=0):
+    result = CliRunner().invoke(app, ["memory", *map(str, arguments)])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return " ".join(result.output.split())
+
+
+def certificates(count, norm=2, gap=2.0, flip=()):
+    """Certificates of test digits with made-up votes; those of `flip` claim the next class."""
+    data, rng = digits("test").subset(most=count), np.random.default_rng(0)
+    found = []
+    for i, (x, y, number) in enumerate(zip(data.x, data.y, data.ids.tolist(), strict=True)):
+        theta = np.float32(0.25) if i % 2 else rng.uniform(0.2, 0.6, x.shape).astype(np.float32)
+        abstains = i % 10 == 9
+        region = (Gaussian if norm == 2 else Uniform)(theta).region(x, theta, gap)
+        found.append(
+            Certificate(
+                id=number,
+                prediction=-1 if abstains else int(y + (i in flip)) % 10,
+                gap=0.0 if abstains else gap,
+                region=None if abstains else region,
+                theta=np.asarray(theta),
+                p_a=0.9,
+                p_b=0.1,
+                top_votes=90,
+                runner_up_votes=10,
+                votes=100,
+                bound_k=90,
+                bound_n=100,
+                alpha=0.001,
+                num_classes=10,
+                bound="one-vs-rest",
+                stop=None,
+                method="anisotropic",
+                norm=norm,
+                seed=0,
+                model_hash="toy",
+                seconds=0.1,
+                reason="too few votes" if abstains else "",
+            )
+        )
+    return found, data
+
+
+@pytest.fixture
+def run(tmp_path):
+    found, data = certificates(40)
+    # Rows in another order than their ids: the memory takes them by id.
+    save_run(tmp_path / "run", {"data": "digits", "norm": "l2"}, found[::-1], data.y[::-1].tolist(), 0.25)
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "memory.sqlite"
+
+
+def test_add_writes_the_columns(run, file):
+    found, _ = certificates(40)
+    before = pq.read_table(run / "certificates.parquet")
+    assert "36 kept, 0 shrunk, 0 inherited, 4 abstained; 36 entries" in invoke("add", run, "--memory", file)
+    table = pq.read_table(run / "certificates.parquet")
+    assert table.column_names[-4:] == ["memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note"]
+    assert table.drop_columns(table.column_names[-4:]).equals(before)
+    rows = {row["idx"]: row for row in table.to_pylist()}
+    memory = Memory()
+    for proposed in found:
+        row = rows[proposed.id]
+        if proposed.region is not None:
+            answer = memory.admit(proposed)
+            assert row["memory_prediction"] == answer.prediction
+            assert row["memory_radius"] == answer.radius
+            assert row["memory_proxy_radius"] == answer.proxy_radius
+            assert row["memory_note"] == answer.note
+        else:
+            assert (row["memory_prediction"], row["memory_radius"], row["memory_note"]) == (-1, 0.0, "abstained")
+    with Memory.open(file) as stored:
+        assert [c.id for c in stored.entries()] == [c.id for c in found if c.region is not None]
+    # The checksums in run.json are those of the files, and the memory is named.
+    described = json.loads((run / "run.json").read_text())
+    for name, checksum in described["files"].items():
+        assert hashlib.sha256((run / name).read_bytes()).hexdigest() == checksum
+    assert described["memory"] == {"file": str(file), "policy": "inherit", "order": "idx", "entries": 36}
+    assert "next" not in described
+    assert not list(run.glob("*.part"))
+    # Once more changes nothing.
+    assert "36 kept" in invoke("add", run, "--memory", file)
+    assert pq.read_table(run / "certificates.parquet").equals(table)
+
+
+@pytest.mark.parametrize(("policy", "note"), [("inherit", "inherited"), ("abstain", "abstained")])
+def test_conflicts(tmp_path, file, policy, note):
+    found, data = certificates(40, gap=4.0, flip={7})
+    save_run(tmp_path / "run", {"data": "digits"}, found, data.y.tolist(), 0.25)
+    told = invoke("add", tmp_path / "run", "--memory", file, "--memory-policy", policy)
+    assert f"policy {policy}" in told
+    notes = [row["memory_note"] for row in pq.read_table(tmp_path / "run" / "certificates.parquet").to_pylist()]
+    assert "shrunk" in notes
+    assert f"{notes.count(note)} {note}" in told
+    assert "proven disjoint" in invoke("check", file)
+
+
+def test_an_interrupted_add_is_repeated(run, file, monkeypatch):
+    from anisocert.runs import memory as room
+
+    calls = []
+
+    def write(folder, described, real=room._write):
+        calls.append(described)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        real(folder, described)
+
+    monkeypatch.setattr(room, "_write", write)
+    data = digits("test")
+    inputs = dict(zip(data.ids.tolist(), data.x, strict=True))
+    with Memory.open(file) as memory, pytest.raises(KeyboardInterrupt):
+        room.add_to_memory(run, memory, inputs)
+    monkeypatch.undo()
+    assert "36 kept" in invoke("add", run, "--memory", file)
+    assert "next" not in json.loads((run / "run.json").read_text())
+
+
+def test_add_refuses(run, file, tmp_path):
+    with pytest.raises(ArgumentError, match="worst-case"):
+        invoke("add", run, "--memory", file, "--memory-policy", "best")
+    with pytest.raises(ArgumentError, match=r"run\.json"):
+        invoke("add", tmp_path, "--memory", file)
+    np.savez(tmp_path / "few.npz", x=digits("test").x[:2], ids=digits("test").ids[:2])
+    with pytest.raises(ArgumentError, match="expected the input of example 10"):
+        invoke("add", run, "--memory", file, "--inputs", tmp_path / "few.npz")
+    np.savez(tmp_path / "bytes.npz", x=np.zeros((2, 1, 8, 8), np.uint8))
+    with pytest.raises(ArgumentError, match="as floats"):
+        invoke("add", run, "--memory", file, "--inputs", tmp_path / "bytes.npz")
+    np.savez(tmp_path / "other.npz", y=np.zeros(2))
+    with pytest.raises(ArgumentError, match="array x"):
+        invoke("add", run, "--memory", file, "--inputs", tmp_path / "other.npz")
+    table = run / "certificates.parquet"
+    table.write_bytes(table.read_bytes() + b" ")
+    with pytest.raises(ArgumentError, match="checksum"):
+        invoke("add", run, "--memory", file)
+
+
+def test_inputs_from_a_file(tmp_path, file):
+    found, data = certificates(20, norm=1)
+    save_run(tmp_path / "run", {}, found, data.y.tolist(), 0.25)
+    with pytest.raises(ArgumentError, match="--inputs"):
+        invoke("add", tmp_path / "run", "--memory", file)
+    np.savez(tmp_path / "inputs.npz", x=data.x, ids=data.ids)
+    assert "18 kept" in invoke("add", tmp_path / "run", "--memory", file, "--inputs", tmp_path / "inputs.npz")
+    assert "18 of 20 inputs" in invoke("lookup", file, "--inputs", tmp_path / "inputs.npz")
+
+
+def test_lookup(run, file):
+    invoke("add", run, "--memory", file)
+    told = invoke("lookup", file, "--data", "digits", "--ids", "0,5,45")
+    # 45 abstained, and lies in nobody's region.
+    assert told.startswith("id class radius proxy radius promised to input 0 0 ")
+    assert told.endswith("2 of 3 inputs lie in a promised region")
+    assert "0 of 2 inputs" in invoke("lookup", file, "--data", "digits", "--ids", "1600,1700")
+    with pytest.raises(ArgumentError, match="--data or --inputs"):
+        invoke("lookup", file)
+
+
+def test_check_names_the_pairs(run, file):
+    import sqlite3
+
+    invoke("add", run, "--memory", file)
+    assert "36 entries: all regions of different classes are proven disjoint" in invoke("check", file)
+    with sqlite3.connect(file) as db:
+        db.execute("UPDATE entries SET axes = ? WHERE id = 5", (np.array([5.0]).tobytes(),))
+    told = invoke("check", file, code=1)
+    assert "inputs 0 (class 0) and 5 (class " in told
+
+
+def test_stats_export_reset(run, file, tmp_path):
+    invoke("add", run, "--memory", file)
+    told = invoke("stats", file)
+    assert "entries 36" in told
+    assert "1 x 8 x 8" in told
+    assert "toy" in told
+    assert "36 entries without" in invoke("export", file, "--out", tmp_path / "out.npz", "--no-inputs")
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert arrays["axes"].shape == (36, 1, 8, 8)
+        assert "center" not in arrays
+    invoke("reset", file, code=1)  # nobody says yes
+    assert "entries 36" in invoke("stats", file)
+    assert "36 entries dropped" in invoke("reset", file, "--yes")
+    assert "entries 0" in invoke("stats", file)
+    invoke("stats", tmp_path / "nothing", code=2)

@@ -1,0 +1,101 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from anisocert.cli.app import app
+from anisocert.errors import ArgumentError
+from anisocert.models import load
+
+DIGITS = ("--data", "digits", "--arch", "small-cnn", "--sigma", "0.25", "--seed", "0")
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["train", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_as_scripts_call_it(tmp_path: Path) -> None:
+    shown = run(*DIGITS, "--recipe", "cohen", "--epochs", "3", "--out", tmp_path)
+    assert "epoch 3/3" in shown
+    assert "noisy test accuracy: best" in shown
+    files = sorted(tmp_path.glob("*.safetensors"))
+    assert [path.name for path in files] == ["best.safetensors", "last.safetensors"]
+    for path in files:
+        _, metadata = load(path, num_classes=10)
+        assert (metadata["sigma"], metadata["recipe"], metadata["architecture"]) == (
+            0.25,
+            {"name": "cohen"},
+            "small-cnn",
+        )
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert lines[-1]["test_accuracy"] > 0.3
+
+
+def test_recipes_take_their_options(tmp_path: Path) -> None:
+    changes = ("--set", "epsilon=0.5", "--set", "steps=2", "--recipe", "smoothadv", "--epochs", "1")
+    run(*DIGITS, *changes, "--schedule", "cosine", "--batch-size", 200, "--lr", 0.02, "--out", tmp_path)
+    metadata = load(tmp_path / "last.safetensors")[1]
+    assert (metadata["recipe"]["epsilon"], metadata["recipe"]["steps"], metadata["recipe"]["copies"]) == (0.5, 2, 1)
+    assert (metadata["sgd"]["schedule"], metadata["sgd"]["batch_size"], metadata["sgd"]["learning_rate"]) == (
+        "cosine", 200, 0.02,
+    )  # fmt: skip
+
+
+def test_uniform_noise_on_a_file_with_one_set(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "mine.npz", x=rng.integers(0, 256, (40, 8, 8, 3), np.uint8), y=np.arange(40) % 2)
+    mine = ("--data", tmp_path / "mine.npz", "--arch", "small-cnn", "--epochs", 2, "--sigma", 0.3, "--norm", "l1")
+    shown = run(*mine, "--recipe", "stability", "--flip", "--crop", 1, "--out", tmp_path / "net")
+    assert "accuracy was not measured" in shown
+    metadata = load(tmp_path / "net" / "best.safetensors", num_classes=2)[1]
+    assert (metadata["noise"], metadata["norm"], metadata["sigma"]) == ("uniform", "l1", 0.3)
+    assert (metadata["crop"], metadata["flip"], len(metadata["mean"])) == (1, True, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--recipe", "trades"), "expected --recipe of cohen, smoothadv, macer, stability, got 'trades'"),
+        (("--recipe", "macer", "--norm", "l1"), "expected normal noise with recipe macer, got Uniform"),
+        (("--norm", "linf"), "expected --norm l1 or l2, got 'linf'"),
+        (("--set", "epsilon=1"), "expected --set of nothing with cohen, got 'epsilon=1'"),
+        (("--recipe", "macer", "--set", "copies=many"), "expected --set copies as int, got 'many'"),
+        (("--schedule", "flat"), "expected schedule of one-cycle, cosine, step, got 'flat'"),
+        (("--epochs", "0"), "expected epochs >= 1"),
+        (("--precision", "float8"), "expected precision 'float32' or 'bfloat16', got 'float8'"),
+        (("--arch", "vgg"), "expected an architecture of"),
+        (("--sigma", "-1"), "expected sigma positive"),
+    ],
+)
+def test_wrong_arguments(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        run(*DIGITS, *arguments, "--out", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_real_kill_and_the_same_command_again(tmp_path: Path) -> None:
+    """SIGKILL in the middle of the work; the weights in the end are those of an undisturbed training, byte by byte."""
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    command = [sys.executable, "-m", "anisocert", "train", *DIGITS, "--epochs", "12", "--out", str(killed)]
+    # the tests run on one thread, and another number of threads would sum in another order
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    deadline = time.monotonic() + 120
+    while not (killed / "resume.state").exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert (killed / "resume.state").exists()
+    assert not (killed / "last.safetensors").exists(), "it was faster than the kill"
+    for folder in (killed, whole):
+        run(*DIGITS, "--epochs", 12, "--out", folder)
+    for name in ("best.safetensors", "last.safetensors"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes()

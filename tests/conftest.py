@@ -1,0 +1,100 @@
+"""Toy classifiers whose answers under noise are known exactly."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+from scipy.special import ndtri
+from scipy.stats import binom
+from torch import Tensor, nn
+
+# A deadline measures the machine, which others share, not the code.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
+
+
+class HalfSpace(nn.Module):
+    """Class 0 where <normal, x> > offset, else class 1; |normal| = 1, so that distances are those to a plane."""
+
+    def __init__(self, normal: list[float], offset: float = 0.0) -> None:
+        super().__init__()
+        unit = torch.tensor(normal, dtype=torch.float64)
+        self.normal = nn.Parameter((unit / unit.norm()).float())
+        self.register_buffer("offset", torch.tensor(offset))
+
+    def forward(self, x: Tensor) -> Tensor:
+        height = (x.flatten(1) * self.normal).sum(1) - self.offset
+        return torch.stack([height, -height], 1)
+
+
+class CoordinateThreshold(nn.Module):
+    """Class 0 where the first coordinate is above zero, else class 1."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = x.flatten(1)[:, 0]
+        return torch.stack([first, -first], 1)
+
+
+class KnownShares(nn.Module):
+    """At x = 0 under noise of scale 1, class i has probability shares[i] exactly: the first coordinate decides."""
+
+    def __init__(self, shares: list[float], base: str = "normal") -> None:
+        super().__init__()
+        inner = np.cumsum(shares)[:-1]
+        edges = ndtri(inner) if base == "normal" else 2 * inner - 1
+        self.register_buffer("edges", torch.tensor(edges, dtype=torch.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        above = (x.flatten(1)[:, :1] > self.edges).float()
+        ones = torch.ones_like(x.flatten(1)[:, :1])
+        return torch.cat([ones, above], 1) - torch.cat([above, 0 * ones], 1)  # one-hot
+
+
+@pytest.fixture
+def half_space() -> type[HalfSpace]:
+    return HalfSpace
+
+
+@pytest.fixture
+def coordinate_threshold() -> nn.Module:
+    return CoordinateThreshold().eval()
+
+
+@pytest.fixture
+def known_shares() -> Callable[..., nn.Module]:
+    return lambda shares, base="normal": KnownShares(shares, base).eval()
+
+
+@pytest.fixture
+def small_network() -> nn.Module:
+    """An untrained convolutional network, 8x8 images of one channel, whose class scores are close to each other."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1, bias=False),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(128, 5),
+    )
+    model[1].running_mean.uniform_(-0.2, 0.2)
+    model[1].running_var.uniform_(0.5, 2)
+    return model.eval()
+
+
+@pytest.fixture
+def within_rate() -> Callable[[int, int, float], bool]:
+    """Whether so many failures in so many runs are compatible with a failure rate of at most `rate`."""
+    return lambda failures, runs, rate: bool(failures <= binom.ppf(1 - 1e-4, runs, rate))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Thousands of tiny operations: a second thread would only wait for the first, for long on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -1,0 +1,142 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from anisocert.data import load, splits
+from anisocert.data.dataset import FIRST_TRAIN_ID
+from anisocert.data.folders import scan
+from anisocert.data.image_files import ImageFiles
+from anisocert.errors import ArgumentError
+
+RNG = np.random.default_rng(0)
+
+
+def test_npz_with_both_splits(tmp_path: Path) -> None:
+    x = {"train": RNG.integers(0, 256, (6, 5, 4, 3), np.uint8), "test": RNG.integers(0, 256, (3, 5, 4, 3), np.uint8)}
+    np.savez(tmp_path / "mine.npz", x_train=x["train"], y_train=np.arange(6) % 4, x_test=x["test"], y_test=[0, 1, 2])
+    path = tmp_path / "mine.npz"
+    train, test = load(path, "train"), load(str(path), "test")
+    assert splits(path) == ("train", "test")
+    np.testing.assert_array_equal(test.pixels, x["test"].transpose(0, 3, 1, 2))
+    assert (test.name, test.num_classes, train.num_classes, test.ids.tolist()) == ("mine", 4, 4, [0, 1, 2])
+    assert train.ids.tolist() == [FIRST_TRAIN_ID + i for i in range(6)]
+    np.testing.assert_allclose(test.mean, x["train"].mean((0, 1, 2)) / 255, rtol=1e-12)
+    np.testing.assert_allclose(test.std, x["train"].std((0, 1, 2)) / 255, rtol=1e-12)
+
+
+def test_npz_with_one_set_and_own_ids(tmp_path: Path) -> None:
+    x = RNG.standard_normal((3, 7))
+    np.savez(tmp_path / "flat.npz", x=x, y=np.array([1, 0, 1]), ids=[9, 8, 7])
+    data = load(tmp_path / "flat.npz", "train")
+    assert splits(tmp_path / "flat.npz") == ()
+    assert (data.ids.tolist(), data.shape, data.num_classes) == ([9, 8, 7], (7,), 2)
+    np.testing.assert_array_equal(data.x, x.astype(np.float32))
+    np.testing.assert_allclose([*data.mean, *data.std], [x.mean(), x.std()], rtol=1e-5)
+
+
+def test_npy_with_labels_beside_it(tmp_path: Path) -> None:
+    np.save(tmp_path / "grey.npy", RNG.integers(0, 256, (4, 6, 5), np.uint8))
+    with pytest.raises(ArgumentError, match=r"expected the labels of .*grey.npy in .*grey_labels.npy"):
+        load(tmp_path / "grey.npy")
+    np.save(tmp_path / "grey_labels.npy", np.array([0, 1, 2, 1]))
+    assert load(tmp_path / "grey.npy").shape == (1, 6, 5)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"a": np.zeros(3)}, "expected x_train, y_train.* got a in"),
+        ({"x": np.zeros((2, 3)), "y": np.zeros(2)}, "one whole number a label"),
+        ({"x": np.zeros((2, 3), np.int32), "y": np.zeros(2, int)}, "uint8 or floats .* got int32"),
+        ({"x": np.full((2, 3), np.nan), "y": np.zeros(2, int)}, "NaN or infinity"),
+        ({"x": np.zeros((2, 3, 9, 3)), "y": np.zeros(2, int)}, "tells channels from pixels"),
+        ({"x": np.zeros((3, 3)), "y": np.zeros(2, int)}, "of one length"),
+        ({"x": np.zeros((2, 3)), "y": np.array([0, -1])}, "expected labels 0 to"),
+        ({"x": np.array([{}, {}]), "y": np.zeros(2, int)}, "whole numpy file"),  # a pickle: not loaded
+    ],
+)
+def test_wrong_npz(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
+    np.savez(tmp_path / "wrong.npz", **arrays)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=message):
+        load(tmp_path / "wrong.npz")
+
+
+def test_truncated_npz_and_unknown_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "cut.npz", x=np.zeros((50, 3)), y=np.zeros(50, int))
+    content = (tmp_path / "cut.npz").read_bytes()
+    for kept in (0, 100, len(content) - 30):
+        (tmp_path / "cut.npz").write_bytes(content[:kept])
+        with pytest.raises(ArgumentError, match=r"expected a whole numpy file at .*cut.npz"):
+            load(tmp_path / "cut.npz")
+    with pytest.raises(ArgumentError, match=r"expected a data set of digits, .*, got nonsense"):
+        load("nonsense")
+    with pytest.raises(ArgumentError, match="expected split 'train' or 'test', got 'val'"):
+        load("digits", "val")  # type: ignore[arg-type]
+
+
+def paint(path: Path, color: int, size: tuple[int, int] = (4, 4)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, (color, 0, 255 - color)).save(path)
+
+
+def test_folder_of_images(tmp_path: Path) -> None:
+    top = tmp_path / "pets"
+    for name, color in (("dog/1.png", 10), ("cat/b.png", 20), ("cat/a.png", 30)):
+        paint(top / name, color)
+    (top / "cat" / "notes.txt").write_text("not an image")
+    data = load(top)
+    assert (data.class_names, data.y.tolist(), splits(top)) == (("cat", "dog"), [0, 0, 1], ())
+    assert data.x[:, 0, 0, 0] * 255 == pytest.approx([30, 20, 10])
+    paint(top / "cat" / "0.png", 40)  # a newcomer changes nobody's id
+    more = load(top)
+    assert len(more) == 4
+    assert set(data.ids) < set(more.ids)
+    assert more.subset(ids=[data.ids[2]]).x[0, 0, 0, 0] * 255 == pytest.approx(10)
+
+
+def test_folder_with_splits(tmp_path: Path) -> None:
+    for name in ("train/a/1.png", "train/a/2.png", "train/b/1.png", "val/a/1.png", "val/b/1.png"):
+        paint(tmp_path / name, 7)
+    train, test = load(tmp_path, "train"), load(tmp_path, "test")
+    assert (len(train), len(test), splits(tmp_path)) == (3, 2, ("train", "test"))
+    assert not set(train.ids) & set(test.ids)
+
+
+def test_wrong_folders(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="one folder of images a class"):
+        load(tmp_path)
+    paint(tmp_path / "a" / "1.png", 1)
+    paint(tmp_path / "b" / "2.png", 1, (5, 4))
+    with pytest.raises(ArgumentError, match=r"images of one size, \(3, 4, 4\).* got \(3, 4, 5\) in .*2.png"):
+        load(tmp_path).x  # noqa: B018
+    (tmp_path / "b" / "2.png").write_bytes((tmp_path / "a" / "1.png").read_bytes()[:40])
+    with pytest.raises(ArgumentError, match=r"expected a whole image file at .*2.png"):
+        load(tmp_path).x  # noqa: B018
+
+
+def test_imagenet_says_what_it_needs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ArgumentError, match=r"put the validation images into .*imagenet/val"):
+        load("imagenet")
+    paint(root / "imagenet" / "val" / "n1" / "1.png", 1)
+    paint(root / "imagenet" / "val" / "n2" / "1.png", 2, (8, 6))
+    with pytest.raises(ArgumentError, match=r"expected 1000 classes with 50,000 images .* got 2 with 2"):
+        load("imagenet")
+    with pytest.raises(ArgumentError, match="expected split 'test' of imagenet"):
+        load("imagenet", "train")
+    monkeypatch.setattr("anisocert.data.folders.IMAGENET_CLASSES", 2)
+    monkeypatch.setattr("anisocert.data.folders.IMAGENET_IMAGES", 2)
+    data = load("imagenet")
+    assert (data.shape, data.ids.tolist(), data.num_classes) == ((3, 224, 224), [0, 1], 1000)
+
+
+def test_scaling_and_cropping_keeps_the_middle(tmp_path: Path) -> None:
+    """A picture in three stripes, 300 x 100: shorter side to 20, the central 20 x 20 is the middle stripe."""
+    stripes = np.repeat(np.array([[0, 100, 200]], np.uint8), 100, axis=1).repeat(100, axis=0)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        Image.fromarray(stripes).save(tmp_path / name / "1.png")
+    images = np.asarray(ImageFiles(scan(tmp_path)[0], resize=20, crop=20))
+    assert images.shape == (2, 1, 20, 20)
+    assert (images[:, :, :, 2:-2] == 100).all()

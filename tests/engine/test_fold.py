@@ -1,0 +1,382 @@
+import logging
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+from torch.fx.passes.shape_prop import ShapeProp
+
+from anisocert.engine import fold as folding
+from anisocert.engine.fold import fold
+from anisocert.engine.layers import BlockConv2d, DenseConv2d, PointwiseConv2d, ReluConv2d
+from anisocert.models import build
+
+
+def settled(model: nn.Module) -> nn.Module:
+    """With random statistics in every batch norm, in evaluation mode."""
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            if module.running_mean is not None:
+                module.running_mean.normal_(0, 0.3)
+                module.running_var.uniform_(0.3, 2)
+            if module.affine:
+                nn.init.normal_(module.weight)
+                nn.init.normal_(module.bias)
+    return model.eval()
+
+
+def assert_same(model: nn.Module, shape: tuple[int, ...], tolerance: float = 1e-5) -> nn.Module:
+    x = torch.randn(5, *shape, generator=torch.Generator().manual_seed(2))
+    folded = fold(model, x[:2], False)
+    with torch.no_grad():
+        expected, got = model(x), folded(x)
+    assert (got - expected).abs().max() <= tolerance * expected.abs().max().clamp_min(1)
+    return folded
+
+
+def layers(model: nn.Module, kind: type[nn.Module]) -> int:
+    called = {str(node.target) for node in model.graph.nodes if node.op == "call_module"}
+    return sum(isinstance(module, kind) and name in called for name, module in model.named_modules())
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("name", ["resnet18-paper", "resnet18", "resnet20", "wrn-40-2", "small-cnn"])
+def test_our_networks(name):
+    model = settled(build(name, 10, (0.5,) * 3, (0.2,) * 3))
+    if name == "wrn-40-2":
+        size = 16  # its cost, not its kind
+    else:
+        size = 32
+    for module in model.modules():  # random statistics in fifty layers would make the scores explode
+        if isinstance(module, nn.BatchNorm2d):
+            module.weight.data.uniform_(0.2, 0.4)
+    folded = assert_same(model, (3, size, size), 1e-4)
+    if name.startswith("resnet"):
+        assert layers(folded, nn.BatchNorm2d) == 0
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+def test_batch_norm_goes_into_the_convolution(affine, bias):
+    conv = nn.Conv2d(2, 4, 3, stride=2, padding=1, bias=bias, groups=2)
+    folded = assert_same(settled(nn.Sequential(conv, nn.BatchNorm2d(4, affine=affine))), (2, 9, 7))
+    assert layers(folded, nn.BatchNorm2d) == 0
+
+
+class Shared(nn.Module):
+    """One convolution at two places, a batch norm after each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.one, self.two = nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.two(self.conv(self.one(self.conv(x))))
+
+
+class SharedNorm(nn.Module):
+    """One batch norm after two convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.norm = nn.Conv2d(3, 3, 3), nn.Conv2d(3, 3, 3), nn.BatchNorm2d(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.two(self.norm(self.one(x))))
+
+
+class Branching(nn.Module):
+    """A convolution whose output is also used without the batch norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 3, 3), nn.BatchNorm2d(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        return y + self.norm(y)
+
+
+class Tied(nn.Module):
+    """The convolution's weights are read at another place as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 3, 3, bias=False), nn.BatchNorm2d(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv_transpose2d(self.norm(self.conv(x)), self.conv.weight)
+
+
+class InPlace(nn.Module):
+    """Code for its effect alone, which no later node of the traced graph seems to need."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.clone()
+        x.mul_(3.0)
+        return self.conv(x)
+
+
+class Keywords(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.same = nn.Conv2d(3, 3, 3), nn.BatchNorm2d(3), nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.same(input=self.norm(input=self.conv(input=x)))
+
+
+class Untraceable(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 3, 3), nn.BatchNorm2d(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.conv(x)) if float(x.sum()) > -1e9 else x
+
+
+@pytest.mark.parametrize("kind", [Shared, SharedNorm, Branching, Tied, InPlace, Keywords, Untraceable])
+def test_networks_that_must_be_left_alone_or_changed_with_care(kind):
+    assert_same(settled(kind()), (3, 8, 8))
+
+
+def test_untraceable_network_is_a_plain_copy(caplog):
+    model = settled(Untraceable())
+    with caplog.at_level(logging.INFO):
+        copy = fold(model, torch.rand(2, 3, 8, 8), False)
+    assert type(copy) is Untraceable
+    assert copy is not model
+    assert not any(p.requires_grad for p in copy.parameters())
+    assert all(p.requires_grad for p in model.parameters())
+    assert "not traced" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["root", "conv", "norm"])
+def test_hooks_are_kept(where):
+    model = settled(nn.Sequential(nn.Conv2d(3, 3, 3), nn.BatchNorm2d(3)))
+    module = {"root": model, "conv": model[0], "norm": model[1]}[where]
+    module.register_forward_hook(lambda module, inputs, output: 2 * output + 1)
+    assert_same(model, (3, 8, 8))
+
+
+def test_batch_norm_without_running_statistics_is_left():
+    assert_same(nn.Sequential(nn.Conv2d(3, 3, 3), nn.BatchNorm2d(3, track_running_stats=False)).eval(), (3, 8, 8))
+
+
+TINY = {
+    "2x2": ((2, 2), {"kernel_size": 3, "padding": 1}),
+    "1x1": ((1, 1), {"kernel_size": 3, "padding": 1}),
+    "strided": ((3, 3), {"kernel_size": 3, "padding": 1, "stride": 2}),
+    "narrow": ((1, 9), {"kernel_size": 3, "padding": 1}),
+    "dilated": ((2, 3), {"kernel_size": 3, "padding": 2, "dilation": 2}),
+    "wrapped": ((2, 2), {"kernel_size": 3, "padding": 1, "padding_mode": "circular"}),
+    "mirrored": ((2, 3), {"kernel_size": 3, "padding": 1, "padding_mode": "reflect"}),
+    "without bias": ((2, 2), {"kernel_size": 2, "bias": False}),
+}
+
+
+@pytest.mark.parametrize(("size", "options"), TINY.values(), ids=TINY)
+def test_tiny_maps_become_matrices(size, options):
+    conv, x = nn.Conv2d(3, 5, **options), torch.randn(6, 3, *size)
+    dense = DenseConv2d(conv, *size)
+    assert layers(assert_same(nn.Sequential(conv, nn.Flatten()), (3, *size)), DenseConv2d) == 1
+    with torch.no_grad():
+        expected = conv.double()(x.double())
+        assert dense(x).shape == expected.shape
+        assert (dense(x) - expected).abs().max() < 1e-5
+
+
+def test_a_matrix_that_would_be_huge_is_not_made():
+    assert DenseConv2d.fits(nn.Conv2d(512, 512, 3, padding=1), 2, 2)
+    assert not DenseConv2d.fits(nn.Conv2d(512, 512, 7, padding=3), 7, 7)
+    assert not DenseConv2d.fits(nn.Conv2d(3, 3, 3), 4, 4)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("bias", [True, False])
+def test_pointwise_convolution(stride, bias):
+    conv, x = nn.Conv2d(5, 4, 1, stride, bias=bias), torch.randn(3, 5, 8, 7)
+    pointwise = PointwiseConv2d(conv)
+    with torch.no_grad():
+        expected = conv.double()(x.double())
+        assert (pointwise(x) - expected).abs().max() < 1e-5
+
+
+KERNELS = [(7, 2, 3, 32), (3, 2, 1, 8), (5, 2, 2, 12), (4, 2, 1, 8), (2, 2, 0, 8), (11, 4, 5, 16), (3, 4, 1, 8)]
+
+
+@pytest.mark.parametrize(("kernel", "stride", "padding", "size"), KERNELS)
+@pytest.mark.parametrize("pool", [False, True])
+def test_block_convolution(kernel, stride, padding, size, pool):
+    conv, x = nn.Conv2d(3, 6, kernel, stride, padding), torch.randn(4, 3, size, size + 2 * stride)
+    assert BlockConv2d.fits(conv, size, size + 2 * stride)
+    blocks = BlockConv2d(conv, pool)
+    with torch.no_grad():
+        expected = conv.double()(x.double())
+        if pool:
+            expected = F.max_pool2d(F.relu(expected), 3, 2, 1)
+        assert blocks(x).shape == expected.shape
+        assert (blocks(x) - expected).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        nn.Conv2d(8, 4, 3, 2, 1),
+        nn.Conv2d(3, 4, 3, 1, 1),
+        nn.Conv2d(3, 4, 3, 2, 0),
+        nn.Conv2d(3, 4, (3, 5), 2, 1),
+        nn.Conv2d(3, 4, 3, 2, 1, dilation=2),
+        nn.Conv2d(3, 3, 3, 2, 1, groups=3),
+        nn.Conv2d(3, 4, 3, 2, 1, padding_mode="reflect"),
+        nn.Conv2d(3, 4, 3, 2, (1, 0)),
+    ],
+)
+def test_convolutions_that_blocks_do_not_fit(conv):
+    assert not BlockConv2d.fits(conv, 16, 16)
+    assert not BlockConv2d.fits(nn.Conv2d(3, 4, 3, 2, 1), 18, 16)
+
+
+# What is done for a GPU, with the one layer that needs it replaced by its definition
+
+
+class PlainReluConv2d(nn.Module):
+    def __init__(self, conv: nn.Conv2d) -> None:
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
+        y = self.conv(x)
+        return F.relu(y if shortcut is None else y + shortcut)
+
+
+def assert_same_as_for_gpu(model: nn.Module, shape: tuple[int, ...], monkeypatch) -> fx.GraphModule:
+    monkeypatch.setattr(folding, "ReluConv2d", PlainReluConv2d)
+    x = torch.randn(5, *shape)
+    network = fx.symbolic_trace(model)
+    ShapeProp(network).propagate(x[:2])
+    folding._drop_identities(network)
+    folding._fold_batch_norms(network)
+    folding._reshape_convolutions(network, True)
+    folding._fuse_relus(network)
+    network.recompile()
+    network.graph.lint()
+    with torch.no_grad():
+        expected, got = model(x), network(x)
+    assert (got - expected).abs().max() <= 1e-4 * expected.abs().max().clamp_min(1)
+    return network
+
+
+# Convolutions with a ReLU that are neither 1x1 nor on maps of 2x2 and less, for 32x32 images.
+FUSED = {"resnet18-paper": 9, "resnet18": 17, "resnet50": 8}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_our_networks_as_for_a_gpu(name, monkeypatch):
+    model = build(name, 10, (0.5,) * 3, (0.2,) * 3).eval()
+    network = assert_same_as_for_gpu(model, (3, 32, 32), monkeypatch)
+    assert layers(network, PlainReluConv2d) == FUSED[name]
+    assert layers(network, nn.BatchNorm2d) == 0
+    assert layers(network, BlockConv2d) == (name != "resnet18")
+
+
+class Block(nn.Module):
+    """relu(sum), in the ways people write it."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.conv, self.relu = how, nn.Conv2d(3, 3, 3, padding=1), nn.ReLU(inplace=True)
+        if how == "a leaky layer called relu":
+            self.relu = nn.LeakyReLU(0.3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        match self.how:
+            case "torchvision":
+                y += x
+                return self.relu(y)
+            case "a leaky layer called relu":
+                return self.relu(y)
+            case "weighted":
+                return F.relu(torch.add(y, x, alpha=2))
+            case "broadcast":
+                return F.relu(y + x.mean((2, 3), keepdim=True))
+            case "twice itself":
+                return F.relu(y + y)
+            case "constant":
+                return F.relu(y + 1.0)
+            case "used before the sum":
+                return F.relu(y + x) + y
+            case "used before the relu":
+                return F.relu(y) - y
+            case "relu as a method":
+                return y.relu() + self.relu(x.clone())
+            case _:
+                return torch.relu(x - y)
+
+
+@pytest.mark.parametrize(
+    ("how", "fused"),
+    [
+        ("torchvision", 1),
+        ("relu as a method", 1),
+        ("a leaky layer called relu", 0),
+        ("weighted", 0),
+        ("broadcast", 0),
+        ("twice itself", 0),
+        ("constant", 0),
+        ("used before the sum", 0),
+        ("used before the relu", 0),
+        ("difference", 0),
+    ],
+)
+def test_relus_go_into_convolutions_only_where_they_may(how, fused, monkeypatch):
+    network = assert_same_as_for_gpu(Block(how).eval(), (3, 12, 12), monkeypatch)
+    assert layers(network, PlainReluConv2d) == fused
+
+
+def test_maps_after_a_pooled_stem_have_their_own_size(monkeypatch):
+    stem = [nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    model = nn.Sequential(*stem, nn.Conv2d(4, 4, 3, padding=1), nn.Flatten()).eval()
+    network = assert_same_as_for_gpu(model, (3, 4, 4), monkeypatch)  # 2x2 after the convolution, 1x1 after the pool
+    assert layers(network, DenseConv2d) == 1
+    assert layers(network, nn.MaxPool2d) == 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="cuDNN's fused convolutions need a CUDA device")
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("shortcut", [False, True])
+def test_relu_convolution_on_a_gpu(stride, shortcut):
+    conv = nn.Conv2d(16, 32, 3, stride, 1).cuda()
+    x = torch.randn(8, 16, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        expected = conv(x)
+        added = torch.randn_like(expected) if shortcut else None
+        expected = F.relu(expected + added if shortcut else expected)
+        got = ReluConv2d(conv)(x, added)
+    assert got.dtype == torch.bfloat16
+    assert (got.float() - expected).abs().max() <= 0.03 * expected.abs().max()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="what is rewritten for a GPU runs on one")
+@pytest.mark.parametrize("bfloat16", [False, True])
+@pytest.mark.parametrize("name", FUSED)
+def test_our_networks_on_a_gpu(name, bfloat16):
+    model = build(name, 10, (0.5,) * 3, (0.2,) * 3).eval().cuda()
+    x = torch.rand(64, 3, 32, 32, device="cuda")
+    folded = fold(model, x[:2], bfloat16).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        expected = model(x)
+        with torch.autocast("cuda", torch.bfloat16, bfloat16):
+            got = folded(x)
+    spread = expected.max() - expected.min()
+    assert (got.float() - expected).abs().max() <= (0.1 if bfloat16 else 0.01) * spread
+    assert layers(folded, ReluConv2d) == (FUSED[name] if bfloat16 else 0)

@@ -1,0 +1,321 @@
+import copy
+import logging
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from anisocert import Gaussian, Numerics, Plan, certify
+from anisocert.engine import Network, Stage, count_votes
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.models import build
+
+FLOAT32 = Numerics("float32", compile=False, rows=160)
+SHAPE = (1, 8, 8)
+
+
+def votes(network: Network, sigma: float = 0.7, n: int = 3000, inputs: int = 4) -> np.ndarray:
+    x = torch.rand(inputs, *SHAPE, generator=torch.Generator().manual_seed(5)).to(network.device)
+    scales = torch.full((inputs, 1, 1, 1, 1), sigma, device=network.device)
+    found = count_votes(
+        network, Gaussian(sigma), x, scales, list(range(inputs)), seed=0, stage=Stage.ESTIMATE, looks=[n]
+    )
+    return np.stack([tally.counts for tally in sorted(found, key=lambda tally: tally.position)])
+
+
+# What a certificate cannot stand on
+
+
+def test_training_mode_is_refused(small_network):
+    with pytest.raises(ModelError, match=r"expected a model in evaluation mode, got training mode in Sequential"):
+        Network(small_network.train(), 5)
+
+
+def test_training_mode_of_one_layer_is_refused(small_network):
+    small_network[1].train()
+    with pytest.raises(ModelError, match=r"training mode in 1"):
+        Network(small_network, 5)
+
+
+@pytest.mark.parametrize("num_classes", [1, 0, 2.0, "10", None])
+def test_bad_number_of_classes(small_network, num_classes):
+    with pytest.raises(ArgumentError, match=r"expected num_classes.*got"):
+        Network(small_network, num_classes)
+
+
+def test_model_with_another_number_of_classes(small_network):
+    with pytest.raises(ModelError, match=r"shape \(160, 10\), got \(160, 5\)"):
+        Network(small_network, 10, numerics=FLOAT32).fit(SHAPE, 1)
+
+
+def test_model_that_returns_no_tensor():
+    with pytest.raises(ModelError, match="got list"):
+        Network(lambda x: [0.0] * len(x), 2, model_id="list", numerics=FLOAT32).fit(SHAPE, 1)
+
+
+def test_bare_callable_needs_a_name():
+    with pytest.raises(ArgumentError, match=r"expected model_id with a bare callable.*got <function"):
+        Network(lambda x: x, 2)
+    assert Network(lambda x: x, 2, model_id="mine").hash == "mine"
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99", 3.5])
+def test_unknown_device(small_network, device):
+    with pytest.raises((ArgumentError, TypeError), match="device"):
+        Network(small_network, 5, device=device)
+
+
+def test_batch_statistics_are_refused():
+    """Such a batch norm answers for an input by its company, even in evaluation mode: its votes are not independent."""
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, track_running_stats=False), nn.Flatten(), nn.Linear(144, 2)
+    )
+    with pytest.raises(ModelError, match="depend on that input alone"):
+        Network(model.eval(), 2, numerics=FLOAT32).fit(SHAPE, 1)
+
+
+def test_random_layers_are_refused():
+    class Dropping(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.dropout(x.flatten(1)[:, :2], 0.5, training=True)
+
+    with pytest.raises(ModelError, match="from call to call"):
+        Network(Dropping().eval(), 2, numerics=FLOAT32).fit(SHAPE, 1)
+
+
+# The caller's model is the caller's
+
+
+def test_the_callers_model_stays_as_it_is(small_network):
+    before = {name: tensor.clone() for name, tensor in small_network.state_dict().items()}
+    strides = [p.stride() for p in small_network.parameters()]
+    votes(Network(small_network, 5, numerics=Numerics("bfloat16", compile=False, rows=160)), n=100)
+    after = small_network.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert [p.stride() for p in small_network.parameters()] == strides
+    assert all(p.requires_grad and p.grad is None and p.device.type == "cpu" for p in small_network.parameters())
+    assert not any(module.training for module in small_network.modules())
+    assert not any(module._forward_hooks for module in small_network.modules())
+
+
+def test_changes_of_the_callers_model_change_no_vote(small_network):
+    expected = votes(Network(small_network, 5, numerics=FLOAT32))
+    network = Network(small_network, 5, numerics=FLOAT32)
+    with torch.no_grad():
+        small_network[6].weight.zero_()
+    small_network.train()
+    assert np.array_equal(votes(network), expected)
+
+
+def test_model_that_cannot_be_copied():
+    model = nn.Linear(2, 2).eval()
+    model.lock = (i for i in ())
+    with pytest.raises(ModelError, match="copy"):
+        Network(model, 2)
+
+
+# The hash
+
+
+def test_equal_models_have_equal_hashes(small_network):
+    assert Network(small_network, 5).hash == Network(copy.deepcopy(small_network), 5).hash
+
+
+def test_hash_tells_weights_buffers_classes_and_precision_apart(small_network):
+    class Renamed(nn.Sequential):
+        pass
+
+    class Named(nn.Module):
+        def __init__(self, value: float) -> None:
+            super().__init__()
+            self.register_buffer("hidden", torch.tensor(value), persistent=False)
+
+    hashes = {Network(small_network, 5, numerics=Numerics(precision)).hash for precision in ("float32", "bfloat16")}
+    hashes.add(Network(Renamed(*small_network).eval(), 5, numerics=FLOAT32).hash)
+    for name, tensor in small_network.state_dict().items():
+        other = copy.deepcopy(small_network)
+        changed = tensor.clone()
+        changed.view(-1)[-1] += 1
+        other.load_state_dict(small_network.state_dict() | {name: changed})
+        hashes.add(Network(other, 5, numerics=FLOAT32).hash)
+    inner = copy.deepcopy(small_network)
+    inner[4] = nn.LeakyReLU()
+    hashes.add(Network(inner.eval(), 5, numerics=FLOAT32).hash)
+    hashes |= {Network(Named(value).eval(), 5, numerics=FLOAT32).hash for value in (1.0, 2.0)}
+    assert len(hashes) == 2 + 1 + len(small_network.state_dict()) + 1 + 2
+
+
+def test_hash_does_not_depend_on_rows_or_compilation(small_network):
+    assert (
+        Network(small_network, 5, numerics=FLOAT32).hash == Network(small_network, 5, numerics=Numerics("float32")).hash
+    )
+
+
+# How it runs
+
+
+def test_numerics_are_settled_and_recorded(small_network):
+    network = Network(small_network, 5)
+    assert network.numerics.precision in ("float32", "bfloat16")
+    rows = network.fit(SHAPE, 1)
+    assert network.numerics.rows == rows
+    assert rows % 32 == 0
+    assert network.numerics.compile is False  # one vote never repays a compilation
+
+
+def test_a_model_whose_code_views_maps_still_runs(small_network, caplog):
+    """`view` refuses channels-last maps, which the engine prefers."""
+
+    class Viewing(nn.Module):
+        def __init__(self, features: nn.Module, head: nn.Module) -> None:
+            super().__init__()
+            self.features, self.head = features, head
+
+        def forward(self, x: Tensor) -> Tensor:
+            maps = self.features(x)
+            return self.head(maps.view(maps.size(0), -1))
+
+    model = Viewing(small_network[:5], small_network[6]).eval()
+    assert np.array_equal(
+        votes(Network(model, 5, numerics=FLOAT32)), votes(Network(small_network, 5, numerics=FLOAT32))
+    )
+
+
+def test_inputs_of_another_shape_are_settled_anew():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)
+    )
+    network = Network(model.eval(), 3, numerics=Numerics("float32", compile=False))
+    for size in (2, 16, 2):  # maps of 2x2 become matrices
+        x = torch.rand(3, 1, size, size)
+        fresh = Network(model, 3, numerics=Numerics("float32", compile=False))
+        found, expected = (certify(n, x, smoothing=Gaussian(0.5), plan=Plan(n=500)) for n in (network, fresh))
+        assert [c.top_votes for c in found] == [c.top_votes for c in expected]
+        assert network.numerics == fresh.numerics
+
+
+def test_a_wrongly_rewritten_network_is_not_used(small_network, monkeypatch, caplog):
+    def wrong(model, sample, bfloat16):
+        other = copy.deepcopy(model)
+        other[6].weight.mul_(-1)
+        return other
+
+    expected = votes(Network(small_network, 5, numerics=FLOAT32))
+    monkeypatch.setattr("anisocert.engine.network.fold", wrong)
+    with caplog.at_level(logging.WARNING):
+        assert np.array_equal(votes(Network(small_network, 5, numerics=FLOAT32)), expected)
+    assert "differ" in caplog.text
+
+
+def test_bfloat16_votes_agree_with_float32_votes(small_network):
+    exact, lowered = (
+        votes(Network(small_network, 5, numerics=Numerics(precision, compile=False, rows=160)), n=4000)
+        for precision in ("float32", "bfloat16")
+    )
+    assert (exact.sum(1) == lowered.sum(1)).all()
+    assert np.abs(exact - lowered).max() < 100  # the same noise: only votes near a tie may turn
+
+
+def test_compiled_network_gives_the_same_votes(small_network):
+    plain = Network(small_network, 5, numerics=FLOAT32)
+    compiled = Network(small_network, 5, numerics=Numerics("float32", compile=True, rows=160))
+    difference = np.abs(votes(plain) - votes(compiled)).max()
+    if not compiled.numerics.compile:
+        pytest.skip("torch.compile does not work on this machine (no C++ compiler?)")
+    assert compiled.compile_seconds > 0
+    assert difference <= 3  # rounding may turn a vote near a tie, no more
+
+
+@pytest.mark.parametrize("failure", ["raises", "wrong"])
+def test_a_failed_compilation_is_done_without(small_network, monkeypatch, caplog, failure):
+    def compile(model, **options):
+        def run(x: Tensor) -> Tensor:
+            if failure == "raises":
+                raise RuntimeError("no compiler\nand many more lines")
+            return -model(x)
+
+        return run
+
+    expected = votes(Network(small_network, 5, numerics=FLOAT32))
+    monkeypatch.setattr(torch, "compile", compile)
+    network = Network(small_network, 5, numerics=Numerics("float32", compile=True, rows=160))
+    with caplog.at_level(logging.WARNING):
+        assert np.array_equal(votes(network), expected)
+    assert network.numerics.compile is False
+    assert "torch.compile failed, going on without" in caplog.text
+    assert "many more lines" not in caplog.text
+
+
+def test_an_interruption_while_settling_leaves_nothing_broken(small_network, monkeypatch):
+    expected = votes(Network(small_network, 5, numerics=FLOAT32))
+    network = Network(small_network, 5, numerics=FLOAT32)
+    with monkeypatch.context() as patched:
+        patched.setattr(Network, "_rewritten", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            network.fit(SHAPE, 1)
+    assert np.array_equal(votes(network), expected)
+
+
+# On a GPU
+
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@gpu
+def test_votes_on_a_gpu_agree_with_the_cpu(small_network):
+    """Other noise, other numerics: equal within sampling error."""
+    n = 20_000
+    host = votes(Network(small_network, 5, numerics=FLOAT32), n=n)
+    for precision in ("float32", "bfloat16"):
+        network = Network(small_network, 5, "cuda", Numerics(precision, compile=False))
+        assert network.device == torch.device("cuda", 0)
+        spread = np.sqrt(2 * np.maximum(host, 50))
+        assert (np.abs(votes(network, n=n) - host) < 6 * spread).all()
+    assert next(small_network.parameters()).device.type == "cpu"
+
+
+@gpu
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_bfloat16_on_a_gpu_agrees_with_float32(precision, small_network):
+    exact = votes(Network(small_network, 5, "cuda", Numerics("float32", compile=False, rows=800)), n=20_000)
+    other = votes(Network(small_network, 5, "cuda", Numerics(precision, compile=False, rows=800)), n=20_000)
+    assert np.abs(exact - other).max() < 600  # the same noise: only votes near a tie may turn
+
+
+@gpu
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("looks", [[1000], [32, 50, 120, 333, 1000]])
+def test_votes_on_a_gpu_do_not_depend_on_batching(precision, looks):
+    torch.manual_seed(0)
+    model = build("resnet18-paper", 10, (0.5,) * 3, (0.2,) * 3).eval()
+    x = torch.rand(40, 3, 32, 32, generator=torch.Generator().manual_seed(1)).cuda()
+    scales = torch.rand(40, 1, 3, 32, 32, generator=torch.Generator().manual_seed(2)).cuda()
+
+    def counts(network: Network, chosen: list[int]) -> dict[int, list[int]]:
+        found = count_votes(
+            network, Gaussian(1.0), x[chosen], scales[chosen], chosen, seed=0, stage=Stage.ESTIMATE, looks=looks
+        )
+        return {chosen[tally.position]: tally.counts.tolist() for tally in found}
+
+    network = Network(model, 10, "cuda", Numerics(precision, compile=False, rows=800))
+    everyone = list(range(40))
+    together = counts(network, everyone)
+    assert any(max(row) < 999 for row in together.values()), "a network of one class would show nothing"
+    alone: dict[int, list[int]] = {}
+    for i in everyone[:8]:
+        alone |= counts(network, [i])
+    assert alone == {i: together[i] for i in alone}
+    assert counts(network, everyone[::-1]) == together
+    again = Network(model, 10, "cuda", Numerics(precision, compile=False, rows=800))
+    assert counts(again, everyone[:13]) | counts(again, everyone[13:]) == together
+
+
+@gpu
+def test_compiled_network_on_a_gpu_gives_the_same_votes(small_network):
+    plain = Network(small_network, 5, "cuda", Numerics("bfloat16", compile=False, rows=800))
+    compiled = Network(small_network, 5, "cuda", Numerics("bfloat16", compile=True, rows=800))
+    difference = np.abs(votes(plain, n=20_000) - votes(compiled, n=20_000)).max()
+    assert compiled.numerics.compile
+    assert difference < 600

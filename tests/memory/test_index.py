@@ -1,0 +1,141 @@
+"""The index against the plain loop: it may keep too many rows, never too few."""
+
+import numpy as np
+import pytest
+
+from anisocert.geometry import Region, Regions, disjoint
+from anisocert.memory.float_rows import FloatRows
+from anisocert.memory.index import Index
+from anisocert.memory.inside import inside
+from anisocert.memory.projection import COORDINATE_ERROR, Projection
+
+
+def random_regions(rng, count, d, norm, unit=1.0, size=0.3):
+    """Centres in a few strong directions, axes of very different length, some balls."""
+    strong = rng.standard_normal((3, d)) * 3
+    for _ in range(count):
+        center = (rng.standard_normal(3) @ strong + rng.standard_normal(d)) * unit
+        axes = np.exp(rng.standard_normal(d)) * size * unit * np.sqrt(d)
+        yield Region(center, axes if rng.random() < 0.7 else axes[0], norm)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize(("d", "count"), [(1, 300), (2, 300), (40, 300), (200, 80)])
+@pytest.mark.parametrize("unit", [1.0, 1e-30, 1e30, 1e200])
+def test_against_the_plain_loop(norm, d, count, unit):
+    rng = np.random.default_rng([norm, d])
+    regions = list(random_regions(rng, count, d, norm, unit))
+    index, classes = Index((d,), norm), rng.integers(0, 3, count)
+    for i, region in enumerate(regions):
+        index.append(i + 100, int(classes[i]), region)
+    assert len(index) == count
+    assert index.last == count + 99
+    excluded, stack = 0, Regions(np.stack([r.center for r in regions]), np.stack([r.axes for r in regions]), norm)
+    for one in random_regions(rng, 8, d, norm, unit, 0.1):
+        near = index.near(one.center, one.enclosing_radius, 1)
+        meeting, containing = index.meeting(one, 1, near), index.containing(one.center, near)
+        assert index.entries(near) == (near + 100).tolist()
+        assert set(np.flatnonzero(~disjoint(stack, one) & (classes != 1))) <= set(meeting)
+        covering = np.flatnonzero(stack.gauges(one.center) <= 1 + 1e-9)
+        assert set(covering) <= set(containing)
+        assert set(covering) <= set(index.near(one.center))
+        excluded += count - len(near)
+    if unit == 1.0 and d > 1:
+        assert excluded > 0
+
+
+@pytest.mark.parametrize("d", [1, 3, 100])
+def test_projection_never_makes_farther(d):
+    rng = np.random.default_rng(d)
+    sample = rng.standard_normal((90, d)) * np.geomspace(10, 0.01, d)
+    projection = Projection.of(sample)
+    points = np.concatenate([sample * 5, sample + 1e-9])
+    coordinates, sizes = projection(points)
+    assert coordinates.shape == (180, min(d, 64) + 1)
+    for i in rng.integers(0, 180, 40):
+        true = np.linalg.norm(points - points[i], axis=1)
+        seen = np.linalg.norm(coordinates.astype(float) - coordinates[i], axis=1)
+        assert (seen <= true * (1 + 1e-9) + COORDINATE_ERROR * (sizes + sizes[i])).all()
+
+
+@pytest.mark.parametrize("sample", [np.zeros((70, 40)), np.ones((70, 40)), np.full((70, 3), 1e300)])
+def test_projection_of_equal_points(sample):
+    basis = Projection.of(sample).basis
+    assert np.allclose(basis @ basis.T, np.eye(len(basis)))
+
+
+def test_truncate_forgets():
+    rng = np.random.default_rng(0)
+    regions = list(random_regions(rng, 200, 5, 2))
+    index, other = Index((5,), 2), Index((5,), 2)
+    for i, region in enumerate(regions):
+        index.append(i, 0, region)
+    index.truncate(100)
+    for i, region in enumerate(regions[:100]):
+        other.append(i, 0, region)
+    for i, region in enumerate(regions[150:]):
+        index.append(i, 1, region)
+        other.append(i, 1, region)
+    assert len(index) == len(other) == 150
+    rows = np.arange(150)
+    for mine, theirs in zip(index.regions(rows).blocks(), other.regions(rows).blocks(), strict=True):
+        assert np.array_equal(mine[1], theirs[1])
+        assert np.array_equal(mine[2], theirs[2])
+    assert index.nbytes > 150 * 5 * 4
+
+
+def test_an_interrupted_append_leaves_no_trace(monkeypatch):
+    rng = np.random.default_rng(0)
+    regions = list(random_regions(rng, 130, 5, 2))
+    index = Index((5,), 2)
+    for i, region in enumerate(regions):
+        real = FloatRows.append
+        if i % 10 == 3:
+            monkeypatch.setattr(FloatRows, "append", lambda self, row, real=real: real(self, row) or 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                index.append(i, 0, region)
+            monkeypatch.undo()
+        index.append(i, 0, region)
+    for i, region in enumerate(regions):
+        stored = index.regions(np.array([i]))[0]
+        assert np.array_equal(stored.center, region.center)
+        assert (stored.axes >= region.axes).all()
+        assert stored.axes == pytest.approx(region.axes, rel=1.3e-7)
+
+
+@pytest.mark.parametrize("rounding", ["exact", "up"])
+def test_float_rows(rounding):
+    rows = FloatRows(1 << 20, rounding)  # four a piece
+    wanted = [np.full(1 << 20, value) for value in (0.5, 1.0, 1 / 3, 1e-300, 2.0, 3.0, 1e300, 4.0, 1e-46)]
+    for row in wanted:
+        rows.append(row)
+    for i, row in enumerate(wanted):
+        if rounding == "exact":
+            assert np.array_equal(rows[i], row)
+        else:
+            assert (rows[i] >= row).all()
+            assert rows[i][0] <= max(row[0] * (1 + 1.3e-7), 1.5e-45)
+    assert np.array_equal(rows[np.array([7, 0])][:, 0], [4.0, 0.5])
+    # Only the pieces with rows that float32 cannot hold take twice the space.
+    assert rows.nbytes == (1 << 20) * (4 * 8 + 4 * 8 + 8 if rounding == "exact" else 4 * 4 + 4 * 8 + 4)
+
+
+@pytest.mark.parametrize(
+    ("norm", "axes", "point", "answer"),
+    [
+        (2, [1.0, 1.0], [0.6, 0.8], False),  # 0.6 and 0.8 are a little too large as float64
+        (2, [5.0, 5.0], [3.0, 4.0], True),
+        (1, [1.0, 1.0], [0.5, 0.5], True),
+        (1, [1.0, 1.0], [0.3, 0.7], True),  # 0.3 is below and 0.7 is below
+        (1, [10.0, 10.0, 10.0], [1.0, 2.0, 7.0], True),
+        (1, [3.0, 7.0], [1.0, 7.0 * 2 / 3], False),
+        (2, [1.0, 1.0], [1.0, 1e-200], False),
+        (2, [1.0, 1.0], [np.nextafter(1.0, 0.0), 1e-9], True),
+    ],
+)
+def test_inside_is_exact(norm, axes, point, answer):
+    from fractions import Fraction
+
+    total = sum((abs(Fraction(z)) / Fraction(s)) ** norm for z, s in zip(point, axes, strict=True))
+    assert (total <= 1) == answer, float(total - 1)
+    assert inside(Region(np.zeros(len(axes)), axes, norm), np.array(point)) == answer

@@ -1,0 +1,155 @@
+"""Several processes at one memory, and processes that are killed."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anisocert.errors import AnisocertError
+from anisocert.memory import Memory
+
+WRITER = Path(__file__).with_name("writer.py")
+
+
+def start(path, part, parts, count):
+    command = [sys.executable, str(WRITER), str(path), str(part), str(parts), str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def acknowledged(output):
+    """id -> (class, note, hash of the axes) of each whole line."""
+    lines = [line.split(" ") for line in output.split("\n")[:-1]]
+    return {int(number): (int(prediction), note, axes) for number, prediction, note, axes in lines}
+
+
+def check_stored(memory, told):
+    """All that was acknowledged is there, bit by bit, and all promises hold together."""
+    stored = {
+        c.id: (c.prediction, c.note, hashlib.sha256(c.region.axes.tobytes()).hexdigest()) for c in memory.entries()
+    }
+    for number, answer in told.items():
+        if answer[1] in ("kept", "shrunk"):
+            assert stored[number] == answer
+        else:
+            assert number not in stored
+    result = memory.check()
+    assert result.ok, result
+    assert result.entries == len(stored)
+    return stored
+
+
+def test_eight_writers_at_once(tmp_path):
+    path = tmp_path / "memory.sqlite"
+    writers = [start(path, part, 8, 160) for part in range(8)]
+    told = {}
+    for writer in writers:
+        output, errors = writer.communicate(timeout=60)
+        assert writer.returncode == 0, errors
+        told |= acknowledged(output)
+    assert len(told) == 160
+    with Memory.open(path) as memory:
+        stored = check_stored(memory, told)
+    assert {"kept", "shrunk", "inherited", "abstained"} == {note for _, note, _ in told.values()}
+    assert len(stored) == sum(note in ("kept", "shrunk") for _, note, _ in told.values())
+
+
+def test_killed_writers_lose_nothing_they_acknowledged(tmp_path):
+    path, told = tmp_path / "memory.sqlite", {}
+    rng = np.random.default_rng(1)
+    for round_ in range(4):
+        writers = [start(path, part, 2, 600) for part in range(2)]
+        # Both have begun, so they are killed somewhere in the middle of their work.
+        first = [writer.stdout.readline() for writer in writers]
+        time.sleep(rng.uniform(0.0, 0.15))
+        for writer, line in zip(writers, first, strict=True):
+            writer.send_signal(signal.SIGKILL)
+            told |= acknowledged(line + writer.stdout.read())
+            assert writer.wait(60) == -signal.SIGKILL, round_
+        with Memory.open(path) as memory:
+            check_stored(memory, {number: answer for number, answer in told.items() if answer[1] in ("kept", "shrunk")})
+    assert len(told) > 12
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_killed_around_the_insert(tmp_path, moment):
+    """Between inserting and the end of the transaction nothing counts; after it everything does."""
+    path = tmp_path / "memory.sqlite"
+    code = f"""
+import os, signal, sys
+sys.path.insert(0, {str(WRITER.parent)!r})
+from conftest import proposal
+from anisocert.memory import Memory
+from anisocert.memory.store import Store
+memory = Memory.open({str(path)!r})
+memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+real = Store.insert
+def insert(self, *arguments):
+    real(self, *arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+if {moment!r} == "before":
+    Store.insert = insert
+memory.admit(proposal(1, 1, [9, 0], [1, 1]))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    with Memory.open(path) as memory:
+        assert [c.id for c in memory.entries()] == ([0] if moment == "before" else [0, 1])
+        assert memory.check().ok
+
+
+def test_sees_what_others_store(tmp_path, proposal):
+    path = tmp_path / "memory.sqlite"
+    with Memory.open(path) as one, Memory.open(path) as two:
+        one.admit(proposal(0, 0, [0, 0], [1, 1]))
+        assert two.lookup([0.5, 0]).prediction == 0
+        assert two.admit(proposal(1, 1, [1.5, 0], [1, 1])).note == "shrunk"
+        assert one.admit(proposal(2, 0, [1.6, 0], [1, 1])).prediction == 1
+        assert one.admit(proposal(1, 1, [1.5, 0], [1, 1])).note == "shrunk"
+        two.reset()
+        assert one.lookup([0.5, 0]) is None
+        assert one.admit(proposal(5, 0, [1.6, 0, 0], [1, 1, 1], model_hash="next")).note == "kept"
+        assert len(two) == 1
+
+
+def test_threads(tmp_path, scene):
+    memory = Memory.open(tmp_path / "memory.sqlite")
+    proposals = scene(np.random.default_rng(0), 3, 1, 60)
+    errors = []
+
+    def work(part):
+        try:
+            for proposed in proposals[part::4]:
+                memory.admit(proposed)
+                memory.lookup(proposed.x)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(part,)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert memory.check().ok
+
+
+def test_a_forked_process_is_told_to_open_its_own(tmp_path, proposal):
+    memory = Memory.open(tmp_path / "memory.sqlite")
+    memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+    child = os.fork()
+    if child == 0:
+        try:
+            memory.lookup([0, 0])
+            os._exit(1)
+        except AnisocertError as error:
+            os._exit(0 if "forked" in str(error) else 2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert memory.lookup([0, 0]).prediction == 0

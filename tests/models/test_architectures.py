@@ -1,0 +1,71 @@
+import pytest
+import torch
+
+from anisocert.data import cifar10, folders
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.models import ARCHITECTURES, Normalized, build, normalize
+from anisocert.models.architectures import recognize
+
+THREE = ((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
+# millions of parameters, as the papers or torchvision give them (num_classes as there)
+SIZES = {
+    "resnet18": (10, 11.17), "resnet18-paper": (10, 11.18), "resnet18-imagenet": (1000, 11.69), "resnet20": (10, 0.27),
+    "resnet50": (1000, 25.56), "resnet110": (10, 1.73), "wrn-40-2": (10, 2.24),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_number_of_parameters(name: str) -> None:
+    classes, millions = SIZES[name]
+    with torch.device("meta"):
+        network = ARCHITECTURES[name](num_classes=classes)
+    assert sum(p.numel() for p in network.parameters()) / 1e6 == pytest.approx(millions, abs=0.01)
+
+
+@pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name not in ("resnet50", "resnet110")])
+def test_scores_and_recognition(name: str) -> None:
+    model = build(name, 7, *THREE).eval()
+    assert model(torch.rand(2, 3, 32, 32)).shape == (2, 7)
+    assert recognize(model.network.state_dict()) == (name, 7, 3)
+
+
+def test_grey_images() -> None:
+    assert build("resnet20", 4, (0.5,), (0.2,)).eval()(torch.rand(2, 1, 28, 28)).shape == (2, 4)
+
+
+def test_normalisation_is_inside() -> None:
+    model = Normalized(torch.nn.Identity(), *THREE)
+    x = torch.rand(2, 3, 4, 4)
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in THREE)
+    torch.testing.assert_close(model(x), (x - mean) / std)
+
+
+def test_wide_block_shortcut_follows_the_paper() -> None:
+    """Pre-activation: with all convolutions of a block silent, equal widths pass x on untouched."""
+    block = ARCHITECTURES["wrn-40-2"]().block1.layer[1].eval()
+    torch.nn.init.zeros_(block.conv2.weight)
+    x = torch.randn(1, 32, 8, 8)
+    torch.testing.assert_close(block(x), x)
+
+
+def test_unknown_names_and_numbers() -> None:
+    with pytest.raises(ArgumentError, match=r"expected an architecture of small-cnn.*got 'vgg'"):
+        build("vgg", 10, *THREE)
+    with pytest.raises(ArgumentError, match="num_classes >= 2, got 1"):
+        build("small-cnn", 1, *THREE)
+    with pytest.raises(ArgumentError, match="std > 0"):
+        build("small-cnn", 10, (0.5,), (0.0,))
+
+
+def test_unknown_weights_are_not_guessed() -> None:
+    state = build("resnet20", 10, *THREE).network.state_dict()
+    state["layer1.0.conv1.weight"] = torch.zeros(16, 16, 5, 5)
+    with pytest.raises(ModelError, match="other names or shapes"):
+        recognize(state)
+    with pytest.raises(ModelError, match=r"got keys a\.weight"):
+        recognize({"a.weight": torch.zeros(2, 2)})
+
+
+def test_one_normalisation_in_both_rooms() -> None:
+    assert (cifar10.MEAN, cifar10.STD) == (normalize.CIFAR10_MEAN, normalize.CIFAR10_STD)
+    assert (folders.IMAGENET_MEAN, folders.IMAGENET_STD) == (normalize.IMAGENET_MEAN, normalize.IMAGENET_STD)

@@ -1,0 +1,207 @@
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, Normalized, build, load, save
+from anisocert.models.weights import write_safetensors
+
+RAW = ((0.0,) * 3, (1.0,) * 3)
+INPUTS = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def network() -> nn.Module:
+    """A ResNet20, with batch norms that do something, on inputs that are already normalised."""
+    torch.manual_seed(0)
+    network = build("resnet20", 10, *RAW).network
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.uniform_(-0.1, 0.1)
+            module.running_var.uniform_(0.5, 2)
+    return network.eval()
+
+
+def agree(loaded: nn.Module, network: nn.Module, mean: tuple[float, ...], std: tuple[float, ...]) -> bool:
+    assert not any(module.training for module in loaded.modules())
+    with torch.no_grad():
+        return torch.equal(loaded(INPUTS), Normalized(network, mean, std)(INPUTS))
+
+
+def shuffled(state: dict[str, Tensor], prefix: str = "") -> dict[str, Tensor]:
+    """The same weights in another order: position must not matter."""
+    return {prefix + name: state[name] for name in sorted(state, reverse=True)}
+
+
+def test_own_files_come_back(tmp_path: Path) -> None:
+    model = build("small-cnn", 4, (0.3,), (0.4,)).eval()
+    described = {"architecture": "small-cnn", "num_classes": 4, "mean": (0.3,), "std": (0.4,)}
+    save(model, tmp_path / "m.safetensors", described | {"sigma": 0.25, "recipe": {"name": "cohen"}})
+    loaded, metadata = load(tmp_path / "m.safetensors", num_classes=4)
+    x = torch.rand(3, 1, 8, 8)
+    assert torch.equal(loaded(x), model(x))
+    assert (metadata["sigma"], metadata["recipe"]) == (0.25, {"name": "cohen"})
+    assert list(tmp_path.iterdir()) == [tmp_path / "m.safetensors"]  # nothing half-written stays
+    with pytest.raises(ModelError, match=r"expected a network with 10 classes in .*m\.safetensors, got 4"):
+        load(tmp_path / "m.safetensors", num_classes=10)
+    with pytest.raises(ModelError, match="got none of mean, std"):
+        save(model, tmp_path / "n.safetensors", {"architecture": "small-cnn", "num_classes": 4})
+
+
+@pytest.mark.parametrize("wrap", [lambda s: s, lambda s: {"state_dict": s, "epoch": 3}, lambda s: {"model": s}])
+def test_plain_state_dict(tmp_path: Path, network: nn.Module, wrap: Callable[[dict[str, Tensor]], object]) -> None:
+    torch.save(wrap(shuffled(network.state_dict())), tmp_path / "m.pt")
+    loaded, metadata = load(tmp_path / "m.pt", mean=CIFAR10_MEAN, std=CIFAR10_STD)
+    assert agree(loaded, network, CIFAR10_MEAN, CIFAR10_STD)
+    assert (metadata["architecture"], metadata["num_classes"]) == ("resnet20", 10)
+    with pytest.raises(ModelError, match=r"expected mean and std for .* without normalisation"):
+        load(tmp_path / "m.pt")
+    with pytest.raises(ArgumentError, match="both mean and std"):
+        load(tmp_path / "m.pt", mean=CIFAR10_MEAN)
+    with pytest.raises(ArgumentError, match="3 channels"):
+        load(tmp_path / "m.pt", mean=(0.5,), std=(0.5,))
+    with pytest.raises(ModelError, match=r"expected the weights of resnet110 in .*, got those of resnet20"):
+        load(tmp_path / "m.pt", architecture="resnet110", mean=CIFAR10_MEAN, std=CIFAR10_STD)
+
+
+def test_plain_safetensors_in_bfloat16_that_say_their_normalisation(tmp_path: Path, network: nn.Module) -> None:
+    from safetensors.torch import save_file
+
+    half = {name: t.bfloat16() if t.dim() == 4 else t for name, t in network.state_dict().items()}
+    save_file(half, tmp_path / "m.safetensors", {"normalize_mean": "0.5,0.4,0.3", "normalize_std": "0.1,0.2,0.3"})
+    loaded, metadata = load(tmp_path / "m.safetensors")
+    assert {p.dtype for p in loaded.parameters()} == {torch.float32}
+    network.load_state_dict({name: t.float() for name, t in half.items() if t.is_floating_point()}, strict=False)
+    assert agree(loaded, network, (0.5, 0.4, 0.3), (0.1, 0.2, 0.3))
+    assert metadata["mean"] == (0.5, 0.4, 0.3)
+
+
+@pytest.mark.parametrize("prefix", ["1.", "1.module.", "module.1."])
+def test_cohen_and_salman(tmp_path: Path, network: nn.Module, prefix: str) -> None:
+    """Both save Sequential(normalisation without weights, network); only the normalisation differs."""
+    state = shuffled(network.state_dict(), prefix)
+    content = {"epoch": 90, "arch": "cifar_resnet20", "state_dict": state, "optimizer": {"state": {}, "lr": 0.1}}
+    torch.save(content, tmp_path / "checkpoint.pth.tar")
+    path = tmp_path / "checkpoint.pth.tar"
+    assert agree(load(path, layout="cohen")[0], network, CIFAR10_MEAN, CIFAR10_STD)
+    assert agree(load(path, layout="salman")[0], network, CIFAR10_MEAN, (1.0,) * 3)
+    assert agree(load(path, mean=CIFAR10_MEAN, std=CIFAR10_STD)[0], network, CIFAR10_MEAN, CIFAR10_STD)
+    with pytest.raises(ModelError, match="layout='cohen' or 'salman'"):
+        load(path)
+    with pytest.raises(ArgumentError, match="expected layout of cohen, salman, macer, got 'carmon'"):
+        load(path, layout="carmon")  # type: ignore[arg-type]
+
+
+def test_macer_takes_raw_pixels(tmp_path: Path, network: nn.Module) -> None:
+    torch.save({"net": shuffled(network.state_dict()), "epoch": 440}, tmp_path / "440.pth")
+    assert agree(load(tmp_path / "440.pth")[0], network, *RAW)
+
+
+def test_a_checkpoint_that_names_another_architecture(tmp_path: Path, network: nn.Module) -> None:
+    torch.save({"arch": "cifar_resnet110", "state_dict": network.state_dict()}, tmp_path / "m.pt")
+    with pytest.raises(ModelError, match="expected the weights of resnet110"):
+        load(tmp_path / "m.pt", layout="cohen")
+
+
+def test_old_files_without_step_counters(tmp_path: Path, network: nn.Module) -> None:
+    torch.save({k: v for k, v in network.state_dict().items() if "num_batches" not in k}, tmp_path / "m.pt")
+    assert agree(load(tmp_path / "m.pt", mean=RAW[0], std=RAW[1])[0], network, *RAW)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.pop("fc.bias"), "other names or shapes"),
+        (lambda s: s.update(extra=torch.zeros(1)), "other names or shapes"),
+        (lambda s: s["layer1.0.conv1.weight"].fill_(float("nan")), "NaN or infinity in layer1.0.conv1.weight"),
+        (lambda s: s.pop("fc.weight"), "expected the weights of one of"),
+    ],
+)
+def test_wrong_weights(tmp_path: Path, network: nn.Module, change: Callable[..., object], message: str) -> None:
+    state = dict(network.state_dict())
+    change(state)
+    torch.save(state, tmp_path / "m.pt")
+    with pytest.raises(ModelError, match=message):
+        load(tmp_path / "m.pt", mean=RAW[0], std=RAW[1])
+
+
+def test_own_files_with_wrong_weights(tmp_path: Path, network: nn.Module) -> None:
+    described = {"architecture": "resnet20", "num_classes": 5, "mean": RAW[0], "std": RAW[1]}
+    state = Normalized(network, *RAW).state_dict()
+    write_safetensors(tmp_path / "m.safetensors", state, described)
+    with pytest.raises(ModelError, match=r"expected shape \(5,.* for network.fc.* got \(10,"):
+        load(tmp_path / "m.safetensors")
+    del state["network.fc.weight"]
+    write_safetensors(tmp_path / "m.safetensors", state, described)
+    with pytest.raises(ModelError, match=r"1 missing \(network.fc.weight\) and 0 unknown"):
+        load(tmp_path / "m.safetensors")
+    write_safetensors(tmp_path / "m.safetensors", state, {"architecture": "resnet20"})
+    with pytest.raises(ModelError, match="expected architecture, num_classes, mean, std in anisocert's metadata"):
+        load(tmp_path / "m.safetensors")
+
+
+@pytest.mark.parametrize("kept", [0, 5, 1000, 0.5, 0.999])
+@pytest.mark.parametrize("name", ["m.safetensors", "m.pt"])
+def test_truncated_files(tmp_path: Path, network: nn.Module, name: str, kept: float) -> None:
+    path = tmp_path / name
+    if name == "m.pt":
+        torch.save(network.state_dict(), path)
+    else:
+        write_safetensors(path, network.state_dict(), {})
+    content = path.read_bytes()
+    path.write_bytes(content[: int(kept * len(content)) if isinstance(kept, float) else kept])
+    with pytest.raises(ModelError, match="expected"):
+        load(path, mean=RAW[0], std=RAW[1])
+
+
+class _Evil:
+    def __reduce__(self) -> tuple[object, ...]:
+        return (exec, ("import builtins; builtins.anisocert_was_owned = True",))
+
+
+def test_files_that_run_code_are_refused(tmp_path: Path) -> None:
+    for name, write in (("a.pt", torch.save), ("b.pt", lambda thing, path: path.write_bytes(pickle.dumps(thing)))):
+        write({"state_dict": _Evil()}, tmp_path / name)
+        with pytest.raises(ModelError, match="which could run any code and are not loaded"):
+            load(tmp_path / name)
+    import builtins
+
+    assert not hasattr(builtins, "anisocert_was_owned")
+
+
+def test_other_contents(tmp_path: Path) -> None:
+    torch.save([1, 2], tmp_path / "list.pt")
+    with pytest.raises(ModelError, match=r"expected a state dict in .*, got list"):
+        load(tmp_path / "list.pt")
+    torch.save({"epoch": 3}, tmp_path / "empty.pt")
+    with pytest.raises(ModelError, match="expected a state dict of tensors"):
+        load(tmp_path / "empty.pt")
+    with pytest.raises(ModelError, match="got nothing there"):
+        load(tmp_path / "absent.safetensors")
+
+
+def test_the_users_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_nets.py").write_text(
+        "from torch import nn\n"
+        "def linear(): return nn.Sequential(nn.Flatten(), nn.Linear(12, 3))\n"
+        "def callable_(): return lambda x: x\n"
+        "def needy(size): return nn.Linear(size, size)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    model, metadata = load("my_nets:linear")
+    assert model(torch.rand(2, 3, 2, 2)).shape == (2, 3)
+    assert not model.training
+    assert metadata["architecture"] == "my_nets:linear"
+    normalized, _ = load("my_nets:linear", mean=(0.5,) * 3, std=(0.5,) * 3)
+    assert isinstance(normalized, Normalized)
+    with pytest.raises(ModelError, match=r"expected an nn.Module from my_nets:callable_, got function"):
+        load("my_nets:callable_")
+    for name in ("my_nets:absent", "my_nets:needy", "no_such_module:f"):
+        with pytest.raises(ModelError, match=f"expected {name} to be a function without arguments"):
+            load(name)
+    sys.modules.pop("my_nets")

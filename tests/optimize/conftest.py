@@ -1,0 +1,54 @@
+"""Small differentiable networks with known answers."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+
+class HalfSpace(nn.Module):
+    """Two classes, split by the hyperplane weight . x = offset; sharp logits, so that votes are softmax."""
+
+    def __init__(self, weight: Tensor, offset: float = 0.0, sharpness: float = 30.0) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight)
+        self.offset, self.sharpness = offset, sharpness
+
+    def forward(self, x: Tensor) -> Tensor:
+        margin = self.sharpness * (x.flatten(1) @ self.weight.flatten() - self.offset)
+        return torch.stack([margin, -margin], 1)
+
+
+@pytest.fixture
+def few_coordinates() -> HalfSpace:
+    """A boundary that depends on the first two of 16 coordinates alone."""
+    weight = torch.zeros(16)
+    weight[:2] = torch.tensor([3.0, 4.0]) / 5
+    return HalfSpace(weight).eval()
+
+
+class Slab(nn.Module):
+    """Class 0 between two hyperplanes: too much noise falls out on either side, so one scale is the best."""
+
+    def __init__(self, weight: Tensor, half_width: float) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight)
+        self.half_width = half_width
+
+    def forward(self, x: Tensor) -> Tensor:
+        margin = 30.0 * (self.half_width - (x.flatten(1) @ self.weight.flatten()).abs())
+        return torch.stack([margin, -margin], 1)
+
+
+@pytest.fixture
+def slab() -> Slab:
+    """A slab of half-width 0.5 around 0, across the first two of 16 coordinates."""
+    weight = torch.zeros(16)
+    weight[:2] = torch.tensor([3.0, 4.0]) / 5
+    return Slab(weight, 0.5).eval()
+
+
+@pytest.fixture
+def smooth() -> nn.Module:
+    """A smooth random three-class network on 2 x 3 inputs."""
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Flatten(), nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3)).eval()

@@ -1,0 +1,192 @@
+"""Ascent: gradients against finite differences, the published listing step by step, batching, black boxes."""
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions.normal import Normal
+
+import anisocert as ac
+from anisocert.engine import Network, Stage, Stream
+from anisocert.engine.noise import noise_source
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.optimize import Ascent
+from anisocert.optimize.ascent import _groups
+
+SHAPE = (2, 3)
+
+
+def eps_of(smoothing, ids, count, seed=0):
+    """The noise that an ascent draws, `len(ids) x count x *shape`."""
+    source = noise_source(torch.device("cpu"), smoothing.base, (1.0,), len(ids), SHAPE)
+    for slot, number in enumerate(ids):
+        source.open(slot, Stream(seed, Stage.OPTIMIZE, number), torch.zeros(SHAPE), torch.ones(1, 1, 1))
+    slots, votes = np.repeat(np.arange(len(ids)), count), np.tile(np.arange(count), len(ids))
+    return source.noisy(slots, votes).view(len(ids), count, *SHAPE)
+
+
+def published_listing(model, batch, noise, l2, learning_rate, theta, iterations, samples, kappa):
+    """The paper's Listing 1 with its zero_grad, softmax on the logits, and given noise instead of fresh."""
+    batch_size, img_size = len(batch), int(np.prod(batch.shape[1:]))
+    theta = theta.clone().requires_grad_(True)
+    optimizer = torch.optim.Adam([theta], lr=learning_rate)
+    initial_theta = theta.detach().clone()
+    m = Normal(torch.zeros(batch_size), torch.ones(batch_size))
+    for i in range(iterations):
+        repeated = theta.unsqueeze(1).expand(-1, samples, *SHAPE)
+        eps = noise[:, i * samples : (i + 1) * samples]
+        out = model((batch.unsqueeze(1) + eps * repeated).flatten(0, 1)).softmax(1)
+        out = out.reshape(batch_size, samples, -1).mean(dim=1)
+        vals, _ = torch.topk(out, 2)
+        if l2:
+            gap = m.icdf(vals[:, 0].clamp(0.001, 0.999)) - m.icdf(vals[:, 1].clamp(0.001, 0.999))
+        else:
+            gap = vals[:, 0] - vals[:, 1]
+        prod = torch.prod(theta.reshape(batch_size, -1) ** (1 / img_size), dim=1)
+        smallest = torch.min(theta.view(batch_size, -1), dim=1).values
+        loss = -((prod * gap).sum() + kappa * (smallest * gap).sum())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            theta.copy_(torch.max(theta, initial_theta))
+    return theta.detach()
+
+
+@pytest.mark.parametrize("smoothing", [ac.Gaussian(0.3), ac.Uniform(0.3)], ids=["l2", "l1"])
+@pytest.mark.parametrize("iterations", [1, 2, 7])
+def test_paper_preset_follows_the_published_listing_step_by_step(smooth, smoothing, iterations):
+    x, ids = torch.rand(3, *SHAPE), [5, 9, 2]
+    # distinct values: among equal ones rounding would decide which pixel torch.min gives the gradient to
+    start = torch.linspace(0.2, 0.9, 18).view(3, *SHAPE)
+    noise = eps_of(smoothing, ids, iterations * 20)
+    expected = published_listing(smooth, x, noise, smoothing.norm == 2, 0.04, start, iterations, 20, 2.0)
+    method = ac.Anisotropic(paper=True, ascent=Ascent(iterations, 20, 0.04, adam=True, logarithmic=False))
+    network = Network(smooth, 3)
+    found = method._grow(network, smoothing, x, ids, start, float("inf"), seed=0)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert (found - start).abs().max() > 1e-3
+
+
+def test_paper_isotropic_is_plain_gradient_ascent_on_theta_times_gap(smooth):
+    smoothing, x, ids = ac.Gaussian(0.3), torch.rand(2, *SHAPE), [1, 2]
+    method = ac.Isotropic(paper=True, iterations=5, samples=30, learning_rate=0.04)
+    found = method.choose(Network(smooth, 3), x, ids, smoothing, ac.Plan(), seed=0)
+    noise, theta = eps_of(smoothing, ids, 150), torch.full((2,), 0.3)
+    for i in range(5):
+        theta.requires_grad_(True)
+        rows = x.unsqueeze(1) + theta.view(2, 1, 1, 1) * noise[:, 30 * i : 30 * (i + 1)]
+        vals = smooth(rows.flatten(0, 1)).softmax(1).view(2, 30, -1).mean(1).topk(2).values.clamp(0.001, 0.999)
+        radius = theta * (torch.special.ndtri(vals[:, 0]) - torch.special.ndtri(vals[:, 1])) / 2
+        theta = theta.detach() + 0.04 * torch.autograd.grad(radius.sum(), theta)[0]
+    torch.testing.assert_close(found.flatten(), theta, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [ac.Gaussian(0.3), ac.Uniform(0.3)], ids=["l2", "l1"])
+def test_one_step_moves_along_the_gradient_of_the_objective(smooth, smoothing):
+    x, ids, samples, rate = torch.rand(1, *SHAPE), [3], 40, 1e-3
+    start = torch.rand(1, *SHAPE) * 0.2 + 0.2
+    noise = eps_of(smoothing, ids, samples).double()
+    network64 = torch.nn.Sequential(*(m for m in smooth.double().children()))
+
+    def objective(theta):
+        p = network64((x.double().unsqueeze(1) + theta.unsqueeze(1) * noise).flatten(0, 1)).softmax(1).mean(0)
+        a, b = p.topk(2).values
+        gap = smoothing.soft_gap(a, b)
+        return float(gap * theta.log().mean().exp() + 2 * gap * theta.min())
+
+    slope = torch.zeros(SHAPE, dtype=torch.float64)
+    for index in np.ndindex(*SHAPE):
+        step = torch.zeros(1, *SHAPE, dtype=torch.float64)
+        step[(0, *index)] = 1e-6
+        slope[index] = (objective(start.double() + step) - objective(start.double() - step)) / 2e-6
+    smooth.float()
+    climb = Ascent(1, samples, rate, adam=False, logarithmic=False)
+    moved = climb.climb(
+        Network(smooth, 3), smoothing, x, ids, start,
+        lambda gap, theta: gap * theta.flatten(1).log().mean(1).exp() + 2 * gap * theta.flatten(1).amin(1),
+        lower=torch.zeros_like(start), upper=9.0, seed=0, outputs="logits",
+    )  # fmt: skip
+    torch.testing.assert_close((moved - start)[0].double() / rate, slope, rtol=2e-2, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "method", [ac.Anisotropic(), ac.Anisotropic(paper=True, isotropic=ac.Isotropic()), ac.Isotropic()]
+)
+def test_theta_does_not_depend_on_the_batch(smooth, method):
+    x, plan = torch.rand(7, *SHAPE), ac.Plan(n=2000)
+    network = Network(smooth, 3)
+    ids = list(range(10, 17))
+    together = method.choose(network, x, ids, ac.Gaussian(0.3), plan, 0)
+    order = [4, 0, 6, 2]
+    shuffled = method.choose(network, x[order], [ids[i] for i in order], ac.Gaussian(0.3), plan, 0)
+    alone = method.choose(network, x[2:3], ids[2:3], ac.Gaussian(0.3), plan, 0)
+    assert torch.equal(shuffled, together[order])
+    assert torch.equal(alone, together[2:3])
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (1, 2, 3), (1, 1, 2, 3)])
+def test_input_rank_does_not_matter(smooth, shape):
+    x, plan = torch.rand(3, 6), ac.Plan(n=2000)
+    method = ac.Anisotropic(isotropic=ac.Isotropic(bounded_reach=False))
+    flat = method.choose(Network(smooth, 3), x, [0, 1, 2], ac.Gaussian(0.3), plan, 0)
+    shaped = method.choose(Network(smooth, 3), x.view(3, *shape), [0, 1, 2], ac.Gaussian(0.3), plan, 0)
+    torch.testing.assert_close(shaped.flatten(1), flat.flatten(1))
+
+
+def test_the_network_is_not_touched(smooth):
+    before = {name: value.clone() for name, value in smooth.state_dict().items()}
+    ac.Anisotropic().choose(Network(smooth, 3), torch.rand(2, *SHAPE), [0, 1], ac.Gaussian(0.3), ac.Plan(n=1000), 0)
+    assert all(torch.equal(value, before[name]) for name, value in smooth.state_dict().items())
+    assert all(p.grad is None and p.requires_grad for p in smooth.parameters())
+
+
+def test_logits_and_probabilities_agree(smooth):
+    x, plan = torch.rand(2, *SHAPE), ac.Plan(n=1000)
+    probabilities = torch.nn.Sequential(smooth, torch.nn.Softmax(1)).eval()
+    one = ac.Anisotropic(outputs="logits").choose(Network(smooth, 3), x, [0, 1], ac.Gaussian(0.3), plan, 0)
+    two = ac.Anisotropic(outputs="probabilities").choose(
+        Network(probabilities, 3), x, [0, 1], ac.Gaussian(0.3), plan, 0
+    )
+    torch.testing.assert_close(one, two)
+    with pytest.raises(ModelError, match="expected probabilities"):
+        ac.Anisotropic(outputs="probabilities").choose(Network(smooth, 3), x, [0, 1], ac.Gaussian(0.3), plan, 0)
+
+
+def test_a_black_box_is_refused_by_gradients_and_taken_by_votes(smooth):
+    def black_box(x):
+        with torch.no_grad():
+            return smooth(x)
+
+    x, plan = torch.rand(2, *SHAPE), ac.Plan(n=1000)
+    network = Network(black_box, 3, model_id="black box")
+    with pytest.raises(ModelError, match="black box"):
+        ac.Anisotropic().choose(network, x, [0, 1], ac.Gaussian(0.3), plan, 0)
+    for method in (ac.Fixed(), ac.Isotropic()):
+        certificates = ac.certify(network, x, num_classes=3, smoothing=ac.Gaussian(0.3), method=method, plan=plan)
+        assert len(certificates) == 2
+
+
+def test_bounds_hold_after_every_step(smooth):
+    start = torch.full((2, 1, 1), 0.3).expand(2, *SHAPE).contiguous()
+    climb = Ascent(30, 10, 0.5, adam=True, logarithmic=True)
+    found = climb.climb(
+        Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [0, 1], start,
+        lambda gap, theta: theta.flatten(1).sum(1), lower=start, upper=0.9, seed=0, outputs="logits",
+    )  # fmt: skip
+    torch.testing.assert_close(found, torch.full_like(found, 0.9))
+
+
+def test_groups_are_of_one_size_and_cover_all():
+    groups = list(_groups(7, 3))
+    assert [len(positions) for positions, _ in groups] == [3, 3, 3]
+    assert [real for _, real in groups] == [3, 3, 1]
+    assert sorted({int(i) for positions, real in groups for i in positions[:real]}) == list(range(7))
+
+
+def test_bad_options_are_named():
+    with pytest.raises(ArgumentError, match="expected iterations >= 0"):
+        Ascent(-1, 10, 0.1, adam=True, logarithmic=True)
+    with pytest.raises(ArgumentError, match="kappa"):
+        ac.Anisotropic(kappa=-1)
+    with pytest.raises(ArgumentError, match="limit"):
+        ac.Isotropic(limit=0.5)

@@ -1,0 +1,98 @@
+"""What an import costs and needs, seen from fresh processes."""
+
+import subprocess
+import sys
+
+import pytest
+
+# Everything outside the core: the extras `cli`, `report`, `onnx`, `ray` and what they bring.
+EXTRAS = (
+    "typer", "click", "rich", "pyarrow", "safetensors", "sklearn", "matplotlib", "plotly", "onnx", "onnxruntime",
+    "onnx2torch", "ray", "torchvision", "PIL", "pandas",
+)  # fmt: skip
+
+BLOCK = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {EXTRAS!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+
+
+def test_the_core_needs_no_extra():
+    done = run(
+        BLOCK
+        + """
+import anisocert as ac, numpy as np
+for name in ac.__all__:
+    getattr(ac, name)
+assert set(ac.__all__) <= set(dir(ac))
+found = ac.certify(lambda x: -x, np.ones((2, 2)) * [0, 9], model_id="mine", num_classes=2,
+                   smoothing=ac.Gaussian(1.0), plan=ac.Plan(n=50))
+print([c.prediction for c in found])
+"""
+    )
+    assert done.stdout == "[0, 0]\n", done.stderr
+
+
+def test_importing_the_package_is_cheap():
+    done = run("import sys, anisocert; print(sorted({'torch', 'scipy', 'numpy'} & set(sys.modules)))")
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_unknown_names_are_attribute_errors():
+    import anisocert
+
+    with pytest.raises(AttributeError, match="nonsense"):
+        anisocert.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["--version"]])
+def test_help_does_not_import_torch(arguments):
+    done = run(
+        f"""
+import sys
+sys.argv = ["anisocert", *{arguments!r}]
+from anisocert.cli import main
+try:
+    main()
+except SystemExit as end:
+    print("code", end.code, "torch" in sys.modules, "scipy" in sys.modules)
+"""
+    )
+    assert done.stdout.splitlines()[-1] in ("code 0 False False", "code None False False"), done.stderr
+    assert "anisocert" in done.stdout
+
+
+def test_command_line_without_its_extra_says_which():
+    done = run(BLOCK + "import sys; sys.argv = ['anisocert', 'demo']; from anisocert.cli import main; main()")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the command line needs typer")
+    assert "pip install 'anisocert[cli]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "needs"),
+    [("import anisocert.runs", "pyarrow"), ("from anisocert.data import digits; digits('test')", "scikit-learn")],
+)
+def test_missing_extra_is_an_error_of_ours_that_names_it(code, needs):
+    done = run(
+        BLOCK
+        + f"""
+from anisocert.errors import AnisocertError, MissingExtraError
+try:
+    {code}
+except MissingExtraError as error:
+    assert isinstance(error, (AnisocertError, ImportError))
+    print(error)
+"""
+    )
+    assert needs in done.stdout, done.stderr
+    assert "pip install 'anisocert[cli]'" in done.stdout

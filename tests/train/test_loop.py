@@ -1,0 +1,239 @@
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from anisocert.data import Dataset
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.models import build, load
+from anisocert.smoothing import Gaussian, Uniform
+from anisocert.train import MACER, RECIPES, Cohen, Recipe, Sgd, SmoothAdv, noisy_accuracy, train
+from anisocert.train.augment import Batches
+
+FAST = {
+    "cohen": RECIPES["cohen"](), "stability": RECIPES["stability"](), "smoothadv": SmoothAdv(steps=2, warmup=2),
+    "macer": MACER(copies=2, start=0.3),
+}  # fmt: skip
+
+
+def toy(n: int = 150, seed: int = 0) -> Dataset:
+    """Two kinds of 6x6 image: bright above or bright below."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    x = rng.integers(0, 90, (n, 1, 6, 6)).astype(np.uint8)
+    x[y == 0, :, :3] += 120
+    x[y == 1, :, 3:] += 120
+    return Dataset("toy", x, y, np.arange(n), 2, (0.4,), (0.3,), crop=1, flip=True)
+
+
+def trained(
+    folder: Path | None, recipe: Recipe, epochs: int = 4, **options: Any
+) -> tuple[nn.Module, list[dict[str, Any]]]:
+    torch.manual_seed(1)
+    model = build("small-cnn", 2, (0.4,), (0.3,))
+    sgd = Sgd(epochs, batch_size=32, learning_rate=0.02)
+    options = {"sgd": sgd, "test": toy(60, seed=1), "folder": folder, "seed": 5, **options}
+    return model, train(model, toy(), recipe, Gaussian(0.2), **options)
+
+
+class Killed(Exception):
+    pass
+
+
+def kill_after(epoch: int) -> Any:
+    def on_epoch(record: dict[str, Any]) -> None:
+        if record["epoch"] == epoch:
+            raise Killed
+
+    return on_epoch
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_resume_equals_uninterrupted(name: str, tmp_path: Path) -> None:
+    """Bit by bit, killed after every epoch in turn; global random state is whatever it happens to be."""
+    whole, records = trained(tmp_path / "whole", FAST[name])
+    for epoch in (1, 2, 3):
+        with pytest.raises(Killed):
+            trained(tmp_path / "parts", FAST[name], on_epoch=kill_after(epoch))
+        torch.rand(epoch)
+    resumed, again = trained(tmp_path / "parts", FAST[name])
+    assert all(
+        torch.equal(a, b) for a, b in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True)
+    )
+    for file in ("best.safetensors", "last.safetensors"):
+        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "parts" / file).read_bytes()
+    same = ("epoch", "loss", "test_accuracy", "learning_rate")
+    assert [[one[key] for key in same] for one in records] == [[one[key] for key in same] for one in again]
+    lines = [json.loads(line) for line in (tmp_path / "parts" / "log.jsonl").read_text().splitlines()]
+    assert [line.get("epoch") for line in lines] == [None, 1, 2, 3, 4]
+
+
+def test_kill_while_an_epochs_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log line and the best weights are there, the state is not yet: the epoch is done again, to the same end."""
+    trained(tmp_path / "whole", Cohen())
+    real, calls = torch.save, []
+
+    def dies(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 2:
+            Path(arguments[1]).write_bytes(b"half")
+            raise Killed
+        real(*arguments)
+
+    monkeypatch.setattr(torch, "save", dies)
+    with pytest.raises(Killed):
+        trained(tmp_path / "parts", Cohen())
+    monkeypatch.setattr(torch, "save", real)
+    trained(tmp_path / "parts", Cohen())
+    for file in ("best.safetensors", "last.safetensors"):
+        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "parts" / file).read_bytes()
+    assert len((tmp_path / "parts" / "log.jsonl").read_text().splitlines()) == 5
+
+
+def test_a_finished_training_is_left_alone(tmp_path: Path) -> None:
+    first, records = trained(tmp_path, Cohen())
+    told: list[Any] = []
+    second, again = trained(tmp_path, Cohen(), on_epoch=told.append)
+    assert told == []
+    assert again == records
+    assert all(
+        torch.equal(a, b) for a, b in zip(first.state_dict().values(), second.state_dict().values(), strict=True)
+    )
+
+
+def test_another_training_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    trained(tmp_path, Cohen())
+    with pytest.raises(ArgumentError, match=r"got one that differs: \{'seed': 5\}, here \{'seed': 6\}"):
+        trained(tmp_path, Cohen(), seed=6)
+    with pytest.raises(ArgumentError, match="'recipe'"):
+        trained(tmp_path, FAST["stability"])
+    (tmp_path / "resume.state").write_bytes((tmp_path / "resume.state").read_bytes()[:1000])
+    with pytest.raises(ModelError, match=r"expected .* at .*resume.state"):
+        trained(tmp_path, Cohen())
+    (tmp_path / "resume.state").unlink()
+    with pytest.raises(ArgumentError, match="without networks to begin a training in"):
+        trained(tmp_path, Cohen())
+
+
+def test_what_is_left_behind(tmp_path: Path) -> None:
+    """Every safetensors file is a network that loads and reaches the accuracy its metadata says."""
+    model, records = trained(tmp_path, Cohen(), sgd=Sgd(25, batch_size=32, learning_rate=0.1))
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "best.safetensors", "last.safetensors", "log.jsonl", "resume.state",
+    }  # fmt: skip
+    assert not any(module.training for module in model.modules())
+    for path in tmp_path.glob("*.safetensors"):
+        loaded, metadata = load(path, num_classes=2)
+        for key in ("architecture", "num_classes", "mean", "std", "noise", "norm", "sigma", "numerics", "recipe"):
+            assert key in metadata, key
+        assert (metadata["sigma"], metadata["noise"], metadata["norm"]) == (0.2, "gaussian", "l2")
+        accuracy = noisy_accuracy(loaded, toy(60, seed=1), Gaussian(0.2), seed=5)
+        assert accuracy == metadata["test_accuracy"]
+        expected = max(r["test_accuracy"] for r in records) if path.stem == "best" else records[-1]["test_accuracy"]
+        assert accuracy == expected
+    assert records[-1]["loss"] < records[0]["loss"]
+    assert records[-1]["test_accuracy"] > 0.9
+
+
+def test_uniform_noise_and_no_test_examples(tmp_path: Path) -> None:
+    model = build("small-cnn", 2, (0.4,), (0.3,))
+    records = train(model, toy(), FAST["stability"], Uniform(0.3), sgd=Sgd(2, 32, 0.02), folder=tmp_path)
+    assert records[-1]["test_accuracy"] is None
+    best, last = (load(tmp_path / f"{name}.safetensors")[1] for name in ("best", "last"))
+    assert best["epoch"] == last["epoch"] == 2
+    assert (best["noise"], best["norm"], best["sigma"]) == ("uniform", "l1", 0.3)
+
+
+def test_the_callers_random_state_is_not_touched() -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    model = build("small-cnn", 2, (0.4,), (0.3,))
+    torch.manual_seed(0)
+    train(model, toy(), Cohen(), Gaussian(0.2), sgd=Sgd(1, 32, 0.02))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_errors(tmp_path: Path) -> None:
+    model = build("small-cnn", 2, (0.4,), (0.3,))
+    with pytest.raises(ModelError, match=r"expected a finite loss, got .* lower the learning rate"):
+        train(model, toy(), Cohen(), Gaussian(0.2), sgd=Sgd(3, 32, 1e20))
+    with pytest.raises(ArgumentError, match="expected normal noise with recipe macer, got Uniform"):
+        train(model, toy(), MACER(), Uniform(0.2))
+    with pytest.raises(ArgumentError, match=r"made by anisocert.models.build .* got Linear"):
+        train(nn.Linear(3, 2), toy(), Cohen(), Gaussian(0.2), folder=tmp_path)
+
+
+def test_a_users_own_network_of_any_rank() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((80, 3)).astype(np.float32)
+    data = Dataset("points", x, (x[:, 0] > 0).astype(np.int64), np.arange(80), 2, (0.0,), (1.0,))
+    model = nn.Linear(3, 2)
+    records = train(model, data, Cohen(), Gaussian(0.1), sgd=Sgd(10, 16, 0.5), test=data)
+    assert records[-1]["test_accuracy"] > 0.9
+    with pytest.raises(ArgumentError, match="crop and flip for images alone"):
+        train(model, data, Cohen(), Gaussian(0.1), crop=2)
+
+
+def test_augmentation_is_the_padded_crop_and_mirror() -> None:
+    """Every batch image is one of the 9 windows of its zero-padded original, mirrored or not, and all occur."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(1, 256, (3, 2, 5, 4)).astype(np.uint8)
+    data = Dataset("toy", pixels, np.arange(3), np.arange(3), 3, (0.5, 0.5), (1.0, 1.0))
+    batches = Batches(data, batch_size=3, crop=1, flip=True, device=torch.device("cpu"))
+    padded = np.pad(pixels, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    seen = set()
+    torch.manual_seed(0)
+    for _ in range(150):
+        for x, y in batches.epoch():
+            assert x.is_contiguous(memory_format=torch.channels_last)
+            for image, label in zip(x, y, strict=True):
+                found = [
+                    (int(label), top, left, mirrored)
+                    for top in range(3)
+                    for left in range(3)
+                    for mirrored in (False, True)
+                    for window in [padded[label, :, top : top + 5, left : left + 4]]
+                    if np.array_equal(np.flip(window, 2) if mirrored else window, (image * 255).round().byte().numpy())
+                ]
+                assert len(found) == 1
+                seen.add(found[0])
+    assert len(seen) == 3 * 9 * 2
+
+
+def test_an_epoch_sees_every_example_once() -> None:
+    data = toy(100)
+    batches = Batches(data, 20, 0, False, torch.device("cpu"))
+    seen = torch.cat([x for x, _ in batches.epoch()])
+    assert sorted(seen.flatten(1).sum(1).tolist()) == pytest.approx(sorted(data.x.reshape(100, -1).sum(1).tolist()))
+
+
+def test_schedules() -> None:
+    steps = 300
+    rates = {
+        name: [Sgd(schedule=name).rate(i, steps) for i in range(steps)] for name in ("one-cycle", "cosine", "step")
+    }
+    reference = torch.optim.SGD([nn.Parameter(torch.zeros(1))], 0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(reference, 0.1, steps, cycle_momentum=False)
+    torch_rates = []
+    for _ in range(steps):
+        torch_rates.append(schedule.get_last_lr()[0])
+        reference.step()
+        schedule.step()
+    assert rates["one-cycle"] == pytest.approx(torch_rates, abs=1.5e-3)  # torch counts intervals, not steps
+    assert rates["cosine"][0] == 0.1
+    assert rates["cosine"][150] == pytest.approx(0.05)
+    assert rates["cosine"] == sorted(rates["cosine"], reverse=True)
+    assert [rates["step"][i] for i in (0, 99, 100, 199, 200, 299)] == pytest.approx(
+        [0.1, 0.1, 0.01, 0.01, 0.001, 0.001]
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": math.nan}, {"schedule": "flat"}])
+def test_wrong_sgd(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError, match="expected"):
+        Sgd(**wrong)

@@ -1,0 +1,54 @@
+import logging
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from anisocert.models import build
+from anisocert.train.mixed import COMPILE_FROM, Mixed, compile_pays
+
+
+def test_bfloat16_scores_come_back_as_float32() -> None:
+    model = build("small-cnn", 3, (0.5,), (0.2,)).eval()
+    x = torch.rand(4, 1, 8, 8)
+    plain, mixed = Mixed(model, "float32")(x), Mixed(model, "bfloat16")(x)
+    assert mixed.dtype == torch.float32
+    assert not torch.equal(mixed, plain)
+    torch.testing.assert_close(mixed, plain, rtol=0.05, atol=0.02)
+
+
+def test_failing_compilation_changes_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(nn.Module):
+        def __init__(self, network: nn.Module) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.network(x)  # the batch norm has counted by now
+            raise RuntimeError("no compiler here")
+
+    monkeypatch.setattr(torch, "compile", lambda network, **_: Broken(network))
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    mixed, x = Mixed(model, "float32"), torch.rand(5, 3)
+    with caplog.at_level(logging.WARNING):
+        assert mixed.compile_network(lambda: mixed(x).sum()) is False
+    assert "no compiler here" in caplog.text
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert mixed(x).shape == (5, 3)
+
+
+def test_working_compilation_leaves_weights_and_gradients_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda network, **_: network)
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    mixed = Mixed(model, "float32")
+    assert mixed.compile_network(lambda: mixed(torch.rand(5, 3)).sum()) is True
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_when_compiling_pays_depends_on_nothing_measured() -> None:
+    assert not compile_pays(torch.device("cpu"), 10 * COMPILE_FROM)
+    assert compile_pays(torch.device("cuda"), COMPILE_FROM)
+    assert not compile_pays(torch.device("cuda"), COMPILE_FROM - 1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anisocert.optimize import Method
     from anisocert.smoothing import Smoothing
 
-AT_ONCE = 8  # inputs a call: results do not depend on it, and the progress bar moves
+AT_ONCE = 16  # inputs a call: results do not depend on it, and the progress bar moves
 
 
 def demo(

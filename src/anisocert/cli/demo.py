@@ -27,7 +27,7 @@ def demo(
     n: Annotated[int, typer.Option(help="Votes an input for its certificate.")] = 10_000,
     n0: Annotated[int, typer.Option(help="Votes an input to select its class.")] = 100,
     alpha: Annotated[float, typer.Option(help="Probability with which a certificate may be wrong.")] = 0.001,
-    most: Annotated[int, typer.Option("--max", help="How many test digits.")] = 40,
+    most: Annotated[int, typer.Option("--max", help="How many test digits.")] = 32,
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of training and of all noise.")] = 0,
 ) -> None:

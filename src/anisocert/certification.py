@@ -105,6 +105,7 @@ def certificates(
                 model_hash=network.hash,
                 seconds=shared + clock - started,
                 reason=_reason(judge, i, tally, plan),
+                x=None if gap > 0 else x[i].cpu().numpy(),
             ),
         )
 

@@ -61,6 +61,22 @@ def engine(network, shape, x, n, sigma):
     return tally.counts
 
 
+def compare_precisions(model, shape, args):
+    """Counts of float32 and of bfloat16 votes on the same noise, for the inputs of a file or random ones."""
+    x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
+    if args.inputs:
+        x = torch.from_numpy(np.load(args.inputs)["x"][:8].astype(np.float32) / 255)
+    print(f"{args.n} votes an input, same noise; votes that moved, beside the standard deviation of sampling")
+    for i, one in enumerate(x.to(args.device)):
+        counts = [
+            engine(Network(model, 10, args.device, Numerics(precision, compile=False)), shape, one, args.n, args.sigma)
+            for precision in ("float32", "bfloat16")
+        ]
+        share = counts[0].max() / args.n
+        moved, spread = np.abs(counts[0] - counts[1]).sum() // 2, np.sqrt(args.n * share * (1 - share))
+        print(f"input {i}: top share {share:.4f}, net moved {moved} ({moved / args.n:.3%}), sampling {spread:.0f}")
+
+
 def best_of(repeats, call, device):
     times = []
     for _ in range(repeats):
@@ -90,11 +106,16 @@ def main():
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--precision", default=None)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--inputs", help="npz with x, uint8, for --precisions")
+    parser.add_argument("--precisions", action="store_true", help="compare float32 with bfloat16 votes instead")
     parser.add_argument("--published", action="store_true", help="only the published loop; prints JSON")
     args = parser.parse_args()
     model, shape = network_of(args)
     x = torch.rand(shape, generator=torch.Generator().manual_seed(1)).to(args.device)
 
+    if args.precisions:
+        compare_precisions(model, shape, args)
+        return
     if args.published:
         published_loop(model, x, min(args.n, 1000), args.sigma)
         seconds, counts = best_of(args.repeats, lambda: published_loop(model, x, args.n, args.sigma), args.device)

@@ -92,7 +92,7 @@ def test_one_step_moves_along_the_gradient_of_the_objective(smooth, smoothing):
         p = network64((x.double().unsqueeze(1) + theta.unsqueeze(1) * noise).flatten(0, 1)).softmax(1).mean(0)
         a, b = p.topk(2).values
         gap = smoothing.soft_gap(a, b)
-        return float(gap * theta.log().mean().exp() + 2 * gap * theta.min())
+        return float((gap * theta.log().mean().exp() + 2 * gap * theta.min()).detach())
 
     slope = torch.zeros(SHAPE, dtype=torch.float64)
     for index in np.ndindex(*SHAPE):

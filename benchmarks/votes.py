@@ -22,7 +22,7 @@ from anisocert.engine import Network, Stage, count_votes
 from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, build
 
 SHAPES = {"small-cnn": (1, 8, 8)}
-MMAC = {"resnet18-paper": 37.0, "resnet18": 557.0}
+MMAC = {"resnet18-paper": 37.0, "resnet18": 557.0, "small-cnn": 0.461}
 
 
 def network_of(args):
@@ -88,13 +88,14 @@ def best_of(repeats, call, device):
     return float(np.median(times)), result
 
 
-def matmul_rate():
-    """Measured bf16 matrix-product rate of this GPU, in FLOP/s."""
-    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+def matmul_rate(device, precision):
+    """Measured matrix-product rate of this device in a precision, in FLOP/s."""
+    size = 8192 if device == "cuda" else 3000
+    a, b = (torch.randn(size, size, device=device, dtype=getattr(torch, precision)) for _ in range(2))
     for _ in range(3):
         a @ b
-    seconds, _ = best_of(10, lambda: a @ b, "cuda")
-    return 2 * 8192**3 / seconds
+    seconds, _ = best_of(10, lambda: a @ b, device)
+    return 2 * size**3 / seconds
 
 
 def main():
@@ -133,10 +134,13 @@ def main():
     print(f"published loop {published['seconds']:.4f} s   counts {published['counts']}")
     print(f"engine         {seconds:.4f} s   counts {counts.tolist()}")
     print(f"ratio {published['seconds'] / seconds:.1f}")
-    if args.device == "cuda" and args.network in MMAC:
+    if args.network in MMAC:
         rate = 2 * MMAC[args.network] * 1e6 * args.n / seconds
-        share = f"{rate / matmul_rate():.0%} of the measured bf16 matmul rate"
-        print(f"{rate / 1e12:.0f} TFLOP/s of the network as written, {share}")
+        share = rate / matmul_rate(args.device, network.numerics.precision)
+        print(
+            f"{rate / 1e12:.3g} TFLOP/s of the network as written, {share:.0%} of the measured "
+            f"{network.numerics.precision} matrix-product rate"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """A run on disk: `run.json`, `certificates.parquet`, `theta/*.safetensors`."""
 
-import hashlib
-import json
 import platform
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +11,7 @@ import torch
 from anisocert import __version__
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import MissingExtraError
+from anisocert.runs.reading import checksum, write_description
 
 try:
     import pyarrow as pa
@@ -87,8 +86,6 @@ def save_run(
             "numpy": np.__version__,
         },
         "model_hash": certificates[0].model_hash,
-        "files": {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files},
+        "files": {name: checksum(folder / name) for name in files},
     }
-    part = folder / "run.json.part"
-    part.write_text(json.dumps(described, indent=2) + "\n")
-    part.replace(folder / "run.json")
+    write_description(folder, described)

@@ -31,7 +31,7 @@ build/wheel-checked: $(SOURCES) constraints.txt | .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[cli,report,onnx,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[cli,report,onnx,ray,dev]'
 	touch $@
 
 clean:

@@ -70,10 +70,17 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def write_description(folder: Path, described: dict[str, Any]) -> None:
-    """Replace `run.json` in one step."""
+    """Replace `run.json` in one step; it ends with a checksum over the rest of itself."""
     part = folder / "run.json.part"
-    part.write_text(json.dumps(described, indent=2) + "\n")
+    part.write_text(rendered(described))
     part.replace(folder / "run.json")
+
+
+def rendered(described: dict[str, Any]) -> str:
+    """`run.json` byte for byte: the description, and the checksum of its content in the key `checksum`."""
+    content = {name: value for name, value in described.items() if name != "checksum"}
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return json.dumps(content | {"checksum": hashlib.sha256(canonical.encode()).hexdigest()}, indent=2) + "\n"
 
 
 def checksum(path: Path) -> str:

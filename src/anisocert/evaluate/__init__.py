@@ -1,5 +1,46 @@
 """Metrics, comparisons, tables."""
 
-from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy
+from anisocert.evaluate.beside_paper import against_paper
+from anisocert.evaluate.comparison import Comparison, Entry, compare, superset
+from anisocert.evaluate.intervals import bootstrap, wilson
+from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
+from anisocert.evaluate.paper import paper_source, paper_tables, published
+from anisocert.evaluate.render import render, terminal
+from anisocert.evaluate.results import Results, aligned, results_of
+from anisocert.evaluate.sigmas import envelope, oracle
+from anisocert.evaluate.table import Cell, Column, Table, down, percent
+from anisocert.evaluate.tables import claims, memory_effect, runtime, summary, supersets, tables_of
 
-__all__ = ["average_certified_radius", "certified_accuracy"]
+__all__ = [
+    "Cell",
+    "Column",
+    "Comparison",
+    "Entry",
+    "Results",
+    "Table",
+    "against_paper",
+    "aligned",
+    "average_certified_radius",
+    "bootstrap",
+    "certified_accuracy",
+    "claims",
+    "compare",
+    "down",
+    "envelope",
+    "median_certified_radius",
+    "memory_effect",
+    "oracle",
+    "paper_source",
+    "paper_tables",
+    "percent",
+    "published",
+    "render",
+    "results_of",
+    "runtime",
+    "summary",
+    "superset",
+    "supersets",
+    "tables_of",
+    "terminal",
+    "wilson",
+]

@@ -1,0 +1,43 @@
+"""Confidence intervals for what a sample of inputs says about the population it was drawn from.
+
+They are about the choice of inputs. That a certificate may itself be wrong is the business of alpha.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from anisocert.errors import ArgumentError
+
+_AT_ONCE = 4_000_000  # draws
+
+
+def wilson(count: ArrayLike, total: int, confidence: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Interval (low, high) of a share of which `count` of `total` were seen (Wilson 1927); good also near 0 and 1."""
+    _check(total, confidence)
+    seen = np.asarray(count, np.float64) / total
+    z = float(ndtri((1 + confidence) / 2))
+    middle = (seen + z * z / (2 * total)) / (1 + z * z / total)
+    half = z / (1 + z * z / total) * np.sqrt(seen * (1 - seen) / total + z * z / (4 * total * total))
+    # at the ends the formula gives 0 and 1 up to rounding, and the interval must hold what was seen
+    return np.clip(np.minimum(middle - half, seen), 0, 1), np.clip(np.maximum(middle + half, seen), 0, 1)
+
+
+def bootstrap(values: ArrayLike, confidence: float = 0.95, resamples: int = 2000, seed: int = 0) -> tuple[float, float]:
+    """Interval (low, high) of a mean, by percentiles over samples drawn again from the sample (Efron 1979)."""
+    sample = np.asarray(values, np.float64)
+    _check(len(sample), confidence)
+    generator, means = np.random.default_rng(seed), np.empty(resamples)
+    step = max(1, _AT_ONCE // len(sample))
+    for first in range(0, resamples, step):
+        part = means[first : first + step]
+        part[:] = sample[generator.integers(len(sample), size=(len(part), len(sample)))].mean(1)
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def _check(total: int, confidence: float) -> None:
+    if total < 1:
+        raise ArgumentError(f"expected at least one input, got {total}")
+    if not 0 < confidence < 1:
+        raise ArgumentError(f"expected confidence in (0, 1), got {confidence}")

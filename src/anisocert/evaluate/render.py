@@ -1,0 +1,163 @@
+"""A table for a terminal, a README, a paper, a spreadsheet."""
+
+import csv
+import io
+import math
+from typing import TYPE_CHECKING, Literal, get_args
+
+from anisocert.errors import ArgumentError
+from anisocert.evaluate.table import Cell, Column, Kind, Table, interval, text
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+Format = Literal["terminal", "markdown", "latex", "csv"]
+
+
+def render(table: Table, style: str) -> str:
+    """The table as text in one of the formats; for a terminal without colours, as wide as it needs to be."""
+    if style == "markdown":
+        return markdown(table)
+    if style == "latex":
+        return latex(table)
+    if style == "csv":
+        return comma_separated(table)
+    if style == "terminal":
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=400)
+        console.print(terminal(table))
+        return str(console.file.getvalue())  # type: ignore[attr-defined]
+    raise ArgumentError(f"expected a format of {', '.join(get_args(Format))}, got {style!r}")
+
+
+def terminal(table: Table) -> "RichTable":
+    """For a terminal: without the confidence intervals, which would not fit."""
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table as RichTable
+
+    made = RichTable(
+        title=escape(table.title), caption=escape(table.caption), box=SIMPLE_HEAD, title_justify="left",
+        caption_justify="left", pad_edge=False,
+    )  # fmt: skip
+    for column, name in zip(table.columns, _short_headings(table, "\n"), strict=True):
+        made.add_column(escape(name), justify="left" if column.kind == "text" else "right", vertical="bottom")
+    for row in table.rows:
+        made.add_row(*(escape(text(cell, column)) for column, cell in _pairs(table, row)))
+    return made
+
+
+def markdown(table: Table) -> str:
+    """GitHub's Markdown, intervals in brackets."""
+
+    def line(cells: list[str]) -> str:
+        return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |"
+
+    lines = [
+        f"**{table.title}**", "",
+        line(_short_headings(table, " ")),
+        "|" + "|".join(" --- " if column.kind == "text" else " ---: " for column in table.columns) + "|",
+        *(line([_with_interval(cell, column) for column, cell in _pairs(table, row)]) for row in table.rows),
+    ]  # fmt: skip
+    return "\n".join([*lines, "", table.caption, ""] if table.caption else [*lines, ""])
+
+
+def latex(table: Table) -> str:
+    """LaTeX with booktabs; groups of columns under one heading."""
+    spec = "".join("l" if column.kind == "text" else "r" for column in table.columns)
+    lines = [r"\begin{table}", r"  \centering", rf"  \caption{{{tex(table.title + '. ' + table.caption)}}}"]
+    lines += [rf"  \begin{{tabular}}{{{spec}}}", r"    \toprule"]
+    if any(column.group for column in table.columns):
+        spans = _spans(table)
+        lines.append("    " + " & ".join(_span(name, width) for name, width in spans) + r" \\")
+        first = 1
+        for name, width in spans:
+            if name:
+                lines.append(rf"    \cmidrule(lr){{{first}-{first + width - 1}}}")
+            first += width
+    lines.append("    " + " & ".join(tex(column.name) for column in table.columns) + r" \\")
+    lines.append(r"    \midrule")
+    for row in table.rows:
+        cells = []
+        for column, cell in _pairs(table, row):
+            limits = interval(cell, column)
+            cells.append(tex(text(cell, column)) + (rf" {{\scriptsize [{tex(limits)}]}}" if limits else ""))
+        lines.append("    " + " & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
+
+
+def comma_separated(table: Table) -> str:
+    """CSV: shares from 0 to 1, lengths rounded down to nine decimals, intervals in columns of their own."""
+    intervals = [any(row[i].low is not None for row in table.rows) for i in range(len(table.columns))]
+    names: list[str] = []
+    for column, wide in zip(table.columns, intervals, strict=True):
+        names += [heading(column)] + ([f"{heading(column)} low", f"{heading(column)} high"] if wide else [])
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for row in table.rows:
+        cells: list[str | float] = []
+        for (column, cell), wide in zip(_pairs(table, row), intervals, strict=True):
+            values = (cell.value, cell.low, cell.high) if wide else (cell.value,)
+            cells += [_plain(value, cell.kind or column.kind) for value in values]
+        writer.writerow(cells)
+    return out.getvalue()
+
+
+def heading(column: Column) -> str:
+    """A column's whole name, for formats without groups."""
+    return f"{column.group} {column.name}".strip()
+
+
+def tex(plain: str) -> str:
+    """Text for LaTeX: what would be a command becomes a character."""
+    special = {
+        "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "σ": r"$\sigma$", "λ": r"$\lambda$",
+        "√": r"$\surd$", "≥": r"$\geq$", "×": r"$\times$", "α": r"$\alpha$", "ρ": r"$\rho$", "θ": r"$\theta$",
+    }  # fmt: skip
+    return "".join(special.get(letter, letter) for letter in plain)
+
+
+def _short_headings(table: Table, between: str) -> list[str]:
+    """Names of the columns, with the group's before the first of each group."""
+    names, previous = [], ""
+    for column in table.columns:
+        new = column.group and column.group != previous
+        names.append(f"{column.group}{between}{column.name}" if new else column.name)
+        previous = column.group
+    return names
+
+
+def _with_interval(cell: Cell, column: Column) -> str:
+    limits = interval(cell, column)
+    return text(cell, column) + (f" [{limits}]" if limits else "")
+
+
+def _plain(value: str | float | None, kind: Kind) -> str | float:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, str) or kind != "length":
+        # a spreadsheet would take such a text for a formula
+        return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" else value
+    return math.floor(value * 1e9) / 1e9
+
+
+def _pairs(table: Table, row: tuple[Cell, ...]) -> list[tuple[Column, Cell]]:
+    return list(zip(table.columns, row, strict=True))
+
+
+def _spans(table: Table) -> list[tuple[str, int]]:
+    """Runs of neighbouring columns with the same group, and how many columns each has."""
+    spans: list[tuple[str, int]] = []
+    for column in table.columns:
+        if spans and spans[-1][0] == column.group:
+            spans[-1] = (column.group, spans[-1][1] + 1)
+        else:
+            spans.append((column.group, 1))
+    return spans
+
+
+def _span(name: str, width: int) -> str:
+    return rf"\multicolumn{{{width}}}{{c}}{{{tex(name)}}}" if name else " & ".join([""] * width)

@@ -1,0 +1,163 @@
+"""What a run answered and certified, input by input, whatever file it came from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anisocert.bounds import high_probability_accuracy
+from anisocert.certificate import ABSTAIN
+from anisocert.errors import ArgumentError
+from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
+
+if TYPE_CHECKING:
+    from anisocert.runs import StoredRun
+
+Size = Literal["radius", "proxy_radius"]
+Stage = Literal["not needed", "before", "after"]
+# One noise for all inputs is one classifier: its certificates bind without a memory.
+SAME_FOR_ALL = ("fixed", "average")
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Answers and certificates of one run, or chosen from several. Arrays have one entry an input, in order of id.
+
+    stage: whether these are the answers before or after a memory, or of a method that needs none. sigma: the noise the
+    search started from (l1: the half-width); None where runs of several were put together. alpha: with which
+    probability one certificate may be wrong; None where the source does not say. Sizes that the source does not say are
+    NaN.
+    """
+
+    label: str
+    method: str
+    norm: str
+    sigma: float | None
+    stage: Stage
+    alpha: float | None
+    ids: NDArray[np.int64] = field(repr=False)
+    labels: NDArray[np.int64] = field(repr=False)
+    prediction: NDArray[np.int64] = field(repr=False)
+    radius: NDArray[np.float64] = field(repr=False)
+    proxy_radius: NDArray[np.float64] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.ids) == 0:
+            raise ArgumentError(f"expected results of at least one input, got none in {self.label}")
+        if (np.diff(self.ids) <= 0).any():
+            raise ArgumentError(f"expected distinct ids in rising order, got others in {self.label}")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        """Whether the answer is the label; an abstention never is."""
+        right: NDArray[np.bool_] = (self.prediction == self.labels) & (self.prediction != ABSTAIN)
+        return right
+
+    @property
+    def abstention(self) -> float:
+        """Share of inputs without an answer."""
+        return float((self.prediction == ABSTAIN).mean())
+
+    def knows(self, size: Size) -> bool:
+        """Whether the source says this size of every correct answer."""
+        return not bool(np.isnan(self._sizes(size)[self.correct]).any())
+
+    def certified(self, size: Size = "radius") -> NDArray[np.float64]:
+        """Size of each correct answer's region, 0 where the answer is wrong or missing."""
+        return np.where(self.correct, self._sizes(size), 0.0)
+
+    def accuracy(self, at: ArrayLike, size: Size = "radius") -> NDArray[np.float64]:
+        """Certified accuracy at each of some sizes."""
+        return certified_accuracy(self.certified(size), self.correct, at)
+
+    def mean(self, size: Size = "radius") -> float:
+        """ACR, or ACR~ of proxy radii."""
+        return average_certified_radius(self.certified(size), self.correct)
+
+    def median(self, size: Size = "radius") -> float:
+        """The largest size that half of the inputs reach."""
+        return median_certified_radius(self.certified(size), self.correct)
+
+    def claim(self, at: ArrayLike, rho: float = 0.001, size: Size = "radius") -> NDArray[np.float64]:
+        """Certified accuracy on these inputs that is right with probability 1 - rho although certificates may fail."""
+        if self.alpha is None:
+            raise ArgumentError(f"expected results with a known alpha, got {self.label}")
+        counts = np.rint(self.accuracy(at, size) * len(self)).astype(np.int64)
+        return np.asarray(high_probability_accuracy(counts, len(self), min(self.alpha, 1 - 1e-12), rho))
+
+    def only(self, ids: ArrayLike) -> "Results":
+        """The same for some of the inputs."""
+        keep = np.isin(self.ids, ids)
+        names = ("ids", "labels", "prediction", "radius", "proxy_radius")
+        return replace(self, **{name: getattr(self, name)[keep] for name in names})
+
+    def _sizes(self, size: Size) -> NDArray[np.float64]:
+        return self.radius if size == "radius" else self.proxy_radius
+
+
+def results_of(run: "StoredRun", *, memory: bool = False, label: str | None = None) -> Results:
+    """A run's results before the memory, or after it."""
+    method, norm = str(said(run, "method") or UNKNOWN), str(said(run, "norm") or UNKNOWN)
+    if memory and not run.has_memory:
+        raise ArgumentError(f"expected a run that went through a memory, got {run.folder}")
+    prefix = "memory_" if memory else ""
+    radius, proxy = (numbers(run, f"{prefix}{name}") for name in ("radius", "proxy_radius"))
+    if np.isnan(proxy).all() and method in ("fixed", "isotropic"):
+        proxy = radius  # a ball is its own proxy; the field's oldest format has no column for it
+    return Results(
+        label=label or method, method=method, norm=norm, sigma=_number(said(run, "sigma")),
+        stage="after" if memory else "not needed" if method in SAME_FOR_ALL else "before",
+        alpha=_number(said(run, "alpha")), ids=numbers(run, "idx").astype(np.int64),
+        labels=_classes(run, "label"), prediction=_classes(run, f"{prefix}prediction"), radius=radius,
+        proxy_radius=proxy,
+    )  # fmt: skip
+
+
+def aligned(results: Sequence[Results]) -> list[Results]:
+    """The same results on the inputs that all of them have: files of the field may be short."""
+    if not results:
+        raise ArgumentError("expected results of at least one run, got none")
+    shared = reduce(np.intersect1d, [one.ids for one in results])
+    if len(shared) == 0:
+        raise ArgumentError(f"expected runs with inputs in common, got none in {', '.join(r.label for r in results)}")
+    found = [one.only(shared) for one in results]
+    for one in found[1:]:
+        if not np.array_equal(one.labels, found[0].labels):
+            raise ArgumentError(f"expected the same labels of the same inputs, got others in {one.label}")
+    return found
+
+
+def said(run: "StoredRun", name: str) -> Any:
+    """What a run says once for all inputs: in its description, else as the one value of a column; None if nowhere."""
+    if run.description.get(name) is not None:
+        return run.description[name]
+    if name not in run.table.column_names:
+        return None
+    values = run.table[name].unique().to_pylist()
+    return values[0] if len(values) == 1 else None
+
+
+def numbers(run: "StoredRun", name: str) -> NDArray[np.float64]:
+    """A column as float64, NaN where the source does not say it."""
+    if name not in run.table.column_names:
+        return np.full(len(run), np.nan)
+    values = [np.nan if value is None else value for value in run.table[name].to_pylist()]
+    return np.asarray(values, np.float64)
+
+
+def _classes(run: "StoredRun", name: str) -> NDArray[np.int64]:
+    values = numbers(run, name)
+    if np.isnan(values).any():
+        raise ArgumentError(f"expected a {name} for every input, got none for some in {run.folder}")
+    return values.astype(np.int64)
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)

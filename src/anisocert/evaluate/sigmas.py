@@ -1,0 +1,48 @@
+"""Several noise levels put together: two rules that differ, and are easily taken for each other."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anisocert.errors import ArgumentError
+from anisocert.evaluate.results import Results, Size, aligned
+
+
+def envelope(results: Sequence[Results], at: ArrayLike, size: Size = "radius") -> NDArray[np.float64]:
+    """At each size the certified accuracy of the noise level that is best there (Salman et al. 2019).
+
+    A system can have this at one size it cares about: the level is chosen for the data set, not for an input.
+    """
+    shares: NDArray[np.float64] = np.max([one.accuracy(at, size) for one in aligned(results)], axis=0)
+    return shares
+
+
+def oracle(results: Sequence[Results], size: Size = "radius") -> Results:
+    """For each input the noise level with the largest correct certificate (the rule of ANCER's tables).
+
+    No system can have this: it looks at the true label. Any of the certificates may be the one chosen, so that
+    their alphas add up.
+    """
+    parts = aligned(results)
+    if len({(one.method, one.norm, one.stage) for one in parts}) > 1:
+        raise ArgumentError("expected results of one method, norm and stage, got several")
+    if not all(one.knows(size) for one in parts):
+        raise ArgumentError(f"expected results with a {size} of every correct answer, got some without")
+    best = np.argmax([one.certified(size) for one in parts], axis=0)
+    # where the largest is 0 a correct answer of size 0 still beats a wrong one
+    right = np.array([one.correct for one in parts])
+    best = np.where(right[best, np.arange(len(best))], best, right.argmax(0))
+
+    def taken(name: str) -> NDArray[Any]:
+        values: NDArray[Any] = np.stack([getattr(one, name) for one in parts])[best, np.arange(len(best))]
+        return values
+
+    alphas = [one.alpha for one in parts]
+    return replace(
+        parts[0], label=f"{parts[0].method}, oracle", sigma=None,
+        alpha=None if None in alphas else float(sum(alpha for alpha in alphas if alpha is not None)),
+        prediction=taken("prediction"), radius=taken("radius"), proxy_radius=taken("proxy_radius"),
+    )  # fmt: skip

@@ -1,0 +1,81 @@
+"""A table before it is drawn: what each number is decides how it is rounded, wherever it is shown."""
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Literal
+
+Kind = Literal["text", "count", "share", "length", "seconds", "ratio"]
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class Column:
+    """name: of the column; group: a heading over neighbours that share it; kind: of its numbers."""
+
+    name: str
+    kind: Kind = "text"
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value and, where there is one, its confidence interval. kind: where it is not the column's."""
+
+    value: str | float | None
+    low: float | None = None
+    high: float | None = None
+    kind: Kind | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table, to be drawn in any of the ways. marks: what sort of row each one is, for those who pick rows."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: str = ""
+    marks: tuple[str, ...] = ()
+
+
+def down(value: float, digits: int = 3) -> str:
+    """A length in decimals, never more than it is."""
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
+
+
+def percent(share: float, upper: bool = False) -> str:
+    """A share of inputs in per cent with one decimal, rounded down (an interval's upper end: up)."""
+    # by its shortest decimal: 29 of 100 is 29.0, although the double nearest to .29 lies below
+    exact = Decimal(repr(float(share))) * 100
+    return str(exact.quantize(Decimal("0.1"), ROUND_CEILING if upper else ROUND_FLOOR))
+
+
+def shown(value: str | float | None, kind: Kind, upper: bool = False) -> str:
+    """A value as text. upper: it is the upper end of an interval, and rounds up."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return MISSING
+    if isinstance(value, str):
+        return value
+    if kind == "share":
+        return percent(value, upper)
+    if kind == "length":
+        return str(Decimal(value).quantize(Decimal("0.001"), ROUND_CEILING)) if upper else down(value)
+    if kind == "count":
+        return f"{round(value):,}"
+    if kind == "ratio":
+        return f"{value:.2f}"
+    return f"{value:.3g}" if kind == "seconds" else f"{value:g}"
+
+
+def text(cell: Cell, column: Column) -> str:
+    """A cell's value as text."""
+    return shown(cell.value, cell.kind or column.kind)
+
+
+def interval(cell: Cell, column: Column) -> str:
+    """The confidence interval as text; empty where there is none."""
+    if cell.low is None or cell.high is None:
+        return ""
+    kind = cell.kind or column.kind
+    return f"{shown(cell.low, kind)}–{shown(cell.high, kind, upper=True)}"

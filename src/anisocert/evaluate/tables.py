@@ -1,0 +1,257 @@
+"""The tables of a comparison."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from anisocert.evaluate.beside_paper import against_paper
+from anisocert.evaluate.comparison import Comparison, superset
+from anisocert.evaluate.intervals import bootstrap, wilson
+from anisocert.evaluate.paper import published, published_superset
+from anisocert.evaluate.results import Results, Size, numbers
+from anisocert.evaluate.sigmas import envelope, oracle
+from anisocert.evaluate.table import Cell, Column, Table
+
+RHO = 0.001
+NOTES = ("kept", "shrunk", "inherited", "abstained")
+SIZES: tuple[Size, Size] = ("radius", "proxy_radius")
+COUNTED = 7  # radii a table
+
+
+def tables_of(comparison: Comparison) -> list[Table]:
+    """Every table that these runs can fill."""
+    made = [
+        summary(comparison), claims(comparison), supersets(comparison), memory_effect(comparison),
+        runtime(comparison), against_paper(comparison),
+    ]  # fmt: skip
+    return [table for table in made if table is not None]
+
+
+def summary(comparison: Comparison, radii: Sequence[float] | None = None, size: Size = "radius") -> Table:
+    """Certified accuracy at several radii, means, medians and abstentions, with 95 % intervals: a line a run."""
+    at = list(radii or table_radii(comparison))
+    name = "radius" if size == "radius" else "proxy radius"
+    columns = (
+        Column("method"), Column(comparison.symbol), Column("memory"),
+        *(Column(f"{r:.3g}", "share", f"% certified at {comparison.norm} {name}") for r in at),
+        Column("median radius", "length"), Column("ACR", "length"), Column("ACR~", "length"),
+        Column("abstains (%)", "share"),
+    )  # fmt: skip
+    rows, marks = [], []
+    for one in comparison.stages():
+        rows.append(_line(one, at, size))
+        marks.append(one.stage)
+    for family in comparison.families():
+        levels = f"best of {len(family)}"
+        stage = family[0].stage
+        if all(one.knows(size) for one in family):
+            best = [Cell(float(share)) for share in envelope(family, at, size)]
+            rows.append((Cell(f"{family[0].method}, envelope"), Cell(levels), Cell(stage), *best, *[Cell(None)] * 4))
+            marks.append(stage)
+            rows.append(_oracle_line(family, at, size, levels))
+            marks.append(stage)
+    return Table(
+        f"{comparison.data}, {comparison.norm}: {len(comparison):,} inputs", columns, tuple(rows),
+        _summary_caption(comparison, size), tuple(marks),
+    )  # fmt: skip
+
+
+def claims(comparison: Comparison, radii: Sequence[float] | None = None) -> Table | None:
+    """Certified accuracy that holds for all these inputs at once, although every certificate may fail with alpha."""
+    at = list(radii or table_radii(comparison))
+    known = [one for one in comparison.stages() if one.alpha is not None]
+    if not known:
+        return None
+    columns = (
+        Column("method"), Column(comparison.symbol), Column("memory"), Column("α"),
+        *(Column(f"{r:.3g}", "share", f"at least % at {comparison.norm} radius") for r in at),
+    )  # fmt: skip
+    rows = [
+        (*_head(one), Cell(f"{one.alpha:g}"), *(Cell(float(share)) for share in one.claim(at, RHO))) for one in known
+    ]
+    return Table(
+        f"What may be claimed of the {len(comparison):,} inputs together", columns, tuple(rows),
+        f"α is the probability that the certificate of one input is wrong. These accuracies leave room for as many "
+        f"wrong ones as may happen, and are right with probability {1 - RHO:g}, each by itself.",
+        tuple(one.stage for one in known),
+    )  # fmt: skip
+
+
+def supersets(comparison: Comparison) -> Table | None:
+    """How often a method's certificate is at least as large as every other's: a line a method and noise level."""
+    rows, marks = [], []
+    for stage, level, rivals in _rivals(comparison):
+        sizes = [_largest(rivals, size) for size in SIZES]
+        for one, *shares in zip(rivals, *sizes, strict=True):
+            rows.append((Cell(one[0].label), Cell(level), Cell(stage), *map(Cell, shares)))
+            marks.append(stage)
+    if not rows:
+        return None
+    told = published_superset(comparison.data, comparison.norm, comparison.entries[0].recipe)
+    if told is not None:
+        rows.append((Cell("anisotropic, ANCER paper"), Cell("best of all"), Cell("before"), *map(Cell, told)))
+        marks.append("before")
+    columns = (
+        Column("method"), Column(comparison.symbol), Column("memory"),
+        Column("radius", "share", "% with the largest"),
+        Column("proxy radius", "share", "% with the largest"),
+    )  # fmt: skip
+    caption = (
+        "Share of inputs on which a method's correct certificate is at least as large as that of every other method. "
+        "Where the radius is, the region contains the others' balls. Ties count for all."
+    )
+    return Table("Whose certificate is the largest", columns, tuple(rows), caption, tuple(marks))
+
+
+def memory_effect(comparison: Comparison) -> Table | None:
+    """What a memory did to a run's answers: a line a run."""
+    rows = []
+    for entry in comparison.entries:
+        if entry.after is None:
+            continue
+        told = Counter(note for note in entry.run.column("memory_note").tolist())
+        before, after = entry.before, entry.after
+        rows.append(
+            (
+                Cell(before.method), Cell(_level(before)), *(Cell(float(told[note])) for note in NOTES),
+                Cell(float(before.correct.mean())), Cell(float(after.correct.mean())),
+                Cell(before.mean()), Cell(after.mean()), Cell(_mean(before)), Cell(_mean(after)),
+            )
+        )  # fmt: skip
+    if not rows:
+        return None
+    columns = (
+        Column("method"), Column(comparison.symbol), *(Column(note, "count", "answers") for note in NOTES),
+        *(Column(stage, "share", "accuracy (%)") for stage in ("before", "after")),
+        *(Column(stage, "length", name) for name in ("ACR", "ACR~") for stage in ("before", "after")),
+    )  # fmt: skip
+    caption = (
+        "kept: certified as proposed; shrunk: made room for earlier regions of other classes; inherited: lies in "
+        "an earlier region and takes its class; abstained: no answer. Inputs arrive in order of their ids."
+    )
+    return Table("What the memory did", columns, tuple(rows), caption)
+
+
+def runtime(comparison: Comparison) -> Table | None:
+    """Seconds and votes an input: a line a run."""
+    rows = []
+    for entry in comparison.entries:
+        seconds, votes = numbers(entry.run, "seconds"), numbers(entry.run, "votes")
+        if np.isnan(seconds).all():
+            continue
+        rows.append(
+            (
+                Cell(entry.before.method), Cell(_level(entry.before)), Cell(float(np.nanmean(seconds))),
+                Cell(float(np.nanmedian(seconds))), Cell(float(np.nansum(seconds))),
+                Cell(None if np.isnan(votes).all() else float(np.nanmean(votes))),
+                Cell(str(entry.run.description.get("device") or "not recorded")),
+            )
+        )  # fmt: skip
+    if not rows:
+        return None
+    columns = (
+        Column("method"), Column(comparison.symbol), Column("mean", "seconds", "seconds an input"),
+        Column("median", "seconds", "seconds an input"), Column("all inputs", "seconds", "seconds"),
+        Column("votes an input", "count"), Column("device"),
+    )  # fmt: skip
+    return Table("What it cost", columns, tuple(rows), "Choice of the noise and all votes included.")
+
+
+def table_radii(comparison: Comparison) -> tuple[float, ...]:
+    """Radii worth a column: the paper's where it has this data, else round numbers up to the largest certificates."""
+    told = published(comparison.data, comparison.norm, comparison.entries[0].recipe)
+    if told is not None:
+        return told.radii
+    sizes = np.concatenate([entry.before.certified() for entry in comparison.entries])
+    return round_steps(float(np.quantile(sizes, 0.98)))
+
+
+def round_steps(top: float) -> tuple[float, ...]:
+    """0 and six multiples of a round number, the last one near `top`."""
+    if not top > 0:
+        return (0.0,)
+    power = 10 ** np.floor(np.log10(top / (COUNTED - 1)))
+    step = min((power * unit for unit in (1, 2, 2.5, 5, 10)), key=lambda s: abs(s * (COUNTED - 1) - top))
+    return tuple(float(f"{i * step:.12g}") for i in range(COUNTED))
+
+
+def _line(one: Results, at: Sequence[float], size: Size) -> tuple[Cell, ...]:
+    if one.knows(size):
+        shares = one.accuracy(at, size)
+        low, high = wilson(np.rint(shares * len(one)), len(one))
+        accuracies = [Cell(float(s), float(a), float(b)) for s, a, b in zip(shares, low, high, strict=True)]
+    else:
+        accuracies = [Cell(None)] * len(at)
+    none = wilson(round(one.abstention * len(one)), len(one))
+    return (
+        *_head(one), *accuracies, Cell(one.median() if one.knows("radius") else None), _average(one, "radius"),
+        _average(one, "proxy_radius"), Cell(one.abstention, float(none[0]), float(none[1])),
+    )  # fmt: skip
+
+
+def _oracle_line(family: Sequence[Results], at: Sequence[float], size: Size, levels: str) -> tuple[Cell, ...]:
+    """The oracle chooses by each size apart, as the paper's tables do."""
+    line = list(_line(oracle(family, size), at, size))
+    line[:3] = [Cell(f"{family[0].method}, oracle"), Cell(levels), Cell(family[0].stage)]
+    for place, wanted in zip((-3, -2), SIZES, strict=True):
+        known = all(one.knows(wanted) for one in family)
+        line[place] = _average(oracle(family, wanted), wanted) if known else Cell(None)
+    return tuple(line)
+
+
+def _average(one: Results, size: Size) -> Cell:
+    return Cell(one.mean(size), *bootstrap(one.certified(size))) if one.knows(size) else Cell(None)
+
+
+def _mean(one: Results) -> float | None:
+    return one.mean("proxy_radius") if one.knows("proxy_radius") else None
+
+
+def _head(one: Results) -> tuple[Cell, Cell, Cell]:
+    return Cell(one.label), Cell(_level(one)), Cell(one.stage)
+
+
+def _level(one: Results) -> str:
+    return "–" if one.sigma is None else f"{one.sigma:g}"
+
+
+def _rivals(comparison: Comparison) -> Iterator[tuple[str, str, list[list[Results]]]]:
+    """(stage, noise level, competitors): runs of one level; and the methods, each with all of its levels."""
+    stages = ["before"] + (["after"] if any(entry.after is not None for entry in comparison.entries) else [])
+    for stage in stages:
+        chosen = [entry.before if stage == "before" else entry.binding for entry in comparison.entries]
+        for sigma in comparison.sigmas:
+            same = [[one] for one in chosen if one.sigma == sigma]
+            if len({one[0].method for one in same}) > 1:
+                yield stage, f"{sigma:g}", same
+        wanted = {"not needed", stage}
+        families = [family for family in comparison.families() if family[0].stage in wanted]
+        if len({family[0].method for family in families}) == len(families) > 1:
+            yield stage, "oracle", families
+
+
+def _largest(rivals: Sequence[Sequence[Results]], size: Size) -> Sequence[float | None]:
+    if not all(one.knows(size) for levels in rivals for one in levels):
+        return [None] * len(rivals)
+    return superset([oracle(levels, size) for levels in rivals], size)
+
+
+def _summary_caption(comparison: Comparison, size: Size) -> str:
+    parts = [
+        "Intervals, where shown, are of 95 % confidence about inputs not seen (Wilson; bootstrap for means).",
+        "ACR, ACR~: means of radius and proxy radius, 0 where the answer is wrong; a few huge regions can inflate "
+        "them. Median radius: what half of the inputs reach.",
+    ]
+    if any(True for _ in comparison.families()):
+        parts.append(
+            "Envelope: at each radius the best noise level. Oracle: for each input the best level, chosen by the true "
+            "label, as in the ANCER paper; no system can have it, and its certificates fail with the sum of the alphas."
+        )
+    if any(entry.unbound for entry in comparison.entries):
+        parts.append(
+            "Before the memory: each number is about that input's own classifier, not about one deployed system."
+        )
+    if comparison.left_out:
+        parts.append(f"{comparison.left_out:,} inputs that not all of the runs have are left out.")
+    return " ".join(parts)

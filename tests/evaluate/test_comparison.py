@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+
+from anisocert.errors import ArgumentError
+from anisocert.evaluate import compare, superset
+
+
+def test_runs_are_grouped_by_data_and_norm(run, columns):
+    groups = compare(
+        [
+            run(columns("fixed", [0.5]), data="digits"),
+            run(columns("fixed", [0.5], norm=["l1"]), data="digits"),
+            run(columns("isotropic", [0.5]), data="/some/where/digits"),
+            run(columns("fixed", [0.5]), data="mnist"),
+        ]
+    )
+    assert [(g.data, g.norm, len(g.entries)) for g in groups] == [
+        ("digits", "l2", 2), ("digits", "l1", 1), ("mnist", "l2", 1),
+    ]  # fmt: skip
+
+
+def test_order_and_labels(run, columns):
+    runs = [
+        run(columns(method, [0.5], sigma), f"runs/{method}{sigma}")
+        for sigma in (1.0, 0.25)
+        for method in ("anisotropic", "isotropic", "fixed")
+    ]
+    assert [entry.label for entry in compare(runs)[0].entries] == [
+        "fixed σ=0.25", "fixed σ=1", "isotropic σ=0.25", "isotropic σ=1", "anisotropic σ=0.25", "anisotropic σ=1",
+    ]  # fmt: skip
+
+
+def test_one_noise_level_is_not_named(run, columns):
+    assert [e.label for e in compare([run(columns("fixed", [0.5]))])[0].entries] == ["fixed"]
+
+
+def test_runs_that_only_their_folders_tell_apart(run, columns):
+    runs = [run(columns("fixed", [0.5]), folder) for folder in ("a/x", "a/y")]
+    assert [e.label for e in compare(runs)[0].entries] == ["fixed (x)", "fixed (y)"]
+    runs = [run(columns("fixed", [0.5]), folder) for folder in ("a/x", "b/x")]
+    assert [e.label for e in compare(runs)[0].entries] == ["fixed (a/x)", "fixed (b/x)"]
+
+
+def test_published_algorithms_are_named(run, columns):
+    runs = [run(columns("isotropic", [0.5]), "a"), run(columns("isotropic", [0.5]), "b", paper=True)]
+    assert [e.label for e in compare(runs)[0].entries] == ["isotropic", "isotropic, as published"]
+
+
+def test_short_runs_leave_inputs_out(run, columns):
+    runs = [run(columns("fixed", [0.5, 0.6, 0.7]), "a"), run(columns("isotropic", [0.5, 0.9]), "b")]
+    group = compare(runs)[0]
+    assert (len(group), group.left_out) == (2, 1)
+    assert [len(entry.before) for entry in group.entries] == [2, 2]
+
+
+def test_binding_numbers_are_those_after_the_memory(run, columns):
+    runs = [
+        run(columns("fixed", [0.5]), "a"),
+        run(columns("isotropic", [0.5]), "b"),
+        run(columns("anisotropic", [0.5], memory=[0.3]), "c"),
+    ]
+    fixed, isotropic, anisotropic = compare(runs)[0].entries
+    assert (fixed.unbound, isotropic.unbound, anisotropic.unbound) == (False, True, False)
+    assert [e.binding.radius[0] for e in (fixed, isotropic, anisotropic)] == [0.5, 0.5, 0.3]
+
+
+def test_headline_is_the_most_shaped_method_at_its_best_level(run, columns):
+    runs = [
+        run(columns("fixed", [9.0]), "a"),
+        run(columns("anisotropic", [0.5]), "b"),
+        run(columns("anisotropic", [0.7], 1.0), "c"),
+    ]
+    assert compare(runs)[0].headline.label == "anisotropic σ=1"
+
+
+def test_families_need_each_level_once(run, columns):
+    runs = [run(columns("fixed", [0.5], sigma), str(i)) for i, sigma in enumerate([0.25, 0.5, 0.5])]
+    assert not list(compare(runs)[0].families())
+    assert [len(family) for family in compare(runs[:2])[0].families()] == [2]
+
+
+def test_superset_by_hand(results):
+    fixed, ancer = results([0.5, 0.5, 0.5, None]), results([0.6, 0.5, 0.4, None])
+    assert superset([fixed, ancer]) == [0.75, 0.75]
+
+
+def test_a_wrong_certificate_contains_nothing(results):
+    right, wrong = results([0.1]), results([9.0], [False])
+    assert superset([right, wrong]) == [1.0, 0.0]
+
+
+def test_superset_of_sizes(results):
+    fixed = results([0.5], proxy_radius=np.array([0.5]))
+    ancer = results([0.4], proxy_radius=np.array([0.9]))
+    assert superset([fixed, ancer]) == [1, 0]
+    assert superset([fixed, ancer], "proxy_radius") == [0, 1]
+
+
+def test_nothing_to_compare():
+    with pytest.raises(ArgumentError, match="at least one run"):
+        compare([])

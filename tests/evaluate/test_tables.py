@@ -1,0 +1,216 @@
+import csv
+import io
+import re
+
+import pytest
+
+from anisocert.errors import ArgumentError
+from anisocert.evaluate import (
+    Cell,
+    Column,
+    Table,
+    claims,
+    compare,
+    down,
+    memory_effect,
+    percent,
+    render,
+    runtime,
+    summary,
+    supersets,
+    tables_of,
+)
+from anisocert.evaluate.tables import round_steps
+
+FORMATS = ("terminal", "markdown", "latex", "csv")
+SMALL = Table(
+    "A & B",
+    (Column("run_1"), *(Column(r, "share", "accuracy (%)") for r in ("0.5", "1")), Column("ACR", "length")),
+    ((Cell("a|b_{x}"), Cell(0.29, 0.1, 0.4001), Cell(None), Cell(0.12399)),),
+    "50 % of $x$",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.9999, "0.999"), (0.001, "0.001"), (0.0009, "0.000"), (3.0, "3.000"), (0.29, "0.289")]
+)
+def test_lengths_never_grow(value, text):
+    # the double nearest to 0.29 lies below it, so that 0.290 would be too long
+    assert down(value) == text
+    assert float(text) <= value
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.29, "29.0"), (0.9999, "99.9"), (1.0, "100.0"), (1 / 3, "33.3")])
+def test_shares_are_not_rounded_up(share, text):
+    assert percent(share) == text
+
+
+def test_upper_ends_are_rounded_up():
+    assert percent(0.4001, upper=True) == "40.1"
+    assert "[10.0–40.1]" in render(SMALL, "markdown")
+
+
+def test_markdown():
+    lines = render(SMALL, "markdown").splitlines()
+    assert lines[0] == "**A & B**"
+    assert lines[2] == "| run_1 | accuracy (%) 0.5 | 1 | ACR |"
+    assert lines[3] == "| --- | ---: | ---: | ---: |"
+    assert lines[4] == r"| a\|b_{x} | 29.0 [10.0–40.1] | – | 0.123 |"
+
+
+def test_latex():
+    text = render(SMALL, "latex")
+    assert r"\caption{A \& B. 50 \% of \$x\$}" in text
+    assert r" & \multicolumn{2}{c}{accuracy (\%)} &  \\" in text
+    assert r"\cmidrule(lr){2-3}" in text
+    assert r"a|b\_\{x\} & 29.0 {\scriptsize [10.0--40.1]} & -- & 0.123 \\" in text
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+
+
+def test_csv():
+    header, line = csv.reader(io.StringIO(render(SMALL, "csv")))
+    assert header == [
+        "run_1",
+        "accuracy (%) 0.5",
+        "accuracy (%) 0.5 low",
+        "accuracy (%) 0.5 high",
+        "accuracy (%) 1",
+        "ACR",
+    ]
+    assert line == ["a|b_{x}", "0.29", "0.1", "0.4001", "", "0.12399"]
+
+
+def test_csv_lengths_never_grow_and_texts_are_no_formulas():
+    table = Table("", (Column("a"), Column("b", "length")), ((Cell("=1+1"), Cell(0.12345678999)),))
+    assert render(table, "csv").splitlines()[1] == "'=1+1,0.123456789"
+
+
+def test_terminal():
+    text = render(SMALL, "terminal")
+    assert re.search(r"accuracy \(%\).*\n.*run_1 +0\.5 +1 +ACR", text)
+    assert re.search(r"a\|b_\{x\} +29\.0 +– +0\.123", text)
+
+
+def test_markup_in_names_is_not_obeyed():
+    table = Table("[bold]t[/bold]", (Column("[red] and wide"),), ((Cell("[/]"),),))
+    assert all(word in render(table, "terminal") for word in ("[bold]t[/bold]", "[red]", "[/]"))
+
+
+def test_unknown_format():
+    with pytest.raises(ArgumentError, match="'word'"):
+        render(SMALL, "word")
+
+
+@pytest.fixture
+def four(run, columns):
+    return [
+        run(columns("fixed", [0.1, 0.2, 0.3, 0.4]), "f"),
+        run(columns("isotropic", [0.2, 0.2, 0.3, 0.6], memory=[0.2, 0.2, 0.1, 0.0]), "i"),
+        run(columns("anisotropic", [0.3, 0.1, 0.4, 0.6], memory=[0.3, 0.1, 0.2, 0.6]), "a"),
+    ]
+
+
+def cells(table, *where):
+    """Rows whose first cells are these, as values."""
+    return [[c.value for c in row] for row in table.rows if tuple(c.value for c in row[: len(where)]) == where]
+
+
+def test_summary_by_hand(four):
+    table = summary(compare(four)[0], [0.0, 0.25])
+    (line,) = cells(table, "anisotropic", "0.25", "after")
+    assert line[3:] == [1.0, 0.5, 0.3, pytest.approx(0.3), pytest.approx(0.6), 0.0]
+    (line,) = cells(table, "isotropic", "0.25", "after")
+    assert line[3:5] == [0.75, 0.0]
+    assert line[-1] == 0.25
+    assert [c.value for c in table.rows[0]][:3] == ["fixed", "0.25", "not needed"]
+    for row in table.rows:
+        for cell in row[3:]:
+            assert cell.low is None or cell.low <= cell.value <= cell.high
+
+
+def test_numbers_before_the_memory_are_called_so(run, columns):
+    table = summary(compare([run(columns("anisotropic", [0.5]))])[0])
+    assert "not about one deployed system" in table.caption
+    assert table.marks == ("before",)
+
+
+def test_best_over_sigma_is_labelled(run, columns):
+    runs = [
+        run(columns("fixed", [0.2, 0.2, 0.0], 0.25, prediction=[1, 1, 2]), "a"),
+        run(columns("fixed", [0.8, 0.0, 0.8], 1.0, prediction=[1, 2, 1]), "b"),
+    ]
+    table = summary(compare(runs)[0], [0.0, 0.5])
+    assert cells(table, "fixed, envelope")[0][1:5] == ["best of 2", "not needed", 2 / 3, 2 / 3]
+    assert cells(table, "fixed, oracle")[0][1:5] == ["best of 2", "not needed", 1.0, 2 / 3]
+    assert cells(table, "fixed, oracle")[0][6] == pytest.approx((0.8 + 0.2 + 0.8) / 3)
+    assert "chosen by the true label" in table.caption
+
+
+def test_claims(four):
+    table = claims(compare(four)[0], [0.0])
+    assert [row[-1].value for row in table.rows if row[2].value == "before"] == [0.75, 0.75]
+
+
+def test_supersets_by_hand(four):
+    table = supersets(compare(four)[0])
+    before = {row[0].value: row[3].value for row in table.rows if row[2].value == "before"}
+    after = {row[0].value: row[3].value for row in table.rows if row[2].value == "after"}
+    assert before == {"fixed": 0.25, "isotropic": 0.5, "anisotropic": 0.75}
+    assert after == {"fixed": 0.5, "isotropic": 0.25, "anisotropic": 0.5}
+
+
+def test_superset_over_sigmas(run, columns):
+    runs = [
+        run(columns(method, radius, sigma), f"{method}{sigma}")
+        for method, sigma, radius in (
+            ("fixed", 0.25, [0.2, 0.0]), ("fixed", 1.0, [0.0, 0.7]), ("anisotropic", 0.25, [0.3, 0.0]),
+            ("anisotropic", 1.0, [0.0, 0.5]),
+        )
+    ]  # fmt: skip
+    table = supersets(compare(runs)[0])
+    assert {r[0].value: r[3].value for r in table.rows if r[1].value == "oracle"} == {"fixed": 0.5, "anisotropic": 0.5}
+    assert {r[0].value: r[3].value for r in table.rows if r[1].value == "1"} == {"fixed": 1.0, "anisotropic": 0.5}
+
+
+def test_memory_effect_by_hand(four):
+    table = memory_effect(compare(four)[0])
+    assert [c.value for c in table.rows[0]] == [
+        "isotropic", "0.25", 2, 1, 0, 1, 1.0, 0.75, pytest.approx(1.3 / 4), pytest.approx(0.5 / 4),
+        pytest.approx(2.6 / 4), pytest.approx(1 / 4),
+    ]  # fmt: skip
+
+
+def test_runtime(run, columns):
+    one = run(columns("fixed", [0.1, 0.2], seconds=[1.0, 3.0], votes=[100, 300]), device="cuda")
+    assert [c.value for c in runtime(compare([one])[0]).rows[0]][2:] == [2.0, 2.0, 4.0, 200.0, "cuda"]
+
+
+@pytest.mark.parametrize("style", FORMATS)
+def test_a_log_that_says_little_still_has_tables(run, style):
+    rows = {"idx": [0, 5], "label": [1, 2], "prediction": [1, -1], "radius": [0.4, 0.0]}
+    nothing = [None, None]
+    rows |= {"proxy_radius": nothing, "seconds": nothing, "votes": nothing, "alpha": nothing, "sigma": nothing}
+    made = tables_of(compare([run(rows, method="anisotropic", norm="l2")])[0])
+    assert len(made) == 1  # no alpha, no rivals, no memory, no times, no paper
+    assert "0.4" in render(made[0], style)
+
+
+@pytest.mark.parametrize("style", FORMATS)
+def test_every_table_in_every_format(four, style):
+    made = tables_of(compare(four)[0])
+    assert len(made) == 5
+    for table in made:
+        assert "anisotropic" in render(table, style)
+
+
+@pytest.mark.parametrize(
+    ("top", "last"), [(0.8, 0.6), (0.97, 1.2), (1.5, 1.5), (3.1, 3.0), (0.013, 0.012), (250.0, 300.0)]
+)
+def test_radii_of_a_table_are_round(top, last):
+    steps = round_steps(top)
+    assert (len(steps), steps[0]) == (7, 0)
+    assert steps[-1] == pytest.approx(last)
+
+
+def test_radii_where_nothing_is_certified():
+    assert round_steps(0.0) == (0.0,)

@@ -1,0 +1,87 @@
+"""`anisocert verify`: whether a run is what it says."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from anisocert.runs.verification import Verification
+
+
+def verify(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
+    recount: Annotated[
+        int, typer.Option(min=0, metavar="K", help="Draw the votes of K rows again, chosen at random.")
+    ] = 0,
+    model: Annotated[str | None, typer.Option(help="The network, if it is not where the run says.")] = None,
+    device: Annotated[str, typer.Option(help="For --recount: auto, cpu, cuda, ...; of the run's kind.")] = "auto",
+    json_: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
+) -> None:
+    """Check a run's files, and recompute every row from its votes and theta; one line for each thing that is wrong.
+
+    It finds any changed byte (SHA-256 of every file, and of run.json by itself), and a row that claims more than its
+    votes, alpha and theta give, also where somebody made the checksums fit.
+
+    It cannot tell votes that a network cast from votes that somebody made up: --recount can, for the rows it draws
+    again with the same network, noise and arithmetic, and only on the kind of device that the run was made on. It does
+    not tell whether the network, the data and the seed are the ones you believe them to be, or whether rows were left
+    out. Of a memory's answers it checks that they can follow from the run; `anisocert memory check` proves the rest.
+
+    Exit code: 0 where nothing is wrong, else 1.
+    """
+    from anisocert.runs.verifying import verify as check
+
+    found = check(run)
+    recounted: list[int] = []
+    if recount and found.run is not None:
+        found, recounted = _recounted(found, recount, model, device)
+    if json_:
+        _print_json(run, found, recounted)
+    else:
+        for line in (*found.findings, *(f"note: {note}" for note in found.notes)):
+            typer.echo(line)
+        typer.echo(_summary(run, found, recounted))
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def _recounted(found: "Verification", count: int, model: str | None, device: str) -> "tuple[Verification, list[int]]":
+    """The verification with the findings of some rows' votes, drawn again, and which rows these are."""
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from anisocert.cli.progress import progress
+    from anisocert.errors import ArgumentError
+    from anisocert.runs.recounting import other_versions, pick, recount
+
+    assert found.run is not None
+    if "imported" in found.run.description:
+        raise ArgumentError(f"expected a run with votes to draw again, got {found.run.folder}, which was imported")
+    ids, notes = pick(found.run, count), other_versions(found.run)
+    with progress(Console(stderr=True), "recounting", len(ids), "examples") as advance:
+        wrong = tuple(recount(found.run, ids, model, device, lambda: advance(1, "")))
+    if wrong and notes:
+        notes.append("other versions can round otherwise: a difference of a few votes need not be anybody's doing")
+    return replace(found, findings=found.findings + wrong, notes=(*found.notes, *notes)), ids
+
+
+def _summary(run: Path, found: "Verification", recounted: list[int]) -> str:
+    done = f"{found.files} files checked, {found.rows} rows recomputed"
+    if recounted:
+        done += f", votes of {len(recounted)} drawn again (ids {', '.join(map(str, recounted))})"
+    if found.ok:
+        return f"{run}: nothing wrong; {done}"
+    return f"{run}: {len(found.findings)} thing{'s' * (len(found.findings) > 1)} wrong; {done}"
+
+
+def _print_json(run: Path, found: "Verification", recounted: list[int]) -> None:
+    import json
+    from dataclasses import asdict
+
+    said = {
+        "run": str(run), "ok": found.ok, "findings": [asdict(finding) for finding in found.findings],
+        "notes": list(found.notes), "files": found.files, "rows": found.rows, "recounted": recounted,
+    }  # fmt: skip
+    typer.echo(json.dumps(said, indent=2))

@@ -61,7 +61,7 @@ def certificates(
     """(position, certificate) of each input, as each one is done. x: `b x *shape` on the network's device."""
     plan.warn_if_hopeless(network.num_classes)
     network.fit(tuple(x.shape[1:]), len(x) * (plan.n0 + plan.n))
-    clock = time.perf_counter()
+    started = time.perf_counter()
 
     theta = _checked_theta(method.choose(network, x, ids, smoothing, plan, seed), x)
     scales = smoothing.scales(theta)
@@ -69,15 +69,24 @@ def certificates(
     _warn_if_out_of_reach(plan, smoothing, network.num_classes, smallest)
     top = _select(network, smoothing, x, scales, ids, plan, seed, on_votes)
     judge = Judge(plan, smoothing, network.num_classes, top, smallest)
+    counted = 0
+
+    def count(votes: int) -> None:
+        nonlocal counted
+        counted += votes
+        if on_votes is not None:
+            on_votes(votes)
+
     tallies = count_votes(
         network, smoothing, x, scales, ids,
-        seed=seed, stage=Stage.ESTIMATE, looks=[look.n for look in plan.looks], stop=judge, on_votes=on_votes,
+        seed=seed, stage=Stage.ESTIMATE, looks=[look.n for look in plan.looks], stop=judge, on_votes=count,
     )  # fmt: skip
 
-    shared = (time.perf_counter() - clock) / len(x)
+    shared = (time.perf_counter() - started) / len(x)
+    counting, started = 0.0, time.perf_counter()
     for tally in tallies:
-        i, clock, started = tally.position, time.perf_counter(), clock
-        gap = float(judge.gap[i])
+        counting += time.perf_counter() - started
+        i, gap = tally.position, float(judge.gap[tally.position])
         one = theta[i].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
         one.setflags(write=False)
         yield (
@@ -103,11 +112,12 @@ def certificates(
                 norm=smoothing.norm,
                 seed=int(seed),
                 model_hash=network.hash,
-                seconds=shared + clock - started,
+                seconds=shared + counting * tally.votes / counted,  # many are counted at once: to each its share
                 reason=_reason(judge, i, tally, plan),
                 x=None if gap > 0 else x[i].cpu().numpy(),
             ),
         )
+        started = time.perf_counter()
 
 
 def predict(

@@ -14,7 +14,7 @@ from anisocert.errors import ArgumentError
 from anisocert.optimize.ascent import Ascent, Outputs
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.isotropic import Isotropic
-from anisocert.optimize.pilot import Floats, Pilot, reach, sizes, take
+from anisocert.optimize.pilot import Floats, Pilot, pilot_votes, reach, sizes, take
 from anisocert.smoothing import Smoothing
 
 SCALES = 2.0 ** (np.arange(-6, 4) / 6)  # of the optimised theta, for the pilot votes to choose from
@@ -64,6 +64,18 @@ class Anisotropic(Method):
     def evaluations(self) -> int:
         """Network evaluations an input, pilot votes not counted."""
         return self.start.evaluations + self.climb.evaluations
+
+    def pilot_votes(self, plan: Plan) -> int:
+        """See Method."""
+        if self.paper:
+            return 0
+        candidates = (len(SCALES), 3 + min(self.finalists, len(SCALES)))
+        rounds = zip(candidates, self.pilots, strict=True)
+        return self.start.pilot_votes(plan) + sum(count * pilot_votes(plan, share) for count, share in rounds)
+
+    def group(self, rows: int) -> int:
+        """See Method."""
+        return self.climb.group(rows)
 
     def choose(
         self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int

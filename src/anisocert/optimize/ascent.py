@@ -48,6 +48,10 @@ class Ascent:
         """Network evaluations an input."""
         return self.iterations * self.samples
 
+    def group(self, rows: int) -> int:
+        """Inputs that climb together, in a network whose voting calls take so many rows."""
+        return max(1, rows // ROWS_SHARE // self.samples)
+
     def climb(
         self,
         network: Network,
@@ -65,7 +69,7 @@ class Ascent:
         """Theta after all steps, kept in [lower, upper] after each. x: `b x *shape`; start, lower: `b x ...`."""
         require_gradients(network, x, outputs)
         results = []
-        for group, real in _groups(len(x), max(1, network.fit(tuple(x.shape[1:]), 0) // ROWS_SHARE // self.samples)):
+        for group, real in _groups(len(x), self.group(network.fit(tuple(x.shape[1:]), 0))):
             chosen = self._climb_group(
                 network, smoothing, x[group], [int(ids[i]) for i in group], start[group], objective,
                 lower[group], upper, seed, outputs,

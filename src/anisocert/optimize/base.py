@@ -24,6 +24,14 @@ class Method(ABC):
         """Network evaluations an input, pilot votes not counted."""
         return 0
 
+    def pilot_votes(self, plan: Plan) -> int:
+        """Pilot votes an input."""
+        return 0
+
+    def group(self, rows: int) -> int:
+        """Inputs that cost no more than one, in a network whose voting calls take so many rows."""
+        return 1
+
     @abstractmethod
     def choose(
         self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int

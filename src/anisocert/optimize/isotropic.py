@@ -14,7 +14,7 @@ from anisocert.engine import Network
 from anisocert.errors import ArgumentError
 from anisocert.optimize.ascent import Ascent, Outputs
 from anisocert.optimize.base import Method, scalar_theta
-from anisocert.optimize.pilot import Floats, Pilot, reach, sizes
+from anisocert.optimize.pilot import Floats, Pilot, pilot_votes, reach, sizes
 from anisocert.smoothing import Smoothing
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,16 @@ class Isotropic(Method):
         """Network evaluations an input, pilot votes not counted."""
         return self.iterations * self.samples if self.paper else 0
 
+    def pilot_votes(self, plan: Plan) -> int:
+        """See Method."""
+        candidates = (int((self.limit >= COARSE).sum()), 1 + len(FINE))
+        rounds = zip(candidates, self.pilots, strict=True)
+        return 0 if self.paper else sum(count * pilot_votes(plan, share) for count, share in rounds)
+
+    def group(self, rows: int) -> int:
+        """See Method."""
+        return self._ascent.group(rows) if self.paper else 1
+
     def choose(
         self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
     ) -> Tensor:
@@ -100,12 +110,15 @@ class Isotropic(Method):
         best: NDArray[np.int64] = radius.argmax(1)
         return best
 
+    @property
+    def _ascent(self) -> Ascent:
+        return Ascent(self.iterations, self.samples, self.learning_rate, adam=False, logarithmic=False)
+
     def _published(
         self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, sigma: float, seed: int
     ) -> Tensor:
-        ascent = Ascent(self.iterations, self.samples, self.learning_rate, adam=False, logarithmic=False)
         start = _column(np.full((len(x), 1), sigma), x)[:, 0]
-        return ascent.climb(
+        return self._ascent.climb(
             network, smoothing, x, ids, start, lambda gap, theta: gap * theta.flatten(1)[:, 0],
             lower=torch.full_like(start, TINY), upper=float("inf"), seed=seed, outputs=self.outputs,
         )  # fmt: skip

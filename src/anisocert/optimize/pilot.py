@@ -34,7 +34,7 @@ class Pilot:
     def votes(self, theta: Tensor, share: float) -> NDArray[np.int64]:
         """Counts of a share of the plan's n votes for each candidate. theta: `b x c x ...` -> `b x c x num_classes`."""
         b, c = theta.shape[:2]
-        n = max(FEWEST, round(share * self.plan.n))
+        n = pilot_votes(self.plan, share)
         counts = np.zeros((b * c, self.network.num_classes), np.int64)
         step = max(1, CANDIDATES_AT_ONCE // c)
         for first in range(0, b, step):
@@ -57,6 +57,11 @@ class Pilot:
         np.put_along_axis(others, top[:, None, None], -1, 2)
         p_a, p_b = self.plan.projected(k, others.max(2), counts.sum(2) + 1, self.network.num_classes)
         return self.smoothing.gap(p_a, p_b)
+
+
+def pilot_votes(plan: Plan, share: float) -> int:
+    """Pilot votes a candidate, for a share of the plan's n."""
+    return max(FEWEST, round(share * plan.n))
 
 
 def sizes(theta: Tensor, gap: Floats, norm: int) -> tuple[Floats, Floats, Floats]:

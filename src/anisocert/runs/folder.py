@@ -1,17 +1,18 @@
 """A run on disk: `run.json`, `certificates.parquet`, `theta/*.safetensors`."""
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from anisocert import __version__
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import MissingExtraError
-from anisocert.runs.reading import checksum, write_description
+from anisocert.runs.reading import TABLE, checksum, write_description
 
 try:
     import pyarrow as pa
@@ -20,6 +21,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("saving a run needs pyarrow and safetensors: pip install 'anisocert[cli]'") from error
 
+THETA_FILE_BYTES = 200_000_000
 
 # Written out, because a column without values (`stop`) would get no type from them, and parts must merge.
 SCHEMA = pa.schema(
@@ -71,21 +73,53 @@ def row(certificate: Certificate, label: int, sigma: float) -> dict[str, Any]:
 def save_run(
     folder: Path, config: dict[str, Any], certificates: Sequence[Certificate], labels: Sequence[int], sigma: float
 ) -> None:
-    """Write a run; `run.json`, which holds the checksums of the rest, comes last and makes it complete."""
-    (folder / "theta").mkdir(parents=True, exist_ok=True)
-    (folder / "run.json").unlink(missing_ok=True)  # an older run's would vouch for a half-written newer one
+    """Write a run whose certificates are all at hand."""
     rows = [row(certificate, int(label), sigma) for certificate, label in zip(certificates, labels, strict=True)]
-    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / "certificates.parquet")
-    save_file({str(c.id): np.atleast_1d(c.theta) for c in certificates}, folder / "theta" / "theta.safetensors")
-    files = ("certificates.parquet", "theta/theta.safetensors")
-    described = config | {
-        "versions": {
-            "anisocert": __version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
-        "model_hash": certificates[0].model_hash,
-        "files": {name: checksum(folder / name) for name in files},
-    }
-    write_description(folder, described)
+    clear(folder)
+    write_thetas(folder, ((c.id, c.theta) for c in certificates))
+    write_table(folder, pa.Table.from_pylist(rows, SCHEMA))
+    describe(folder, config | {"model_hash": certificates[0].model_hash})
+
+
+def clear(folder: Path) -> None:
+    """Make room for a run's files; first of all goes `run.json`, which would vouch for a half-written one."""
+    (folder / "theta").mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").unlink(missing_ok=True)
+    for old in (folder / "theta").glob("*.safetensors"):
+        old.unlink()
+
+
+def write_thetas(folder: Path, thetas: Iterable[tuple[int, NDArray[np.float32]]]) -> None:
+    """Thetas by example id, in as many files as it takes to keep each of bounded size."""
+    files, size, held = 0, 0, dict[str, NDArray[np.float32]]()
+
+    def flush() -> None:
+        nonlocal files, size, held
+        files += 1
+        save_file(held, folder / "theta" / f"theta-{files:04d}.safetensors")
+        size, held = 0, {}
+
+    for number, theta in thetas:
+        if held and size + theta.nbytes > THETA_FILE_BYTES:
+            flush()
+        held[str(number)] = np.atleast_1d(theta)
+        size += theta.nbytes
+    flush()
+    if files == 1:
+        (folder / "theta" / "theta-0001.safetensors").replace(folder / "theta" / "theta.safetensors")
+
+
+def write_table(folder: Path, table: Any) -> None:
+    """One row an input."""
+    pq.write_table(table, folder / TABLE)
+
+
+def describe(folder: Path, config: dict[str, Any]) -> None:
+    """Write `run.json`, which holds the checksums of the rest: it comes last and makes the run complete."""
+    versions = {
+        "anisocert": __version__, "python": platform.python_version(), "torch": torch.__version__,
+        "numpy": np.__version__,
+    }  # fmt: skip
+    names = [TABLE, *(f"theta/{path.name}" for path in sorted((folder / "theta").glob("*.safetensors")))]
+    files = {name: checksum(folder / name) for name in names}
+    write_description(folder, config | {"versions": versions, "files": files})

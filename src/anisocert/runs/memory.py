@@ -1,5 +1,7 @@
 """A finished run through a memory: its certificates from disk, and the memory's answers beside them."""
 
+import json
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.memory import Memory, through
-from anisocert.runs.reading import TABLE, checksum, read_run, write_description
+from anisocert.runs.reading import TABLE, StoredRun, checksum, read_run, write_description
 from anisocert.smoothing import Gaussian, Uniform
 
 try:
@@ -38,26 +40,67 @@ def add_to_memory(
     it, since a run does not hold them. Returns how many got each note.
     """
     run = read_run(folder)
-    rows, described, table = run.table.to_pylist(), dict(run.description), run.table
-    proposals = [_certificate(row, run.thetas, inputs, described["model_hash"]) for row in rows]
-    answers = list(through(memory, proposals, on_done))
-    table = table.drop_columns([name for name in table.column_names if name.startswith("memory_")])
-    for name in answers[0] if answers else ():
-        table = table.append_column(name, pa.array([answer[name] for answer in answers]))
-    described["memory"] = {"file": str(memory.path), "policy": memory.policy, "order": "idx", "entries": len(memory)}
-    _replace_table(folder, described, table)
+    described = dict(run.description)
+    proposals = [_certificate(row, run.thetas, inputs.get, described["model_hash"]) for row in run.table.to_pylist()]
+    answers = through(memory, proposals, on_done)
+    described["memory"] = _described(memory)
+    _replace_table(folder, described, _with_columns(run.table, answers))
     return Counter(answer["memory_note"] for answer in answers)
 
 
+def pass_through(
+    run: StoredRun,
+    model_hash: str,
+    memory: Memory,
+    inputs: Callable[[int], NDArray[Any]],
+    journal: Path,
+    on_done: Callable[[int], None] = lambda _: None,
+) -> tuple[Any, dict[str, Any]]:
+    """The table of a run with the memory's answers, and what to say about the memory.
+
+    May be killed and called again, to the same answers: they are kept in the journal one by one. Asking again instead
+    would not do, as an input that abstained may have come to lie in the region of a later one.
+    """
+    journal.touch()
+    lines = [line for line in journal.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    os.truncate(journal, sum(map(len, lines)))  # the last one may have been cut short
+    answers = [json.loads(line) for line in lines]
+    on_done(len(answers))
+    with journal.open("a") as file:
+        for row in run.table.to_pylist()[len(answers) :]:
+            answers += through(memory, [_certificate(row, run.thetas, inputs, model_hash)])
+            file.write(json.dumps(answers[-1]) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+            on_done(1)
+    return _with_columns(run.table, answers), _described(memory)
+
+
+def _described(memory: Memory) -> dict[str, Any]:
+    return {"file": str(memory.path), "policy": memory.policy, "order": "idx", "entries": len(memory)}
+
+
+def _with_columns(table: Any, answers: list[dict[str, Any]]) -> Any:
+    """The memory's columns added to a table, or replaced in it."""
+    table = table.drop_columns([name for name in table.column_names if name.startswith("memory_")])
+    for name in answers[0] if answers else ():
+        table = table.append_column(name, pa.array([answer[name] for answer in answers]))
+    return table
+
+
 def _certificate(
-    row: dict[str, Any], theta: dict[int, NDArray[np.float32]], inputs: Mapping[int, NDArray[Any]], model_hash: str
+    row: dict[str, Any],
+    theta: dict[int, NDArray[np.float32]],
+    inputs: Callable[[int], NDArray[Any] | None],
+    model_hash: str,
 ) -> Certificate:
     """The certificate of a row, with the region recomputed from theta and gap."""
     number, norm = int(row["idx"]), int(row["norm"].removeprefix("l"))
-    if number not in inputs or number not in theta:
-        missing = "input" if number not in inputs else "theta"
+    known = inputs(number)
+    if known is None or number not in theta:
+        missing = "input" if known is None else "theta"
         raise ArgumentError(f"expected the {missing} of example {number}, which the run certifies, got none")
-    x, noise = np.asarray(inputs[number]), theta[number]
+    x, noise = np.asarray(known), theta[number]
     if noise.size > 1 and noise.shape != x.shape:
         raise ArgumentError(f"expected an input of shape {noise.shape} for example {number}, got {x.shape}")
     region = None

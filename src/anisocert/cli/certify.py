@@ -1,0 +1,191 @@
+"""`anisocert certify`: certificates of a data set's examples, in a run that survives."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anisocert.cli.certify_text import Told
+    from anisocert.runs import Circumstances, Job, Outcome
+    from anisocert.runs.workers import Workers
+
+EPILOG = (
+    "Example: anisocert certify nets/cohen/best.safetensors --data cifar10 --sigma 0.25 --skip 20 --out runs/a\n\n"
+    "Exit codes: 0 done; 1 error; 2 wrong usage; 3 stopped, by --time-budget or Ctrl-C: the same command goes on."
+)
+EXAMPLES, VOTES, NETWORK, PLACE = "Which examples", "Votes and bounds", "The network", "Where, how long, what is said"
+
+
+def certify(
+    model: Annotated[str, typer.Argument(help=".safetensors, .pt, .onnx, or package.module:function.")],
+    data: Annotated[str, typer.Option(help="A name of `anisocert data list`, an .npz file or a folder of images.")],
+    sigma: Annotated[float, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run; one that was killed there goes on.")],
+    norm: Annotated[str, typer.Option(help="l2: Gaussian noise; l1: uniform noise.")] = "l2",
+    method: Annotated[str, typer.Option(help="fixed, isotropic, anisotropic or average.")] = "anisotropic",
+    paper: Annotated[bool, typer.Option("--paper", help="The published search for theta instead of ours.")] = False,
+    average_of: Annotated[
+        Path | None, typer.Option(help="A finished run whose mean theta is used for all, with --method average.")
+    ] = None,
+    memory: Annotated[Path | None, typer.Option(help="A certificate memory that all answers go through.")] = None,
+    memory_policy: Annotated[str | None, typer.Option(help="Of a new memory: inherit, abstain, worst-case.")] = None,
+    seed: Annotated[int, typer.Option(help="Of all noise.")] = 0,
+    split: Annotated[str, typer.Option(help="test or train.", rich_help_panel=EXAMPLES)] = "test",
+    skip: Annotated[int, typer.Option(help="Every k-th of them.", rich_help_panel=EXAMPLES)] = 1,
+    most: Annotated[int | None, typer.Option("--max", help="How many.", rich_help_panel=EXAMPLES)] = None,
+    ids: Annotated[str | None, typer.Option(help="Only these: 3,17,100-199.", rich_help_panel=EXAMPLES)] = None,
+    n0: Annotated[int, typer.Option(help="Votes an input to select its class.", rich_help_panel=VOTES)] = 100,
+    n: Annotated[int, typer.Option(help="Votes an input for its certificate.", rich_help_panel=VOTES)] = 100_000,
+    alpha: Annotated[
+        float, typer.Option(help="Probability with which a certificate may be wrong.", rich_help_panel=VOTES)
+    ] = 0.001,
+    bound: Annotated[
+        str, typer.Option(help="one-vs-rest (what the field reports) or two-class.", rich_help_panel=VOTES)
+    ] = "one-vs-rest",
+    stop: Annotated[
+        str | None, typer.Option(help="checkpoints or betting: fewer votes where they do.", rich_help_panel=VOTES)
+    ] = None,
+    target_radius: Annotated[
+        float | None, typer.Option(help="Stop once it is decided whether this is reached.", rich_help_panel=VOTES)
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="float32 or bfloat16 [default: what is fast here]", rich_help_panel=NETWORK)
+    ] = None,
+    compile: Annotated[
+        bool | None, typer.Option(help="Use torch.compile [default: where it pays]", rich_help_panel=NETWORK)
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Votes a network call [default: as many as fit]", rich_help_panel=NETWORK)
+    ] = None,
+    outputs: Annotated[
+        str, typer.Option(help="What it returns: logits or probabilities.", rich_help_panel=NETWORK)
+    ] = "logits",
+    num_classes: Annotated[
+        int | None, typer.Option(help="Where the model does not tell.", rich_help_panel=NETWORK)
+    ] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="Whose checkpoint it is: cohen, salman or macer.", rich_help_panel=NETWORK)
+    ] = None,
+    mean: Annotated[
+        str | None, typer.Option(help="Of its inputs, as in 0.49,0.48,0.45.", rich_help_panel=NETWORK)
+    ] = None,
+    std: Annotated[str | None, typer.Option(help="As in 0.2,0.2,0.2.", rich_help_panel=NETWORK)] = None,
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, cuda, or several: cuda:0,cuda:1.", rich_help_panel=PLACE)
+    ] = "auto",
+    shard: Annotated[
+        str, typer.Option(help="Do one of several parts, as in 2/8; all share --out.", rich_help_panel=PLACE)
+    ] = "1/1",
+    time_budget: Annotated[
+        str | None, typer.Option(help="Stop after so long, as in 90, 10m or 2h.", rich_help_panel=PLACE)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and how long it takes.", rich_help_panel=PLACE)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.", rich_help_panel=PLACE)] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="End with a JSON object on the standard output.", rich_help_panel=PLACE)
+    ] = False,
+) -> None:
+    """Certify examples of a data set, each with the largest region in which the answer provably does not change.
+
+    --out is the run: run.json, certificates.parquet, theta/. The same command goes on where it was killed, to the same
+    results; any number of shards, devices and machines gives them too.
+    """
+    from anisocert.cli.certify_text import Told
+    from anisocert.engine import Numerics
+    from anisocert.runs import Circumstances, Configuration, load_job
+    from anisocert.runs.workers import InProcess, Processes, device_kind, devices_of
+
+    told = Told(quiet, as_json)
+    devices = devices_of(device)
+    options: dict[str, Any] = {
+        "model": _absolute(model), "data": _absolute(data), "sigma": sigma, "norm": norm, "method": method,
+        "paper": paper, "average_of": _absolute(average_of), "memory": memory and str(memory.resolve()),
+        "memory_policy": memory_policy, "seed": seed, "split": split, "skip": skip, "max": most, "ids": ids, "n0": n0,
+        "n": n, "alpha": alpha, "bound": bound, "stop": stop, "target_radius": target_radius, "outputs": outputs,
+        "num_classes": num_classes, "layout": layout, "mean": _numbers("--mean", mean), "std": _numbers("--std", std),
+        "device": device_kind(devices), "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]
+    }  # fmt: skip
+    circumstances = Circumstances(_shard(shard), _seconds(time_budget), told.begin, told.rows, told.remembered)
+    job = load_job(Configuration(**options))
+    told.warn_about(job)
+    if dry_run:
+        from anisocert.runs.forecast import forecast
+
+        told.forecast(job, out, forecast(job, devices[0]), len(devices))
+        return
+
+    def workers() -> "Workers":
+        if len(devices) > 1:
+            return Processes(job, devices)
+        return InProcess(job, devices[0], told.votes)
+
+    told.start(job, out, devices)
+    _run(told, job, out, workers, circumstances)
+
+
+def _run(told: "Told", job: "Job", out: Path, workers: "Callable[[], Workers]", circumstances: "Circumstances") -> None:
+    """Do it, say how it ended, and end with the exit code for that."""
+    from anisocert.cli import STOPPED
+    from anisocert.runs import certify_run
+    from anisocert.runs.running import progress_of
+
+    try:
+        with told:
+            outcome: Outcome = certify_run(job, out, workers, circumstances)
+    except KeyboardInterrupt:
+        told.stopped(progress_of(job, out), "interrupted", out)
+        raise typer.Exit(STOPPED) from None
+    if outcome.finished:
+        told.finished(out)
+    elif outcome.left:
+        told.stopped(outcome, "out of time", out)
+        raise typer.Exit(STOPPED)
+    else:
+        told.shard_done(outcome, out)
+
+
+def _absolute(place: "str | Path | None") -> str | None:
+    """A file or folder by its whole path, so that a run can be resumed from elsewhere; a name as it is."""
+    from anisocert.data import CATALOG
+
+    if place is None or str(place) in CATALOG or not Path(place).exists():
+        return None if place is None else str(place)
+    return str(Path(place).resolve())
+
+
+def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
+    from anisocert.errors import ArgumentError
+
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ArgumentError(f"expected {option} as numbers with commas, got {text!r}") from error
+
+
+def _shard(text: str) -> tuple[int, int]:
+    from anisocert.errors import ArgumentError
+
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdigit() and count.isdigit()):
+        raise ArgumentError(f"expected --shard as in 2/8, got {text!r}")
+    return int(number), int(count)
+
+
+def _seconds(text: str | None) -> float | None:
+    from anisocert.errors import ArgumentError
+
+    if text is None:
+        return None
+    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
+    try:
+        seconds = float(text[:-1] if unit else text) * (unit or 1)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise ArgumentError(f"expected --time-budget as in 90, 10m or 2h, got {text!r}")
+    return seconds

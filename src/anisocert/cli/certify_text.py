@@ -1,0 +1,168 @@
+"""What `anisocert certify` says: before, meanwhile, and at the end."""
+
+import json
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from anisocert.errors import AnisocertWarning
+from anisocert.evaluate import results_of
+from anisocert.runs import Job, Outcome, read_run
+
+if TYPE_CHECKING:
+    from anisocert.evaluate import Results
+    from anisocert.runs.forecast import Forecast
+
+
+class Told:
+    """Tells a terminal, or a log file, or a program that reads JSON. To be entered while a run is at work."""
+
+    def __init__(self, quiet: bool, as_json: bool) -> None:
+        self.as_json = as_json
+        self.console = Console(stderr=as_json, quiet=quiet)
+        self.bar = Progress(
+            TextColumn("{task.description:<11}"), BarColumn(), MofNCompleteColumn(),
+            TextColumn("inputs  {task.fields[note]}"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            console=self.console, disable=quiet or not self.console.is_terminal, speed_estimate_period=600,
+        )  # fmt: skip
+        self.task = self.bar.add_task("certify", total=None, note="")
+        self.clock, self.counted, self.correct, self.done, self.live = time.monotonic(), 0, 0, 0, False
+
+    def __enter__(self) -> "Told":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def warn_about(self, job: Job) -> None:
+        """What is allowed and probably not meant."""
+        c, said = job.configuration, job.metadata
+        if said.get("norm") not in (None, c.norm):
+            _warn(f"the network was trained for norm {said['norm']}, got --norm {c.norm}")
+        if isinstance(said.get("sigma"), int | float) and said["sigma"] != c.sigma:
+            _warn(f"the network was trained with noise {said['sigma']:g}, got --sigma {c.sigma:g}")
+
+    def start(self, job: Job, out: Path, devices: Sequence[str]) -> None:
+        """The first line."""
+        self.console.print(f"{_task(job)} -> {out}, on {', '.join(devices)}", soft_wrap=True, markup=False)
+
+    def begin(self, done: int, of: int) -> None:
+        """Of so many inputs of this shard, so many are done already."""
+        self.bar.update(self.task, total=of, completed=done)
+        if done:
+            self.console.print(f"{done} of {of} inputs were done before")
+        self.clock = time.monotonic()
+
+    def votes(self, count: int) -> None:
+        """Votes were counted, in this process."""
+        self.live = True
+        self._count(count)
+
+    def rows(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Inputs are done."""
+        self.done += len(rows)
+        self.correct += sum(row["correct"] for row in rows)
+        self.bar.advance(self.task, len(rows))
+        self._count(0 if self.live else sum(row["votes"] for row in rows))
+
+    def _count(self, votes: int) -> None:
+        self.counted += votes
+        speed = self.counted / max(time.monotonic() - self.clock, 1e-6)
+        share = f"{self.correct / self.done:.1%} correct" if self.done else ""
+        self.bar.update(self.task, note=f"{speed:,.0f} votes/s  {share}")
+
+    def remembered(self, count: int) -> None:
+        """So many certificates went through the memory."""
+        self.bar.update(self.task, description="remember", note="", advance=count)
+
+    def stopped(self, outcome: Outcome, why: str, out: Path) -> None:
+        """Before all was done."""
+        line = f"{why}: {outcome.done} of {outcome.of} inputs are done; the same command goes on"
+        self.console.print(line, soft_wrap=True, markup=False)
+        self._object(out, outcome, why)
+
+    def shard_done(self, outcome: Outcome, out: Path) -> None:
+        """The rest is for other shards."""
+        line = f"this shard is done; {outcome.done} of {outcome.of} inputs of the run are"
+        self.console.print(line, soft_wrap=True, markup=False)
+        self._object(out, outcome, "shard done")
+
+    def finished(self, out: Path) -> None:
+        """The summary of a whole run."""
+        run = read_run(out)
+        shown = {"certified": results_of(run)}
+        if run.has_memory:
+            shown["after the memory"] = results_of(run, memory=True)
+        summary = {name: _summary(results) for name, results in shown.items()}
+        self.console.print(_table(summary))
+        self.console.print(f"finished: {len(run)} inputs in {out}", soft_wrap=True, markup=False)
+        self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)
+
+    def forecast(self, job: Job, out: Path, found: "Forecast", workers: int) -> None:
+        """What would be done."""
+        seconds = found.seconds / workers
+        parts = " + ".join(f"{count:,} {name}" for name, count in found.evaluations.items() if count)
+        at_most = "at most " if job.configuration.stop is not None else ""
+        self.console.print(f"would do: {_task(job)} -> {out}", soft_wrap=True, markup=False)
+        self.console.print(f"network evaluations an input: {at_most}{parts}", soft_wrap=True)
+        self.console.print(
+            f"{at_most}{found.total:,} in all; at {found.votes_per_second:,.0f} votes/s, measured here: "
+            f"{at_most}{_duration(seconds)}", soft_wrap=True,
+        )  # fmt: skip
+        if self.as_json:
+            print(json.dumps({"run": str(out), "inputs": found.inputs, "evaluations": found.evaluations,
+                              "total": found.total, "seconds": seconds}))  # fmt: skip
+
+    def _object(self, out: Path, outcome: Outcome, state: str, summary: dict[str, Any] | None = None) -> None:
+        if self.as_json:
+            said = {"run": str(out), "state": state, "done": outcome.done, "of": outcome.of, "summary": summary}
+            print(json.dumps(said))
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, AnisocertWarning, stacklevel=3)
+
+
+def _task(job: Job) -> str:
+    c = job.configuration
+    how = f"{c.method}, {c.norm}, sigma {c.sigma:g}, n {c.n:,}, alpha {c.alpha:g}"
+    return f"certify {len(job.ids)} inputs of {job.examples.name} ({how})"
+
+
+def _summary(results: "Results") -> dict[str, float]:
+    return {
+        "accuracy": float(results.accuracy(0.0)[0]),
+        "abstain": results.abstention,
+        "ACR": results.mean(),
+        "ACR~": results.mean("proxy_radius"),
+        "median": results.median(),
+        "median~": results.median("proxy_radius"),
+    }
+
+
+def _table(summary: dict[str, dict[str, float]]) -> Table:
+    """Shares to a tenth of a percent, radii rounded down."""
+    table = Table(box=None, caption="ACR, median: of the radius of correct answers; ~: of the proxy radius")
+    table.add_column("")
+    for name in next(iter(summary.values())):
+        table.add_column(name, justify="right")
+    for name, values in summary.items():
+        shares = [f"{values[key]:.1%}" for key in ("accuracy", "abstain")]
+        radii = [f"{int(value * 1e4) / 1e4:.4f}" for key, value in values.items() if key not in ("accuracy", "abstain")]
+        table.add_row(escape(name), *shares, *radii)
+    return table
+
+
+def _duration(seconds: float) -> str:
+    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} seconds"

@@ -1,0 +1,178 @@
+"""Everything that determines a run's results, under the names of the command line's options."""
+
+import hashlib
+import json
+import shlex
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from anisocert import __version__
+from anisocert.bounds import Plan
+from anisocert.bounds.plan import Bound, Stop
+from anisocert.engine import Numerics
+from anisocert.errors import ArgumentError
+from anisocert.models.foreign import Layout
+from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic, Method
+from anisocert.optimize.ascent import Outputs
+from anisocert.smoothing import Gaussian, Smoothing, Uniform
+
+METHODS = ("fixed", "isotropic", "anisotropic", "average")
+# Where things lie may change while a run is under way; what they are is told by their hashes.
+HASHES = {"model": "model_hash", "data": "data_hash", "average_of": "theta_hash"}
+NO_OPTIONS = ("model", "inputs", "numerics", "versions", *HASHES.values())
+HASHED_TOO = ("layout", "mean", "std")  # they are part of the network
+SETTLED = ("num_classes", "inputs", "device", "numerics.precision", "numerics.compile", "numerics.rows", *HASHES)
+
+
+def _versions() -> dict[str, str]:
+    return {"anisocert": __version__, "torch": torch.__version__}
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A run's configuration. None in the last group: not settled yet, or as it comes.
+
+    model, data, average_of: absolute paths, or names. ids: as in "3,17,100-199". numerics, device: what the first
+    process found best, which all others then use.
+    """
+
+    model: str
+    data: str
+    sigma: float
+    split: Literal["train", "test"] = "test"
+    skip: int = 1
+    max: int | None = None
+    ids: str | None = None
+    norm: Literal["l2", "l1"] = "l2"
+    method: str = "anisotropic"
+    paper: bool = False
+    outputs: Outputs = "logits"
+    average_of: str | None = None
+    n0: int = 100
+    n: int = 100_000
+    alpha: float = 0.001
+    bound: Bound = "one-vs-rest"
+    stop: Stop | None = None
+    target_radius: float | None = None
+    seed: int = 0
+    layout: Layout | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    memory: str | None = None
+    memory_policy: str | None = None
+
+    num_classes: int | None = None
+    inputs: int | None = None
+    data_hash: str | None = None
+    theta_hash: str | None = None
+    model_hash: str | None = None
+    device: str | None = None
+    numerics: Numerics = field(default_factory=Numerics)
+    versions: dict[str, str] = field(default_factory=_versions)
+
+    def __post_init__(self) -> None:
+        if self.norm not in ("l1", "l2"):
+            raise ArgumentError(f"expected norm l1 or l2, got {self.norm!r}")
+        if self.method not in METHODS:
+            raise ArgumentError(f"expected method of {', '.join(METHODS)}, got {self.method!r}")
+        if self.outputs not in ("logits", "probabilities"):
+            raise ArgumentError(f"expected outputs 'logits' or 'probabilities', got {self.outputs!r}")
+        if (self.method == "average") != (self.average_of is not None):
+            raise ArgumentError("expected average_of, a run, with method 'average' and with no other")
+        if self.memory_policy is not None and self.memory is None:
+            raise ArgumentError(f"expected memory, a file, with memory_policy {self.memory_policy!r}, got none")
+        self.smoothing()
+        object.__setattr__(self, "stop", self.plan().stop)  # a target radius makes a plan sequential
+
+    def smoothing(self) -> Smoothing:
+        """The noise."""
+        return Gaussian(self.sigma) if self.norm == "l2" else Uniform(self.sigma)
+
+    def plan(self) -> Plan:
+        """The votes of an input."""
+        return Plan(
+            n0=self.n0, n=self.n, alpha=self.alpha, bound=self.bound, stop=self.stop, target_radius=self.target_radius
+        )
+
+    def how(self, theta: NDArray[np.float32] | None = None) -> Method:
+        """The way theta is chosen. theta: the mean of another run's, for method average."""
+        if self.method == "isotropic":
+            return Isotropic(paper=self.paper, outputs=self.outputs)
+        if self.method == "anisotropic":
+            return Anisotropic(paper=self.paper, outputs=self.outputs)
+        if theta is not None:
+            return Average(theta)
+        return Fixed()
+
+    @property
+    def needs_gradients(self) -> bool:
+        """Whether the network must tell how its scores change with its input."""
+        return self.how().evaluations > 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON keeps it."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+    @classmethod
+    def from_dict(cls, said: dict[str, Any]) -> "Configuration":
+        """Back from JSON; what a description says beyond the configuration is left out."""
+        known = {one.name: said[one.name] for one in fields(cls) if one.name in said}
+        for name in ("mean", "std"):
+            known[name] = tuple(known[name]) if known.get(name) is not None else None
+        if isinstance(known.get("memory"), dict):  # a finished run tells more about it
+            known["memory"] = known["memory"]["file"]
+        known["numerics"] = Numerics(**known.get("numerics", {}))
+        known["versions"] = {name: known["versions"].get(name) for name in _versions()}
+        return cls(**known)
+
+    def differences(self, asked: "Configuration") -> list[str]:
+        """`name: here -> asked`, for each thing in which another configuration asks for something else than this."""
+        here, there = _compared(self), _compared(asked)
+        return [
+            f"{name}: {here[name][1]} -> {there[name][1]}"
+            for name in here
+            if here[name][0] != there[name][0] and not (name in SETTLED and there[name][0] is None)
+        ]
+
+    def command(self, out: Path) -> str:
+        """The command line that repeats the run."""
+        parts = ["anisocert", "certify", self.model, "--out", str(out)]
+        defaults = {one.name: one.default for one in fields(self)}
+        for name, value in (self.to_dict() | asdict(self.numerics)).items():
+            flag = f"--{name.replace('_', '-')}"
+            if name in NO_OPTIONS or value == defaults.get(name):
+                continue
+            if isinstance(value, bool):
+                parts.append(flag if value else flag.replace("--", "--no-", 1))
+            elif isinstance(value, list):
+                parts += [flag, ",".join(map(str, value))]
+            else:
+                parts += [flag, str(value)]
+        return shlex.join(parts)
+
+
+def digest(*arrays: NDArray[Any]) -> str:
+    """SHA-256 of arrays' values, types and shapes."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def _compared(configuration: Configuration) -> dict[str, tuple[Any, str]]:
+    """What is compared and how it is shown, by name."""
+    values = configuration.to_dict()
+    for group in ("numerics", "versions"):
+        values |= {f"{group}.{name}": value for name, value in values.pop(group).items()}
+    found = {name: (value, "none" if value is None else str(value)) for name, value in values.items()}
+    for name, hashed in HASHES.items():
+        known, _ = found.pop(hashed)
+        found[name] = (known, f"{values[name]} ({str(known)[:12]}...)")
+    return {name: pair for name, pair in found.items() if name not in HASHED_TOO}

@@ -1,0 +1,93 @@
+"""What a run works on: its network, its examples, and the configuration once both are known."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from anisocert import data, models
+from anisocert.data.dataset import Dataset, as_float
+from anisocert.engine import Network, Numerics, Stage, Stream
+from anisocert.errors import ArgumentError
+from anisocert.optimize import Average
+from anisocert.runs.configuration import Configuration, digest
+from anisocert.runs.reading import read_run
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some inputs, in order of id. x: `b x *shape`; y: their labels."""
+
+    ids: list[int]
+    x: NDArray[np.float32] = field(repr=False)
+    y: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A configuration with what it names, loaded. examples: in order of id. theta: for method average."""
+
+    configuration: Configuration
+    examples: Dataset
+    model: nn.Module = field(repr=False)
+    metadata: dict[str, Any] = field(repr=False)
+    theta: NDArray[np.float32] | None = field(default=None, repr=False)
+
+    @property
+    def ids(self) -> list[int]:
+        """Of all inputs, ascending."""
+        return [int(number) for number in self.examples.ids]
+
+    def chunk(self, ids: Sequence[int]) -> Chunk:
+        """These inputs, read now; ids ascending."""
+        at = np.searchsorted(self.examples.ids, ids)
+        x = as_float(np.asarray(self.examples.pixels[at]))
+        if not np.isfinite(x).all():
+            wrong = ids[int(np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(1))[0])]
+            raise ArgumentError(f"expected finite inputs, got NaN or infinity in example {wrong}")
+        return Chunk(list(ids), x, self.examples.y[at].tolist())
+
+    def hashed(self, numerics: Numerics) -> Configuration:
+        """The configuration with the network's hash in these numerics, of which the precision is known."""
+        assert self.configuration.num_classes is not None
+        network = Network(self.model, self.configuration.num_classes, "cpu", numerics)
+        return replace(self.configuration, model_hash=network.hash)
+
+
+def load_job(asked: Configuration) -> Job:
+    """Load what a configuration names, and complete it by what that tells."""
+    found = data.load(asked.data, asked.split)
+    found = found.subset(asked.skip, asked.max, data.parse_ids(asked.ids) if asked.ids is not None else None)
+    Stream(asked.seed, Stage.ESTIMATE, int(found.ids.max()))  # a seed that names no stream is said now
+    order = np.argsort(found.ids)
+    examples = replace(found, pixels=found.pixels[order], y=found.y[order], ids=found.ids[order])
+    model, metadata = load_model(asked)
+    num_classes = asked.num_classes or metadata.get("num_classes") or examples.num_classes
+    if examples.y.max() >= num_classes:
+        raise ArgumentError(
+            f"expected labels below {num_classes}, the network's number of classes, got {examples.y.max()}"
+        )
+    theta = None
+    if asked.average_of is not None:
+        theta = Average.of(list(read_run(Path(asked.average_of)).thetas.values())).theta
+        if theta.ndim and theta.shape != examples.shape:
+            raise ArgumentError(f"expected thetas of shape {examples.shape} in {asked.average_of}, got {theta.shape}")
+    pixels = [examples.pixels] if isinstance(examples.pixels, np.ndarray) else []  # image files are not read for this
+    configuration = replace(
+        asked, num_classes=num_classes, inputs=len(examples), data_hash=digest(examples.ids, examples.y, *pixels),
+        theta_hash=None if theta is None else digest(theta),
+    )  # fmt: skip
+    return Job(configuration, examples, model, metadata, theta)
+
+
+def load_model(configuration: Configuration, source: Path | None = None) -> tuple[nn.Module, dict[str, Any]]:
+    """The network and what its file says about it. source: where the file is, if not where the configuration says."""
+    c = configuration
+    return models.load(
+        source or c.model, num_classes=c.num_classes, mean=c.mean, std=c.std, layout=c.layout,
+        gradients=c.needs_gradients,
+    )  # fmt: skip

@@ -1,0 +1,84 @@
+"""The end of a run: its parts become `certificates.parquet` and `theta/`, its rows go through the memory."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.errors import MissingExtraError
+from anisocert.memory import Memory
+from anisocert.runs import folder as files
+from anisocert.runs.configuration import Configuration
+from anisocert.runs.durable import to_disk
+from anisocert.runs.job import Job
+from anisocert.runs.memory import pass_through
+from anisocert.runs.reading import TABLE, StoredRun
+from anisocert.runs.unfinished import Unfinished
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as error:
+    raise MissingExtraError("merging a run needs pyarrow: pip install 'anisocert[cli]'") from error
+
+
+def merge(
+    job: Job, configuration: Configuration, unfinished: Unfinished, on_memory: Callable[[int], None] = lambda _: None
+) -> None:
+    """Write the run, all of whose inputs are in parts. `run.json` comes last; only then do the parts go."""
+    folder, where = unfinished.folder, unfinished.where()
+    ids = job.ids
+    files.clear(folder)
+    try:
+        files.write_thetas(folder, _thetas(ids, where, job.examples.shape))
+        table, described = _rows(ids, where), configuration.to_dict()
+        if configuration.memory is not None:
+            run = StoredRun(folder, {}, table)
+            with Memory.open(configuration.memory, configuration.memory_policy) as memory:
+                table, described["memory"] = pass_through(
+                    run, configuration.model_hash or "", memory, lambda i: job.chunk([i]).x[0],
+                    unfinished.memory_journal, on_memory,
+                )  # fmt: skip
+        files.write_table(folder, table)
+    except OSError:  # a full disk, most likely: the parts stay, what was half written goes
+        files.clear(folder)
+        (folder / TABLE).unlink(missing_ok=True)
+        raise
+    for path in (folder / TABLE, *(folder / "theta").iterdir(), folder / "theta", folder):
+        to_disk(path)
+    files.describe(folder, described | {"command": configuration.command(folder)})
+    to_disk(folder / "run.json")
+    to_disk(folder)
+    unfinished.remove()
+
+
+def _rows(ids: list[int], where: dict[int, Path]) -> Any:
+    """All rows in order of id, each once."""
+    parts = [pq.read_table(part, columns=files.SCHEMA.names) for part in sorted(set(where.values()))]
+    table = pa.concat_tables(parts)
+    _, first = np.unique(table["idx"].to_numpy(), return_index=True)
+    table = table.take(pa.array(first))
+    assert table["idx"].to_pylist() == ids
+    return table
+
+
+def _thetas(
+    ids: list[int], where: dict[int, Path], shape: tuple[int, ...]
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Thetas in order of id; no more parts in memory than hold inputs both before and after the present one."""
+    last = {part: number for number, part in sorted(where.items())}
+    held: dict[Path, dict[int, NDArray[np.float32]]] = {}
+    for number in ids:
+        part = where[number]
+        if part not in held:
+            table = pq.read_table(part, columns=["idx", "theta"])
+            flat = table["theta"].combine_chunks()
+            ends = flat.offsets.to_numpy()
+            values = flat.values.to_numpy()
+            held[part] = {int(i): values[ends[k] : ends[k + 1]] for k, i in enumerate(table["idx"].to_numpy())}
+        theta = held[part][number]
+        yield number, theta.reshape(shape) if theta.size > 1 else theta
+        if last[part] == number:
+            del held[part]

@@ -1,0 +1,151 @@
+"""Doing a run: settle what it is, hand chunks to workers, keep what comes back, merge at the end."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from anisocert.errors import ArgumentError
+from anisocert.memory import Memory
+from anisocert.runs.configuration import Configuration
+from anisocert.runs.job import Job
+from anisocert.runs.merging import merge
+from anisocert.runs.reading import read_description
+from anisocert.runs.scheduling import Rows, Schedule, answered
+from anisocert.runs.unfinished import Unfinished
+from anisocert.runs.workers import Workers
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What does not change a result. shard: (number from 1, how many). seconds: stop after so many.
+
+    on_begin is told how many inputs of the shard are done, and of how many; on_rows is given rows as they are done;
+    on_memory is told how many certificates more went through the memory.
+    """
+
+    shard: tuple[int, int] = (1, 1)
+    seconds: float | None = None
+    on_begin: Callable[[int, int], None] = lambda done, of: None
+    on_rows: Callable[[Rows], None] = lambda _: None
+    on_memory: Callable[[int], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        number, count = self.shard
+        if not 1 <= number <= count:
+            raise ArgumentError(f"expected shard 1/{count} to {count}/{count}, got {number}/{count}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far a run is. done, of: inputs of the whole run; left: of this shard."""
+
+    finished: bool
+    done: int
+    of: int
+    left: int
+
+
+def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumstances: Circumstances) -> Outcome:
+    """Do a run, or what is left of it, in its folder. workers: makes them, once it is clear that there is work."""
+    seconds = circumstances.seconds
+    deadline = None if seconds is None else time.monotonic() + seconds
+    if is_finished(job, folder):
+        return Outcome(True, len(job.ids), len(job.ids), 0)
+    unfinished = Unfinished(folder)
+    if (begun := unfinished.configuration()) is not None:
+        refuse_differences(begun, job, folder)
+    check_memory(job.configuration, job.examples.shape, begun)
+
+    def keep(rows: Rows) -> None:
+        unfinished.add(rows)
+        circumstances.on_rows(rows)
+
+    with unfinished.working(circumstances.shard):
+        mine = job.ids[circumstances.shard[0] - 1 :: circumstances.shard[1]]
+        done = unfinished.where()
+        left = [number for number in mine if number not in done]
+        circumstances.on_begin(len(mine) - len(left), len(mine))
+        if left:
+            at_work = workers()
+            try:
+                begun = _begin(job, unfinished, at_work)
+                left = Schedule(job, begun, at_work, keep, deadline).work(left)
+            finally:
+                at_work.close()
+        with unfinished.settling():
+            return _end(job, unfinished, len(left), circumstances)
+
+
+def is_finished(job: Job, folder: Path) -> bool:
+    """Whether the folder holds this run, finished; an error if it holds another one."""
+    if not (folder / "run.json").is_file():
+        return False
+    found = Configuration.from_dict(read_description(folder))
+    if job.configuration.memory is None:  # one may have been added later
+        found = replace(found, memory=None, memory_policy=None)
+    refuse_differences(replace(found, device=job.configuration.device), job, folder)
+    return True
+
+
+def refuse_differences(begun: Configuration, job: Job, folder: Path) -> None:
+    """An error that shows what differs, if a run was begun with another configuration."""
+    asked = job.hashed(begun.numerics)
+    if differing := begun.differences(asked):
+        raise ArgumentError(
+            f"expected the configuration that {folder} was begun with, got another: {'; '.join(differing)}"
+        )
+
+
+def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Configuration | None) -> None:
+    """Before the work and not after it: whether the memory, if it exists, will take this run's certificates."""
+    if configuration.memory is None or not Path(configuration.memory).exists():
+        return
+    with Memory.open(configuration.memory, configuration.memory_policy) as memory:
+        known = memory.stats()
+    for name, has, wanted in (
+        ("norm", known.norm, int(configuration.norm[1])),
+        ("shape", known.shape, shape),
+        ("model", known.model_hash or None, begun.model_hash if begun else None),
+    ):
+        if has is not None and wanted is not None and has != wanted:
+            raise ArgumentError(f"expected a memory for {name} {wanted}, got {configuration.memory} for {has}")
+
+
+def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
+    """The configuration that the run is begun with: by another process, or now, when the first worker has settled it.
+
+    One process at a time, so that all shards run the network in the same way.
+    """
+    with unfinished.settling():
+        if (begun := unfinished.configuration()) is not None:
+            refuse_differences(begun, job, unfinished.folder)
+            return begun
+        workers.start(0, "settle", job.configuration.numerics, job.examples.shape, len(job.ids))
+        settled = answered(workers.wait()[0][1])
+        begun = replace(
+            job.configuration, numerics=settled.numerics, device=settled.device, model_hash=settled.model_hash
+        )
+        check_memory(begun, job.examples.shape, begun)
+        unfinished.begin(begun)
+        return begun
+
+
+def progress_of(job: Job, folder: Path) -> Outcome:
+    """How far an unfinished run is."""
+    done = len(Unfinished(folder).where().keys() & set(job.ids))
+    return Outcome(False, done, len(job.ids), len(job.ids) - done)
+
+
+def _end(job: Job, unfinished: Unfinished, left: int, circumstances: Circumstances) -> Outcome:
+    """Merge if all inputs are done, of all shards, and nobody else has merged."""
+    total = len(job.ids)
+    if not (unfinished.folder / "run.json").is_file():
+        done = len(unfinished.where().keys() & set(job.ids))
+        begun = unfinished.configuration()
+        if done < total or begun is None:
+            return Outcome(False, done, total, left)
+        merge(job, begun, unfinished, circumstances.on_memory)
+    else:
+        unfinished.remove()  # only what waiting for the lock has made anew
+    return Outcome(True, total, total, 0)

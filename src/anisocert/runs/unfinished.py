@@ -1,0 +1,91 @@
+"""A run under way, in `RUN/unfinished`: its configuration, and the inputs done so far, in parts.
+
+A part is one file with the rows and thetas of some inputs; it is there whole or not at all. Parts may come from any
+number of processes in any order; an input that lies in two parts, because two processes did it, has the same row in
+both.
+"""
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.runs.configuration import Configuration
+from anisocert.runs.durable import BusyError, locked, write_whole
+from anisocert.runs.folder import SCHEMA
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as error:
+    raise MissingExtraError("a run needs pyarrow: pip install 'anisocert[cli]'") from error
+
+PART_SCHEMA = SCHEMA.append(pa.field("theta", pa.list_(pa.float32())))
+
+
+class Unfinished:
+    """What is on disk of a run that is not merged yet. folder: RUN."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / "unfinished"
+        self.configuration_file = self.path / "configuration.json"
+        self.memory_journal = self.path / "memory.jsonl"
+
+    def configuration(self) -> Configuration | None:
+        """What the run was begun with; None where it was not."""
+        if not self.configuration_file.is_file():
+            return None
+        return Configuration.from_dict(json.loads(self.configuration_file.read_text()))
+
+    def begin(self, configuration: Configuration) -> None:
+        """Fix the configuration that every part will belong to."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(configuration.to_dict(), indent=2) + "\n"
+        write_whole(self.configuration_file, lambda part: part.write_text(text))
+
+    @contextmanager
+    def settling(self) -> Iterator[None]:
+        """One process at a time, while it is decided what the run is and whether it is finished."""
+        with locked(self.path / "settling.lock"):
+            yield
+
+    @contextmanager
+    def working(self, shard: tuple[int, int]) -> Iterator[None]:
+        """One process a shard: a second one would do the same work again."""
+        first, count = shard
+        try:
+            with locked(self.path / f"shard-{first}-of-{count}.lock", wait=False):
+                yield
+        except BusyError as error:
+            which = "" if count == 1 else f"shard {first}/{count} of "
+            raise ArgumentError(f"expected {which}{self.folder} to be idle, got a process at work on it") from error
+
+    def add(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Keep finished inputs: rows with their `theta`, an array."""
+        flat = [row | {"theta": np.ravel(row["theta"])} for row in rows]
+        table = pa.Table.from_pylist(flat, PART_SCHEMA)
+        name = f"part-{rows[0]['idx']:09d}-{uuid.uuid4().hex[:12]}.parquet"
+        write_whole(self.path / name, lambda part: pq.write_table(table, part))
+
+    def parts(self) -> list[Path]:
+        """Files of finished inputs."""
+        return sorted(self.path.glob("part-*.parquet"))
+
+    def where(self) -> dict[int, Path]:
+        """A part that holds each input done so far."""
+        return {int(i): part for part in self.parts() for i in pq.read_table(part, columns=["idx"])["idx"].to_numpy()}
+
+    def rows(self, part: Path, columns: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """The rows of a part."""
+        found: list[dict[str, Any]] = pq.read_table(part, columns=list(columns) if columns else None).to_pylist()
+        return found
+
+    def remove(self) -> None:
+        """Once the run is merged."""
+        shutil.rmtree(self.path, ignore_errors=True)

@@ -1,0 +1,159 @@
+"""Where chunks are computed. Every place offers numbered certifiers whose methods can be called without waiting."""
+
+import contextlib
+import math
+import multiprocessing
+import os
+import traceback
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import torch
+
+from anisocert.errors import AnisocertError, AnisocertWarning, ArgumentError
+from anisocert.runs.certifier import Certifier
+from anisocert.runs.job import Job
+
+
+def devices_of(text: str) -> list[str]:
+    """The devices in "auto", "cpu", "cuda" or "cuda:0,cuda:1"; all of one kind, because kinds round differently."""
+    if text == "auto":
+        return ["cuda" if torch.cuda.is_available() else "cpu"]
+    devices = [part.strip() for part in text.split(",")]
+    try:
+        kinds = {torch.device(device).type for device in devices}
+    except RuntimeError as error:
+        raise ArgumentError(f"expected auto, cpu, cuda or cuda:0,cuda:1 as device, got {text!r}") from error
+    if len(kinds) > 1:
+        raise ArgumentError(f"expected devices of one kind, got {text!r}: they round differently")
+    return devices
+
+
+def device_kind(devices: Sequence[str]) -> str:
+    """cpu or cuda."""
+    return torch.device(devices[0]).type
+
+
+class Lost:
+    """Instead of a result: the worker ended before it gave one."""
+
+
+class Workers(ABC):
+    """Some certifiers. Each does one thing at a time; a lost one comes back empty, with a network to be settled."""
+
+    count: int
+
+    @abstractmethod
+    def start(self, worker: int, task: str, *arguments: Any) -> None:
+        """Call a method of a certifier, without waiting for it."""
+
+    @abstractmethod
+    def wait(self, seconds: float = math.inf) -> list[tuple[int, Any]]:
+        """(worker, result) of some that are done: at least one, unless the seconds are over before.
+
+        A result is a value, Lost or an exception.
+        """
+
+    def close(self) -> None:
+        """End them."""
+        return
+
+
+class InProcess(Workers):
+    """One certifier in this process. on_votes: told how many votes each network call counted."""
+
+    count = 1
+
+    def __init__(self, job: Job, device: str, on_votes: Callable[[int], None] | None = None) -> None:
+        self.certifier = Certifier(job.configuration, job.theta, device, job.model)
+        self.certifier.on_votes = on_votes
+        self.task: tuple[str, tuple[Any, ...]] | None = None
+
+    def start(self, worker: int, task: str, *arguments: Any) -> None:
+        """See Workers."""
+        self.task = (task, arguments)
+
+    def wait(self, seconds: float = math.inf) -> list[tuple[int, Any]]:
+        """See Workers."""
+        assert self.task is not None
+        (task, arguments), self.task = self.task, None
+        return [(0, getattr(self.certifier, task)(*arguments))]
+
+
+class Processes(Workers):
+    """One process a device, each with its own certifier."""
+
+    def __init__(self, job: Job, devices: Sequence[str]) -> None:
+        self.count, self.devices = len(devices), list(devices)
+        self._made = (job.configuration, job.theta)
+        self._context = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
+        self._running: list[tuple[BaseProcess, Connection] | None] = [None] * len(devices)
+
+    def start(self, worker: int, task: str, *arguments: Any) -> None:
+        """See Workers."""
+        _, connection = self._running[worker] or self._open(worker)
+        with contextlib.suppress(OSError):  # it is lost; waiting for its answer will tell
+            connection.send((task, arguments))
+
+    def wait(self, seconds: float = math.inf) -> list[tuple[int, Any]]:
+        """See Workers."""
+        at = {running[1]: worker for worker, running in enumerate(self._running) if running is not None}
+        ready = wait(list(at), None if math.isinf(seconds) else max(0.0, seconds))
+        return [(at[one], self._answer(at[one], one)) for one in ready if isinstance(one, Connection)]
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in range(self.count):
+            self._end(worker)
+
+    def _open(self, worker: int) -> tuple[BaseProcess, Connection]:
+        here, there = self._context.Pipe()
+        process = self._context.Process(
+            target=_serve, args=(there, *self._made, self.devices[worker], torch.get_num_threads()), daemon=True
+        )
+        process.start()
+        there.close()  # so that the end of the process ends the connection
+        self._running[worker] = (process, here)
+        return process, here
+
+    def _answer(self, worker: int, connection: Connection) -> Any:
+        try:
+            return connection.recv()
+        except (EOFError, OSError):
+            self._end(worker)
+            return Lost()
+
+    def _end(self, worker: int) -> None:
+        if (running := self._running[worker]) is not None:
+            process, connection = running
+            connection.close()
+            process.kill()
+            process.join()
+            self._running[worker] = None
+
+
+def _serve(connection: Connection, configuration: Any, theta: Any, device: str, threads: int) -> None:
+    """A worker process: one certifier, asked through the connection, whose end is also the process's."""
+    warnings.simplefilter("ignore", AnisocertWarning)  # the process that asks says it once
+    torch.set_num_threads(threads)
+    certifier = None
+    while True:
+        try:
+            task, arguments = connection.recv()
+        except (EOFError, KeyboardInterrupt):
+            os._exit(0)
+        try:
+            certifier = certifier or Certifier(configuration, theta, device)
+            answer = getattr(certifier, task)(*arguments)
+        except KeyboardInterrupt:  # the terminal sends Ctrl-C to all; the process that asks decides what follows
+            os._exit(0)
+        except AnisocertError as error:
+            answer = error
+        except Exception as error:
+            traceback.print_exc()
+            answer = AnisocertError(f"a worker on {device} failed: {type(error).__name__}: {error}")
+        connection.send(answer)

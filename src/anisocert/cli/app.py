@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from anisocert import __version__
-from anisocert.cli import data, demo, memory, train
+from anisocert.cli import certify, data, demo, memory, train
 
 app = typer.Typer(
     name="anisocert",
@@ -33,6 +33,7 @@ def root(
 
 
 app.command("demo", epilog="Example: anisocert demo --max 50 --n 1000 --out runs/quick")(demo.demo)
+app.command("certify", epilog=certify.EPILOG)(certify.certify)
 app.add_typer(data.app, name="data")
 app.add_typer(memory.app, name="memory")
 app.command("train", epilog="Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen")(

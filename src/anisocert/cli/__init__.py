@@ -1,27 +1,86 @@
 """The command line: one thin file a command."""
 
+import os
 import sys
 import warnings
+from typing import Any, NoReturn
 
 from anisocert.errors import AnisocertError, MissingExtraError
 
+FAILED, WRONG_USAGE, STOPPED = 1, 2, 3
+CTRL_C = 130  # how typer tells of it
 
-def main() -> None:
-    """Run the command line; errors are one readable line, with `--debug` the whole traceback."""
+
+def main() -> NoReturn:
+    """Run the command line and end the process; errors are one readable line, with `--debug` the whole traceback."""
     debug = "--debug" in sys.argv
     if debug:
         sys.argv.remove("--debug")
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    if not (sys.stdout.isatty() or "FORCE_COLOR" in os.environ):
+        os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"  # else typer colours its help for some build servers
     try:
-        try:
-            from anisocert.cli.app import app
-        except ModuleNotFoundError as error:
-            extra = "the command line needs typer and rich: pip install 'anisocert[cli]'"
-            raise MissingExtraError(f"{extra} ({error.name} is missing)") from error
-        app()
-    except (AnisocertError, OSError) as error:
+        code = _run()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = CTRL_C
+    except BrokenPipeError:  # the reader has seen enough, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
+        code = FAILED
+    except Exception as error:
+        if hasattr(error, "format_message"):  # click's, wherever this typer keeps it
+            _tell_usage(error)
+            sys.exit(WRONG_USAGE)
         if debug:
             raise
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("stopped")
+        sys.exit(f"error: {_said(error)}")
+    if code == CTRL_C:
+        print("stopped", file=sys.stderr)
+        code = STOPPED
+    sys.exit(code)
+
+
+def _run() -> int:
+    """The exit code of the command in `sys.argv`."""
+    try:
+        import typer
+
+        from anisocert.cli.app import app
+    except ModuleNotFoundError as error:
+        extra = "the command line needs typer and rich: pip install 'anisocert[cli]'"
+        raise MissingExtraError(f"{extra} ({error.name} is missing)") from error
+    for group in (app, *(one.typer_instance for one in app.registered_groups)):
+        for command in group.registered_commands if group is not None else ():
+            command.help = _flowing(command.callback.__doc__ or "")
+    try:
+        code = app(standalone_mode=False)
+    except typer.Abort:  # a question that was answered with no
+        print("stopped", file=sys.stderr)
+        return FAILED
+    return code if isinstance(code, int) else 0
+
+
+def _flowing(text: str) -> str:
+    """Paragraphs without line ends, as terminals have their own widths."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n") if part.strip())
+
+
+def _said(error: Exception) -> str:
+    """What an error says; one that nobody foresaw, in one line with its kind."""
+    if isinstance(error, AnisocertError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return f"{type(error).__name__}: {' '.join(str(error).split())} (not foreseen: --debug shows where)"
+
+
+def _tell_usage(error: Any) -> None:
+    """One line about a command that was typed wrongly, with the nearest right name and where to look."""
+    said = " ".join(error.format_message().split()).rstrip(".")
+    if near := getattr(error, "possibilities", None):
+        said = f"{error.message}; did you mean {near[0]}?"
+    if not said:  # a command without arguments has shown its help instead
+        return
+    context = getattr(error, "ctx", None)
+    where = f" ({context.command_path} --help tells more)" if context is not None else ""
+    print(f"error: {said[0].lower()}{said[1:]}{where}", file=sys.stderr)

@@ -5,12 +5,14 @@ from typing import Annotated
 import typer
 
 from anisocert import __version__
-from anisocert.cli import certify, data, demo, memory, train
+from anisocert.cli import certify, data, demo, memory, predict, train, tsv, verify
 
 app = typer.Typer(
     name="anisocert",
     help="Certify the largest region around an input in which a classifier's answer provably does not change.",
-    epilog="Start with: anisocert demo    (--debug anywhere shows tracebacks)",
+    epilog="Start with: anisocert demo    (--debug anywhere shows tracebacks)\n\n"
+    "Exit codes: 0 done; 1 an error, or verify found something wrong; 2 wrong usage; 3 stopped before the end, by "
+    "--time-budget or Ctrl-C: the same command goes on.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -34,8 +36,12 @@ def root(
 
 app.command("demo", epilog="Example: anisocert demo --max 50 --n 1000 --out runs/quick")(demo.demo)
 app.command("certify", epilog=certify.EPILOG)(certify.certify)
+app.command("predict", epilog=predict.EPILOG)(predict.predict)
 app.add_typer(data.app, name="data")
 app.add_typer(memory.app, name="memory")
 app.command("train", epilog="Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen")(
     train.train
 )
+app.command("verify", epilog="Example: anisocert verify runs/demo/l2-fixed --recount 10")(verify.verify)
+app.command("import", epilog=tsv.IMPORT_EPILOG)(tsv.import_)
+app.command("export", epilog=tsv.EXPORT_EPILOG)(tsv.export)

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anisocert.cli.config import ConfigFile
+
 if TYPE_CHECKING:
     from anisocert.train import Recipe
 
@@ -34,6 +36,7 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16. Default: what the device is for.")] = None,
     compile: Annotated[bool | None, typer.Option(help="torch.compile. Default: where it pays.")] = None,
+    config: ConfigFile = None,
 ) -> None:
     """Train a network that will be smoothed: best.safetensors and last.safetensors in --out, and log.jsonl.
 

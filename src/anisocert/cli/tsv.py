@@ -1,0 +1,50 @@
+"""`anisocert import` and `anisocert export`: runs from and to the field's tab-separated files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+IMPORT_EPILOG = "Example: anisocert import noise_0.25/test/sigma_0.25 --sigma 0.25 --out runs/cohen-0.25"
+EXPORT_EPILOG = "Example: anisocert export runs/a --format ancer --out a.tsv"
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Results as TSV.", exists=True, dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="Folder of the run that is made.")],
+    sigma: Annotated[float | None, typer.Option(help="Noise level of the training, if you know it.")] = None,
+    norm: Annotated[str, typer.Option(help="Of the radii: l2 or l1.")] = "l2",
+    method: Annotated[
+        str | None, typer.Option(help="fixed, isotropic or anisotropic. Default: what wrote such files.")
+    ] = None,
+    alpha: Annotated[float | None, typer.Option(help="Probability with which a certificate may be wrong.")] = None,
+    n: Annotated[int | None, typer.Option(help="Votes an input.")] = None,
+    data: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
+) -> None:
+    """Make a run of a file in the layout of Cohen et al. (2019), data-dependent smoothing or ANCER.
+
+    Reports and comparisons take it like any other run. Files may be short; a last line that was cut off is left out.
+    Radii are taken as they stand, and the published scripts round to the nearest: half of them are a little too large.
+    `anisocert verify` can check only that the run's files are unchanged, as there are no votes to recompute from.
+    """
+    from anisocert.evaluate.exchange import import_tsv
+
+    found = import_tsv(file, out, sigma=sigma, norm=norm, method=method, alpha=alpha, n=n, data=data)
+    cut = "; the last line was cut off and is left out" if found.cut else ""
+    typer.echo(f"{len(found.lines)} results of {file} (layout {found.format}) are now the run {out}{cut}")
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
+    out: Annotated[Path, typer.Option(help="The file to write.", dir_okay=False)],
+    layout: Annotated[str, typer.Option("--format", help="cohen, ddrs (one sigma an input) or ancer.")] = "cohen",
+    after_memory: Annotated[
+        bool, typer.Option("--after-memory", help="What the memory answered and promised, not what was proposed.")
+    ] = False,
+    digits: Annotated[int | None, typer.Option(help="Of radii, which are rounded down. Default: all.")] = None,
+) -> None:
+    """Write a run's results as TSV, for scripts of the field. Abstentions are -1, 0.0, 0."""
+    from anisocert.evaluate.exchange import export_run
+
+    count = export_run(run, out, layout, after_memory, digits)  # type: ignore[arg-type]  # it checks the name
+    typer.echo(f"{count} results {'after' if after_memory else 'before'} the memory in {out}")

@@ -1,0 +1,75 @@
+"""Runs from the field's files, and runs as the field's files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from anisocert.certificate import ABSTAIN
+from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.evaluate.tsv import Format, Line, TsvFile, read_tsv, write_tsv
+from anisocert.runs.folder import SCHEMA, clear, describe, write_table
+from anisocert.runs.reading import checksum, read_run
+
+try:
+    import pyarrow as pa
+except ImportError as error:
+    raise MissingExtraError("a run needs pyarrow: pip install 'anisocert[cli]'") from error
+
+METHODS: dict[Format, str] = {"cohen": "fixed", "ddrs": "isotropic", "ancer": "anisotropic"}
+"""What each of the published codes certifies with."""
+BALLS = ("fixed", "isotropic")
+"""Methods whose regions are balls, which are their own proxies."""
+
+
+def import_tsv(file: Path, folder: Path, **said: Any) -> TsvFile:
+    """A run folder from a file of the field: what it says is filled in, the rest of the columns is null.
+
+    said: what the file does not tell, under the names of `run.json`: sigma, norm, method, alpha, n, data. Radii are
+    taken as they stand, and scripts of the field round them to the nearest, so that half of them are a little too
+    large. Nothing can be recomputed: the file has no votes.
+    """
+    if (folder / "run.json").exists() or (folder / "unfinished").exists():
+        raise ArgumentError(f"expected a folder without a run, got {folder}")
+    found = read_tsv(file)
+    if not found.lines:
+        raise ArgumentError(f"expected at least one result in {file}, got none")
+    known = {"method": METHODS[found.format], "norm": "l2"} | {
+        name: value for name, value in said.items() if value is not None
+    }
+    if known["norm"] not in ("l1", "l2"):
+        raise ArgumentError(f"expected norm l1 or l2, got {known['norm']!r}")
+    clear(folder)
+    (folder / "theta").rmdir()
+    write_table(folder, pa.Table.from_pylist([_row(line, known) for line in found.lines], SCHEMA))
+    source = {"file": file.name, "sha256": checksum(file), "format": found.format, "cut": found.cut}
+    describe(folder, known | {"imported": source, "model_hash": None})
+    return found
+
+
+def export_run(folder: Path, file: Path, form: Format, after_memory: bool = False, digits: int | None = None) -> int:
+    """Write a run's results in one of the field's layouts, before the memory or after it; how many lines."""
+    run = read_run(folder)
+    if after_memory and not run.has_memory:
+        raise ArgumentError(f"expected a run that went through a memory, got {folder}")
+    rows = run.table.to_pylist()
+    return write_tsv(file, form, map(_after_memory, rows) if after_memory else rows, digits)
+
+
+def _row(line: Line, known: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's row, as far as the line tells."""
+    noise = known.get("sigma") if line.sigma is None and known["method"] == "fixed" else line.sigma
+    proxy = line.radius if line.radius_proxy is None and known["method"] in BALLS else line.radius_proxy
+    return {
+        "idx": line.idx, "label": line.label, "prediction": line.predict, "correct": line.correct,
+        "radius": line.radius, "proxy_radius": proxy, "theta_min": noise if line.min_sigma is None else line.min_sigma,
+        "theta_max": noise, "theta_geomean": noise, "seconds": line.seconds,
+        **{name: known.get(name) for name in ("sigma", "norm", "method", "alpha")},
+    }  # fmt: skip
+
+
+def _after_memory(row: Mapping[str, Any]) -> dict[str, Any]:
+    answer = row["memory_prediction"]
+    return {
+        **row, "prediction": answer, "correct": answer == row["label"] and answer != ABSTAIN,
+        "radius": row["memory_radius"], "proxy_radius": row["memory_proxy_radius"],
+    }  # fmt: skip

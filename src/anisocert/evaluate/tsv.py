@@ -1,0 +1,187 @@
+"""The field's files: tab-separated, one line an input, in the layouts of three published codes.
+
+Cohen et al. (2019): idx label predict radius correct time. Data-dependent smoothing (Alfarra et al. 2022): with sigma,
+the noise chosen for the input. ANCER (Eiras et al. 2022): with the proxy radius and the smallest sigma. An abstention
+is predict -1, radius 0.0, correct 0.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import ROUND_FLOOR, Decimal
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from anisocert.certificate import ABSTAIN
+from anisocert.errors import ArgumentError
+
+Format = Literal["cohen", "ddrs", "ancer"]
+HEADERS: dict[Format, tuple[str, ...]] = {
+    "cohen": ("idx", "label", "predict", "radius", "correct", "time"),
+    "ddrs": ("idx", "label", "predict", "radius", "correct", "sigma", "time"),
+    "ancer": ("idx", "label", "predict", "radius", "radius_proxy", "correct", "min_sigma", "time"),
+}
+CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):([0-5]?\d):([0-5]?\d(?:\.\d*)?)")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One input. seconds: the time it took. Columns that a layout does not have are None."""
+
+    idx: int
+    label: int
+    predict: int
+    radius: float
+    correct: bool
+    seconds: float
+    radius_proxy: float | None = None
+    sigma: float | None = None
+    min_sigma: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.idx < 0 or self.predict < ABSTAIN:
+            raise ArgumentError(f"expected idx >= 0 and predict >= -1, got {self.idx} and {self.predict}")
+        sizes = [size for size in (self.radius, self.radius_proxy) if size is not None]
+        if not all(isfinite(size) and size >= 0 for size in sizes):
+            raise ArgumentError(f"expected radii that are finite and not negative, got {sizes}")
+        if self.predict == ABSTAIN and any(sizes):
+            raise ArgumentError(f"expected radius 0 with an abstention, got {sizes}")
+        if self.correct != (self.predict == self.label and self.predict != ABSTAIN):
+            raise ArgumentError(
+                f"expected correct {int(not self.correct)} with label {self.label} and predict {self.predict}, "
+                f"got {int(self.correct)}"
+            )
+
+
+@dataclass(frozen=True)
+class TsvFile:
+    """A file's lines in order of idx. cut: whether its last line was incomplete, and left out."""
+
+    format: Format
+    lines: tuple[Line, ...]
+    cut: bool = False
+
+
+def read_tsv(path: Path) -> TsvFile:
+    """A file in any of the three layouts; short ones are welcome, as the field's scripts write line by line.
+
+    A last line that was cut off is left out. An input that comes twice, as after a restart, must come with one result.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"expected tab-separated text in {path}, got other bytes") from error
+    rows = [(number, row.split("\t")) for number, row in enumerate(text.splitlines(), 1) if row.strip()]
+    if not rows:
+        raise ArgumentError(f"expected a header in {path}, got an empty file")
+    header = tuple(name.strip() for name in rows[0][1])
+    # Descendants of these codes add columns of their own: what is known is read, wherever it stands.
+    form = next((name for name, names in reversed(HEADERS.items()) if set(names) <= set(header)), None)
+    if form is None:
+        known = "; ".join(f"{name}: {' '.join(names)}" for name, names in HEADERS.items())
+        raise ArgumentError(f"expected the columns of one of ({known}) in {path}, got {' '.join(header)!r}")
+    found: dict[int, Line] = {}
+    cut = False
+    for number, fields in rows[1:]:
+        if tuple(field.strip() for field in fields) == header:
+            continue  # a script that was started again, appending
+        try:
+            line = _line(header, fields)
+        except ArgumentError as error:
+            cut = number == rows[-1][0] and (len(fields) < len(header) or not text.endswith("\n"))
+            if not cut:
+                raise ArgumentError(f"{path}, line {number}: {error}") from error
+            break
+        if _result(found.setdefault(line.idx, line)) != _result(line):
+            raise ArgumentError(
+                f"{path}, line {number}: expected the result that idx {line.idx} has above, got another"
+            )
+    return TsvFile(form, tuple(found[number] for number in sorted(found)), cut)
+
+
+def write_tsv(path: Path, form: Format, rows: Iterable[Mapping[str, Any]], digits: int | None = None) -> int:
+    """Write rows of a run in one of the layouts, and return how many.
+
+    digits: of radii and sigmas, which are rounded down; None: as many as needed to read the same numbers back.
+    """
+    if form not in get_args(Format):
+        raise ArgumentError(f"expected format of {', '.join(get_args(Format))}, got {form!r}")
+    if digits is not None and digits < 1:
+        raise ArgumentError(f"expected digits >= 1, got {digits}")
+    lines = [_text(form, row, digits) for row in rows]
+    path.write_text("".join(f"{line}\n" for line in ("\t".join(HEADERS[form]), *lines)), encoding="utf-8")
+    return len(lines)
+
+
+def seconds(text: str) -> float:
+    """Seconds of a time as the field writes it: `12.5`, `0:00:12.500000`, `1 day, 2:03:04`."""
+    clock = CLOCK.fullmatch(text.strip())
+    if clock is None:
+        value = _number("time", text)
+        if value < 0:
+            raise ArgumentError(f"expected a time of at least 0, got {text!r}")
+        return value
+    days, hours, minutes, rest = clock.groups()
+    return timedelta(days=int(days or 0), hours=int(hours), minutes=int(minutes), seconds=float(rest)).total_seconds()
+
+
+def rounded_down(value: float, digits: int | None) -> str:
+    """A number that is not negative in so many significant digits, never above it; None: in all that it has."""
+    if digits is None or value == 0:
+        return repr(float(value))
+    exact = Decimal(value)
+    return str(exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_FLOOR))
+
+
+def _line(header: tuple[str, ...], fields: list[str]) -> Line:
+    if len(fields) != len(header):
+        raise ArgumentError(f"expected {len(header)} columns, got {len(fields)}")
+    values = dict(zip(header, (field.strip() for field in fields), strict=True))
+    if values["correct"] not in ("0", "1", "True", "False"):
+        raise ArgumentError(f"expected correct 0 or 1, got {values['correct']!r}")
+    more = {name: _number(name, values[name]) for name in ("radius_proxy", "sigma", "min_sigma") if name in values}
+    return Line(
+        idx=_whole("idx", values["idx"]), label=_whole("label", values["label"]),
+        predict=_whole("predict", values["predict"]), radius=_number("radius", values["radius"]),
+        correct=values["correct"] in ("1", "True"), seconds=seconds(values["time"]), **more,
+    )  # fmt: skip
+
+
+def _text(form: Format, row: Mapping[str, Any], digits: int | None) -> str:
+    if form == "ddrs" and row["theta_min"] != row["theta_max"]:
+        raise ArgumentError(
+            f"expected one sigma an input for format ddrs, got several for example {row['idx']}: take format ancer"
+        )
+    values = {
+        "idx": row["idx"],
+        "label": row["label"],
+        "predict": row["prediction"],
+        "radius": rounded_down(row["radius"], digits),
+        "correct": int(row["correct"]),
+        "time": timedelta(seconds=row["seconds"] or 0.0),
+    }
+    needed = {"radius_proxy": "proxy_radius", "sigma": "theta_min", "min_sigma": "theta_min"}
+    for name in set(needed) & set(HEADERS[form]):
+        if row[needed[name]] is None:
+            raise ArgumentError(f"expected {needed[name]} of every example for format {form}, got none of {row['idx']}")
+        values[name] = rounded_down(row[needed[name]], digits)
+    return "\t".join(str(values[name]) for name in HEADERS[form])
+
+
+def _result(line: Line) -> tuple[Any, ...]:
+    return (line.label, line.predict, line.radius, line.radius_proxy, line.sigma, line.min_sigma)
+
+
+def _whole(name: str, text: str) -> int:
+    if not re.fullmatch(r"-?\d+", text):
+        raise ArgumentError(f"expected {name} as a whole number, got {text!r}")
+    return int(text)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ArgumentError(f"expected {name} as a number, got {text!r}") from error

@@ -76,6 +76,15 @@ def certify(
     device: Annotated[
         str, typer.Option(help="auto, cpu, cuda, or several: cuda:0,cuda:1.", rich_help_panel=PLACE)
     ] = "auto",
+    ray: Annotated[
+        bool, typer.Option("--ray", help="On this machine's Ray cluster, or a new one.", rich_help_panel=PLACE)
+    ] = False,
+    ray_address: Annotated[
+        str | None, typer.Option(help="On the Ray cluster at this address.", rich_help_panel=PLACE)
+    ] = None,
+    ray_workers: Annotated[
+        int | None, typer.Option(help="How many [default: one a GPU, or one a node]", rich_help_panel=PLACE)
+    ] = None,
     shard: Annotated[
         str, typer.Option(help="Do one of several parts, as in 2/8; all share --out.", rich_help_panel=PLACE)
     ] = "1/1",
@@ -101,14 +110,14 @@ def certify(
     from anisocert.runs.workers import InProcess, Processes, device_kind, devices_of
 
     told = Told(quiet, as_json)
-    devices = devices_of(device)
+    devices, on_cluster = devices_of(device), ray or ray_address is not None
     options: dict[str, Any] = {
         "model": _absolute(model), "data": _absolute(data), "sigma": sigma, "norm": norm, "method": method,
         "paper": paper, "average_of": _absolute(average_of), "memory": memory and str(memory.resolve()),
         "memory_policy": memory_policy, "seed": seed, "split": split, "skip": skip, "max": most, "ids": ids, "n0": n0,
         "n": n, "alpha": alpha, "bound": bound, "stop": stop, "target_radius": target_radius, "outputs": outputs,
         "num_classes": num_classes, "layout": layout, "mean": _numbers("--mean", mean), "std": _numbers("--std", std),
-        "device": device_kind(devices), "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]
+        "device": None if on_cluster else device_kind(devices), "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]
     }  # fmt: skip
     circumstances = Circumstances(_shard(shard), _seconds(time_budget), told.begin, told.rows, told.remembered)
     job = load_job(Configuration(**options))
@@ -120,11 +129,15 @@ def certify(
         return
 
     def workers() -> "Workers":
+        if on_cluster:
+            from anisocert.runs.cluster import Cluster
+
+            return Cluster(job, ray_address, ray_workers)
         if len(devices) > 1:
             return Processes(job, devices)
         return InProcess(job, devices[0], told.votes)
 
-    told.start(job, out, devices)
+    told.start(job, out, "a Ray cluster" if on_cluster else ", ".join(devices))
     _run(told, job, out, workers, circumstances)
 
 

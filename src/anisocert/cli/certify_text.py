@@ -50,9 +50,9 @@ class Told:
         if isinstance(said.get("sigma"), int | float) and said["sigma"] != c.sigma:
             _warn(f"the network was trained with noise {said['sigma']:g}, got --sigma {c.sigma:g}")
 
-    def start(self, job: Job, out: Path, devices: Sequence[str]) -> None:
+    def start(self, job: Job, out: Path, where: str) -> None:
         """The first line."""
-        self.console.print(f"{_task(job)} -> {out}, on {', '.join(devices)}", soft_wrap=True, markup=False)
+        self.console.print(f"{_task(job)} -> {out}, on {where}", soft_wrap=True, markup=False)
 
     def begin(self, done: int, of: int) -> None:
         """Of so many inputs of this shard, so many are done already."""

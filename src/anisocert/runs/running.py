@@ -122,7 +122,9 @@ def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
             refuse_differences(begun, job, unfinished.folder)
             return begun
         workers.start(0, "settle", job.configuration.numerics, job.examples.shape, len(job.ids))
-        settled = answered(workers.wait()[0][1])
+        while not (answers := workers.wait()):
+            pass
+        settled = answered(answers[0][1])
         begun = replace(
             job.configuration, numerics=settled.numerics, device=settled.device, model_hash=settled.model_hash
         )

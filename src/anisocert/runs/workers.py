@@ -53,7 +53,7 @@ class Workers(ABC):
 
     @abstractmethod
     def wait(self, seconds: float = math.inf) -> list[tuple[int, Any]]:
-        """(worker, result) of some that are done: at least one, unless the seconds are over before.
+        """(worker, result) of those that are done by now; waits for the first, though not forever.
 
         A result is a value, Lost or an exception.
         """
@@ -112,9 +112,8 @@ class Processes(Workers):
 
     def _open(self, worker: int) -> tuple[BaseProcess, Connection]:
         here, there = self._context.Pipe()
-        process = self._context.Process(
-            target=_serve, args=(there, *self._made, self.devices[worker], torch.get_num_threads()), daemon=True
-        )
+        made = (*self._made, self.devices[worker])
+        process = self._context.Process(target=_serve, args=(there, made, torch.get_num_threads()), daemon=True)
         process.start()
         there.close()  # so that the end of the process ends the connection
         self._running[worker] = (process, here)
@@ -136,24 +135,32 @@ class Processes(Workers):
             self._running[worker] = None
 
 
-def _serve(connection: Connection, configuration: Any, theta: Any, device: str, threads: int) -> None:
-    """A worker process: one certifier, asked through the connection, whose end is also the process's."""
-    warnings.simplefilter("ignore", AnisocertWarning)  # the process that asks says it once
-    torch.set_num_threads(threads)
-    certifier = None
-    while True:
+class Served:
+    """A certifier that is made when it is first asked, and whose errors are answers."""
+
+    def __init__(self, made: tuple[Any, ...]) -> None:
+        self.made = made
+        self.certifier: Certifier | None = None
+        warnings.simplefilter("ignore", AnisocertWarning)  # the process that asks says it once
+
+    def call(self, task: str, arguments: tuple[Any, ...]) -> Any:
+        """What a method of the certifier gives."""
         try:
-            task, arguments = connection.recv()
-        except (EOFError, KeyboardInterrupt):
-            os._exit(0)
-        try:
-            certifier = certifier or Certifier(configuration, theta, device)
-            answer = getattr(certifier, task)(*arguments)
-        except KeyboardInterrupt:  # the terminal sends Ctrl-C to all; the process that asks decides what follows
-            os._exit(0)
+            self.certifier = self.certifier or Certifier(*self.made)
+            return getattr(self.certifier, task)(*arguments)
         except AnisocertError as error:
-            answer = error
+            return error
         except Exception as error:
             traceback.print_exc()
-            answer = AnisocertError(f"a worker on {device} failed: {type(error).__name__}: {error}")
-        connection.send(answer)
+            return AnisocertError(f"a worker failed: {type(error).__name__}: {error}")
+
+
+def _serve(connection: Connection, made: tuple[Any, ...], threads: int) -> None:
+    """A worker process: asked through the connection, whose end is also the process's."""
+    torch.set_num_threads(threads)
+    served = Served(made)
+    try:
+        while True:
+            connection.send(served.call(*connection.recv()))
+    except (EOFError, OSError, KeyboardInterrupt):  # Ctrl-C reaches all; the process that asks decides what follows
+        os._exit(0)

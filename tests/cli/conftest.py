@@ -1,0 +1,39 @@
+"""The command line as a user meets it, but in this process, where torch is loaded already."""
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from anisocert.cli import main
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command wrote to its standard output and error."""
+
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """Runs a command line; an error unless it ends with `code`."""
+
+    def run(*arguments: object, code: int = 0) -> Said:
+        monkeypatch.setattr(sys, "argv", ["anisocert", *map(str, arguments)])
+        monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+        monkeypatch.setenv("_TYPER_FORCE_DISABLE_TERMINAL", "1")
+        monkeypatch.setenv("COLUMNS", "200")
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        said, ended = capsys.readouterr(), end.value.code
+        # Python itself writes a text that a process exits with to the standard error.
+        text, number = (f"{ended}\n", 1) if isinstance(ended, str) else ("", ended or 0)
+        assert number == code, said.out + said.err + text
+        return Said(said.out, said.err + text)
+
+    return run

@@ -1,0 +1,85 @@
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from anisocert.certificate import Certificate
+from anisocert.data import digits
+from anisocert.evaluate.tsv import read_tsv
+from anisocert.memory import Memory
+from anisocert.runs import save_run
+from anisocert.runs.memory import add_to_memory
+from anisocert.smoothing import Gaussian
+
+COHEN = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t3\t3\t0.978\t1\t0:02:31.238689\n40\t8\t-1\t0.0\t0\t0:00:29\n"
+
+
+def run(folder):
+    """A run of three digits whose regions, said to be of different classes, meet."""
+    data, gap = digits("test").subset(most=3), 9.0
+    theta = np.full(data.shape, 0.25, np.float32)
+    theta[0, 0, 0] = 0.5
+    found = [
+        Certificate(
+            id=number, prediction=place, gap=gap, region=Gaussian(theta).region(x, theta, gap), theta=theta, p_a=0.9,
+            p_b=0.1, top_votes=90, runner_up_votes=10, votes=100, bound_k=90, bound_n=100, alpha=0.001,
+            num_classes=10, bound="one-vs-rest", stop=None, method="anisotropic", norm=2, seed=0, model_hash="toy",
+            seconds=0.1,
+        )
+        for place, (x, number) in enumerate(zip(data.x, data.ids.tolist(), strict=True))
+    ]  # fmt: skip
+    save_run(folder, {"data": "digits", "n": 100, "alpha": 0.001}, found, data.y.tolist(), 0.25)
+    return data
+
+
+def test_import_report_export(cli, tmp_path):
+    (tmp_path / "sigma_0.25").write_text(COHEN + "60\t1")
+    told = cli("import", tmp_path / "sigma_0.25", "--sigma", 0.25, "--alpha", 0.001, "--out", tmp_path / "run").out
+    assert told.startswith("2 results of ")
+    assert "layout cohen" in told
+    assert "the last line was cut off" in told
+    described = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (described["sigma"], described["method"], described["imported"]["cut"]) == (0.25, "fixed", True)
+    told = cli("verify", tmp_path / "run").out
+    assert "imported" in told
+    assert "0 rows recomputed" in told
+    assert "imported" in cli("verify", tmp_path / "run", "--recount", 3, code=1).err
+    assert "2 results before the memory" in cli("export", tmp_path / "run", "--out", tmp_path / "out.tsv").out
+    assert read_tsv(tmp_path / "out.tsv").lines == read_tsv(tmp_path / "sigma_0.25").lines
+    assert "without a run" in cli("import", tmp_path / "out.tsv", "--out", tmp_path / "run", code=1).err
+
+
+def test_export_before_and_after_a_memory(cli, tmp_path):
+    data = run(tmp_path / "run")
+    assert "memory" in cli("export", tmp_path / "run", "--after-memory", "--out", tmp_path / "x", code=1).err
+    with Memory.open(tmp_path / "m.sqlite", "worst-case") as memory:
+        add_to_memory(tmp_path / "run", memory, dict(zip(data.ids.tolist(), data.x, strict=True)))
+    table = pq.read_table(tmp_path / "run" / "certificates.parquet").to_pylist()
+    cli("export", tmp_path / "run", "--format", "ancer", "--out", tmp_path / "before.tsv")
+    cli("export", tmp_path / "run", "--format", "ancer", "--after-memory", "--out", tmp_path / "after.tsv")
+    before, after = read_tsv(tmp_path / "before.tsv").lines, read_tsv(tmp_path / "after.tsv").lines
+    assert [(line.predict, line.radius) for line in before] == [(row["prediction"], row["radius"]) for row in table]
+    assert [(line.predict, line.radius, line.radius_proxy) for line in after] == [
+        (row["memory_prediction"], row["memory_radius"], row["memory_proxy_radius"]) for row in table
+    ]
+    assert [line.predict for line in after] == [0, -1, -1]
+    assert [line.correct for line in after] == [data.y[0] == 0, False, False]
+    cli("export", tmp_path / "run", "--digits", 2, "--out", tmp_path / "short.tsv")
+    for short, line in zip(read_tsv(tmp_path / "short.tsv").lines, before, strict=True):
+        assert line.radius * 0.9 < short.radius <= line.radius
+        assert len(str(short.radius).replace(".", "").lstrip("0")) <= 2
+
+
+def test_bad_paths(cli, tmp_path):
+    assert "does not exist" in cli("import", tmp_path / "no.tsv", "--out", tmp_path / "run", code=2).err
+    assert "does not exist" in cli("export", tmp_path / "no", "--out", tmp_path / "x.tsv", code=2).err
+    assert "finished run" in cli("export", tmp_path, "--out", tmp_path / "x.tsv", code=1).err
+    (tmp_path / "a.tsv").write_text(COHEN)
+    (tmp_path / "file").touch()
+    said = cli("import", tmp_path / "a.tsv", "--out", tmp_path / "file" / "run", code=1)
+    assert said.err.startswith("error: ")
+    assert len(said.err.splitlines()) == 1
+    cli("import", tmp_path / "a.tsv", "--out", tmp_path / "run")
+    said = cli("export", tmp_path / "run", "--out", tmp_path / "nowhere" / "x.tsv", code=1)
+    assert said.err == f"error: {tmp_path}/nowhere/x.tsv: No such file or directory\n"
+    assert "'latex'" in cli("export", tmp_path / "run", "--format", "latex", "--out", tmp_path / "x", code=1).err

@@ -1,0 +1,120 @@
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from anisocert.bounds import Plan
+from anisocert.certification import certify
+from anisocert.data import digits
+from anisocert.engine import Network, Numerics
+from anisocert.models import build, save
+from anisocert.runs import save_run
+from anisocert.runs.reading import checksum, write_description
+from anisocert.smoothing import Gaussian
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder, data = tmp_path_factory.mktemp("made"), digits("test").subset(most=5)
+    torch.manual_seed(0)
+    model = build("small-cnn", 10, data.mean, data.std).eval()
+    save(model, folder / "net.safetensors", {"architecture": "small-cnn", "num_classes": 10} | stats_of(data))
+    network = Network(model, 10, numerics=Numerics("float32", False, 96))
+    found = certify(network, data.x, ids=data.ids.tolist(), smoothing=Gaussian(0.1), plan=Plan(n=200))
+    described = {
+        "data": "digits", "model": str(folder / "net.safetensors"), "sigma": 0.1, "n0": 100, "n": 200, "alpha": 0.001,
+        "seed": 0, "device": "cpu", "method": "fixed", "numerics": vars(network.numerics),
+    }  # fmt: skip
+    save_run(folder / "run", described, found, data.y.tolist(), 0.1)
+    return folder / "run"
+
+
+def stats_of(data):
+    return {"mean": data.mean, "std": data.std}
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "run")
+
+
+def change(run, name, value):
+    table = pq.read_table(run / "certificates.parquet")
+    rows = table.to_pylist()
+    rows[0][name] = value(rows[0][name])
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), run / "certificates.parquet")
+    described = json.loads((run / "run.json").read_text())
+    write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
+
+
+def test_nothing_wrong(cli, run):
+    said = cli("verify", run)
+    assert said.out == f"{run}: nothing wrong; 2 files checked, 5 rows recomputed\n"
+    assert said.err == ""
+
+
+def test_one_line_a_finding(cli, run):
+    change(run, "theta_min", lambda value: value * 2)
+    change(run, "theta_max", lambda value: value * 2)
+    lines = cli("verify", run, code=1).out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("example 0: theta_min is ")
+    assert lines[-1] == f"{run}: 2 things wrong; 2 files checked, 5 rows recomputed"
+    (run / "certificates.parquet").write_bytes(b"")
+    lines = cli("verify", run, code=1).out.splitlines()
+    assert lines[0].startswith("certificates.parquet: is not the file that the run wrote: SHA-256 e3b0c442")
+    assert lines[-1].startswith(f"{run}: 1 thing wrong")
+    # What cannot be trusted is not counted again.
+    assert len(cli("verify", run, "--recount", 2, code=1).out.splitlines()) == len(lines)
+
+
+def test_json(cli, run):
+    said = json.loads(cli("verify", run, "--json", "--recount", 2).out)
+    assert said["ok"] is True
+    assert (said["files"], said["rows"], len(said["recounted"]), said["findings"]) == (2, 5, 2, [])
+    change(run, "correct", lambda value: not value)
+    said = json.loads(cli("verify", run, "--json", code=1).out)
+    assert said["ok"] is False
+    assert [finding["where"] for finding in said["findings"]] == ["example 0"]
+    assert said["findings"][0]["what"].startswith("correct is ")
+
+
+def test_recount(cli, run):
+    assert "votes of 5 drawn again (ids 0, 5, 10, 15, 20)" in cli("verify", run, "--recount", 100).out
+    change(run, "label", lambda value: (value + 1) % 10)
+    change(run, "correct", lambda _: False)
+    said = cli("verify", run, "--recount", 5, code=1).out
+    assert "example 0: label is" in said
+    described = json.loads((run / "run.json").read_text())
+    write_description(run, described | {"versions": described["versions"] | {"torch": "1.0"}})
+    said = cli("verify", run, "--recount", 5, code=1).out
+    assert "note: torch 1.0 made the run, here is " in said
+    assert "a few votes need not be anybody's doing" in said
+
+
+def test_recount_with_a_network_that_is_elsewhere(cli, run, tmp_path):
+    described = json.loads((run / "run.json").read_text())
+    net = shutil.copy(described["model"], tmp_path / "moved.safetensors")
+    write_description(run, described | {"model": "/nowhere/net.safetensors"})
+    said = cli("verify", run, "--recount", 1, code=1)
+    assert said.err.startswith("error: expected a network file")
+    assert "votes of 1 drawn again" in cli("verify", run, "--recount", 1, "--model", net).out
+    write_description(run, described | {"device": "cuda"})
+    assert "it draws other noise" in cli("verify", run, "--recount", 1, "--device", "cpu", code=1).err
+
+
+def test_bad_paths(cli, tmp_path):
+    assert "does not exist" in cli("verify", tmp_path / "no", code=2).err
+    assert cli("verify", tmp_path, code=1).err == (
+        f"error: expected a finished run, a folder with run.json, got {tmp_path}\n"
+    )
+
+
+def test_float32_theta_of_the_run_is_what_is_verified(run):
+    """The row says 0.1, the noise was drawn with the nearest float32: the region is of the latter."""
+    row = pq.read_table(run / "certificates.parquet").to_pylist()[0]
+    assert row["theta_min"] == float(np.float32(0.1)) != row["sigma"]

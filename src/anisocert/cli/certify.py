@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anisocert.cli.config import ConfigFile
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -52,13 +54,13 @@ def certify(
         float | None, typer.Option(help="Stop once it is decided whether this is reached.", rich_help_panel=VOTES)
     ] = None,
     precision: Annotated[
-        str | None, typer.Option(help="float32 or bfloat16 [default: what is fast here]", rich_help_panel=NETWORK)
+        str | None, typer.Option(help="float32 or bfloat16. Default: what is fast here.", rich_help_panel=NETWORK)
     ] = None,
     compile: Annotated[
-        bool | None, typer.Option(help="Use torch.compile [default: where it pays]", rich_help_panel=NETWORK)
+        bool | None, typer.Option(help="Use torch.compile. Default: where it pays.", rich_help_panel=NETWORK)
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(help="Votes a network call [default: as many as fit]", rich_help_panel=NETWORK)
+        int | None, typer.Option(help="Votes a network call. Default: as many as fit.", rich_help_panel=NETWORK)
     ] = None,
     outputs: Annotated[
         str, typer.Option(help="What it returns: logits or probabilities.", rich_help_panel=NETWORK)
@@ -83,7 +85,7 @@ def certify(
         str | None, typer.Option(help="On the Ray cluster at this address.", rich_help_panel=PLACE)
     ] = None,
     ray_workers: Annotated[
-        int | None, typer.Option(help="How many [default: one a GPU, or one a node]", rich_help_panel=PLACE)
+        int | None, typer.Option(help="How many. Default: one a GPU, or one a node.", rich_help_panel=PLACE)
     ] = None,
     shard: Annotated[
         str, typer.Option(help="Do one of several parts, as in 2/8; all share --out.", rich_help_panel=PLACE)
@@ -98,6 +100,7 @@ def certify(
     as_json: Annotated[
         bool, typer.Option("--json", help="End with a JSON object on the standard output.", rich_help_panel=PLACE)
     ] = False,
+    config: ConfigFile = None,
 ) -> None:
     """Certify examples of a data set, each with the largest region in which the answer provably does not change.
 

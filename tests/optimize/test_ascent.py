@@ -10,7 +10,8 @@ from anisocert.engine import Network, Stage, Stream
 from anisocert.engine.noise import noise_source
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.optimize import Ascent
-from anisocert.optimize.ascent import _groups
+from anisocert.optimize.ascent import ROWS_SHARE, _groups
+from anisocert.optimize.soft import Problem, SoftVotes
 
 SHAPE = (2, 3)
 
@@ -62,7 +63,7 @@ def test_paper_preset_follows_the_published_listing_step_by_step(smooth, smoothi
     expected = published_listing(smooth, x, noise, smoothing.norm == 2, 0.04, start, iterations, 20, 2.0)
     method = ac.Anisotropic(paper=True, ascent=Ascent(iterations, 20, 0.04, adam=True, logarithmic=False))
     network = Network(smooth, 3)
-    found = method._grow(network, smoothing, x, ids, start, float("inf"), seed=0)
+    found = method._grow(Problem(network, smoothing, x, ids, 0, "logits"), start, float("inf"))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     assert (found - start).abs().max() > 1e-3
 
@@ -102,9 +103,9 @@ def test_one_step_moves_along_the_gradient_of_the_objective(smooth, smoothing):
     smooth.float()
     climb = Ascent(1, samples, rate, adam=False, logarithmic=False)
     moved = climb.climb(
-        Network(smooth, 3), smoothing, x, ids, start,
+        Problem(Network(smooth, 3), smoothing, x, ids, 0, "logits"), start,
         lambda gap, theta: gap * theta.flatten(1).log().mean(1).exp() + 2 * gap * theta.flatten(1).amin(1),
-        lower=torch.zeros_like(start), upper=9.0, seed=0, outputs="logits",
+        lower=torch.zeros_like(start), upper=9.0,
     )  # fmt: skip
     torch.testing.assert_close((moved - start)[0].double() / rate, slope, rtol=2e-2, atol=2e-3)
 
@@ -169,11 +170,41 @@ def test_a_black_box_is_refused_by_gradients_and_taken_by_votes(smooth):
 def test_bounds_hold_after_every_step(smooth):
     start = torch.full((2, 1, 1), 0.3).expand(2, *SHAPE).contiguous()
     climb = Ascent(30, 10, 0.5, adam=True, logarithmic=True)
-    found = climb.climb(
-        Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [0, 1], start,
-        lambda gap, theta: theta.flatten(1).sum(1), lower=start, upper=0.9, seed=0, outputs="logits",
-    )  # fmt: skip
+    problem = Problem(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [0, 1], 0, "logits")
+    found = climb.climb(problem, start, lambda gap, theta: theta.flatten(1).sum(1), lower=start, upper=0.9)
     torch.testing.assert_close(found, torch.full_like(found, 0.9))
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 7])
+def test_copies_in_parts_give_the_same_mean_and_gradient(smooth, at_once):
+    problem = Problem(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [4, 8], 0, "logits")
+
+    def value_and_slope(size):
+        theta = torch.linspace(0.2, 0.6, 12).view(2, *SHAPE).requires_grad_(True)
+        mean = SoftVotes(problem, size).mean(theta, 0, 7)
+        return mean.detach(), torch.autograd.grad(mean[:, 0].square().sum(), theta)[0]
+
+    for found, expected in zip(value_and_slope(at_once), value_and_slope(7), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_memory_is_bounded_however_many_copies_an_input_has(smooth):
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network, self.most = smooth, 0
+
+        def forward(self, x):
+            if torch.is_grad_enabled():
+                self.most = max(self.most, len(x))
+            return self.network(x)
+
+    network = Network(Counting().eval(), 3, numerics=ac.Numerics(rows=320))
+    climb = Ascent(2, 500, 0.1, adam=True, logarithmic=True)
+    start = torch.full((3, *SHAPE), 0.3)
+    problem = Problem(network, ac.Gaussian(0.3), torch.rand(3, *SHAPE), [0, 1, 2], 0, "logits")
+    climb.climb(problem, start, lambda gap, theta: gap * theta.flatten(1).amin(1), lower=start, upper=9.0)
+    assert 1 < network.model.most <= 320 // ROWS_SHARE
 
 
 def test_groups_are_of_one_size_and_cover_all():

@@ -59,6 +59,13 @@ def test_theta_stays_within_its_limit(smoothing):
     assert theta.min() >= 0.7
 
 
+def test_without_a_reach_the_limit_is_lower():
+    for x, expected in ((torch.rand(2, 16), 6.0), (torch.rand(2, 1, 4, 4), 32.0)):
+        assert ac.Isotropic().limit_for(x) == expected
+        assert ac.Isotropic(bounded_reach=False).limit_for(x) == 6.0
+        assert ac.Isotropic(limit=9.0).limit_for(x) == 9.0
+
+
 def test_regions_do_not_reach_beyond_half_the_way_to_a_blank_image():
     class Constant(nn.Module):
         def forward(self, x):
@@ -111,9 +118,9 @@ def test_choosing_uses_no_noise_of_the_certificate(few_coordinates, monkeypatch)
     """Theta must be a function of stages 0 alone: whatever the estimate draws, it stays the same."""
     drawn = []
     import anisocert.engine.votes as votes_module
-    import anisocert.optimize.ascent as ascent_module
+    import anisocert.optimize.soft as soft_module
 
-    for module in (votes_module, ascent_module):
+    for module in (votes_module, soft_module):
         original = module.Stream
 
         def recording(seed, stage, number, original=original):

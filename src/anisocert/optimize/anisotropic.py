@@ -11,10 +11,11 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
-from anisocert.optimize.ascent import Ascent, Outputs
+from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.isotropic import Isotropic
 from anisocert.optimize.pilot import Floats, Pilot, pilot_votes, reach, sizes, take
+from anisocert.optimize.soft import Outputs, Problem
 from anisocert.smoothing import Smoothing
 
 SCALES = 2.0 ** (np.arange(-6, 4) / 6)  # of the optimised theta, for the pilot votes to choose from
@@ -82,25 +83,17 @@ class Anisotropic(Method):
     ) -> Tensor:
         """See Method."""
         sigma = scalar_theta(self, smoothing)
+        problem = Problem(network, smoothing, x, ids, seed, self.outputs)
         if self.paper:
             isotropic = self.start.choose(network, x, ids, smoothing, plan, seed)
-            return self._grow(network, smoothing, x, ids, isotropic, float("inf"), seed)
+            return self._grow(problem, isotropic, float("inf"))
         pilot = Pilot(network, smoothing, x, ids, plan, seed)
         isotropic, top = self.start.search(pilot, sigma)
-        grown = self._grow(network, smoothing, x, ids, isotropic, sigma * self.start.limit, seed)
+        grown = self._grow(problem, isotropic, sigma * self.start.limit_for(x))
         return self._compete(pilot, sigma, isotropic, grown, top)
 
-    def _grow(
-        self,
-        network: Network,
-        smoothing: Smoothing,
-        x: Tensor,
-        ids: Sequence[int],
-        isotropic: Tensor,
-        upper: float,
-        seed: int,
-    ) -> Tensor:
-        full = isotropic.expand(x.shape).contiguous()
+    def _grow(self, problem: Problem, isotropic: Tensor, upper: float) -> Tensor:
+        full = isotropic.expand(problem.x.shape).contiguous()
 
         def height(gap: Tensor, theta: Tensor) -> Tensor:
             flat = theta.flatten(1)
@@ -108,14 +101,12 @@ class Anisotropic(Method):
             smallest = flat.min(1).values if self.paper else flat.amin(1)
             return gap * flat.log().mean(1).exp() + self.kappa * gap * smallest
 
-        return self.climb.climb(
-            network, smoothing, x, ids, full, height, lower=full, upper=upper, seed=seed, outputs=self.outputs
-        )
+        return self.climb.climb(problem, full, height, lower=full, upper=upper)
 
     def _compete(self, pilot: Pilot, sigma: float, isotropic: Tensor, grown: Tensor, top: NDArray[np.int64]) -> Tensor:
         """The winner among fixed, isotropic and scaled anisotropic candidates, for each input."""
         x = pilot.x
-        limit = sigma * self.start.limit
+        limit = sigma * self.start.limit_for(x)
         factors = torch.tensor(SCALES, dtype=grown.dtype, device=grown.device)
         scaled = grown.unsqueeze(1) * factors.view(1, -1, *(1 for _ in x.shape[1:]))
         shapes = scaled.clamp(max=limit)

@@ -12,15 +12,17 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
-from anisocert.optimize.ascent import Ascent, Outputs
+from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
-from anisocert.optimize.pilot import Floats, Pilot, pilot_votes, reach, sizes
+from anisocert.optimize.pilot import Floats, Pilot, is_image, pilot_votes, reach, sizes
+from anisocert.optimize.soft import Outputs, Problem
 from anisocert.smoothing import Smoothing
 
 log = logging.getLogger(__name__)
 
 COARSE = 2.0 ** (np.arange(-6, 13) / 2)  # times the noise's own theta, as far as the limit
 FINE = 2.0 ** (np.arange(-3, 4) / 8)  # around the best of the coarse ones
+FAR, NEAR = 32.0, 6.0  # limits of theta with and without another bound on the region
 MARGIN = 0.02  # of a radius: less is noise of the pilot votes
 TINY = 1e-4  # plain gradient steps can overshoot to a theta below zero
 
@@ -29,14 +31,15 @@ TINY = 1e-4  # plain gradient steps can overshoot to a theta below zero
 class Isotropic(Method):
     """The scale with the largest estimated radius, by a search over pilot votes; needs no gradients.
 
-    limit: theta is at most this times the noise's own. bounded_reach: nor does the region reach farther than half the
-    way to a blank image. pilots: votes a candidate in the coarse and in the fine search, as shares of the plan's n.
+    limit: theta is at most this times the noise's own (default: 32 for images, which have a reach too, else 6).
+    bounded_reach: nor does an image's region reach farther than half the way to the blank image. pilots: votes a
+    candidate in the coarse and in the fine search, as shares of the plan's n.
 
     paper=True is the published algorithm instead: `iterations` plain gradient steps on theta * gap, each on `samples`
     noisy copies, without any bound. outputs: what the network returns (for gradients alone).
     """
 
-    limit: float = 6.0
+    limit: float | None = None
     bounded_reach: bool = True
     pilots: tuple[float, float] = (0.01, 0.04)
     paper: bool = False
@@ -48,10 +51,16 @@ class Isotropic(Method):
     name = "isotropic"
 
     def __post_init__(self) -> None:
-        if not self.limit >= 1:
+        if self.limit is not None and not self.limit >= 1:
             raise ArgumentError(f"expected limit >= 1, got {self.limit}")
         if not min(self.pilots) > 0:
             raise ArgumentError(f"expected pilots > 0, got {self.pilots}")
+
+    def limit_for(self, x: Tensor) -> float:
+        """The limit in use. x: `b x *shape`."""
+        if self.limit is not None:
+            return self.limit
+        return FAR if self.bounded_reach and is_image(x) else NEAR
 
     @property
     def evaluations(self) -> int:
@@ -60,7 +69,7 @@ class Isotropic(Method):
 
     def pilot_votes(self, plan: Plan) -> int:
         """See Method."""
-        candidates = (int((self.limit >= COARSE).sum()), 1 + len(FINE))
+        candidates = (int(((self.limit or FAR) >= COARSE).sum()), 1 + len(FINE))
         rounds = zip(candidates, self.pilots, strict=True)
         return 0 if self.paper else sum(count * pilot_votes(plan, share) for count, share in rounds)
 
@@ -80,23 +89,23 @@ class Isotropic(Method):
 
     def search(self, pilot: Pilot, sigma: float) -> tuple[Tensor, NDArray[np.int64]]:
         """(theta, class) of each input: `b x 1 x ...` and `b`."""
-        x = pilot.x
+        x, limit = pilot.x, self.limit_for(pilot.x)
         farthest = reach(x, pilot.smoothing.norm) if self.bounded_reach else np.full(len(x), np.inf)
-        coarse = np.tile(sigma * COARSE[self.limit >= COARSE], (len(x), 1))
+        coarse = np.tile(sigma * COARSE[limit >= COARSE], (len(x), 1))
         theta = _column(coarse, x)
         counts = pilot.votes(theta, self.pilots[0])
         # The class to certify is the one that leads under the noise the network was trained on: it is the most accurate
         # there, while far more noise may make one class win everywhere.
         top = counts[:, int(np.argmin(np.abs(coarse[0] - sigma)))].argmax(1)
         best = self._best(pilot, theta, counts, top, farthest)
-        fine = np.minimum(coarse[np.arange(len(x)), best][:, None] * FINE, sigma * self.limit)
+        fine = np.minimum(coarse[np.arange(len(x)), best][:, None] * FINE, sigma * limit)
         fine = np.concatenate([np.full((len(x), 1), sigma), fine], axis=1)
         theta = _column(fine, x)
         best = self._best(pilot, theta, pilot.votes(theta, self.pilots[1]), top, farthest)
         chosen = fine[np.arange(len(x)), best]
-        at_limit = int((chosen >= sigma * self.limit * (1 - 1e-9)).sum())
+        at_limit = int((chosen >= sigma * limit * (1 - 1e-9)).sum())
         if at_limit:
-            log.info("theta is at its limit of %g x %g for %d of %d inputs", self.limit, sigma, at_limit, len(x))
+            log.info("theta is at its limit of %g x %g for %d of %d inputs", limit, sigma, at_limit, len(x))
         return _column(chosen[:, None], x)[:, 0], top
 
     @staticmethod
@@ -118,10 +127,11 @@ class Isotropic(Method):
         self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, sigma: float, seed: int
     ) -> Tensor:
         start = _column(np.full((len(x), 1), sigma), x)[:, 0]
+        problem = Problem(network, smoothing, x, ids, seed, self.outputs)
+        lower = torch.full_like(start, TINY)
         return self._ascent.climb(
-            network, smoothing, x, ids, start, lambda gap, theta: gap * theta.flatten(1)[:, 0],
-            lower=torch.full_like(start, TINY), upper=float("inf"), seed=seed, outputs=self.outputs,
-        )  # fmt: skip
+            problem, start, lambda gap, theta: gap * theta.flatten(1)[:, 0], lower=lower, upper=float("inf")
+        )
 
 
 def _column(values: NDArray[np.float64], x: Tensor) -> Tensor:

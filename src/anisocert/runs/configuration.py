@@ -18,7 +18,7 @@ from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
 from anisocert.models.foreign import Layout
 from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic, Method
-from anisocert.optimize.ascent import Outputs
+from anisocert.optimize.soft import Outputs
 from anisocert.smoothing import Gaussian, Smoothing, Uniform
 
 METHODS = ("fixed", "isotropic", "anisotropic", "average")

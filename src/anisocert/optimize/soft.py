@@ -1,0 +1,99 @@
+"""Soft votes: mean class probabilities over noisy copies, with gradients to theta; the network is never trained."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from anisocert.engine import Network, Stage, Stream
+from anisocert.engine.noise import noise_source
+from anisocert.errors import ModelError
+from anisocert.smoothing import Smoothing
+
+Outputs = Literal["logits", "probabilities"]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What an ascent is about. x: `b x *shape`; ids: `b`; outputs: what the network returns."""
+
+    network: Network
+    smoothing: Smoothing
+    x: Tensor
+    ids: Sequence[int]
+    seed: int
+    outputs: Outputs
+
+    def part(self, places: Tensor) -> "Problem":
+        """The same for some of the inputs."""
+        ids = [int(self.ids[i]) for i in places]
+        return Problem(self.network, self.smoothing, self.x[places], ids, self.seed, self.outputs)
+
+    def probabilities(self, rows: Tensor) -> Tensor:
+        """Class probabilities of noisy rows, with gradients to the rows, in the network's precision."""
+        if rows.dim() == 4:
+            rows = rows.contiguous(memory_format=torch.channels_last)
+        lowered = self.network.numerics.precision == "bfloat16"
+        with (
+            torch.backends.cudnn.flags(enabled=True, deterministic=True),
+            torch.autocast(self.network.device.type, torch.bfloat16, lowered),
+        ):
+            scores = self.network.model(rows).float()
+        return scores.softmax(1) if self.outputs == "logits" else scores
+
+    def require_gradients(self) -> None:
+        """An error unless the network's scores can be differentiated by its input."""
+        probe = self.x[:1].clone().requires_grad_(True)
+        try:
+            p = self.probabilities(probe)
+            (slope,) = torch.autograd.grad(p.sum(), [probe], allow_unused=True)
+        except RuntimeError as reason:
+            slope = None
+            cause: RuntimeError | None = reason
+        else:
+            cause = None
+        if slope is None:
+            raise ModelError(
+                "expected a network with gradients to its input for this method, got a black box: "
+                "use Fixed(), or Isotropic(), which needs votes alone"
+            ) from cause
+        total = p.detach().sum(1)
+        if self.outputs == "probabilities" and not bool(((total - 1).abs() < 1e-2).all() and (p >= 0).all()):
+            raise ModelError(
+                f"expected probabilities (outputs='probabilities'), got scores that sum to {float(total[0]):.3g}"
+            )
+
+
+class SoftVotes:
+    """Mean probabilities of a problem's inputs over copies of each, of which `at_once` are held in memory."""
+
+    def __init__(self, problem: Problem, at_once: int) -> None:
+        self.problem, self.at_once = problem, at_once
+        shape = tuple(problem.x.shape[1:])
+        self._noise = noise_source(problem.network.device, problem.smoothing.base, (1.0,), len(problem.x), shape)
+        for slot, number in enumerate(problem.ids):
+            stream = Stream(problem.seed, Stage.OPTIMIZE, number)
+            self._noise.open(slot, stream, torch.zeros(shape), torch.ones(1, *(1 for _ in shape)))
+
+    def mean(self, theta: Tensor, first: int, samples: int) -> Tensor:
+        """Over the copies first, first + 1, ... `samples` of them, after those before: `b x num_classes`."""
+        stop = first + samples
+        noise = [self._draw(i, min(i + self.at_once, stop)) for i in range(first, stop, self.at_once)]
+        if len(noise) == 1:
+            return self._sum(theta, noise[0]) / samples
+        # Each part is computed again when its gradient is wanted, so that one part's activations are kept at a time.
+        sums = [checkpoint(self._sum, theta, eps, use_reentrant=False, preserve_rng_state=False) for eps in noise]
+        return torch.stack(sums).sum(0) / samples
+
+    def _draw(self, first: int, stop: int) -> Tensor:
+        inputs, count = len(self.problem.x), stop - first
+        slots, copies = np.repeat(np.arange(inputs), count), np.tile(np.arange(first, stop), inputs)
+        return self._noise.noisy(slots, copies).view(inputs, count, *self.problem.x.shape[1:])
+
+    def _sum(self, theta: Tensor, eps: Tensor) -> Tensor:
+        noisy = self.problem.x.unsqueeze(1) + theta.unsqueeze(1) * eps
+        return self.problem.probabilities(noisy.flatten(0, 1)).view(*eps.shape[:2], -1).sum(1)

@@ -3,7 +3,9 @@
 import csv
 import io
 import math
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.table import Cell, Column, Kind, Table, interval, text
@@ -11,7 +13,10 @@ from anisocert.evaluate.table import Cell, Column, Kind, Table, interval, text
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-Format = Literal["terminal", "markdown", "latex", "csv"]
+FORMATS = ("terminal", "markdown", "latex", "csv")
+
+
+WIDE = 3  # columns of a group whose heading goes into the title of a terminal's table, where it has room
 
 
 def render(table: Table, style: str) -> str:
@@ -28,24 +33,52 @@ def render(table: Table, style: str) -> str:
         console = Console(file=io.StringIO(), width=400)
         console.print(terminal(table))
         return str(console.file.getvalue())  # type: ignore[attr-defined]
-    raise ArgumentError(f"expected a format of {', '.join(get_args(Format))}, got {style!r}")
+    raise ArgumentError(f"expected a format of {', '.join(FORMATS)}, got {style!r}")
 
 
-def terminal(table: Table) -> "RichTable":
-    """For a terminal: without the confidence intervals, which would not fit."""
+def terminal(table: Table, width: int | None = None) -> "RichTable":
+    """For a terminal: without the confidence intervals and, if it is narrow, without every other of many columns."""
+    wide = sorted(name for name, count in _spans(table) if name and count > WIDE)
+    title = "; ".join([table.title, *wide])
+    made = _terminal(table, title, wide, gap=1)
+    if width is not None and _width(made) > width:
+        many = [i for i, column in enumerate(table.columns) if column.group in wide and column.kind == "share"]
+        made = _terminal(_without(table, set(many[1::2])), title, wide, gap=0)
+    return made
+
+
+def _terminal(table: Table, title: str, wide: Sequence[str], gap: int) -> "RichTable":
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table as RichTable
 
     made = RichTable(
-        title=escape(table.title), caption=escape(table.caption), box=SIMPLE_HEAD, title_justify="left",
-        caption_justify="left", pad_edge=False,
+        title=escape(title), caption=escape(table.caption), box=SIMPLE_HEAD, title_justify="left",
+        caption_justify="left", pad_edge=False, padding=(0, gap, 0, 0),
     )  # fmt: skip
-    for column, name in zip(table.columns, _short_headings(table, "\n"), strict=True):
-        made.add_column(escape(name), justify="left" if column.kind == "text" else "right", vertical="bottom")
+    for column in table.columns:
+        name = column.name.replace(" ", "\n")
+        name = f"{column.group}\n{name}" if column.group and column.group not in wide else name
+        side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
+        made.add_column(escape(name), justify=side, vertical="bottom", no_wrap=True)
     for row in table.rows:
         made.add_row(*(escape(text(cell, column)) for column, cell in _pairs(table, row)))
     return made
+
+
+def _width(table: "RichTable") -> int:
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console(width=1000)
+    return Measurement.get(console, console.options, table).maximum
+
+
+def _without(table: Table, dropped: set[int]) -> Table:
+    """The table without some columns."""
+    keep = [i for i in range(len(table.columns)) if i not in dropped]
+    rows = tuple(tuple(row[i] for i in keep) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[i] for i in keep), rows=rows)
 
 
 def markdown(table: Table) -> str:
@@ -88,7 +121,7 @@ def latex(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """CSV: shares from 0 to 1, lengths rounded down to nine decimals, intervals in columns of their own."""
+    """CSV: shares in per cent, lengths rounded down to nine decimals, intervals in columns of their own."""
     intervals = [any(row[i].low is not None for row in table.rows) for i in range(len(table.columns))]
     names: list[str] = []
     for column, wide in zip(table.columns, intervals, strict=True):
@@ -138,10 +171,11 @@ def _with_interval(cell: Cell, column: Column) -> str:
 def _plain(value: str | float | None, kind: Kind) -> str | float:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    if isinstance(value, str) or kind != "length":
-        # a spreadsheet would take such a text for a formula
-        return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" else value
-    return math.floor(value * 1e9) / 1e9
+    if isinstance(value, str):
+        return f"'{value}" if value[:1] in "=+-@" else value  # a spreadsheet would take it for a formula
+    if kind == "length":
+        return math.floor(value * 1e9) / 1e9
+    return round(100 * value, 9) if kind == "share" else value
 
 
 def _pairs(table: Table, row: tuple[Cell, ...]) -> list[tuple[Column, Cell]]:

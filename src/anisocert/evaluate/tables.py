@@ -112,19 +112,14 @@ def memory_effect(comparison: Comparison) -> Table | None:
             continue
         told = Counter(note for note in entry.run.column("memory_note").tolist())
         before, after = entry.before, entry.after
-        rows.append(
-            (
-                Cell(before.method), Cell(_level(before)), *(Cell(float(told[note])) for note in NOTES),
-                Cell(float(before.correct.mean())), Cell(float(after.correct.mean())),
-                Cell(before.mean()), Cell(after.mean()), Cell(_mean(before)), Cell(_mean(after)),
-            )
-        )  # fmt: skip
+        told_counts = (Cell(float(told[note])) for note in NOTES)
+        means = (Cell(before.mean()), Cell(after.mean()))
+        rows.append((Cell(before.label), Cell(_level(before)), *told_counts, *means))
     if not rows:
         return None
     columns = (
         Column("method"), Column(comparison.symbol), *(Column(note, "count", "answers") for note in NOTES),
-        *(Column(stage, "share", "accuracy (%)") for stage in ("before", "after")),
-        *(Column(stage, "length", name) for name in ("ACR", "ACR~") for stage in ("before", "after")),
+        *(Column(stage, "length", "ACR") for stage in ("before", "after")),
     )  # fmt: skip
     caption = (
         "kept: certified as proposed; shrunk: made room for earlier regions of other classes; inherited: lies in "
@@ -142,7 +137,7 @@ def runtime(comparison: Comparison) -> Table | None:
             continue
         rows.append(
             (
-                Cell(entry.before.method), Cell(_level(entry.before)), Cell(float(np.nanmean(seconds))),
+                Cell(entry.before.label), Cell(_level(entry.before)), Cell(float(np.nanmean(seconds))),
                 Cell(float(np.nanmedian(seconds))), Cell(float(np.nansum(seconds))),
                 Cell(None if np.isnan(votes).all() else float(np.nanmean(votes))),
                 Cell(str(entry.run.description.get("device") or "not recorded")),
@@ -151,11 +146,11 @@ def runtime(comparison: Comparison) -> Table | None:
     if not rows:
         return None
     columns = (
-        Column("method"), Column(comparison.symbol), Column("mean", "seconds", "seconds an input"),
-        Column("median", "seconds", "seconds an input"), Column("all inputs", "seconds", "seconds"),
+        Column("method"), Column(comparison.symbol), Column("mean (s)", "seconds"),
+        Column("median (s)", "seconds"), Column("total (s)", "seconds"),
         Column("votes an input", "count"), Column("device"),
     )  # fmt: skip
-    return Table("What it cost", columns, tuple(rows), "Choice of the noise and all votes included.")
+    return Table("What it cost", columns, tuple(rows), "Seconds an input, choice of the noise and all votes included.")
 
 
 def table_radii(comparison: Comparison) -> tuple[float, ...]:
@@ -202,10 +197,6 @@ def _oracle_line(family: Sequence[Results], at: Sequence[float], size: Size, lev
 
 def _average(one: Results, size: Size) -> Cell:
     return Cell(one.mean(size), *bootstrap(one.certified(size))) if one.knows(size) else Cell(None)
-
-
-def _mean(one: Results) -> float | None:
-    return one.mean("proxy_radius") if one.knows("proxy_radius") else None
 
 
 def _head(one: Results) -> tuple[Cell, Cell, Cell]:

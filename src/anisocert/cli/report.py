@@ -1,0 +1,62 @@
+"""`anisocert report`: what runs say, for people."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EPILOG = "Example: anisocert report runs/demo/l2-fixed runs/demo/l2-anisotropic --out report.html"
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished runs.", exists=True, file_okay=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The HTML file. Default: report.html in the run's folder; of several, in this one."),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Also the paper's figures, PDF and PNG, into this folder.")
+    ] = None,
+    gallery: Annotated[int, typer.Option(min=0, help="How many inputs to show one by one.")] = 24,
+    table: Annotated[
+        str | None, typer.Option(metavar="FORMAT", help="Also print the tables: terminal, markdown, latex or csv.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="For --figures: the network, if it is not where the run says.")
+    ] = None,
+) -> None:
+    """Compare runs in one HTML file that needs nothing else: a verdict in plain words, curves, tables, single inputs.
+
+    Runs are grouped by data set and norm; within a group they are compared on the inputs that all of them have, before
+    and after a memory where they went through one. Radii are rounded down wherever they are shown.
+    """
+    from rich.console import Console
+
+    from anisocert.errors import ArgumentError
+    from anisocert.evaluate import compare, render, tables_of, terminal
+    from anisocert.evaluate.render import FORMATS
+    from anisocert.report import write_report
+    from anisocert.runs import read_run
+
+    if table is not None and table not in FORMATS:
+        raise ArgumentError(f"expected --table of {', '.join(FORMATS)}, got {table!r}")
+    said = Console(stderr=table is not None)  # what is printed for other programs stays alone on the standard output
+    target = out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
+    if target.is_dir():
+        raise ArgumentError(f"expected --out as a file, got the folder {target}")
+    stored = [read_run(folder) for folder in dict.fromkeys(runs)]
+    write_report(stored, target, gallery)
+    if table is not None:
+        shown = Console()
+        for comparison in compare(stored):
+            for one in tables_of(comparison):
+                if table == "terminal" and shown.is_terminal:
+                    shown.print(terminal(one, shown.width), "")
+                else:
+                    typer.echo(render(one, table))
+    said.print(f"report: {target}", soft_wrap=True, highlight=False, markup=False)
+    if figures is not None:
+        from anisocert.report.figures import write_figures
+
+        for name in write_figures(compare(stored), figures, model):
+            said.print(f"figure: {name}", soft_wrap=True, highlight=False, markup=False)

@@ -1,0 +1,128 @@
+"""Curves and histograms as counts on grids, for the page to draw: as small for 10,000 inputs as for ten."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.evaluate import Comparison, Results, envelope, oracle
+from anisocert.evaluate.results import Size, numbers
+from anisocert.evaluate.tables import SIZES
+
+POINTS, BINS = 400, 28
+
+
+def curves(comparison: Comparison) -> dict[str, Any]:
+    """Certified accuracy against radius and proxy radius.
+
+    sizes: for each, the grid's step and how many points; levels: for each noise level, envelope and oracle, the
+    series, each with the number of inputs that are certified at every point of the grid.
+    """
+    grids = {size: _grid(comparison, size) for size in SIZES}
+    return {
+        "norm": comparison.norm,
+        "n": len(comparison),
+        "sizes": grids,
+        "levels": [
+            {"name": name, "series": [_series(kind, content, grids) for kind, content in series]}
+            for name, series in _levels(comparison)
+        ],
+    }
+
+
+def histograms(comparison: Comparison) -> list[dict[str, Any]]:
+    """Gap, noise factor and ratio of largest to smallest noise, of each run that tells them."""
+    found: dict[str, list[tuple[str, str, NDArray[np.float64]]]] = {name: [] for name in _HISTOGRAMS}
+    for entry in comparison.entries:
+        run, method, sigma = entry.run, entry.before.method, entry.before.sigma
+        certified = numbers(run, "gap") > 0
+        smallest, largest = numbers(run, "theta_min"), numbers(run, "theta_max")
+        found["gap"].append((entry.label, method, numbers(run, "gap")[certified]))
+        if method == "fixed":
+            continue
+        if sigma is not None:
+            found["smallest"].append((entry.label, method, smallest / sigma))
+            if method != "isotropic":
+                found["typical"].append((entry.label, method, numbers(run, "theta_geomean") / sigma))
+        if method != "isotropic":
+            found["ratio"].append((entry.label, method, largest / smallest))
+    made = []
+    for name, (title, note) in _HISTOGRAMS.items():
+        known = [(label, method, values[np.isfinite(values)]) for label, method, values in found[name]]
+        known = [one for one in known if len(one[2])]
+        if known:
+            made.append({"title": title, "note": note} | _binned(known))
+    return made
+
+
+_HISTOGRAMS = {
+    "gap": ("Gap r", "How clearly the class wins; the radius is the smallest noise times this. Certified inputs only."),
+    "smallest": ("Smallest noise factor", "min θ over the level the search began with. 1: unchanged."),
+    "typical": ("Typical noise factor", "Geometric mean of θ over the level the search began with."),
+    "ratio": ("Shape: max θ / min θ", "1 is a ball; 2 is a region twice as long in its most tolerant direction."),
+}  # fmt: skip
+
+
+def _levels(comparison: Comparison) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """(name, [(kind, results)]): each noise level with its runs, then all levels together by both rules."""
+    families = list(comparison.families())
+    if families:
+        yield "envelope", [("envelope", family) for family in families]
+    levels: dict[float | None, list[Results]] = {}
+    for one in comparison.stages():
+        levels.setdefault(one.sigma, []).append(one)
+    for sigma, results in sorted(levels.items(), key=lambda pair: (pair[0] is None, pair[0] or 0.0)):
+        name = "noise not recorded" if sigma is None else f"{comparison.symbol} = {sigma:g}"
+        yield name, [("one", one) for one in results]
+    if families:
+        yield "oracle", [("oracle", family) for family in families]
+
+
+def _series(kind: str, content: Any, grids: dict[Size, dict[str, Any]]) -> dict[str, Any]:
+    members: list[Results] = [content] if kind == "one" else content
+    first = members[0]
+    made: dict[str, Any] = {"label": first.label, "method": first.method, "stage": first.stage}
+    for size, grid in grids.items():
+        if not all(one.knows(size) for one in members):
+            made[size] = None
+            continue
+        at = np.array([float(f"{i * grid['step']:.12g}") for i in range(grid["points"])])
+        if kind == "envelope":
+            shares = envelope(members, at, size)
+        else:
+            shares = (oracle(members, size) if kind == "oracle" else first).accuracy(at, size)
+        made[size] = np.rint(shares * len(first)).astype(int).tolist()
+    return made
+
+
+def _grid(comparison: Comparison, size: Size) -> dict[str, Any]:
+    """Step and number of points, up to the largest certificate unless a few are huge; how many lie beyond."""
+    sizes = np.concatenate([one.certified(size) for one in comparison.stages() if one.knows(size)] or [np.zeros(1)])
+    top = 1.04 * min(float(sizes.max()), 1.5 * float(np.quantile(sizes, 0.995)))
+    if not top > 0:
+        return {"step": 1.0, "points": 2, "beyond": 0}
+    power = 10.0 ** np.floor(np.log10(top / POINTS))
+    step = next(float(f"{power * unit:.12g}") for unit in (1, 2, 2.5, 5, 10) if power * unit >= top / POINTS)
+    points = int(np.ceil(top / step)) + 1
+    return {"step": step, "points": points, "beyond": int((sizes > step * (points - 1)).sum())}
+
+
+def _binned(known: Sequence[tuple[str, str, NDArray[np.float64]]]) -> dict[str, Any]:
+    """Counts in shared bins; what lies beyond 1.5 times the 99 % quantile is counted in the last one."""
+    everything = np.concatenate([values for _, _, values in known])
+    low, high = float(everything.min()), min(float(everything.max()), 1.5 * float(np.quantile(everything, 0.99)))
+    if not high > low:
+        low, high = low * 0.9, low * 1.1 + 1e-9
+    most = max(len(values) for _, _, values in known)
+    edges = np.linspace(low, high, int(np.clip(2 * np.sqrt(most), 8, BINS)) + 1)
+    return {
+        "low": low, "high": high,
+        "series": [
+            {
+                "label": label, "method": method, "median": float(np.median(values)),
+                "counts": np.histogram(np.minimum(values, high), edges)[0].tolist(),
+            }
+            for label, method, values in known
+        ],
+    }  # fmt: skip

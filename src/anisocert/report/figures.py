@@ -1,0 +1,182 @@
+"""The paper's figures, from any runs: PDF for print and PNG for the screen."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anisocert.errors import MissingExtraError
+from anisocert.evaluate import Comparison
+from anisocert.report.charts import curves, histograms
+from anisocert.report.inputs import Inputs, inputs_of
+from anisocert.report.pictures import is_image
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = {"fixed": "#7a7f87", "average": "#b0619a", "isotropic": "#d98200", "anisotropic": "#0b63a8"}
+STYLE = {
+    "font.size": 8, "axes.titlesize": 8.5, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6,
+    "legend.frameon": False, "lines.linewidth": 1.4, "pdf.fonttype": 42, "savefig.bbox": "tight", "grid.linewidth": 0.4,
+    "grid.color": "#dddddd",
+}  # fmt: skip
+EXAMPLES = 6
+
+
+def write_figures(comparisons: Sequence[Comparison], folder: Path, model: str | None = None) -> list[Path]:
+    """Write every figure that the runs can fill; its files. model: the network, if it is not where the run says."""
+    from anisocert.report.landscape import landscape
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for comparison in comparisons:
+        name = f"{comparison.data}-{comparison.norm}"
+        ids = examples(comparison, EXAMPLES)
+        inputs = inputs_of(comparison, ids)
+        with styled():
+            for kind, figure in (
+                ("accuracy", accuracy(comparison)),
+                ("gap-and-noise", noise(comparison)),
+                ("theta-ratio", ratio(comparison)),
+                ("theta-maps", theta_maps(comparison, ids, inputs)),
+                ("landscape", landscape(comparison, model)),
+            ):
+                if figure is not None:
+                    written += save(figure, folder / f"{kind}-{name}")
+    return written
+
+
+def accuracy(comparison: Comparison) -> "Figure":
+    """Certified accuracy against radius (above) and proxy radius (below), a column a noise level (Figs. 3 and 4)."""
+    told = curves(comparison)
+    levels = told["levels"]
+    figure = new_figure(2.3 * len(levels) + 0.6, 3.9)
+    axes = figure.subplots(2, len(levels), squeeze=False, sharey=True)
+    for column, level in enumerate(levels):
+        for axis, size in zip(axes[:, column], ("radius", "proxy_radius"), strict=True):
+            at = told["sizes"][size]["step"] * np.arange(told["sizes"][size]["points"])
+            for one in level["series"]:
+                if one[size] is None:
+                    continue
+                before = one["stage"] == "before" and any(s["stage"] == "after" for s in level["series"])
+                axis.step(
+                    at, 100 * np.array(one[size]) / told["n"], where="pre", color=colour(one["method"]),
+                    linestyle=":" if before else "-", label=one["label"] + (", before memory" if before else ""),
+                )  # fmt: skip
+            axis.set(xlim=(0, at[-1]), ylim=(0, 100), xlabel=f"{told['norm']} {size.replace('_', ' ')}")
+            axis.grid(visible=True)
+        axes[0, column].set_title(level["name"])
+    for axis in axes[:, 0]:
+        axis.set_ylabel("certified accuracy (%)")
+    axes[0, -1].legend(loc="upper right", fontsize=7)
+    return figure
+
+
+def noise(comparison: Comparison) -> "Figure | None":
+    """Histograms of the two factors of the radius, gap and smallest noise, with their medians (Fig. 5)."""
+    found = [one for one in histograms(comparison) if one["title"] in ("Gap r", "Smallest noise factor")]
+    if not found:
+        return None
+    figure = new_figure(2.6 * len(found), 2.2)
+    for axis, one in zip(figure.subplots(1, len(found), squeeze=False)[0], found, strict=True):
+        _histogram(axis, one)
+    return figure
+
+
+def ratio(comparison: Comparison) -> "Figure | None":
+    """Histogram of the largest over the smallest theta of an input."""
+    found = [one for one in histograms(comparison) if one["title"].startswith("Shape")]
+    if not found:
+        return None
+    figure = new_figure(2.8, 2.2)
+    _histogram(figure.subplots(), found[0])
+    return figure
+
+
+def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "Figure | None":
+    """Inputs, and the noise chosen for them by the isotropic and the anisotropic run; a colour for each channel."""
+    shaped = comparison.headline
+    thetas = shaped.run.thetas
+    wanted = [number for number in ids if number in thetas and is_image(thetas[number].shape)]
+    if not wanted:
+        return None
+    level = shaped.before.sigma
+    same = [e for e in comparison.entries if (e.before.method, e.before.sigma) == ("isotropic", level)]
+    rows = (["input"] if inputs.x else []) + (["isotropic"] if same else []) + [shaped.before.method]
+    figure = new_figure(0.95 * len(wanted) + 0.5, 0.98 * len(rows) + 0.2)
+    axes = figure.subplots(len(rows), len(wanted), squeeze=False)
+    for column, number in enumerate(wanted):
+        theta = thetas[number].astype(np.float64)
+        for axis, row in zip(axes[:, column], rows, strict=True):
+            axis.set(xticks=[], yticks=[])
+            if row == "input":
+                low, high = inputs.domain
+                axis.imshow(_channels((inputs.x[number] - low) / (high - low)), cmap="gray", vmin=0, vmax=1)
+                continue
+            other = same[0].run.thetas.get(number) if row == "isotropic" else None
+            shown = theta if row != "isotropic" else np.broadcast_to(np.asarray(other, np.float64), theta.shape)
+            axis.imshow(_channels((shown - 0.0) / theta.max()), cmap="viridis", vmin=0, vmax=1)
+            axis.set_xlabel(f"{shown.min():.2g}–{shown.max():.2g}", fontsize=6, labelpad=1)
+    for axis, row in zip(axes[:, 0], rows, strict=True):
+        axis.set_ylabel(row if row == "input" else f"θ, {row}", fontsize=7)
+    return figure
+
+
+def examples(comparison: Comparison, count: int) -> list[int]:
+    """Inputs with a correct certificate, the least round regions first."""
+    one, run = comparison.headline.before, comparison.headline.run
+    thetas = run.thetas
+    sure = [int(number) for number, right in zip(one.ids, one.correct, strict=True) if right and int(number) in thetas]
+    sure.sort(key=lambda number: -float(thetas[number].max() / thetas[number].min()))
+    return sorted(sure[:count])
+
+
+def colour(method: str) -> str:
+    """A method's colour, the same in all figures."""
+    return COLOURS.get(method, "#2c8f7b")
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure of this size in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure((width, height), layout="constrained")
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Figures made inside look alike."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise MissingExtraError("figures need matplotlib: pip install 'anisocert[report]'") from error
+    with matplotlib.rc_context(STYLE):  # type: ignore[arg-type]
+        yield
+
+
+def save(figure: "Figure", path: Path) -> list[Path]:
+    """Write a figure as PDF and PNG; the same figure gives the same bytes."""
+    files = [path.with_name(f"{path.name}.{kind}") for kind in ("pdf", "png")]
+    figure.savefig(files[0], metadata={"CreationDate": None})
+    figure.savefig(files[1], dpi=200, metadata={"Software": None})
+    return files
+
+
+def _histogram(axis: "Axes", one: dict[str, Any]) -> None:
+    edges = np.linspace(one["low"], one["high"], len(one["series"][0]["counts"]) + 1)
+    for series in one["series"]:
+        shade = colour(series["method"])
+        axis.stairs(series["counts"], edges, fill=True, color=shade, alpha=0.3)
+        axis.stairs(series["counts"], edges, color=shade, label=series["label"])
+        axis.axvline(series["median"], color=shade, linestyle="--", linewidth=1)
+    axis.set(xlabel=one["title"], ylabel="inputs")
+    axis.legend(fontsize=6.5)
+
+
+def _channels(image: np.ndarray) -> np.ndarray:
+    """`c x h x w` as matplotlib takes it."""
+    shown: np.ndarray = np.clip(np.moveaxis(image, 0, -1) if image.ndim == 3 else image, 0, 1)
+    return shown[..., 0] if shown.ndim == 3 and shown.shape[-1] == 1 else shown

@@ -1,0 +1,206 @@
+"""Some inputs one by one: what was promised about each, by whom, and what the memory made of it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.certificate import ABSTAIN
+from anisocert.evaluate import Cell, Column, Comparison, Entry, Table, down
+from anisocert.evaluate.results import numbers
+from anisocert.geometry import Region
+from anisocert.report.beyond import beyond_ball
+from anisocert.report.inputs import Inputs
+from anisocert.report.pictures import bars, heat, is_image, photo
+from anisocert.smoothing import Gaussian, Uniform
+
+NOTES = {
+    "kept": "The memory kept the region as it was.",
+    "shrunk": "The memory shrank the region, to make room for an earlier one of another class.",
+    "inherited": "The input lies in a region promised earlier: the memory answers that region's class.",
+    "abstained": "The memory gives no answer here.",
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """content: a data URI, or SVG text made here."""
+
+    content: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """One input. tags: what it is an example of."""
+
+    id: int
+    title: str
+    mood: str
+    radius: str
+    tags: tuple[str, ...]
+    pictures: tuple[Picture, ...]
+    lines: tuple[str, ...]
+    table: Table
+
+
+def cards(comparison: Comparison, tags: dict[int, list[str]], inputs: Inputs) -> list[Card]:
+    """A card for each of the chosen inputs."""
+    rows = [_rows(entry, tags) for entry in comparison.entries]
+    maker = _Maker(comparison, inputs, comparison.entries.index(comparison.headline), rows)
+    return [maker.card(number, tuple(names)) for number, names in tags.items()]
+
+
+def _rows(entry: Entry, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """The chosen rows of a run, by id."""
+    places = np.flatnonzero(np.isin(numbers(entry.run, "idx"), list(ids)))
+    return {int(row["idx"]): row for row in entry.run.table.take(places).to_pylist()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Maker:
+    """Makes cards. main: which run the pictures and sentences are of. rows: of each run, by id."""
+
+    comparison: Comparison
+    inputs: Inputs
+    main: int
+    rows: list[dict[int, dict[str, Any]]]
+
+    @property
+    def entry(self) -> Entry:
+        return self.comparison.entries[self.main]
+
+    def card(self, number: int, tags: tuple[str, ...]) -> Card:
+        one, entry, row = self.entry.binding, self.entry, self.rows[self.main][number]
+        place = int(np.searchsorted(one.ids, number))
+        answer, label = int(one.prediction[place]), int(one.labels[place])
+        if answer == ABSTAIN:
+            mood, title = "abstained", f"no answer; the label is {self._name(label)}"
+        elif answer == label:
+            mood, title = "right", self._name(answer)
+        else:
+            mood, title = "wrong", f"{self._name(answer)}; the label is {self._name(label)}"
+        theta = entry.run.thetas.get(number)
+        pictures, lines = _pictures(number, theta, self.inputs), []
+        region = self._region(number, theta, row.get("gap"))
+        if region is not None and region.radius == region.enclosing_radius:
+            lines.append(f"Its region is a ball of {self.comparison.norm} radius {down(region.radius)}.")
+        elif region is not None:
+            lines.append(
+                f"Its region reaches {down(region.radius)} in the most sensitive direction and "
+                f"{down(region.enclosing_radius)} in the most tolerant one; it holds as much as a ball of "
+                f"{self.comparison.norm} radius {down(region.proxy_radius)}."
+            )
+            picture, line = self._beyond(number, region)
+            pictures += [picture] if picture else []
+            lines.append(line)
+        if row.get("reason"):
+            lines.append(f"Why there is no certificate: {row['reason']}.")
+        if entry.after is not None:
+            note = str(row["memory_note"])
+            lines.append(NOTES.get(note, f"The memory: {note}."))
+        radius = "" if answer == ABSTAIN else down(float(one.radius[place]))
+        return Card(number, title, mood, radius, tags, tuple(pictures), tuple(lines), self._table(number))
+
+    def _region(self, number: int, theta: NDArray[np.float32] | None, gap: float | None) -> Region | None:
+        """The certificate's region before the memory; around zero where the input is not known."""
+        if theta is None or theta.ndim == 0 or gap is None or not gap > 0:
+            return None
+        x = self.inputs.x.get(number, np.zeros(theta.shape))
+        if x.shape != theta.shape:
+            return None
+        return (Uniform if self.comparison.norm == "l1" else Gaussian)(theta).region(x, theta, gap)
+
+    def _beyond(self, number: int, region: Region) -> tuple[Picture | None, str]:
+        """An x + delta that the region covers and the round certificate of the same input does not."""
+        ball, whose = self._ball(number)
+        if ball is None:
+            ball, whose = region.radius, "the largest ball inside it"
+        found = beyond_ball(region, ball, self.inputs.domain if self.inputs.x else None, seed=number)
+        if found is None:
+            return None, f"No point of it lies outside {whose}, of radius {down(ball)}."
+        line = f"Example: a change δ of {self.comparison.norm} length {down(found.length)} that the region covers"
+        if ball > 0:
+            line += f", {found.length / ball:.2f} times as long as {whose} allows ({down(ball)})."
+        else:
+            line += f"; {whose} certifies nothing here."
+        if self.entry.after is not None:
+            line += " Both are certificates before the memory."
+        if number not in self.inputs.x:
+            return None, line
+        draw = photo if is_image(region.shape) else bars
+        return Picture(draw(found.point, *self.inputs.domain), "input + δ: provably the same answer"), line
+
+    def _ball(self, number: int) -> tuple[float | None, str]:
+        """Radius of the isotropic certificate of this input at the same noise level, or of the fixed one."""
+        for method, words in (("isotropic", "the isotropic ball"), ("fixed", "the ball of fixed noise")):
+            for other in self.comparison.entries:
+                if (other.before.method, other.before.sigma) == (method, self.entry.before.sigma):
+                    return float(other.before.radius[np.searchsorted(other.before.ids, number)]), words
+        return None, ""
+
+    def _table(self, number: int) -> Table:
+        """All runs' certificates of one input, the largest and the smallest marked."""
+        entries = self.comparison.entries
+        place = int(np.searchsorted(entries[0].before.ids, number))
+        sizes = [float(entry.before.radius[place]) for entry in entries]
+        ends = {max(sizes): " (largest)", min(sizes): " (smallest)"} if max(sizes) > min(sizes) else {}
+        memory = any(entry.after is not None for entry in entries)
+        rows = []
+        for entry, size, known in zip(entries, sizes, self.rows, strict=True):
+            told, after = known[number], entry.after
+            votes = None if told.get("bound_n") is None else f"{told['bound_k']:,} of {told['bound_n']:,}"
+            row = [
+                Cell(entry.label), Cell(_answer(int(entry.before.prediction[place]))),
+                Cell(down(size) + ends.get(size, "")), Cell(float(entry.before.proxy_radius[place])),
+                Cell(told.get("gap")), Cell(votes),
+            ]  # fmt: skip
+            if memory and after is None:
+                row += [Cell("not needed" if entry.before.stage == "not needed" else "none"), Cell(None), Cell(None)]
+            elif after is not None:
+                row += [
+                    Cell(str(told["memory_note"])), Cell(_answer(int(after.prediction[place]))),
+                    Cell(float(after.radius[place])),
+                ]  # fmt: skip
+            rows.append(tuple(row))
+        columns = [
+            Column("run"), Column("class"), Column("radius"), Column("proxy radius", "length"),
+            Column("gap", "length"), Column("votes"),
+        ]  # fmt: skip
+        if memory:
+            columns += [Column("memory"), Column("class", group="after it"), Column("radius", "length", "after it")]
+        return Table("", tuple(columns), tuple(rows))
+
+    def _name(self, label: int) -> str:
+        names = self.inputs.class_names
+        return f"{label} ({names[label]})" if label < len(names) and names[label] != str(label) else f"class {label}"
+
+
+def _pictures(number: int, theta: NDArray[np.float32] | None, inputs: Inputs) -> list[Picture]:
+    """The input; theta on average over the channels, and of each."""
+    found = []
+    x = inputs.x.get(number)
+    if x is not None:
+        draw = photo if is_image(x.shape) else bars
+        found.append(Picture(draw(x, *inputs.domain), "the input"))
+    if theta is None or theta.ndim == 0:
+        return found
+    noise, low, high = theta.astype(np.float64), float(theta.min()), float(theta.max())
+    reach = f"{low:.3g} to {high:.3g}"
+    if low == high and is_image(noise.shape):
+        flat = heat(np.full(noise.shape[-2:], 0.5), 0.0, 1.0)
+        return [*found, Picture(flat, f"noise θ, {low:.3g} everywhere")]
+    if not is_image(noise.shape):
+        return [*found, Picture(bars(noise, 0.0, high), f"noise θ, {reach}")]
+    if noise.ndim == 2 or len(noise) == 1:
+        return [*found, Picture(heat(noise.reshape(noise.shape[-2:]), low, high), f"noise θ, {reach}")]
+    found.append(Picture(heat(noise.mean(0), low, high), f"noise θ, mean of channels; {reach}"))
+    for channel, name in zip(noise, ("red", "green", "blue"), strict=True):
+        found.append(Picture(heat(channel, low, high), f"θ, {name}"))
+    return found
+
+
+def _answer(prediction: int) -> str:
+    return "abstains" if prediction == ABSTAIN else str(prediction)

@@ -1,0 +1,52 @@
+"""The inputs that a run was about, from the data set it names; a run does not hold them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.data import load
+from anisocert.errors import AnisocertError
+from anisocert.evaluate import Comparison
+from anisocert.evaluate.results import said
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """x: by id. shape: of one, None if unknown. domain: range of values. missing: why there are none, else empty."""
+
+    x: dict[int, NDArray[np.float64]]
+    shape: tuple[int, ...] | None = None
+    domain: tuple[float, float] = (0.0, 1.0)
+    class_names: tuple[str, ...] = ()
+    missing: str = ""
+
+    @property
+    def dim(self) -> int | None:
+        """How many values an input has."""
+        return None if self.shape is None else int(np.prod(self.shape))
+
+    @property
+    def unit_range(self) -> bool:
+        """Whether all values are known to lie in [0, 1]."""
+        return bool(self.x) and self.domain == (0.0, 1.0)
+
+
+def inputs_of(comparison: Comparison, ids: Sequence[int]) -> Inputs:
+    """Some of a comparison's inputs; none, and the reason, where the data is not here or is not the same."""
+    entry = comparison.headline
+    name, split = said(entry.run, "data"), str(said(entry.run, "split") or "test")
+    if name is None:
+        return Inputs({}, missing="the run does not say which data it is of")
+    try:
+        data = load(str(name), "train" if split == "train" else "test").subset(ids=list(ids))
+        x = data.x.astype(np.float64)
+    except (AnisocertError, OSError) as error:
+        return Inputs({}, missing=f"the data could not be read ({str(error).splitlines()[0]})")
+    labels = dict(zip(entry.before.ids.tolist(), entry.before.labels.tolist(), strict=True))
+    if any(labels[number] != label for number, label in zip(data.ids.tolist(), data.y.tolist(), strict=True)):
+        return Inputs({}, missing=f"the data named {name} has other labels than the run")
+    low, high = float(x.min()), float(x.max())
+    domain = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+    return Inputs(dict(zip(data.ids.tolist(), x, strict=True)), data.shape, domain, data.class_names)

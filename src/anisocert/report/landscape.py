@@ -1,0 +1,132 @@
+"""A class probability around an input and the certified regions, in the planes where it bends (ANCER, appendix A)."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from anisocert.errors import AnisocertError
+from anisocert.evaluate import Comparison, Entry
+from anisocert.evaluate.results import said
+from anisocert.geometry.region import p_norm
+from anisocert.report.curvature import SmoothProbability, lanczos
+from anisocert.report.inputs import inputs_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+SAMPLES, STEPS, GRID = 64, 48, 41
+
+
+def landscape(comparison: Comparison, model: str | None = None) -> "Figure | None":
+    """The planes of the two most bent directions, and of the most and the least bent one, through one input.
+
+    None where the runs do not hold what it takes: an input, its network with gradients, and its theta. A network that
+    was asked for by name must be there.
+    """
+    from anisocert.report.figures import examples, new_figure
+
+    entry = comparison.headline
+    theta_of = entry.run.thetas
+    ids = [number for number in examples(comparison, 1) if theta_of[number].ndim]
+    inputs = inputs_of(comparison, ids)
+    level = entry.before.sigma
+    if not ids or ids[0] not in inputs.x or level is None:
+        return None
+    network = _network(entry, model)
+    if network is None:
+        return None
+    number = ids[0]
+    place = int(np.searchsorted(entry.before.ids, number))
+    gap = float(entry.run.column("gap")[np.flatnonzero(entry.run.column("idx") == number)[0]])
+    x = torch.from_numpy(inputs.x[number]).float()
+    probability = _probability(network, int(entry.before.labels[place]), x.shape, comparison.norm, level, entry)
+    directions = bent_directions(probability, x, level / 2)
+    axes = theta_of[number].astype(np.float64).reshape(-1) * gap
+    norm = 1 if comparison.norm == "l1" else 2
+    balls = _balls(comparison, entry, place)
+    figure = new_figure(6.4, 2.9)
+    for axis, (j, name) in zip(figure.subplots(1, 2), ((1, "ν₂"), (directions.shape[1] - 1, "ν_min")), strict=True):
+        plane = directions[:, [0, j]]
+        outlines = {"anisotropic": outline(axes, plane, norm)}
+        outlines |= {method: outline(np.full(len(axes), r), plane, norm) for method, r in balls.items() if r > 0}
+        reach = 1.35 * max(float(np.abs(line).max()) for line in outlines.values())
+        ticks = np.linspace(-reach, reach, GRID)
+        steps = np.stack(np.meshgrid(ticks, ticks), -1).reshape(-1, 2) @ plane.T
+        points = x[None] + torch.from_numpy(steps).float().view(-1, *x.shape)
+        heights = probability.values(points).numpy().reshape(GRID, GRID)
+        drawn = axis.contourf(ticks, ticks, heights, levels=np.linspace(0, 1, 21), cmap="RdBu")
+        _outlines(axis, outlines)
+        axis.plot(0, 0, "k.", markersize=4)
+        axis.set(xlabel="ν₁", ylabel=name, aspect="equal")
+    axis.legend(loc="upper left", fontsize=6.5)
+    figure.colorbar(drawn, ax=figure.axes, label=f"smoothed probability of the label, input {number}", shrink=0.9)
+    return figure
+
+
+def bent_directions(probability: SmoothProbability, x: torch.Tensor, step: float) -> Floats:
+    """Eigenvectors of the Hessian at x as columns, most bent first, as far as STEPS products tell."""
+
+    def apply(vector: Floats) -> Floats:
+        direction = torch.from_numpy(vector).to(x.dtype).view(x.shape)
+        return probability.bend(x, direction, step).double().numpy().reshape(-1)
+
+    return lanczos(apply, x.numel(), STEPS)[1]
+
+
+def outline(axes: Floats, plane: Floats, norm: int) -> Floats:
+    """Where a region's boundary cuts a plane through its centre: `361 x 2` coordinates. plane: `d x 2`, orthonormal."""
+    angle = np.linspace(0, 2 * np.pi, 361)
+    circle = np.stack([np.cos(angle), np.sin(angle)], 1)
+    return circle / p_norm(np.abs(circle @ plane.T) / axes, norm)[:, None]
+
+
+def _outlines(axis: "object", outlines: dict[str, Floats]) -> None:
+    from anisocert.report.figures import colour
+
+    for method, line in outlines.items():
+        axis.plot(line[:, 0], line[:, 1], color=colour(method), linewidth=1.8, label=method)  # type: ignore[attr-defined]
+
+
+def _balls(comparison: Comparison, entry: Entry, place: int) -> dict[str, float]:
+    """Radii of the round certificates of the same input and noise level."""
+    return {
+        other.before.method: float(other.before.radius[place])
+        for other in comparison.entries
+        if other.before.method in ("fixed", "isotropic") and other.before.sigma == entry.before.sigma
+    }
+
+
+def _probability(
+    network: nn.Module, label: int, shape: tuple[int, ...], norm: str, level: float, entry: Entry
+) -> SmoothProbability:
+    """The label's probability under the noise that the search began with."""
+    generator = torch.Generator().manual_seed(0)
+    half = (SAMPLES // 2, *shape)
+    draw = torch.rand(half, generator=generator) * 2 - 1 if norm == "l1" else torch.randn(half, generator=generator)
+    eps = level * torch.cat([draw, -draw])
+    return SmoothProbability(network, label, eps, str(said(entry.run, "outputs") or "logits"))
+
+
+def _network(entry: Entry, model: str | None) -> nn.Module | None:
+    """The run's network, with gradients to its input; None where it is not there, unless it was asked for."""
+    from anisocert.models import load
+
+    named = model or said(entry.run, "model")
+    if named is None:
+        return None
+    beside = entry.run.folder / str(named)
+    c = entry.run.description
+    try:
+        network, _ = load(
+            beside if model is None and beside.is_file() else str(named), num_classes=c.get("num_classes"),
+            mean=c.get("mean"), std=c.get("std"), layout=c.get("layout"), gradients=True,
+        )  # fmt: skip
+    except (AnisocertError, OSError):
+        if model is not None:
+            raise
+        return None
+    return network.requires_grad_(False)

@@ -1,0 +1,48 @@
+"""Which inputs a gallery shows: the ends, the troubled ones, and some of the rest."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.certificate import ABSTAIN
+from anisocert.evaluate import Comparison
+
+
+def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
+    """Which inputs to show, and of what each is an example; all of them if they are no more than `count`."""
+    one = comparison.headline.binding
+    before = comparison.headline.before
+    size = one.certified("proxy_radius" if one.knows("proxy_radius") else "radius")
+    order = np.argsort(-size, kind="stable")
+    certified = order[size[order] > 0]
+    changed = (one.prediction != before.prediction) | (one.radius != before.radius)
+    part = max(1, count // 4)
+    groups = {
+        "largest": certified[:part],
+        "smallest": certified[::-1][:part],
+        "wrong": np.flatnonzero(~one.correct & (one.prediction != ABSTAIN)),
+        "abstained": np.flatnonzero(one.prediction == ABSTAIN),
+        "memory": np.flatnonzero(changed),
+    }
+    tags: dict[int, list[str]] = {}
+    for name, places in groups.items():
+        for place in places:
+            tags.setdefault(int(place), []).append(name)
+    keep: list[int] = []
+    special = [name for name in ("wrong", "abstained", "memory") if len(groups[name])]
+    for name in groups:
+        limit = part if name in ("largest", "smallest") else max(1, part // max(1, len(special)))
+        keep += [int(place) for place in _even(groups[name], limit)]
+    keep = list(dict.fromkeys(keep))[:count]
+    others = np.setdiff1d(np.arange(len(one)), keep)
+    keep += [int(place) for place in _even(others, count - len(keep))]
+    return {int(one.ids[place]): tags.get(place, []) for place in sorted(keep)}
+
+
+def _even(places: Sequence[int] | NDArray[np.int64], count: int) -> Sequence[int]:
+    """At most so many of them, evenly spaced."""
+    if count <= 0 or len(places) == 0:
+        return []
+    picked = np.unique(np.linspace(0, len(places) - 1, min(count, len(places))).round().astype(int))
+    return [int(places[i]) for i in picked]

@@ -70,7 +70,7 @@ def _nearest(key: str, names: Iterable[str]) -> str:
 def _fits(value: Any, wanted: Any) -> bool:
     """Whether a TOML value is of an option's type, as a reader of the file would see it: "7" is no number."""
     if get_origin(wanted) in (Union, UnionType):
-        return any(_fits(value, one) for one in get_args(wanted))
+        return any(_fits(value, one) for one in get_args(wanted) if one is not NoneType)
     if get_origin(wanted) is list:
         return isinstance(value, list) and all(_fits(one, get_args(wanted)[0]) for one in value)
     if wanted is bool or isinstance(value, bool):

@@ -1,0 +1,223 @@
+"""What every command says about itself, what the process says when it fails, and what it ends with."""
+
+import contextlib
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+import typer
+from rich.text import Text
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from anisocert import cli as entry
+from anisocert.cli.app import app
+
+
+def leaves(command, path=()):
+    """(path, command) of each command, those of groups too."""
+    for name, one in command.commands.items():
+        if hasattr(one, "commands"):
+            yield from leaves(one, (*path, name))
+        else:
+            yield (*path, name), one
+
+
+COMMANDS = dict(leaves(get_command(app)))
+NAMES = [" ".join(path) for path in COMMANDS]
+HEAVY = ("torch", "numpy", "scipy", "pyarrow", "sklearn", "matplotlib", "plotly", "ray", "onnxruntime", "pandas")
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def anisocert(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "anisocert", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+def test_these_commands_are_there():
+    assert {"demo", "train", "certify", "predict", "verify", "import", "export", "memory add", "data list"} <= {*NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help(name):
+    command = COMMANDS[tuple(name.split())]
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*name.split(), "--help"])
+    assert result.exit_code == 0
+    said = plain(result.output)
+    assert command.help.split(".")[0].split("\n")[0][:60] in said
+    for parameter in command.params:
+        assert parameter.help, parameter.name
+        assert Text.from_markup(parameter.help).plain == parameter.help, "rich takes words in brackets for markup"
+        for option in (*parameter.opts, *parameter.secondary_opts):
+            assert option.strip("-").upper() in said.upper()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_has_an_example_that_it_would_take(name):
+    """The example names options that exist, with values where they take one, and leaves out nothing required."""
+    command = COMMANDS[tuple(name.split())]
+    example = re.search(r"Example: (anisocert .*)", command.epilog or "")
+    assert example is not None, "its epilog has no example"
+    words = shlex.split(example[1])
+    assert words[: len(name.split()) + 1] == ["anisocert", *name.split()]
+    rest, given = words[len(name.split()) + 1 :], []
+    options = {option: one for one in command.params for option in (*one.opts, *one.secondary_opts)}
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    while rest:
+        word = rest.pop(0)
+        parameter = options[word] if word.startswith("--") else arguments.pop(0)
+        given.append(parameter)
+        if word.startswith("--") and not parameter.is_flag:
+            assert not rest.pop(0).startswith("--")
+        if parameter.nargs == -1:
+            arguments.insert(0, parameter)
+    assert {one.name for one in command.params if one.required} <= {one.name for one in given}
+
+
+def test_help_of_any_command_loads_nothing_heavy():
+    code = f"""
+import sys
+from typer.testing import CliRunner
+from anisocert.cli import main
+from anisocert.cli.app import app
+for name in {NAMES!r}:
+    assert CliRunner().invoke(app, [*name.split(), "--help"]).exit_code == 0, name
+assert CliRunner().invoke(app, ["--help"]).exit_code == 0
+print(sorted(set({HEAVY!r}) & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_using_the_package_loads_nothing_heavy_beyond_torch():
+    heavy = ("pyarrow", "sklearn", "matplotlib", "pandas", "ray", "rich", "typer", "scipy.stats", "torch._dynamo",
+             "torch._inductor", "sympy", "triton")  # fmt: skip
+    code = f"""
+import sys, anisocert as ac
+[getattr(ac, name) for name in ac.__all__]
+print(sorted(set({heavy!r}) & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_exit_codes_are_documented(cli):
+    said = " ".join(cli("--help").out.split())
+    assert "Exit codes: 0 done; 1 an error, or verify found something wrong; 2 wrong usage; 3 stopped" in said
+
+
+def test_without_arguments_the_help_is_shown(cli):
+    assert "Usage: anisocert" in cli(code=2).out
+    assert "Usage: anisocert memory" in cli("memory", code=2).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["verfy", "x"], "no such command 'verfy'. Did you mean 'verify'"),
+        (["memory", "ad"], "no such command 'ad'. Did you mean 'add'? (anisocert memory --help tells more)"),
+        (["train", "--sgima", "1"], "no such option: --sgima; did you mean --sigma? (anisocert train --help tells"),
+        (["certify", "--methud=fixed"], "no such option: --methud; did you mean --method?"),
+        (["predict", "net", "--data", "digits"], "missing option '--sigma'"),
+        (["demo", "--n", "many"], "invalid value for '--n'"),
+        (["demo", "extra"], "extra"),
+    ],
+)
+def test_wrong_usage_is_one_line_that_helps(cli, arguments, words):
+    said = cli(*arguments, code=2)
+    assert words in said.err
+    assert said.err.startswith("error: ")
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ""
+
+
+class Broken(typer.Typer):
+    """Stands where the app does, and ends as told."""
+
+    def __init__(self, ending):
+        super().__init__()
+        self.ending = ending
+
+    def __call__(self, *args, **kwargs):
+        raise self.ending
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "line"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "a.npz"), 1, "error: a.npz: No such file or directory"),
+        (OSError(28, "No space left on device"), 1, "error: No space left on device"),
+        (PermissionError(13, "Permission denied", "/root/x"), 1, "error: /root/x: Permission denied"),
+        (KeyError("theta\nx"), 1, r"error: KeyError: 'theta\nx' (not foreseen: --debug shows where)"),
+        (RuntimeError("a\n  b"), 1, "error: RuntimeError: a b (not foreseen: --debug shows where)"),
+        (KeyboardInterrupt(), 3, "stopped"),
+        (typer.Abort(), 1, "stopped"),
+    ],
+)
+def test_how_errors_are_told(cli, monkeypatch, ending, code, line):
+    monkeypatch.setattr("anisocert.cli.app.app", Broken(ending))
+    assert cli("demo", code=code).err == f"{line}\n"
+    if code == 1 and not isinstance(ending, typer.Abort):
+        monkeypatch.setattr(sys, "argv", ["anisocert", "demo", "--debug"])
+        with pytest.raises(type(ending)):
+            entry.main()
+
+
+def test_an_interrupt_ends_with_3(tmp_path):
+    command = [sys.executable, "-m", "anisocert", "train", "--data", "digits", "--arch", "small-cnn", "--sigma", "0.25",
+               "--epochs", "500", "--out", str(tmp_path)]  # fmt: skip
+    unbuffered = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=unbuffered)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("epoch 1/500")
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (3, "stopped\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    """`anisocert ... | head -1`"""
+    for arguments in (["--help"], ["data", "list"]):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "anisocert", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        assert process.wait(60) in (0, 1)
+
+
+def without_colour_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "PY_COLORS", "NO_COLOR")}
+
+
+@pytest.mark.parametrize("variables", [{}, {"GITHUB_ACTIONS": "true"}])
+def test_no_colour_without_a_terminal(variables):
+    for arguments in (["train", "--help"], ["data", "list"], ["dance"]):
+        done = anisocert(*arguments, env=without_colour_variables() | variables)
+        assert "\x1b" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colour_on_a_terminal_unless_it_is_not_wanted(variables, coloured):
+    ours, theirs = pty.openpty()
+    variables = without_colour_variables() | {"TERM": "xterm-256color", "COLUMNS": "100"} | variables
+    process = subprocess.Popen([sys.executable, "-m", "anisocert", "--help"], stdout=theirs, env=variables)
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # how Linux tells that the other end is closed
+        while part := os.read(ours, 4096):
+            said += part
+    os.close(ours)
+    assert process.wait(60) == 0
+    assert b"certify" in said
+    assert bool(re.search(rb"\x1b\[[0-9;]*3[0-7]", said)) is coloured

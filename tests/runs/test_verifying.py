@@ -18,6 +18,7 @@ from anisocert.engine import Network, Numerics
 from anisocert.errors import ArgumentError
 from anisocert.models import build, save
 from anisocert.runs import save_run
+from anisocert.runs.job import hash_of
 from anisocert.runs.memory import add_to_memory
 from anisocert.runs.reading import checksum, read_run, write_description
 from anisocert.runs.recounting import other_versions, pick, recount
@@ -53,7 +54,8 @@ def made(tmp_path_factory) -> Path:
             "data": "digits", "model": "../net.safetensors", "method": method.name, "norm": f"l{smoothing.norm}",
             "sigma": float(smoothing.theta), "n0": plan.n0, "n": plan.n, "alpha": plan.alpha, "bound": plan.bound,
             "stop": None if name == "target" else plan.stop, "target_radius": plan.target_radius, "seed": 3,
-            "num_classes": 10, "device": "cpu", "numerics": vars(network.numerics),
+            "num_classes": 10, "device": "cpu", "numerics": vars(network.numerics), "max": len(tests),
+            "inputs": len(tests), "data_hash": hash_of(tests),
         }  # fmt: skip
         save_run(folder / name, described, found, tests.y.tolist(), float(smoothing.theta))
     return folder
@@ -320,6 +322,7 @@ def test_columns(run):
     assert "another type" in said(run)
     pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), run / "certificates.parquet")
     refit(run)
+    assert "certificates.parquet: has 11 rows, the run's inputs are 10" in said(run)
     assert f"example {table['idx'][0]}: has 2 rows" in said(run)
 
 
@@ -424,6 +427,23 @@ def test_recount_finds_another_answer_label_theta_and_network(run):
     save(model, run.parent / "other.safetensors", known)
     (finding,) = recount(read_run(run), ids, str(run.parent / "other.safetensors"))
     assert "another network" in finding.what
+
+
+def test_recount_finds_examples_that_were_left_out(run):
+    """The input that abstains is the one to lose."""
+    stored = read_run(run)
+    lost = next(row["idx"] for row in stored.table.to_pylist() if row["prediction"] == -1)
+    kept = next(row["idx"] for row in stored.table.to_pylist() if row["prediction"] >= 0)
+    tamper_theta(run, lambda thetas: thetas.pop(str(lost)))
+    tamper(run, lambda rows: rows.remove(next(row for row in rows if row["idx"] == lost)))
+    assert said(run) == "certificates.parquet: has 9 rows, the run's inputs are 10"
+    refit(run, inputs=9)
+    assert said(run) == ""
+    (finding,) = recount(read_run(run), [kept])
+    assert str(finding) == f"certificates.parquet: has no rows of examples {lost}"
+    refit(run, max=9)
+    (finding,) = recount(read_run(run), [kept])
+    assert "its data_hash is not that of digits" in str(finding)
 
 
 def test_recount_says_what_it_needs(run):

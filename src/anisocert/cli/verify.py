@@ -23,10 +23,11 @@ def verify(
     It finds any changed byte (SHA-256 of every file, and of run.json by itself), and a row that claims more than its
     votes, alpha and theta give, also where somebody made the checksums fit.
 
-    It cannot tell votes that a network cast from votes that somebody made up: --recount can, for the rows it draws
-    again with the same network, noise and arithmetic, and only on the kind of device that the run was made on. It does
-    not tell whether the network, the data and the seed are the ones you believe them to be, or whether rows were left
-    out. Of a memory's answers it checks that they can follow from the run; `anisocert memory check` proves the rest.
+    It cannot tell votes that a network cast from votes that somebody made up. --recount can, for the rows it draws
+    again with the same network, data, noise and arithmetic, on the kind of device that the run was made on; it also
+    finds examples that were left out. Whether network, data and seed are the ones you believe them to be, you must know
+    by yourself. Of a memory's answers it checks that they can follow from the run (in a memory that answered the same
+    examples for another run before, they need not); `anisocert memory check` proves the rest.
 
     Exit code: 0 where nothing is wrong, else 1.
     """

@@ -60,11 +60,8 @@ class Job:
 
 def load_job(asked: Configuration) -> Job:
     """Load what a configuration names, and complete it by what that tells."""
-    found = data.load(asked.data, asked.split)
-    found = found.subset(asked.skip, asked.max, data.parse_ids(asked.ids) if asked.ids is not None else None)
-    Stream(asked.seed, Stage.ESTIMATE, int(found.ids.max()))  # a seed that names no stream is said now
-    order = np.argsort(found.ids)
-    examples = replace(found, pixels=found.pixels[order], y=found.y[order], ids=found.ids[order])
+    examples = load_examples(asked)
+    Stream(asked.seed, Stage.ESTIMATE, int(examples.ids.max()))  # a seed that names no stream is said now
     model, metadata = load_model(asked)
     num_classes = asked.num_classes or metadata.get("num_classes") or examples.num_classes
     if examples.y.max() >= num_classes:
@@ -76,12 +73,25 @@ def load_job(asked: Configuration) -> Job:
         theta = Average.of(list(read_run(Path(asked.average_of)).thetas.values())).theta
         if theta.ndim and theta.shape != examples.shape:
             raise ArgumentError(f"expected thetas of shape {examples.shape} in {asked.average_of}, got {theta.shape}")
-    pixels = [examples.pixels] if isinstance(examples.pixels, np.ndarray) else []  # image files are not read for this
     configuration = replace(
-        asked, num_classes=num_classes, inputs=len(examples), data_hash=digest(examples.ids, examples.y, *pixels),
+        asked, num_classes=num_classes, inputs=len(examples), data_hash=hash_of(examples),
         theta_hash=None if theta is None else digest(theta),
     )  # fmt: skip
     return Job(configuration, examples, model, metadata, theta)
+
+
+def load_examples(configuration: Configuration) -> Dataset:
+    """The examples that a configuration names, in order of id."""
+    c = configuration
+    found = data.load(c.data, c.split).subset(c.skip, c.max, None if c.ids is None else data.parse_ids(c.ids))
+    order = np.argsort(found.ids)
+    return replace(found, pixels=found.pixels[order], y=found.y[order], ids=found.ids[order])
+
+
+def hash_of(examples: Dataset) -> str:
+    """SHA-256 of ids, labels and inputs; image files are not read for this."""
+    pixels = [examples.pixels] if isinstance(examples.pixels, np.ndarray) else []
+    return digest(examples.ids, examples.y, *pixels)
 
 
 def load_model(configuration: Configuration, source: Path | None = None) -> tuple[nn.Module, dict[str, Any]]:

@@ -39,6 +39,8 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
     except (AnisocertError, KeyError) as error:
         yield Finding("run.json", f"does not say which plan the votes followed: {error!r}")
         return
+    if run.description.get("inputs") not in (None, len(rows)):
+        yield Finding(TABLE, f"has {len(rows)} rows, the run's inputs are {run.description['inputs']}")
     yield from _check_ids(Counter(row["idx"] for row in rows), thetas)
     sound: list[Row] = []
     for row in rows:

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anisocert import __version__, data
+from anisocert import __version__
 from anisocert.certificate import ABSTAIN
 from anisocert.engine import Network, Stage, count_votes
 from anisocert.errors import ArgumentError
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.job import load_model
-from anisocert.runs.reading import StoredRun
+from anisocert.runs.job import hash_of, load_examples, load_model
+from anisocert.runs.reading import TABLE, StoredRun
 from anisocert.runs.verification import Finding
 from anisocert.smoothing import Gaussian, Uniform
 
@@ -58,7 +58,13 @@ def recount(
         yield Finding("run.json", f"its model_hash is not that of {model or c.model}: the votes are of another network")
         return
     rows = {int(row["idx"]): row for row in run.table.to_pylist()}
-    examples = data.load(c.data, c.split).subset(ids=ids)
+    examples = load_examples(c)
+    if c.data_hash not in (None, hash_of(examples)):
+        yield Finding("run.json", f"its data_hash is not that of {c.data}: other examples, or not all of them")
+        return
+    if c.data_hash is not None and (left_out := sorted(set(examples.ids.tolist()) - set(rows))):
+        yield Finding(TABLE, f"has no rows of examples {', '.join(map(str, left_out))}")
+    examples = examples.subset(ids=ids)
     for x, label, number in zip(examples.x, examples.y.tolist(), examples.ids.tolist(), strict=True):
         row, theta, where = rows[number], run.thetas.get(number), f"example {number}"
         if row["label"] != label:

@@ -1,6 +1,7 @@
 """Regions around an input and exact relations between them: numpy, float64, never optimistic."""
 
 from anisocert.geometry.containment import inner_copy, superset
+from anisocert.geometry.inscribed import inscribed_radius
 from anisocert.geometry.region import Region
 from anisocert.geometry.regions import Regions
 from anisocert.geometry.relations import disjoint, distance, touch_scale
@@ -13,6 +14,7 @@ __all__ = [
     "disjoint",
     "distance",
     "inner_copy",
+    "inscribed_radius",
     "shrink_outside",
     "superset",
     "touch_scale",

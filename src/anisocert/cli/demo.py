@@ -30,11 +30,14 @@ def demo(
     most: Annotated[int, typer.Option("--max", help="How many test digits.")] = 32,
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of training and of all noise.")] = 0,
+    toy: Annotated[
+        bool, typer.Option("--toy", help="A picture instead: regions around two points of two-dimensional data.")
+    ] = False,
 ) -> None:
     """Train small networks on handwritten digits with noise, certify test digits in three ways, explain the numbers.
 
     In l2 (Gaussian noise) and in l1 (uniform noise): fixed noise, the best scale for each input (isotropic), and the
-    best shape for each input (anisotropic).
+    best shape for each input (anisotropic). It ends with a report, one HTML file.
     """
     from rich.console import Console
 
@@ -50,6 +53,8 @@ def demo(
     noises, plan = (Gaussian(sigma), Uniform(lam)), Plan(n0=n0, n=n, alpha=alpha)
     Stream(seed, Stage.ESTIMATE, 0)  # a seed or a folder that will not do is said now, not after the training
     out.mkdir(parents=True, exist_ok=True)
+    if toy:
+        return _toy(console, out, plan, seed)
     tests = digits("test").subset(most=most)
     results: dict[str, list[Certificate]] = {}
     for smoothing in noises:
@@ -62,6 +67,46 @@ def demo(
                 _save(out, name, network, smoothing, results[name], tests, plan, seed)
         console.print(table(results, tests.y, smoothing))
     conclude(console, results, tests.y, alpha, out)
+    _report(console, [out / name for name in results], tests, out / "report.html")
+
+
+def _report(console: "Console", folders: list[Path], tests: "Dataset", out: Path) -> None:
+    """The report on all runs; where the noise depends on the input, after a memory, as a system would have it."""
+    from rich.markup import escape
+
+    from anisocert.evaluate.results import SAME_FOR_ALL
+    from anisocert.memory import Memory
+    from anisocert.report import write_report
+    from anisocert.runs import add_to_memory, read_run
+
+    inputs = dict(zip(tests.ids.tolist(), tests.x, strict=True))
+    for folder in folders:
+        if read_run(folder).description["method"] not in SAME_FOR_ALL:
+            with Memory() as memory:
+                add_to_memory(folder, memory, inputs)
+    write_report([read_run(folder) for folder in folders], out)
+    console.print(f"The report, for a browser: [cyan]{escape(str(out.resolve()))}[/cyan]", soft_wrap=True)
+
+
+def _toy(console: "Console", out: Path, plan: "Plan", seed: int) -> None:
+    """The figure that shows, in two dimensions, what isotropic and anisotropic regions are."""
+    from rich.markup import escape
+
+    from anisocert.evaluate import down
+    from anisocert.report.figures import save, styled
+    from anisocert.report.toy import toy, toy_figure
+
+    with styled(), console.status("training and certifying"):
+        made = toy(plan, seed)
+        files = save(toy_figure(made), out / "toy")
+    for (norm, method), certificates in made.certificates.items():
+        sizes = ", ".join(" x ".join(down(axis) for axis in c.region.axes) for c in certificates if c.region)
+        console.print(f"{norm} {method:<12} half-widths of the two regions: {sizes}", highlight=False)
+    console.print(
+        "The network knows a ring. Isotropic regions are round, as wide as the ring is narrow; anisotropic ones follow "
+        "it. The picture: " + " and ".join(f"[cyan]{escape(str(file.resolve()))}[/cyan]" for file in files),
+        soft_wrap=True,
+    )
 
 
 def _run(

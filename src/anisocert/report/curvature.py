@@ -22,7 +22,7 @@ class SmoothProbability:
     label: int
     eps: Tensor
     outputs: str = "logits"
-    rows: int = 4096
+    rows: int = 1024
 
     def values(self, x: Tensor) -> Tensor:
         """Probability at each of some points: `b x *shape` -> `b`."""

@@ -52,26 +52,32 @@ def write_figures(comparisons: Sequence[Comparison], folder: Path, model: str | 
 def accuracy(comparison: Comparison) -> "Figure":
     """Certified accuracy against radius (above) and proxy radius (below), a column a noise level (Figs. 3 and 4)."""
     told = curves(comparison)
-    levels = told["levels"]
-    figure = new_figure(2.3 * len(levels) + 0.6, 3.9)
-    axes = figure.subplots(2, len(levels), squeeze=False, sharey=True)
+    levels, sizes = told["levels"], ("radius", "proxy_radius")
+    alone = len(levels) == 1  # then the two stand side by side
+    figure = new_figure(5.4, 2.6) if alone else new_figure(2.3 * len(levels) + 0.6, 4.2)
+    axes = figure.subplots(1, 2, sharey=True)[:, None] if alone else figure.subplots(2, len(levels), sharey=True)
     for column, level in enumerate(levels):
-        for axis, size in zip(axes[:, column], ("radius", "proxy_radius"), strict=True):
+        memory = any(one["stage"] == "after" for one in level["series"])
+        for axis, size in zip(axes[:, column], sizes, strict=True):
             at = told["sizes"][size]["step"] * np.arange(told["sizes"][size]["points"])
             for one in level["series"]:
                 if one[size] is None:
                     continue
-                before = one["stage"] == "before" and any(s["stage"] == "after" for s in level["series"])
+                before = memory and one["stage"] == "before"
                 axis.step(
                     at, 100 * np.array(one[size]) / told["n"], where="pre", color=colour(one["method"]),
                     linestyle=":" if before else "-", label=one["label"] + (", before memory" if before else ""),
                 )  # fmt: skip
             axis.set(xlim=(0, at[-1]), ylim=(0, 100), xlabel=f"{told['norm']} {size.replace('_', ' ')}")
             axis.grid(visible=True)
-        axes[0, column].set_title(level["name"])
-    for axis in axes[:, 0]:
+        if not alone:
+            axes[0, column].set_title(level["name"])
+    if alone:
+        figure.suptitle(levels[0]["name"], fontsize=8.5)
+    for axis in axes[:1, 0] if alone else axes[:, 0]:
         axis.set_ylabel("certified accuracy (%)")
-    axes[0, -1].legend(loc="upper right", fontsize=7)
+    lines = dict(zip(*reversed(axes[0, -1].get_legend_handles_labels()), strict=True))
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=3, fontsize=7)
     return figure
 
 
@@ -118,8 +124,9 @@ def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "F
                 continue
             other = same[0].run.thetas.get(number) if row == "isotropic" else None
             shown = theta if row != "isotropic" else np.broadcast_to(np.asarray(other, np.float64), theta.shape)
-            axis.imshow(_channels((shown - 0.0) / theta.max()), cmap="viridis", vmin=0, vmax=1)
-            axis.set_xlabel(f"{shown.min():.2g}–{shown.max():.2g}", fontsize=6, labelpad=1)
+            axis.imshow(_channels(shown / theta.max()), cmap="viridis", vmin=0, vmax=1)
+            ends = dict.fromkeys(f"{end:.2g}" for end in (shown.min(), shown.max()))
+            axis.set_xlabel("–".join(ends), fontsize=6, labelpad=1)
     for axis, row in zip(axes[:, 0], rows, strict=True):
         axis.set_ylabel(row if row == "input" else f"θ, {row}", fontsize=7)
     return figure

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-SAMPLES, STEPS, GRID = 64, 48, 41
+SAMPLES, STEPS, GRID = 32, 48, 31
+PLANES = ((1, r"$\nu_2$"), (-1, r"$\nu_\mathrm{min}$"))  # the other direction beside the most bent one
+LINES = {"anisotropic": "-", "isotropic": "--", "fixed": ":"}
 
 
 def landscape(comparison: Comparison, model: str | None = None) -> "Figure | None":
@@ -49,20 +51,21 @@ def landscape(comparison: Comparison, model: str | None = None) -> "Figure | Non
     norm = 1 if comparison.norm == "l1" else 2
     balls = _balls(comparison, entry, place)
     figure = new_figure(6.4, 2.9)
-    for axis, (j, name) in zip(figure.subplots(1, 2), ((1, "ν₂"), (directions.shape[1] - 1, "ν_min")), strict=True):
+    for axis, (j, name) in zip(figure.subplots(1, 2), PLANES, strict=True):
         plane = directions[:, [0, j]]
         outlines = {"anisotropic": outline(axes, plane, norm)}
         outlines |= {method: outline(np.full(len(axes), r), plane, norm) for method, r in balls.items() if r > 0}
-        reach = 1.35 * max(float(np.abs(line).max()) for line in outlines.values())
+        reach = max(level / 2, 1.35 * max(float(np.abs(line).max()) for line in outlines.values()))
         ticks = np.linspace(-reach, reach, GRID)
         steps = np.stack(np.meshgrid(ticks, ticks), -1).reshape(-1, 2) @ plane.T
         points = x[None] + torch.from_numpy(steps).float().view(-1, *x.shape)
         heights = probability.values(points).numpy().reshape(GRID, GRID)
         drawn = axis.contourf(ticks, ticks, heights, levels=np.linspace(0, 1, 21), cmap="RdBu")
-        _outlines(axis, outlines)
+        for method, line in outlines.items():
+            axis.plot(line[:, 0], line[:, 1], "k", linestyle=LINES[method], linewidth=1.4, label=method)
         axis.plot(0, 0, "k.", markersize=4)
-        axis.set(xlabel="ν₁", ylabel=name, aspect="equal")
-    axis.legend(loc="upper left", fontsize=6.5)
+        axis.set(xlabel=r"$\nu_1$", ylabel=name, aspect="equal")
+    axis.legend(loc="upper left", fontsize=6.5, frameon=True)
     figure.colorbar(drawn, ax=figure.axes, label=f"smoothed probability of the label, input {number}", shrink=0.9)
     return figure
 
@@ -82,13 +85,6 @@ def outline(axes: Floats, plane: Floats, norm: int) -> Floats:
     angle = np.linspace(0, 2 * np.pi, 361)
     circle = np.stack([np.cos(angle), np.sin(angle)], 1)
     return circle / p_norm(np.abs(circle @ plane.T) / axes, norm)[:, None]
-
-
-def _outlines(axis: "object", outlines: dict[str, Floats]) -> None:
-    from anisocert.report.figures import colour
-
-    for method, line in outlines.items():
-        axis.plot(line[:, 0], line[:, 1], color=colour(method), linewidth=1.8, label=method)  # type: ignore[attr-defined]
 
 
 def _balls(comparison: Comparison, entry: Entry, place: int) -> dict[str, float]:

@@ -216,6 +216,32 @@ def test_a_row_that_contradicts_itself_is_found_when_checksums_fit(run, changes,
     assert not verify(run).ok
 
 
+@pytest.mark.parametrize("run", ["fixed", "checkpoints"], indirect=True)
+def test_no_column_of_a_claim_can_be_changed_and_no_value_confuses(run):
+    """Every value of a certified row but what it cost, one at a time, becomes something else; checksums fit."""
+    honest = pq.read_table(run / "certificates.parquet")
+    own = certified(honest.to_pylist())
+    free = {"seconds", "reason"}
+    free |= {"runner_up_votes"} if own["bound"] == "one-vs-rest" else set()
+    free |= {"top_votes"} if own["votes"] > own["bound_n"] else set()
+    for name, old in own.items():
+        if isinstance(old, bool):
+            values = [None, not old]
+        elif isinstance(old, int):
+            values = [None, 0, old + 1, 2**40] + [-1, -5, old - 1] * (name != "seed")
+        elif isinstance(old, float):
+            values = [None, np.nan, np.inf, -1.0, 0.0, old * 1.001, old * 0.999, 1e300]
+        else:
+            values = [None, "", "l1", "betting"]
+        for value in values:
+            tamper(run, lambda rows, name=name, value=value: certified(rows).update({name: value}))
+            found = verify(run)
+            assert name in free or found.ok == (value == old), (name, old, value)
+            pq.write_table(honest, run / "certificates.parquet")
+            refit(run)
+    assert verify(run).ok
+
+
 def test_an_abstention_cannot_become_a_certificate(run):
     def answer(rows):
         row = next(row for row in rows if row["prediction"] == -1)

@@ -23,8 +23,8 @@ def check_memory(run: StoredRun, rows: Sequence[Mapping[str, Any]]) -> Iterator[
         return
     for row, *answer in zip(rows, *(run.table[name].to_pylist() for name in COLUMNS), strict=True):
         where, note = f"example {row['idx']}", answer[-1]
-        if None in answer:
-            yield Finding(where, "lacks the memory's answer")
+        if None in (*answer, row["prediction"], row["radius"], row["proxy_radius"]):
+            yield Finding(where, "lacks the memory's answer, or its own")
         elif (note == INHERITED and not policy.inherits) or (note == SHRUNK and not policy.shrinks):
             yield Finding(where, f"memory_note is {note}, which policy {policy.name} does not give")
         else:

@@ -81,6 +81,9 @@ def _check_said(row: Row, described: Mapping[str, Any], plan: Plan) -> Iterator[
     for name, value in same.items():
         if row[name] != value:
             yield f"{name} is {row[name]!r}, the run's is {value!r}"
+    sigma = described.get("sigma")
+    if isinstance(sigma, int | float) and not abs(row["sigma"] - sigma) <= 1e-6 * abs(sigma):  # one may be a float32
+        yield f"sigma is {row['sigma']!r}, the run's is {sigma!r}"
     if row["norm"] not in ("l1", "l2"):
         yield f"norm is {row['norm']!r}, neither l1 nor l2"
     if not (row["num_classes"] >= 2 and ABSTAIN <= row["prediction"] < row["num_classes"]):
@@ -99,8 +102,8 @@ def _check_counts(row: Row, plan: Plan) -> Iterator[str]:
     if not (second >= 0 and k + second <= n <= k + second * (row["num_classes"] - 1)):
         # The runner-up is the largest of the others: a smaller one could not account for all votes.
         yield f"has {k} votes for its class and {second} for the next, which do not make {n}"
-    if plan.stop == "checkpoints" and n not in [look.n for look in plan.looks]:
-        yield f"has a bound after {n} votes, where the plan does not look"
+    if plan.stop is not None and not {n, votes} <= {look.n for look in plan.looks}:
+        yield f"has a bound after {n} votes and stopped after {votes}, where the plan does not look"
 
 
 def _bounds(rows: list[Row], plan: Plan) -> dict[int, tuple[float, float, float]]:
@@ -112,9 +115,8 @@ def _bounds(rows: list[Row], plan: Plan) -> dict[int, tuple[float, float, float]
     levels = {look.n: look.alpha for look in plan.looks}
     for (norm, num_classes), some in groups.items():
         k, second, n = (np.array([row[name] for row in some]) for name in ("bound_k", "runner_up_votes", "bound_n"))
-        # At other numbers of votes than the looks one may give up, which claims nothing; betting holds at all of them.
-        between = plan.alpha if plan.stop == "betting" else 0.0
-        level = np.array([levels.get(int(votes), between) for votes in n])
+        # Between the looks one may have given up, which claims nothing.
+        level = np.array([levels.get(int(votes), 0.0) for votes in n])
         p_a, p_b = plan.estimate(k, second, n, num_classes, level)
         gap = _smoothing(norm)(1.0).gap(p_a, p_b)
         found |= {row["idx"]: (float(a), float(b), float(g)) for row, a, b, g in zip(some, p_a, p_b, gap, strict=True)}

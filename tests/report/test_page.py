@@ -1,0 +1,135 @@
+"""The page as text: whole, self-contained, and safe whatever the runs say about themselves."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from anisocert.evaluate import compare
+from anisocert.report import page, write_report
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
+
+
+class Reader(HTMLParser):
+    """Checks that elements are closed in order, and gathers what matters."""
+
+    VOID = ("meta", "img", "line", "rect")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.sources, self.tags, self.ids = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        said = dict(attrs)
+        self.sources += [said[name] for name in ("src", "href", "action") if name in said]
+        self.ids += [said["id"]] if "id" in said else []
+        assert not any(name.startswith("on") for name in said)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def read(html):
+    reader = Reader()
+    reader.feed(html)
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture
+def runs(make_run, data):
+    return [
+        make_run(f"{norm}-{method}", data, method, norm=norm, memory=method != "fixed")
+        for norm in ("l2", "l1")
+        for method in ("fixed", "isotropic", "anisotropic")
+    ]
+
+
+def test_whole(runs, tmp_path):
+    write_report(runs, tmp_path / "deep" / "report.html")
+    html = (tmp_path / "deep" / "report.html").read_text()
+    reader = read(html)
+    assert len(set(reader.ids)) == len(reader.ids)
+    for link in reader.sources:
+        assert link.startswith("data:image/") or link.removeprefix("#") in reader.ids
+    assert not re.search(r"https?://(?!openreview|www\.w3\.org)", html)
+    assert not list((tmp_path / "deep").glob("*.part"))
+    for word in (
+        "Verdict",
+        "squares.npz, l2",
+        "squares.npz, l1",
+        "What it cost",
+        "How to reproduce",
+        "anisocert verify",
+    ):
+        assert word in html
+
+
+def test_the_same_runs_give_the_same_page(runs):
+    assert page(compare(runs)) == page(compare(runs))
+
+
+def test_nothing_in_a_run_becomes_markup(make_run, data, tmp_path):
+    folder = tmp_path / "a<b>&"
+    run = make_run(folder.name, data, model=EVIL, note={EVIL: [EVIL]}, device=EVIL, method=EVIL)
+    reader = read(page(compare([run])))
+    assert reader.tags.count("script") == 2  # the numbers and the drawing
+    clean = read(page(compare([make_run("clean", data, model="m", note={"n": ["o"]}, device="d", method="e")])))
+    assert {tag: reader.tags.count(tag) for tag in set(reader.tags)} == {
+        tag: clean.tags.count(tag) for tag in set(clean.tags)
+    }
+
+
+def test_rows_of_a_memory_that_says_markup(make_run, data):
+    import pyarrow as pa
+
+    run = make_run("a", data, memory=True)
+    for name in ("memory_note", "reason"):
+        place = run.table.column_names.index(name)
+        object.__setattr__(run, "table", run.table.set_column(place, name, pa.array([EVIL] * len(run))))
+    assert read(page(compare([run]))).tags.count("script") == 2
+
+
+def test_radii_are_rounded_down(make_run, data):
+    group = compare([make_run("a", data)])[0]
+    group.entries[0].before.radius[:] = 0.29999999
+    group.entries[0].before.proxy_radius[:] = 0.39999999
+    html = re.sub(r"<small>[^<]*</small>", "", page([group]))  # upper ends of intervals are rounded up
+    assert "0.299" in html
+    assert "0.399" in html
+    assert "0.300" not in html
+    assert "0.400" not in html
+
+
+def test_a_log_that_says_little(tmp_path):
+    from anisocert.evaluate.exchange import import_tsv
+    from anisocert.runs import read_run
+
+    file = tmp_path / "log.tsv"
+    lines = ["idx\tlabel\tpredict\tradius\tcorrect\ttime"]
+    lines += [
+        f"{i}\t{i % 3}\t{i % 3 if i % 5 else -1}\t{0.1 * (i % 5)}\t{int(i % 5 > 0)}\t0:00:01.5" for i in range(20)
+    ]
+    file.write_text("\n".join(lines) + "\n")
+    import_tsv(file, tmp_path / "run", sigma=0.25)
+    html = page(compare([read_run(tmp_path / "run")]))
+    read(html)
+    assert "80.0 %" in html
+    assert "does not say" in html
+
+
+def test_a_sample_is_called_one(make_run):
+    html = page(compare([make_run("a", None, count=300)]), 10)
+    assert "A sample: 10 of 300 inputs" in html
+    assert html.count("<template") == 10
+
+
+def test_no_gallery(make_run, data):
+    assert "<template" not in page(compare([make_run("a", data)]), 0)

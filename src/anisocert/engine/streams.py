@@ -19,6 +19,8 @@ class Stage(IntEnum):
     SELECT = 2
     ESTIMATE = 3
     PREDICT = 4
+    SEARCH = 5  # for counter-examples
+    REFUTE = 6  # whether what was found is one
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Soft votes: mean class probabilities over noisy copies, with gradients to theta; the network is never trained."""
+"""Soft votes: mean class probabilities over noisy copies, with gradients to theta or to the input, never to weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,22 +71,27 @@ class Problem:
 class SoftVotes:
     """Mean probabilities of a problem's inputs over copies of each, of which `at_once` are held in memory."""
 
-    def __init__(self, problem: Problem, at_once: int) -> None:
+    def __init__(self, problem: Problem, at_once: int, stage: Stage = Stage.OPTIMIZE) -> None:
         self.problem, self.at_once = problem, at_once
         shape = tuple(problem.x.shape[1:])
         self._noise = noise_source(problem.network.device, problem.smoothing.base, (1.0,), len(problem.x), shape)
         for slot, number in enumerate(problem.ids):
-            stream = Stream(problem.seed, Stage.OPTIMIZE, number)
+            stream = Stream(problem.seed, stage, number)
             self._noise.open(slot, stream, torch.zeros(shape), torch.ones(1, *(1 for _ in shape)))
 
-    def mean(self, theta: Tensor, first: int, samples: int) -> Tensor:
-        """Over the copies first, first + 1, ... `samples` of them, after those before: `b x num_classes`."""
-        stop = first + samples
+    def mean(self, theta: Tensor, first: int, samples: int, x: Tensor | None = None) -> Tensor:
+        """Over the copies first, first + 1, ... `samples` of them, after those before: `b x num_classes`.
+
+        x: other points than the problem's inputs, under the same noise.
+        """
+        points, stop = self.problem.x if x is None else x, first + samples
         noise = [self._draw(i, min(i + self.at_once, stop)) for i in range(first, stop, self.at_once)]
         if len(noise) == 1:
-            return self._sum(theta, noise[0]) / samples
+            return self._sum(points, theta, noise[0]) / samples
         # Each part is computed again when its gradient is wanted, so that one part's activations are kept at a time.
-        sums = [checkpoint(self._sum, theta, eps, use_reentrant=False, preserve_rng_state=False) for eps in noise]
+        sums = [
+            checkpoint(self._sum, points, theta, eps, use_reentrant=False, preserve_rng_state=False) for eps in noise
+        ]
         return torch.stack(sums).sum(0) / samples
 
     def _draw(self, first: int, stop: int) -> Tensor:
@@ -94,6 +99,6 @@ class SoftVotes:
         slots, copies = np.repeat(np.arange(inputs), count), np.tile(np.arange(first, stop), inputs)
         return self._noise.noisy(slots, copies).view(inputs, count, *self.problem.x.shape[1:])
 
-    def _sum(self, theta: Tensor, eps: Tensor) -> Tensor:
-        noisy = self.problem.x.unsqueeze(1) + theta.unsqueeze(1) * eps
+    def _sum(self, x: Tensor, theta: Tensor, eps: Tensor) -> Tensor:
+        noisy = x.unsqueeze(1) + theta.unsqueeze(1) * eps
         return self.problem.probabilities(noisy.flatten(0, 1)).view(*eps.shape[:2], -1).sum(1)

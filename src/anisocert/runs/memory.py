@@ -41,7 +41,7 @@ def add_to_memory(
     """
     run = read_run(folder)
     described = dict(run.description)
-    proposals = [_certificate(row, run.thetas, inputs.get, described["model_hash"]) for row in run.table.to_pylist()]
+    proposals = [certificate_of(row, run.thetas, inputs.get, described["model_hash"]) for row in run.table.to_pylist()]
     answers = through(memory, proposals, on_done)
     described["memory"] = _described(memory)
     _replace_table(folder, described, _with_columns(run.table, answers))
@@ -68,7 +68,7 @@ def pass_through(
     on_done(len(answers))
     with journal.open("a") as file:
         for row in run.table.to_pylist()[len(answers) :]:
-            answers += through(memory, [_certificate(row, run.thetas, inputs, model_hash)])
+            answers += through(memory, [certificate_of(row, run.thetas, inputs, model_hash)])
             file.write(json.dumps(answers[-1]) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -88,7 +88,7 @@ def _with_columns(table: Any, answers: list[dict[str, Any]]) -> Any:
     return table
 
 
-def _certificate(
+def certificate_of(
     row: dict[str, Any],
     theta: dict[int, NDArray[np.float32]],
     inputs: Callable[[int], NDArray[Any] | None],

@@ -1,0 +1,76 @@
+"""The attack on a set of certificates."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from anisocert.attack.refutation import Attacked, allowed, refute
+from anisocert.attack.search import Search, search
+from anisocert.attack.targets import Targets
+from anisocert.certificate import Certificate
+from anisocert.engine import Network
+from anisocert.errors import ArgumentError
+from anisocert.optimize.soft import Outputs
+
+AT_ONCE = 32  # certificates: what is found does not depend on it
+LEVEL = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Attack:
+    """What an attack found. allowed: how many broken certificates their alphas explain."""
+
+    results: tuple[Attacked, ...]
+    allowed: int
+    level: float
+
+    @property
+    def broken(self) -> tuple[Attacked, ...]:
+        """The refuted certificates."""
+        return tuple(one for one in self.results if one.broken)
+
+    @property
+    def failed(self) -> bool:
+        """Whether more are refuted than alpha explains, which as long as all is right has probability `level`."""
+        return len(self.broken) > self.allowed
+
+
+def attack(
+    network: Network,
+    certificates: Sequence[Certificate],
+    *,
+    how: Search | None = None,
+    n: int = 10_000,
+    level: float = LEVEL,
+    seed: int = 0,
+    outputs: Outputs = "logits",
+    guide: Network | None = None,
+    on_done: Callable[[int], None] = lambda _: None,
+) -> Attack:
+    """Try to break certificates of a network: find points of their regions that are answered otherwise.
+
+    certificates: with a region, of one norm and shape, and with theta; the classifier that is attacked is the one that
+    each was made for, with its theta. n: votes at each point found. level: probability with which correct certificates
+    are called broken, or broken ones too many: half of it goes to the tests of points, shared by all certificates, and
+    half to the number that alpha explains. guide: gives gradients where the network does not. on_done is told how many
+    certificates more were attacked.
+    """
+    if not 0 < level < 1:
+        raise ArgumentError(f"expected level in (0, 1), got {level}")
+    if not certificates:
+        raise ArgumentError("expected at least one certificate with a region to attack, got none")
+    each, results = level / 2 / len(certificates), list[Attacked]()
+    for targets, part in _groups(network, certificates, seed):
+        found = search(targets, how or Search(), outputs, guide)
+        results += refute(targets, found, [c.radius for c in part], n, each)
+        on_done(len(part))
+    return Attack(tuple(results), allowed([c.alpha for c in certificates], level / 2), level)
+
+
+def _groups(
+    network: Network, certificates: Sequence[Certificate], seed: int
+) -> Iterator[tuple[Targets, Sequence[Certificate]]]:
+    for first in range(0, len(certificates), AT_ONCE):
+        part = certificates[first : first + AT_ONCE]
+        targets = Targets.of(network, part, seed)
+        network.fit(targets.shape, len(part))
+        yield targets, part

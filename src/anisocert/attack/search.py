@@ -1,0 +1,165 @@
+"""Looking for points that a smoothed classifier answers otherwise: projected gradient ascent under shared noise.
+
+Everything happens in coordinates in which each region is the unit ball, so that one budget fits all of them. The ascent
+follows soft votes, the expectation over noise of the class probabilities (as Salman et al. 2019 attack smoothed
+classifiers); hard votes judge what it finds. None of this noise is that of any certificate.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from anisocert.attack.ball import length, project, starts, steepest
+from anisocert.attack.targets import Targets
+from anisocert.engine import Network, Stage
+from anisocert.errors import ArgumentError
+from anisocert.optimize.ascent import ROWS_SHARE
+from anisocert.optimize.soft import Outputs, Problem, SoftVotes
+
+INSIDE = 1 - 1e-6  # of the gauge: what is called inside must be so beyond all rounding
+GROWTH, SHORTER = 1.5, 0.93  # of the budget, while nothing is found and after something is
+HALVINGS, REFINEMENTS = 7, 2
+LONGEST_STEP, SHORTEST_STEP = 0.5, 0.05  # of the budget
+
+
+@dataclass(frozen=True)
+class Search:
+    """How hard to look.
+
+    starts: of the ascent inside a region. steps: of an ascent. samples: noisy copies a step, fresh in every step and
+    the same for all starts. votes: hard votes that judge a point. reach: no change is looked for beyond this gauge.
+    """
+
+    starts: int = 4
+    steps: int = 20
+    samples: int = 32
+    votes: int = 300
+    reach: float = 16.0
+
+    def __post_init__(self) -> None:
+        if min(self.starts, self.steps, self.samples, self.votes) < 1 or not self.reach >= 1:
+            raise ArgumentError(f"expected starts, steps, samples, votes and reach of at least 1, got {self}")
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The most hostile point inside each region, and the nearest that seems to be answered otherwise.
+
+    inside, change: `m x d`, in units of the axes; changes: `m`, whether there is one at all. rivals: `m x 2`, the
+    class that leads, or is next, at each of the two.
+    """
+
+    inside: Tensor
+    change: Tensor
+    changes: Tensor
+    rivals: Tensor
+
+
+def search(targets: Targets, how: Search, outputs: Outputs = "logits", guide: Network | None = None) -> Found:
+    """Look inside each region, then beyond it until the answer changes, then back towards the centre.
+
+    guide: a network that gives gradients, where the certified one does not.
+    """
+    finder = _Finder(targets, how, outputs, guide or targets.network)
+    inside, lead, rival = finder.inside()
+    change, changes, other = finder.beyond(inside, lead > 0, rival)
+    return Found(inside, change, changes, torch.stack([rival, other], 1))
+
+
+class _Finder:
+    """The search, for one group of targets."""
+
+    def __init__(self, targets: Targets, how: Search, outputs: Outputs, guide: Network) -> None:
+        self.targets, self.how, self.outputs, self.guide = targets, how, outputs, guide
+        self.rows = targets.network.fit(targets.shape, 0) // ROWS_SHARE
+
+    def inside(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(point, lead of the rival, rival) of the most hostile of all ascents: `m x d`, `m`, `m`."""
+        targets, count = self.targets, self.how.starts
+        # Not a noise of votes: where the search begins may depend on anything.
+        generator = torch.Generator().manual_seed(targets.seed % 2**63)
+        begin = starts(count, (len(targets), targets.x.shape[1]), targets.norm, generator)
+        places = torch.arange(len(targets)).repeat_interleave(count)
+        every = targets.part(places)
+        u = self.climb(every, begin.flatten(0, 1).to(targets.x.device), torch.ones(len(every)), self.how.steps)
+        u = every.settled(u, INSIDE)
+        lead, rival = self.judge(every, u)
+        best = lead.view(-1, count).argmax(1)
+        at = torch.arange(len(targets), device=best.device) * count + best
+        return u[at], lead[at], rival[at]
+
+    def beyond(self, u: Tensor, changes: Tensor, rival: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(point, whether it is answered otherwise, rival), as near to the centre as was found."""
+        u, changes, rival = u.clone(), changes.clone(), rival.clone()
+        budget, steps = torch.ones(len(u), device=u.device), max(1, self.how.steps // 2)
+        while bool((open_ := (~changes & (budget < self.how.reach)).nonzero()[:, 0]).numel()):
+            budget[open_] = (budget[open_] * GROWTH).clamp(max=self.how.reach)
+            some = self.targets.part(open_.cpu())
+            u[open_] = self.climb(some, u[open_] * GROWTH, budget[open_], steps)
+            lead, rival[open_] = self.judge(some, u[open_])
+            changes[open_] = lead > 0
+        at = changes.nonzero()[:, 0]
+        if at.numel():
+            some = self.targets.part(at.cpu())
+            u[at], rival[at] = self._shorten(some, u[at], rival[at])
+            for _ in range(REFINEMENTS):
+                budget = SHORTER * length(u[at], some.norm)
+                nearer = self.climb(some, SHORTER * u[at], budget, steps)
+                lead, other = self.judge(some, nearer)
+                better = lead > 0
+                u[at] = torch.where(better.unsqueeze(1), nearer, u[at])
+                rival[at] = torch.where(better, other, rival[at])
+                u[at], rival[at] = self._shorten(some, u[at], rival[at])
+        return u, changes, rival
+
+    def _shorten(self, targets: Targets, u: Tensor, rival: Tensor) -> tuple[Tensor, Tensor]:
+        """The same directions, as short as they can be with another answer at their end, by halving."""
+        low, high = torch.zeros(len(u), device=u.device), torch.ones(len(u), device=u.device)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            lead, other = self.judge(targets, u * middle.unsqueeze(1))
+            changed = lead > 0
+            low, high = torch.where(changed, low, middle), torch.where(changed, middle, high)
+            rival = torch.where(changed, other, rival)
+        return u * high.unsqueeze(1), rival
+
+    def judge(self, targets: Targets, u: Tensor) -> tuple[Tensor, Tensor]:
+        """(lead of the best other class over the promised one, as a share of the votes; that class): `m`, `m`."""
+        counts = torch.from_numpy(targets.votes(targets.points(u), [self.how.votes], Stage.SEARCH)).to(u.device)
+        own = counts.gather(1, targets.top.unsqueeze(1))[:, 0]
+        best, rival = counts.scatter(1, targets.top.unsqueeze(1), -1).max(1)
+        return (best - own).double() / self.how.votes, rival
+
+    def climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int) -> Tensor:
+        """Ascend from u, never beyond a gauge of `budget`. u: `m x d`; budget: `m`."""
+        budget = budget.to(u.device, u.dtype)
+        group = max(1, self.rows // self.how.samples)
+        done = []
+        for first in range(0, len(targets), group):
+            places = torch.arange(first, min(first + group, len(targets)))
+            done.append(
+                self._climb(targets.part(places), u[first : first + group], budget[first : first + group], steps)
+            )
+        return torch.cat(done)
+
+    def _climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int) -> Tensor:
+        shape = (-1, *targets.shape)
+        x, axes, theta = (part.float().view(shape) for part in (targets.x, targets.axes, targets.theta))
+        problem = Problem(self.guide, targets.smoothing, x, targets.ids, targets.seed, self.outputs)
+        votes = SoftVotes(problem, max(1, self.rows // len(targets)), Stage.SEARCH)
+        u = project(u.float(), budget, targets.norm)
+        for i in range(steps):
+            u = u.detach().requires_grad_(True)
+            p = votes.mean(theta, i * self.how.samples, self.how.samples, x + axes * u.view(shape))
+            log_p = p.clamp_min(1e-30).log()
+            own = log_p.gather(1, targets.top.unsqueeze(1))[:, 0]
+            rival = log_p.scatter(1, targets.top.unsqueeze(1), -math.inf).amax(1)
+            (slope,) = torch.autograd.grad((rival - own).sum(), [u])
+            swing = (1 + math.cos(math.pi * i / steps)) / 2
+            step = SHORTEST_STEP + (LONGEST_STEP - SHORTEST_STEP) * swing
+            with torch.no_grad():
+                ahead = u + (step * budget).unsqueeze(1) * steepest(slope.nan_to_num(), targets.norm)
+                u = project(ahead, budget, targets.norm)
+        return u.detach()

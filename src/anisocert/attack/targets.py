@@ -1,0 +1,97 @@
+"""What is attacked: certified inputs, in coordinates in which each region is the unit ball."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anisocert.attack.ball import length
+from anisocert.certificate import Certificate
+from anisocert.engine import Network, Stage, count_votes
+from anisocert.engine.votes import Stop
+from anisocert.errors import ArgumentError
+from anisocert.smoothing import Gaussian, Smoothing, Uniform
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Certified inputs of one norm, on a device. x, axes, theta: `m x d`; top: `m`, the class that was promised."""
+
+    network: Network
+    smoothing: Smoothing
+    shape: tuple[int, ...]
+    x: Tensor
+    axes: Tensor
+    theta: Tensor
+    top: Tensor
+    ids: list[int]
+    seed: int
+
+    @classmethod
+    def of(cls, network: Network, certificates: Sequence[Certificate], seed: int) -> "Targets":
+        """What certificates promise; all have a region, of one norm and shape."""
+        regions = [c.region for c in certificates if c.region is not None]
+        kinds = {(region.norm, region.shape) for region in regions}
+        if len(regions) != len(certificates) or len(kinds) != 1:
+            raise ArgumentError("expected certificates with regions of one norm and shape, got others")
+        norm, shape = kinds.pop()
+
+        def stacked(values: list[NDArray[np.float64]]) -> Tensor:
+            return torch.from_numpy(np.stack(values)).flatten(1).to(network.device)
+
+        return cls(
+            network, Gaussian(1.0) if norm == 2 else Uniform(1.0), shape,
+            stacked([region.center for region in regions]), stacked([region.axes for region in regions]),
+            stacked([np.broadcast_to(c.theta, shape) for c in certificates]).float(),
+            torch.tensor([c.prediction for c in certificates], device=network.device),
+            [int(c.id) for c in certificates], seed,
+        )  # fmt: skip
+
+    @property
+    def norm(self) -> int:
+        """Of the regions."""
+        return self.smoothing.norm
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def part(self, places: Tensor) -> "Targets":
+        """Some of them, in any order and any number of times."""
+        ids = [self.ids[i] for i in places.tolist()]
+        at = places.to(self.x.device)
+        return Targets(
+            self.network, self.smoothing, self.shape, self.x[at], self.axes[at], self.theta[at], self.top[at], ids,
+            self.seed,
+        )  # fmt: skip
+
+    def points(self, u: Tensor) -> Tensor:
+        """Inputs as the network sees them, in float32. u: `m x d`."""
+        return (self.x + self.axes * u.double()).float()
+
+    def gauges(self, points: Tensor) -> Tensor:
+        """Of points after rounding to float32. points: `m x d` -> `m`."""
+        return length((points.double() - self.x) / self.axes, self.norm)
+
+    def settled(self, u: Tensor, limit: float) -> Tensor:
+        """The same directions, a little shorter where rounding took a point beyond the limit."""
+        for _ in range(20):
+            over = self.gauges(self.points(u)) / limit
+            if not bool((over > 1).any()):
+                return u
+            u = u / (over * (1 + 1e-7)).clamp_min(1.0).unsqueeze(1).to(u.dtype)
+        # Where a region is hardly larger than float32's spacing, only its centre is surely inside.
+        return torch.where((self.gauges(self.points(u)) <= limit).unsqueeze(1), u, 0.0)
+
+    def votes(self, points: Tensor, looks: list[int], stage: Stage, stop: Stop | None = None) -> NDArray[np.int64]:
+        """Hard votes at points, one a target, up to the look where they stop. points: `m x d` -> `m x num_classes`."""
+        x, theta = points.view(-1, *self.shape), self.theta.view(-1, *self.shape)
+        counts = np.zeros((len(self), self.network.num_classes), np.int64)
+        for tally in count_votes(
+            self.network, self.smoothing, x, self.smoothing.scales(theta), self.ids,
+            seed=self.seed, stage=stage, looks=looks, stop=stop,
+        ):  # fmt: skip
+            counts[tally.position] = tally.counts
+        return counts

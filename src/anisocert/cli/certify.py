@@ -29,6 +29,10 @@ def certify(
     norm: Annotated[str, typer.Option(help="l2: Gaussian noise; l1: uniform noise.")] = "l2",
     method: Annotated[str, typer.Option(help="fixed, isotropic, anisotropic or average.")] = "anisotropic",
     paper: Annotated[bool, typer.Option("--paper", help="The published search for theta instead of ours.")] = False,
+    iterations: Annotated[int | None, typer.Option(help="With --paper: its isotropic steps. Default: 900.")] = None,
+    limit: Annotated[
+        float | None, typer.Option(help="Theta at most this times --sigma. Default: 32 for images, else 6.")
+    ] = None,
     average_of: Annotated[
         Path | None, typer.Option(help="A finished run whose mean theta is used for all, with --method average.")
     ] = None,
@@ -116,10 +120,11 @@ def certify(
     devices, on_cluster = devices_of(device), ray or ray_address is not None
     options: dict[str, Any] = {
         "model": _absolute(model), "data": _absolute(data), "sigma": sigma, "norm": norm, "method": method,
-        "paper": paper, "average_of": _absolute(average_of), "memory": memory and str(memory.resolve()),
-        "memory_policy": memory_policy, "seed": seed, "split": split, "skip": skip, "max": most, "ids": ids, "n0": n0,
-        "n": n, "alpha": alpha, "bound": bound, "stop": stop, "target_radius": target_radius, "outputs": outputs,
-        "num_classes": num_classes, "layout": layout, "mean": _numbers("--mean", mean), "std": _numbers("--std", std),
+        "paper": paper, "iterations": iterations, "limit": limit, "average_of": _absolute(average_of),
+        "memory": memory and str(memory.resolve()), "memory_policy": memory_policy, "seed": seed, "split": split,
+        "skip": skip, "max": most, "ids": ids, "n0": n0, "n": n, "alpha": alpha, "bound": bound,
+        "stop": stop, "target_radius": target_radius, "outputs": outputs, "num_classes": num_classes, "layout": layout,
+        "mean": _numbers("--mean", mean), "std": _numbers("--std", std),
         "device": None if on_cluster else device_kind(devices), "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]
     }  # fmt: skip
     circumstances = Circumstances(_shard(shard), _seconds(time_budget), told.begin, told.rows, told.remembered)

@@ -14,7 +14,7 @@ from anisocert.errors import ArgumentError
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.isotropic import Isotropic
-from anisocert.optimize.pilot import Floats, Pilot, pilot_votes, reach, sizes, take
+from anisocert.optimize.pilot import Pilot, pilot_votes, reach, sizes, take
 from anisocert.optimize.soft import Outputs, Problem
 from anisocert.smoothing import Smoothing
 
@@ -110,33 +110,20 @@ class Anisotropic(Method):
         factors = torch.tensor(SCALES, dtype=grown.dtype, device=grown.device)
         scaled = grown.unsqueeze(1) * factors.view(1, -1, *(1 for _ in x.shape[1:]))
         shapes = scaled.clamp(max=limit)
-        first = self._estimates(pilot, shapes, self.pilots[0], top)
-        rank = np.argsort(np.where(first.allowed, first.score(self.kappa), -1.0), axis=1)[:, ::-1]
+        norm, farthest = pilot.smoothing.norm, np.full(len(x), np.inf)
+        if self.start.bounded_reach:
+            farthest = reach(x, norm)
+        radius, proxy, extent = sizes(shapes, pilot.gaps(pilot.votes(shapes, self.pilots[0]), top), norm)
+        height = np.where(extent <= farthest[:, None], proxy + self.kappa * radius, -1.0)
+        rank = np.argsort(height, axis=1)[:, ::-1]
         finalists = [take(shapes, rank[:, i].copy()) for i in range(min(self.finalists, rank.shape[1]))]
         round_ = [torch.full_like(isotropic, sigma).expand(x.shape), isotropic.expand(x.shape)]
         final = torch.stack([*round_, grown, *finalists], 1)
-        last = self._estimates(pilot, final, self.pilots[1], top)
-        # fixed and isotropic are the floor: who is certified instead must not have the smaller ball
-        fair = last.radius >= last.radius[:, :2].max(1, keepdims=True)
-        fair[:, 2:] &= last.allowed[:, 2:]
-        winner = np.where(fair, last.proxy, -1.0).argmax(1)
-        return take(final, winner)
-
-    def _estimates(self, pilot: Pilot, theta: Tensor, share: float, top: NDArray[np.int64]) -> "_Estimates":
-        norm = pilot.smoothing.norm
-        radius, proxy, extent = sizes(theta, pilot.gaps(pilot.votes(theta, share), top), norm)
-        farthest = reach(pilot.x, norm) if self.start.bounded_reach else np.full(len(pilot.x), np.inf)
-        return _Estimates(radius, proxy, extent <= farthest[:, None])
-
-
-@dataclass(frozen=True, eq=False)
-class _Estimates:
-    """Of each candidate, `b x c`."""
-
-    radius: Floats
-    proxy: Floats
-    allowed: NDArray[np.bool_]
-
-    def score(self, kappa: float) -> Floats:
-        """The ascent's objective, in hard votes."""
-        return self.proxy + kappa * self.radius
+        counts = pilot.votes(final, self.pilots[1])
+        # The better of fixed and isotropic is the floor: what is certified instead must not have the smaller ball.
+        radius, _, _ = sizes(final[:, :2], pilot.gaps(counts[:, :2], top), norm)
+        floor, best = radius.max(1, keepdims=True), radius.argmax(1)
+        radius, proxy, extent = sizes(final, pilot.gaps(counts, top, replaced=best), norm)
+        fair = (radius >= floor) & (extent <= farthest[:, None])
+        fair[np.arange(len(x)), best] = True
+        return take(final, np.where(fair, proxy, -1.0).argmax(1))

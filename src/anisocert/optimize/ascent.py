@@ -68,15 +68,18 @@ class Ascent:
         else:
             optimizer = torch.optim.SGD([value], self.learning_rate, maximize=True)
         for i in range(self.iterations):
-            theta = value.exp() if self.logarithmic else value
+            theta = self._theta(value)
             top = votes.mean(theta, i * self.samples, self.samples).topk(2).values
             height = objective(votes.problem.smoothing.soft_gap(top[:, 0], top[:, 1]), theta)
             (value.grad,) = torch.autograd.grad(height.sum(), [value])
             optimizer.step()
             with torch.no_grad():
-                bounded = torch.maximum((value.exp() if self.logarithmic else value).clamp(max=upper), lower)
+                bounded = self._theta(value).clamp(max=upper).maximum(lower)
                 value.copy_(bounded.log() if self.logarithmic else bounded)
-        return (value.exp() if self.logarithmic else value).detach()
+        return self._theta(value).detach().clamp(max=upper).maximum(lower)  # as its logarithm was rounded
+
+    def _theta(self, value: Tensor) -> Tensor:
+        return value.exp() if self.logarithmic else value
 
 
 def _groups(count: int, size: int) -> Iterator[tuple[Tensor, int]]:

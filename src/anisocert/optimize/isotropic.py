@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 COARSE = 2.0 ** (np.arange(-6, 13) / 2)  # times the noise's own theta, as far as the limit
 FINE = 2.0 ** (np.arange(-3, 4) / 8)  # around the best of the coarse ones
 FAR, NEAR = 32.0, 6.0  # limits of theta with and without another bound on the region
-MARGIN = 0.02  # of a radius: less is noise of the pilot votes
 TINY = 1e-4  # plain gradient steps can overshoot to a theta below zero
 
 
@@ -96,28 +95,19 @@ class Isotropic(Method):
         counts = pilot.votes(theta, self.pilots[0])
         # The class to certify is the one that leads under the noise the network was trained on: it is the most accurate
         # there, while far more noise may make one class win everywhere.
-        top = counts[:, int(np.argmin(np.abs(coarse[0] - sigma)))].argmax(1)
-        best = self._best(pilot, theta, counts, top, farthest)
+        top = counts[:, int(np.argmin(np.abs(coarse[0] - sigma)))].sum(1).argmax(1)
+        best = _best(theta, pilot.gaps(counts, top), pilot.smoothing.norm, farthest)
         fine = np.minimum(coarse[np.arange(len(x)), best][:, None] * FINE, sigma * limit)
         fine = np.concatenate([np.full((len(x), 1), sigma), fine], axis=1)
         theta = _column(fine, x)
-        best = self._best(pilot, theta, pilot.votes(theta, self.pilots[1]), top, farthest)
+        # a scale replaces the noise's own only where it is better beyond chance
+        gaps = pilot.gaps(pilot.votes(theta, self.pilots[1]), top, replaced=np.zeros(len(x), np.int64))
+        best = _best(theta, gaps, pilot.smoothing.norm, farthest)
         chosen = fine[np.arange(len(x)), best]
         at_limit = int((chosen >= sigma * limit * (1 - 1e-9)).sum())
         if at_limit:
             log.info("theta is at its limit of %g x %g for %d of %d inputs", limit, sigma, at_limit, len(x))
         return _column(chosen[:, None], x)[:, 0], top
-
-    @staticmethod
-    def _best(
-        pilot: Pilot, theta: Tensor, counts: NDArray[np.int64], top: NDArray[np.int64], farthest: Floats
-    ) -> NDArray[np.int64]:
-        """The candidate of largest radius among those within reach; the first one, unless it is clearly beaten."""
-        radius, _, extent = sizes(theta, pilot.gaps(counts, top), pilot.smoothing.norm)
-        radius = np.where(extent <= farthest[:, None], radius, -1.0)
-        radius[:, 0] *= 1 + MARGIN
-        best: NDArray[np.int64] = radius.argmax(1)
-        return best
 
     @property
     def _ascent(self) -> Ascent:
@@ -132,6 +122,13 @@ class Isotropic(Method):
         return self._ascent.climb(
             problem, start, lambda gap, theta: gap * theta.flatten(1)[:, 0], lower=lower, upper=float("inf")
         )
+
+
+def _best(theta: Tensor, gaps: Floats, norm: int, farthest: Floats) -> NDArray[np.int64]:
+    """The candidate of largest radius among those within reach; the first one of equals."""
+    radius, _, extent = sizes(theta, gaps, norm)
+    best: NDArray[np.int64] = np.where(extent <= farthest[:, None], radius, -1.0).argmax(1)
+    return best
 
 
 def _column(values: NDArray[np.float64], x: Tensor) -> Tensor:

@@ -3,8 +3,11 @@
 All candidates of an input see the same noise, so that their differences are less noisy than their values.
 """
 
+import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +21,7 @@ from anisocert.smoothing import Smoothing
 Floats = NDArray[np.float64]
 CANDIDATES_AT_ONCE = 4096
 FEWEST = 400  # pilot votes, however small the plan
+BLOCKS = 16  # in which votes are counted, to see how much candidates differ by chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,30 +36,48 @@ class Pilot:
     seed: int
 
     def votes(self, theta: Tensor, share: float) -> NDArray[np.int64]:
-        """Counts of a share of the plan's n votes for each candidate. theta: `b x c x ...` -> `b x c x num_classes`."""
+        """Counts of a share of the plan's n votes for each candidate, in BLOCKS of votes on the same noise.
+
+        theta: `b x c x ...` -> `b x c x blocks x num_classes`.
+        """
         b, c = theta.shape[:2]
-        n = pilot_votes(self.plan, share)
-        counts = np.zeros((b * c, self.network.num_classes), np.int64)
+        looks = [pilot_votes(self.plan, share) * (i + 1) // BLOCKS for i in range(BLOCKS)]
+        counts = np.zeros((b * c, BLOCKS, self.network.num_classes), np.int64)
         step = max(1, CANDIDATES_AT_ONCE // c)
         for first in range(0, b, step):
             part = slice(first, first + step)
             x, scales = self.x[part].repeat_interleave(c, 0), self.smoothing.scales(theta[part].flatten(0, 1))
-            ids = np.repeat(self.ids[part], c)
-            for tally in count_votes(
-                self.network, self.smoothing, x, scales, ids.tolist(), seed=self.seed, stage=Stage.PILOT, looks=[n]
-            ):
-                counts[first * c + tally.position] = tally.counts
-        return counts.reshape(b, c, -1)
+            here = counts[first * c : (first + step) * c]
 
-    def gaps(self, counts: NDArray[np.int64], top: NDArray[np.int64]) -> Floats:
-        """The gap the plan would certify for class `top` at these shares. counts: `b x c x k`; top: `b` -> `b x c`.
+            def keep(place: NDArray[np.int64], look: NDArray[np.int64], seen: NDArray[np.int64], to: Any = here) -> Any:
+                to[place, look] = seen
+                return np.zeros(len(place), bool)
+
+            ids = np.repeat(self.ids[part], c).tolist()
+            counting = count_votes(
+                self.network, self.smoothing, x, scales, ids, seed=self.seed, stage=Stage.PILOT, looks=looks, stop=keep
+            )
+            deque(counting, maxlen=0)
+        return np.diff(counts, axis=1, prepend=0).reshape(b, c, BLOCKS, -1)
+
+    def gaps(
+        self, counts: NDArray[np.int64], top: NDArray[np.int64], replaced: NDArray[np.int64] | None = None
+    ) -> Floats:
+        """The gap the plan would certify for class `top` at these shares. counts: of `votes`; top: `b` -> `b x c`.
 
         One vote more than was counted, for nobody: unanimous pilots must not promise what n unanimous votes would give.
+        replaced: the candidate of each input, `b`, that another would replace. Its votes and theirs were on the same
+        noise, and what differs block by block tells how far chance could be the reason: the others' gaps are taken
+        lower by one standard deviation of that.
         """
-        k = np.take_along_axis(counts, top[:, None, None], 2)[..., 0]
-        others = counts.copy()
-        np.put_along_axis(others, top[:, None, None], -1, 2)
-        p_a, p_b = self.plan.projected(k, others.max(2), counts.sum(2) + 1, self.network.num_classes)
+        of_top = np.take_along_axis(counts, top[:, None, None, None], 3)[..., 0]
+        total, k = counts.sum(2), of_top.sum(2)
+        if replaced is not None:
+            difference = of_top - np.take_along_axis(of_top, replaced[:, None, None], 1)
+            k = np.maximum(k - np.ceil(math.sqrt(BLOCKS) * difference.std(2, ddof=1)).astype(np.int64), 0)
+        votes = total.sum(2)
+        np.put_along_axis(total, top[:, None, None], -1, 2)
+        p_a, p_b = self.plan.projected(k, total.max(2), votes + 1, self.network.num_classes)
         return self.smoothing.gap(p_a, p_b)
 
 

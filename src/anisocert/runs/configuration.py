@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shlex
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,6 +51,8 @@ class Configuration:
     norm: Literal["l2", "l1"] = "l2"
     method: str = "anisotropic"
     paper: bool = False
+    iterations: int | None = None
+    limit: float | None = None
     outputs: Outputs = "logits"
     average_of: str | None = None
     n0: int = 100
@@ -82,6 +84,10 @@ class Configuration:
             raise ArgumentError(f"expected method of {', '.join(METHODS)}, got {self.method!r}")
         if self.outputs not in ("logits", "probabilities"):
             raise ArgumentError(f"expected outputs 'logits' or 'probabilities', got {self.outputs!r}")
+        if self.iterations is not None and not self.paper:
+            raise ArgumentError("expected iterations, of the published search, with paper, got them without")
+        if self.limit is not None and self.paper:
+            raise ArgumentError("expected no limit with paper, as the published search has none, got one")
         if (self.method == "average") != (self.average_of is not None):
             raise ArgumentError("expected average_of, a run, with method 'average' and with no other")
         if self.memory_policy is not None and self.memory is None:
@@ -101,10 +107,13 @@ class Configuration:
 
     def how(self, theta: NDArray[np.float32] | None = None) -> Method:
         """The way theta is chosen. theta: the mean of another run's, for method average."""
+        isotropic = Isotropic(limit=self.limit, paper=self.paper, outputs=self.outputs)
+        if self.iterations is not None:
+            isotropic = replace(isotropic, iterations=self.iterations)
         if self.method == "isotropic":
-            return Isotropic(paper=self.paper, outputs=self.outputs)
+            return isotropic
         if self.method == "anisotropic":
-            return Anisotropic(paper=self.paper, outputs=self.outputs)
+            return Anisotropic(isotropic=isotropic, paper=self.paper, outputs=self.outputs)
         if theta is not None:
             return Average(theta)
         return Fixed()

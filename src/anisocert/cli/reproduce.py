@@ -1,0 +1,81 @@
+"""`anisocert reproduce`: a whole experiment from one file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EPILOG = (
+    "Example: anisocert reproduce experiments/cifar10.toml --out work/cifar10 --jobs 4 --results results\n\n"
+    "Exit codes: 0 all done; 1 a stage failed; 2 wrong usage; 3 out of time: the same command goes on."
+)
+
+
+def reproduce(
+    experiment: Annotated[Path, typer.Argument(help="A TOML file of networks and methods.", exists=True)],
+    out: Annotated[Path, typer.Option(help="Folder for networks, runs, memories and logs.")],
+    results: Annotated[Path | None, typer.Option(help="Folder for the finished runs without their thetas.")] = None,
+    only: Annotated[str | None, typer.Option(help="Stages whose name matches, as in '*cohen-0.25*'.")] = None,
+    jobs: Annotated[int, typer.Option(help="Stages at once: small networks leave most of a GPU idle.", min=1)] = 1,
+    time_budget: Annotated[str | None, typer.Option(help="Stop after so long, as in 90, 10m or 2h.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say which commands would be run.")] = False,
+) -> None:
+    """Train, certify and remember everything that an experiment names, by the commands you could type yourself.
+
+    Each stage is done once; the same command goes on where it stopped. `anisocert report` then draws the runs.
+    """
+    import time
+    from fnmatch import fnmatch
+
+    from rich.console import Console
+
+    from anisocert.cli import FAILED, STOPPED
+    from anisocert.cli.certify import _seconds
+    from anisocert.errors import ArgumentError
+    from anisocert.reproduce import read_matrix, run_stages
+    from anisocert.reproduce.publishing import publish
+    from anisocert.reproduce.running import command_line
+
+    console = Console(highlight=False)
+    stages = read_matrix(experiment)
+    _check_options(experiment, [stage.command for stage in stages])
+    chosen = [stage for stage in stages if only is None or fnmatch(stage.name, only)]
+    if not chosen:
+        raise ArgumentError(f"expected --only to match a stage, got {only!r}; there is {stages[0].name!r}")
+    if dry_run:
+        for stage in chosen:
+            console.print(command_line(stage), soft_wrap=True, markup=False)
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    seconds = _seconds(time_budget)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    outcome = run_stages(
+        chosen, out, jobs=jobs, out_of_time=lambda: deadline is not None and time.monotonic() > deadline,
+        tell=lambda name, what: console.print(f"{name}: {what}", soft_wrap=True, markup=False),
+    )  # fmt: skip
+    if results is not None:
+        console.print(f"{len(publish(out, results))} runs in {results}, without their thetas")
+    console.print(f"{len(outcome.done)} of {len(chosen)} stages done, {len(outcome.failed)} failed; logs in {out}/logs")
+    if outcome.failed:
+        raise typer.Exit(FAILED)
+    if outcome.left:
+        raise typer.Exit(STOPPED)
+
+
+def _check_options(experiment: Path, commands: list[tuple[str, ...]]) -> None:
+    """An error for a misspelt option now, not after hours of training."""
+    from difflib import get_close_matches
+
+    from anisocert.cli.app import app
+    from anisocert.errors import ArgumentError
+
+    known = {
+        name: {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
+        for name, command in typer.main.get_group(app).commands.items()
+    }
+    for name, *rest in commands:
+        for flag in rest:
+            if flag.startswith("--") and flag not in known[name]:
+                near = get_close_matches(flag, known[name], n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise ArgumentError(f"{experiment}: {flag} is no option of anisocert {name}{hint}")

@@ -1,0 +1,99 @@
+"""An experiment's stages: which networks are trained, and how each of them is certified.
+
+data = "cifar10"
+[train]                          # options of `anisocert train`, for every network
+arch = "resnet18-paper"
+[certify]                        # options of `anisocert certify`, for every run
+skip = 20
+[methods.ours]                   # a run of every network; its own options
+method = "anisotropic"
+memory = true                    # through a memory of its own
+[methods.average]
+method = "average"
+average-of = "ours"              # that run of the same network
+[[networks]]
+recipe = "cohen"
+sigma = [0.25, 0.5]              # a network each
+train = { epochs = 30 }          # what is special about these networks
+methods.ours = { max = 100 }
+"""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anisocert.errors import ArgumentError
+
+TOP = {"data", "train", "certify", "methods", "networks"}
+OF_NETWORKS = {"recipe", "norm", "sigma", "name", "train", "certify", "methods"}
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One command; its name is unique, and `needs` names those that come before it."""
+
+    name: str
+    command: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+
+
+def read_matrix(file: Path) -> list[Stage]:
+    """The stages of an experiment. Their paths are relative to the folder that they will be run in."""
+    try:
+        said = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (UnicodeError, tomllib.TOMLDecodeError) as error:
+        raise ArgumentError(f"{file} is not TOML: {error}") from error
+    _expect(file, "the file", said, TOP, {"data", "methods", "networks"})
+    stages = [stage for group in said["networks"] for stage in _networks(file, said, group)]
+    names = [stage.name for stage in stages]
+    for name in names:
+        if names.count(name) > 1:
+            raise ArgumentError(f"{file}: expected each network once, got {name!r} twice: give one a name of its own")
+    return stages
+
+
+def _networks(file: Path, said: Options, group: Options) -> Iterator[Stage]:
+    """Training and runs of each noise level of one group."""
+    _expect(file, "networks", group, OF_NETWORKS, {"recipe", "sigma"})
+    for sigma in group["sigma"] if isinstance(group["sigma"], list) else [group["sigma"]]:
+        network = f"{group.get('name', group['recipe'])}-{sigma:g}"
+        data = Path(said["data"]).resolve() if Path(said["data"]).exists() else said["data"]
+        shared = {"data": data, "norm": group.get("norm", "l2"), "sigma": sigma}
+        weights = f"networks/{network}"
+        options = shared | {"recipe": group["recipe"]} | said.get("train", {}) | group.get("train", {})
+        train = Stage(f"train {network}", ("train", *_flags(options), "--out", weights))
+        yield train
+        special = group.get("methods", {})
+        if unknown := set(special) - set(said["methods"]):
+            raise ArgumentError(f"{file}: expected methods of {', '.join(said['methods'])}, got {sorted(unknown)[0]!r}")
+        for method, its in said["methods"].items():
+            options = shared | said.get("certify", {}) | group.get("certify", {}) | its | special.get(method, {})
+            needs = [train.name]
+            if options.pop("memory", False):
+                options["memory"] = f"memories/{network}-{method}.sqlite"
+            if other := options.get("average-of"):
+                needs.append(f"certify {network} {other}")
+                options["average-of"] = f"runs/{network}/{other}"
+            command = ("certify", f"{weights}/last.safetensors", *_flags(options), "--out", f"runs/{network}/{method}")
+            yield Stage(f"certify {network} {method}", command, tuple(needs))
+
+
+def _flags(options: Options) -> Iterator[str]:
+    """Options as they are typed: true is a flag alone, a list repeats its own."""
+    for name, value in options.items():
+        flag = f"--{name}"
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, bool):
+                yield flag if one else f"--no-{name}"
+            else:
+                yield from (flag, str(one))
+
+
+def _expect(file: Path, where: str, table: Options, known: set[str], needed: set[str]) -> None:
+    if unknown := set(table) - known:
+        raise ArgumentError(f"{file}: expected {', '.join(sorted(known))} in {where}, got {sorted(unknown)[0]!r}")
+    if missing := needed - set(table):
+        raise ArgumentError(f"{file}: expected {', '.join(sorted(missing))} in {where}, got none")

@@ -1,0 +1,140 @@
+"""Stages as processes: several at once, each done once; what was under way when time was up goes on next time."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anisocert
+from anisocert.errors import ArgumentError
+from anisocert.reproduce.matrix import Stage
+
+STOPPED = 3  # exit code of a command that will go on where it stopped
+GRACE = 30.0  # seconds a stage gets to end by itself
+TICK = 0.1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Names of stages. left: those that time, or a failure before them, did not let run."""
+
+    done: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+def run_stages(
+    stages: Sequence[Stage],
+    out: Path,
+    *,
+    jobs: int = 1,
+    out_of_time: Callable[[], bool] = lambda: False,
+    tell: Callable[[str, str], None] = lambda name, what: None,
+) -> Outcome:
+    """Run what is not done yet, at most `jobs` at once, until `out_of_time()`. tell(stage, what happened) is called then.
+
+    A stage that ends well leaves a mark with its command in `out/stages`; one whose command has changed since then is
+    refused, as its results would not be those of the file. Output goes to `out/logs`.
+    """
+    outcome = Outcome(done=[stage.name for stage in stages if _is_done(stage, out)])
+    waiting = [stage for stage in stages if stage.name not in outcome.done]
+    running: dict[str, tuple[Stage, subprocess.Popen[bytes], float]] = {}
+    try:
+        while (waiting or running) and not out_of_time():
+            ready = [stage for stage in waiting if set(stage.needs) <= set(outcome.done)]
+            for stage in ready[: jobs - len(running)]:
+                waiting.remove(stage)
+                running[stage.name] = (stage, _start(stage, out), time.monotonic())
+                tell(stage.name, "started")
+            ended = [name for name, (_, process, _) in running.items() if process.poll() is not None]
+            for name in ended:
+                stage, process, started = running.pop(name)
+                _end(stage, process, time.monotonic() - started, out, outcome, tell)
+            if not running and not any(set(stage.needs) <= set(outcome.done) for stage in waiting):
+                break  # whatever is left needs something that failed
+            if not ended:
+                time.sleep(TICK)
+    finally:
+        for name, (_, process, _) in running.items():
+            _stop(process)
+            tell(name, "stopped; goes on next time")
+    outcome.left.extend([*running, *(stage.name for stage in waiting)])
+    return outcome
+
+
+def command_line(stage: Stage) -> str:
+    """A stage's command, to be typed in the experiment's folder."""
+    return shlex.join(("anisocert", *stage.command))
+
+
+def _start(stage: Stage, out: Path) -> "subprocess.Popen[bytes]":
+    (out / "memories").mkdir(exist_ok=True)
+    sources = os.pathsep.join([str(Path(anisocert.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with _place(out, "logs", stage, ".log").open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "anisocert", *stage.command],
+            stdout=output, stderr=output, cwd=out, env=os.environ | {"PYTHONPATH": sources},
+        )  # fmt: skip
+
+
+def _end(
+    stage: Stage,
+    process: "subprocess.Popen[bytes]",
+    seconds: float,
+    out: Path,
+    outcome: Outcome,
+    tell: Callable[[str, str], None],
+) -> None:
+    if process.returncode == 0:
+        _mark(stage, seconds, out)
+        outcome.done.append(stage.name)
+        tell(stage.name, f"done in {seconds:.0f} s")
+    elif process.returncode == STOPPED:
+        outcome.left.append(stage.name)
+        tell(stage.name, "stopped; goes on next time")
+    else:
+        outcome.failed.append(stage.name)
+        lines = _place(out, "logs", stage, ".log").read_text(errors="replace").strip().splitlines()
+        tell(stage.name, f"failed: {lines[-1] if lines else f'exit code {process.returncode}'}")
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """Ask, wait, insist. Every command can be killed at any moment; asked first, it loses less."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _is_done(stage: Stage, out: Path) -> bool:
+    mark = _place(out, "stages", stage, ".json")
+    if not mark.exists():
+        return False
+    before = json.loads(mark.read_text())["command"]
+    if before != command_line(stage):
+        raise ArgumentError(
+            f"{stage.name} was done by another command: use another --out, or remove {mark} and what it made.\n"
+            f"  then: {before}\n  now:  {command_line(stage)}"
+        )
+    return True
+
+
+def _mark(stage: Stage, seconds: float, out: Path) -> None:
+    mark = _place(out, "stages", stage, ".json")
+    part = mark.with_suffix(".part")
+    part.write_text(json.dumps({"command": command_line(stage), "seconds": round(seconds, 1)}) + "\n")
+    part.replace(mark)
+
+
+def _place(out: Path, kind: str, stage: Stage, suffix: str) -> Path:
+    folder = out / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / (stage.name.replace(" ", "-") + suffix)

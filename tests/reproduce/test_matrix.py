@@ -1,0 +1,82 @@
+"""What a file of networks and methods stands for."""
+
+import pytest
+
+from anisocert.errors import ArgumentError
+from anisocert.reproduce import read_matrix
+
+TEXT = """
+data = "digits"
+[train]
+arch = "small-cnn"
+epochs = 3
+[certify]
+n = 500
+[methods.fixed]
+method = "fixed"
+[methods.ours]
+method = "anisotropic"
+memory = true
+[methods.average]
+method = "average"
+average-of = "ours"
+[[networks]]
+recipe = "cohen"
+sigma = [0.25, 0.5]
+[[networks]]
+recipe = "smoothadv"
+sigma = 0.25
+train = { epochs = 1, set = ["steps=2", "copies=2"], compile = false }
+methods.ours = { max = 3, paper = true }
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text):
+        (tmp_path / "it.toml").write_text(text)
+        return tmp_path / "it.toml"
+
+    return written
+
+
+def test_every_network_is_trained_and_certified_by_every_method(write):
+    stages = read_matrix(write(TEXT))
+    assert [stage.name for stage in stages] == [
+        f"{what} {network}{method}"
+        for network in ("cohen-0.25", "cohen-0.5", "smoothadv-0.25")
+        for what, method in (("train", ""), ("certify", " fixed"), ("certify", " ours"), ("certify", " average"))
+    ]
+    assert " ".join(stages[0].command) == (
+        "train --data digits --norm l2 --sigma 0.25 --recipe cohen --arch small-cnn --epochs 3 "
+        "--out networks/cohen-0.25"
+    )
+    assert " ".join(stages[2].command) == (
+        "certify networks/cohen-0.25/last.safetensors --data digits --norm l2 --sigma 0.25 --n 500 "
+        "--method anisotropic --memory memories/cohen-0.25-ours.sqlite --out runs/cohen-0.25/ours"
+    )
+    assert stages[3].needs == ("train cohen-0.25", "certify cohen-0.25 ours")
+    assert "--average-of runs/cohen-0.25/ours" in " ".join(stages[3].command)
+
+
+def test_a_group_of_networks_may_differ(write):
+    stages = {stage.name: " ".join(stage.command) for stage in read_matrix(write(TEXT))}
+    assert "--epochs 1 --set steps=2 --set copies=2 --no-compile" in stages["train smoothadv-0.25"]
+    assert "--max 3 --paper" in stages["certify smoothadv-0.25 ours"]
+    assert "--paper" not in stages["certify smoothadv-0.25 fixed"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('data = "digits"', "", "expected data"),
+        ("[train]", "[trian]", "got 'trian'"),
+        ("sigma = 0.25", "", "expected sigma"),
+        ("methods.ours = {", "methods.our = {", "got 'our'"),
+        ("sigma = 0.25", 'sigma = 0.25\nname = "cohen"', "'train cohen-0.25' twice"),
+        ("[train]", "[train", "not TOML"),
+    ],
+)
+def test_mistakes_are_named(write, old, new, said):
+    with pytest.raises(ArgumentError, match=said):
+        read_matrix(write(TEXT.replace(old, new)))

@@ -1,0 +1,56 @@
+"""Stages run once, in order, and go on after a stop. The stages are real commands."""
+
+import json
+
+import pytest
+
+from anisocert.errors import ArgumentError
+from anisocert.reproduce import Stage, run_stages
+
+
+def quick(name, *needs):
+    return Stage(name, ("--version",), needs)
+
+
+def test_a_stage_comes_after_what_it_needs_and_is_done_once(tmp_path):
+    told = []
+    stages = [quick("c", "b"), quick("b", "a"), quick("a")]
+    outcome = run_stages(stages, tmp_path, jobs=3, tell=lambda *what: told.append(what))
+    assert outcome.done == ["a", "b", "c"]
+    assert [name for name, what in told if what == "started"] == ["a", "b", "c"]
+    assert "anisocert" in (tmp_path / "logs" / "a.log").read_text()
+    told.clear()
+    assert sorted(run_stages(stages, tmp_path, tell=lambda *what: told.append(what)).done) == ["a", "b", "c"]
+    assert told == []
+
+
+def test_a_failure_is_told_and_stops_only_what_needs_it(tmp_path):
+    told = {}
+    stages = [Stage("bad", ("certfy",)), quick("after", "bad"), quick("other")]
+    outcome = run_stages(stages, tmp_path, tell=lambda name, what: told.update({name: what}))
+    assert (outcome.done, outcome.failed, outcome.left) == (["other"], ["bad"], ["after"])
+    assert "failed: error: no such command 'certfy'" in told["bad"]
+
+
+def test_a_stage_done_by_another_command_is_refused(tmp_path):
+    run_stages([quick("a")], tmp_path)
+    with pytest.raises(ArgumentError, match="another command"):
+        run_stages([Stage("a", ("--help",))], tmp_path)
+
+
+def test_time_is_up_and_the_next_call_goes_on(tmp_path):
+    log = tmp_path / "networks" / "n" / "log.jsonl"
+
+    def epochs():
+        return len(log.read_text().splitlines()) if log.exists() else 0
+
+    options = "--data digits --arch small-cnn --sigma 0.25 --epochs 2000 --out networks/n"
+    stage = Stage("train n", ("train", *options.split()))
+    outcome = run_stages([stage, quick("x", "train n")], tmp_path, out_of_time=lambda: epochs() >= 2)
+    assert outcome.left == ["train n", "x"]
+    assert not (tmp_path / "stages" / "train-n.json").exists()
+    before = epochs()
+    run_stages([stage], tmp_path, out_of_time=lambda: epochs() > before)
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [record["epoch"] for record in records] == list(range(1, len(records) + 1))
+    assert before < len(records) < 2000

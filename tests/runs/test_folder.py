@@ -79,7 +79,7 @@ def test_columns_have_the_same_types_whatever_is_in_them(tmp_path):
 
 def test_an_old_run_does_not_vouch_for_a_half_written_one(tmp_path, monkeypatch):
     save_run(tmp_path, {}, [certificate(1)], [1], 0.25)
-    monkeypatch.setattr("anisocert.runs.folder.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr("anisocert.runs.folder.save", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         save_run(tmp_path, {}, [certificate(2)], [1], 0.25)
     assert not (tmp_path / "run.json").exists()

@@ -20,6 +20,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         write(part)
         to_disk(part)
         part.replace(path)
+    except OSError as error:  # pyarrow's do not say which file
+        raise OSError(error.errno, os.strerror(error.errno) if error.errno else str(error), str(path)) from error
     finally:
         part.unlink(missing_ok=True)
     to_disk(path.parent)

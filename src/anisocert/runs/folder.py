@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from anisocert import __version__
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import MissingExtraError
+from anisocert.runs.durable import write_whole
 from anisocert.runs.reading import TABLE, checksum, write_description
 
 try:
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 except ImportError as error:
     raise MissingExtraError("saving a run needs pyarrow and safetensors: pip install 'anisocert[cli]'") from error
 
@@ -96,7 +97,9 @@ def write_thetas(folder: Path, thetas: Iterable[tuple[int, NDArray[np.float32]]]
     def flush() -> None:
         nonlocal files, size, held
         files += 1
-        save_file(held, folder / "theta" / f"theta-{files:04d}.safetensors")
+        content = save(held)
+        path = folder / "theta" / f"theta-{files:04d}.safetensors"
+        write_whole(path, lambda part: part.write_bytes(content))
         size, held = 0, {}
 
     for number, theta in thetas:
@@ -111,7 +114,7 @@ def write_thetas(folder: Path, thetas: Iterable[tuple[int, NDArray[np.float32]]]
 
 def write_table(folder: Path, table: Any) -> None:
     """One row an input."""
-    pq.write_table(table, folder / TABLE)
+    write_whole(folder / TABLE, lambda part: pq.write_table(table, part))
 
 
 def describe(folder: Path, config: dict[str, Any]) -> None:

@@ -11,10 +11,9 @@ from anisocert.errors import MissingExtraError
 from anisocert.memory import Memory
 from anisocert.runs import folder as files
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.durable import to_disk
 from anisocert.runs.job import Job
 from anisocert.runs.memory import pass_through
-from anisocert.runs.reading import TABLE, StoredRun
+from anisocert.runs.reading import StoredRun
 from anisocert.runs.unfinished import Unfinished
 
 try:
@@ -31,26 +30,17 @@ def merge(
     folder, where = unfinished.folder, unfinished.where()
     ids = job.ids
     files.clear(folder)
-    try:
-        files.write_thetas(folder, _thetas(ids, where, job.examples.shape))
-        table, described = _rows(ids, where), configuration.to_dict()
-        if configuration.memory is not None:
-            run = StoredRun(folder, {}, table)
-            with Memory.open(configuration.memory, configuration.memory_policy) as memory:
-                table, described["memory"] = pass_through(
-                    run, configuration.model_hash or "", memory, lambda i: job.chunk([i]).x[0],
-                    unfinished.memory_journal, on_memory,
-                )  # fmt: skip
-        files.write_table(folder, table)
-    except OSError:  # a full disk, most likely: the parts stay, what was half written goes
-        files.clear(folder)
-        (folder / TABLE).unlink(missing_ok=True)
-        raise
-    for path in (folder / TABLE, *(folder / "theta").iterdir(), folder / "theta", folder):
-        to_disk(path)
+    files.write_thetas(folder, _thetas(ids, where, job.examples.shape))
+    table, described = _rows(ids, where), configuration.to_dict()
+    if configuration.memory is not None:
+        run = StoredRun(folder, {}, table)
+        with Memory.open(configuration.memory, configuration.memory_policy) as memory:
+            table, described["memory"] = pass_through(
+                run, configuration.model_hash or "", memory, lambda number: job.chunk([number]).x[0],
+                unfinished.memory_journal, on_memory,
+            )  # fmt: skip
+    files.write_table(folder, table)
     files.describe(folder, described | {"command": configuration.command(folder)})
-    to_disk(folder / "run.json")
-    to_disk(folder)
     unfinished.remove()
 
 

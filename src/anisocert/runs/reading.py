@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.runs.durable import write_whole
 
 try:
     import pyarrow.parquet as pq
@@ -71,9 +72,8 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 def write_description(folder: Path, described: dict[str, Any]) -> None:
     """Replace `run.json` in one step; it ends with a checksum over the rest of itself."""
-    part = folder / "run.json.part"
-    part.write_text(rendered(described))
-    part.replace(folder / "run.json")
+    text = rendered(described)
+    write_whole(folder / "run.json", lambda part: part.write_text(text))
 
 
 def rendered(described: dict[str, Any]) -> str:

@@ -50,9 +50,10 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
     """Do a run, or what is left of it, in its folder. workers: makes them, once it is clear that there is work."""
     seconds = circumstances.seconds
     deadline = None if seconds is None else time.monotonic() + seconds
-    if is_finished(job, folder):
-        return Outcome(True, len(job.ids), len(job.ids), 0)
     unfinished = Unfinished(folder)
+    if is_finished(job, folder):
+        unfinished.remove()  # its merge may have been killed before it did so
+        return Outcome(True, len(job.ids), len(job.ids), 0)
     if (begun := unfinished.configuration()) is not None:
         refuse_differences(begun, job, folder)
     check_memory(job.configuration, job.examples.shape, begun)

@@ -81,10 +81,19 @@ class Schedule:
         wanted = self.size.get(worker, 1.0) * min(1.0, left / CHUNK_SECONDS)
         size = self.group * max(1, round(wanted / self.group))
         fair = math.ceil(len(self.waiting) / self.workers.count)
-        chunk = [self.waiting.popleft() for _ in range(min(size, fair, LARGEST_CHUNK))]
+        chunk = self._take(min(size, fair, LARGEST_CHUNK))
         self.idle.remove(worker)
         self.busy[worker], self.since[worker] = chunk, time.monotonic()
         self.workers.start(worker, "certify", self.job.chunk(chunk), left)
+
+    def _take(self, size: int) -> list[int]:
+        """The next inputs; one that was lost nearly too often comes alone, so that no other is blamed for it."""
+        chunk = [self.waiting.popleft()]
+        while self.waiting and len(chunk) < size:
+            if self.lost_inputs[chunk[-1]] >= MOST_LOSSES - 1 or self.lost_inputs[self.waiting[0]] >= MOST_LOSSES - 1:
+                break
+            chunk.append(self.waiting.popleft())
+        return chunk
 
     def _done(self, worker: int, chunk: Sequence[int], rows: Rows) -> None:
         if rows:

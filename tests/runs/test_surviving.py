@@ -1,0 +1,200 @@
+"""Runs that are killed, run out of disk, or end at the same moment."""
+
+import contextlib
+import math
+import multiprocessing
+import os
+import random
+import re
+import runpy
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from anisocert.memory import Memory
+from anisocert.runs import add_to_memory, load_job, read_run
+
+COMMAND = ("--data", "digits", "--method", "fixed", "--n", "200", "--max", "40", "--device", "cpu", "--rows", "160")
+COMMAND = (*COMMAND, "--precision", "float32", "--no-compile", "--sigma", "0.25")
+
+
+@pytest.fixture(scope="module")
+def spawn(network_file):
+    """Start `anisocert certify` in a process of its own, forked from one that has imported everything already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        ["anisocert.cli.app", "anisocert.cli.certify_text", "anisocert.runs.workers", "sklearn.datasets"]
+    )
+
+    def start(folder: Path, *arguments: str) -> multiprocessing.Process:
+        before, sys.argv = sys.argv, ["anisocert", "certify", str(network_file), *COMMAND, *arguments]
+        sys.argv += ["--out", str(folder), "--quiet"]
+        try:
+            process = context.Process(target=runpy.run_module, args=("anisocert",), kwargs={"run_name": "__main__"})
+            process.start()
+        finally:
+            sys.argv = before
+        return process
+
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    yield start
+    os.environ.pop("OMP_NUM_THREADS")
+    if before is not None:
+        os.environ["OMP_NUM_THREADS"] = before
+
+
+def test_killed_at_random_moments(spawn, whole, same, tmp_path):
+    """Each time a little later, until it is done; kill -9 leaves no time for any farewell."""
+    rng, kills, patience = random.Random(0), 0, 0.5
+    while True:
+        process = spawn(tmp_path)
+        process.join(rng.uniform(0, patience))
+        if process.exitcode is not None:
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        kills, patience = kills + 1, patience * 1.3
+    assert process.exitcode == 0
+    assert kills >= 4
+    assert same(tmp_path, whole)
+    assert not (tmp_path / "unfinished").exists()
+
+
+def test_killed_by_the_shell(network_file, whole, same, tmp_path):
+    command = [sys.executable, "-m", "anisocert", "certify", str(network_file), *COMMAND, "--out", str(tmp_path)]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+    while not list(tmp_path.glob("unfinished/part-*.parquet")) and process.poll() is None:
+        time.sleep(0.001)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "it was faster than the kill"
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "inputs were done before" in done.stdout
+    assert same(tmp_path, whole)
+
+
+def forked(work) -> int:
+    """The exit code of work done in a fork of this process, which may end at any point."""
+    if (child := os.fork()) == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            work()
+            code = 0
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_killed_at_every_write(remembering, do, same, tmp_path):
+    """Right before, or in turns right after, something is brought to the disk; then the rest of the run."""
+    real = os.fsync
+
+    def run(folder: Path, moment: float) -> None:
+        count = 0
+
+        def fsync(number: int) -> None:
+            nonlocal count
+            count += 1
+            if count == moment and count % 2:
+                os._exit(9)
+            real(number)
+            if count == moment:
+                os._exit(9)
+
+        os.fsync = fsync
+        folder.mkdir(exist_ok=True)
+        do(remembering(folder), folder / "run")
+
+    assert forked(lambda: run(tmp_path / "whole", math.inf)) == 0
+    moment, killed = 1, True
+    while killed:
+        folder = tmp_path / str(moment)
+        killed = forked(lambda folder=folder, moment=moment: run(folder, moment)) == 9
+        if killed:
+            assert forked(lambda folder=folder: run(folder, math.inf)) == 0
+        assert same(folder / "run", tmp_path / "whole" / "run")
+        assert not (folder / "run" / "unfinished").exists()
+        moment += 1
+    assert moment > 15
+
+
+def test_the_memory_answers_as_after_the_fact(remembering, do, tmp_path):
+    asked = remembering(tmp_path)
+    assert do(asked, tmp_path / "run").finished
+    run = read_run(tmp_path / "run")
+    assert run.table.column_names[-4:] == [
+        "memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note",
+    ]  # fmt: skip
+    do(replace(asked, memory=None, memory_policy=None), tmp_path / "plain")
+    job = load_job(asked)
+    inputs = {number: job.chunk([number]).x[0] for number in job.ids}
+    with Memory.open(tmp_path / "later.sqlite") as memory:
+        notes = add_to_memory(tmp_path / "plain", memory, inputs)
+    assert {"kept", "inherited", "abstained"} <= set(notes), "nothing depends on what was promised before"
+    plain = read_run(tmp_path / "plain")
+    assert plain.table.drop_columns("seconds").equals(run.table.drop_columns("seconds"))
+    assert run.description["memory"]["policy"] == "inherit"
+    assert do(asked, tmp_path / "run").finished
+
+
+def test_a_memory_of_something_else_is_refused_before_the_work(remembering, quick, do, tmp_path):
+    asked = remembering(tmp_path)
+    do(asked, tmp_path / "run")
+    for change, said in (({"norm": "l1"}, "for norm 1"), ({"memory_policy": "abstain"}, "abstain")):
+        with pytest.raises(Exception, match=said):
+            do(replace(asked, **change), tmp_path / "other")
+    assert not list((tmp_path / "other").rglob("part-*"))
+
+
+def test_shards_that_end_at_the_same_time(spawn, whole, same, tmp_path):
+    for trial in range(2):
+        folder = tmp_path / str(trial)
+        together = [spawn(folder, "--shard", f"{i}/4") for i in range(1, 5)]
+        for process in together:
+            process.join()
+        assert [process.exitcode for process in together] == [0] * 4
+        assert same(folder, whole)
+        assert not (folder / "unfinished").exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    try:
+        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+            pytest.skip("a small disk cannot be mounted here")
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], capture_output=True)
+
+
+def test_a_full_disk(small_disk, network_file, whole, same, monkeypatch):
+    from anisocert.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["anisocert", "certify", str(network_file), *COMMAND, "--quiet", "--out"])
+    sys.argv.append(str(small_disk / "run"))
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    filler = small_disk / "filler"
+    for room in (0, 8 * 1024, 40 * 1024):
+        with contextlib.suppress(OSError), filler.open("wb", 0) as file:
+            while True:
+                file.write(b"x" * 4096)
+        os.truncate(filler, max(0, filler.stat().st_size - room))
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert re.fullmatch(rf"error: {small_disk}/run.*: No space left on device", str(end.value.code))
+        assert not (small_disk / "run" / "run.json").exists()
+    filler.unlink()
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
+    assert same(small_disk / "run", whole)

@@ -1,0 +1,146 @@
+"""Several processes, and a Ray cluster: the same results as one process, also when some of them die."""
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from anisocert.errors import AnisocertError, ArgumentError
+from anisocert.runs import Circumstances, certify_run, load_job, scheduling
+from anisocert.runs.certifier import Certifier
+from anisocert.runs.unfinished import Unfinished
+from anisocert.runs.workers import InProcess, Lost, Processes, Workers, device_kind, devices_of
+
+
+def test_devices():
+    assert devices_of("cpu") == ["cpu"]
+    assert devices_of("cuda:0, cuda:1") == ["cuda:0", "cuda:1"]
+    assert device_kind(devices_of("cuda:0,cuda:1")) == "cuda"
+    for wrong, said in (("cpu,cuda", "one kind"), ("gpu", "expected auto, cpu, cuda"), ("", "expected auto")):
+        with pytest.raises(ArgumentError, match=said):
+            devices_of(wrong)
+
+
+def test_processes_equal_one_and_a_killed_one_is_replaced(quick, whole, same, tmp_path, monkeypatch):
+    monkeypatch.setattr(scheduling, "CHUNK_SECONDS", 1e-9)  # many chunks
+    job, workers, killed = load_job(quick), [], []
+
+    def make() -> Workers:
+        workers.append(Processes(job, ["cpu", "cpu"]))
+        return workers[0]
+
+    def kill_once(rows: list) -> None:
+        if not killed and all(workers[0]._running):
+            process, _ = workers[0]._running[1]
+            killed.append(process.pid)
+            os.kill(process.pid, signal.SIGKILL)
+
+    assert certify_run(job, tmp_path, make, Circumstances(on_rows=kill_once)).finished
+    assert killed
+    assert workers[0]._running == [None, None], "processes were left behind"
+    assert same(tmp_path, whole)
+
+
+class Dying(InProcess):
+    """Loses its worker whenever it is asked to certify certain inputs."""
+
+    def __init__(self, job, bad, times):
+        super().__init__(job, "cpu")
+        self.bad, self.times = bad, times
+
+    def wait(self, seconds=0.0):
+        task, arguments = self.task
+        if task == "certify" and self.bad in arguments[0].ids and self.times > 0:
+            self.times -= 1
+            self.task = None
+            return [(0, Lost())]
+        return super().wait(seconds)
+
+
+def test_lost_inputs_are_done_again_but_not_for_ever(quick, whole, same, tmp_path):
+    job = load_job(quick)
+    with pytest.raises(AnisocertError, match="example 100, got its end 3 times"):
+        certify_run(job, tmp_path, lambda: Dying(job, 100, 99), Circumstances())
+    assert Unfinished(tmp_path).parts(), "what was done before is kept"
+    assert certify_run(job, tmp_path, lambda: Dying(job, 100, 2), Circumstances()).finished
+    assert same(tmp_path, whole)
+
+
+def test_an_error_in_a_worker_is_the_runs_error(quick, tmp_path):
+    (tmp_path / "gone.safetensors").write_bytes((tmp_path / quick.model).read_bytes())
+    job = load_job(replace(quick, model=str(tmp_path / "gone.safetensors")))
+    (tmp_path / "gone.safetensors").unlink()
+    with pytest.raises(AnisocertError, match="expected a network file"):
+        certify_run(job, tmp_path / "run", lambda: Processes(job, ["cpu", "cpu"]), Circumstances())
+
+
+def test_a_worker_that_rounds_otherwise_is_refused(quick, tmp_path, monkeypatch):
+    job, real = load_job(quick), Certifier.settle
+    certify_run(job, tmp_path, lambda: InProcess(job, "cpu"), Circumstances(shard=(1, 2)))
+    monkeypatch.setattr(Certifier, "settle", lambda self, *arguments: replace(real(self, *arguments), device="cuda"))
+    with pytest.raises(ArgumentError, match="expected device cpu, which the run was begun with, got cuda"):
+        certify_run(job, tmp_path, lambda: InProcess(job, "cpu"), Circumstances())
+
+
+def test_a_network_that_runs_out_of_memory_later_is_refused(quick, tmp_path, monkeypatch):
+    """Fewer rows a call may round otherwise, so the run does not go on with them."""
+    import torch
+
+    from anisocert.engine import Network
+
+    job, real, calls = load_job(replace(quick, numerics=replace(quick.numerics, rows=800))), Network.scores, []
+
+    def scores(self, x):
+        calls.append(len(x))
+        if len(calls) == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(self, x)
+
+    monkeypatch.setattr(Network, "scores", scores)
+    with pytest.raises(AnisocertError, match=r"out of memory with 800 rows a call.*--rows 160"):
+        certify_run(job, tmp_path, lambda: InProcess(job, "cpu"), Circumstances())
+    assert not Unfinished(tmp_path).parts()
+
+
+def test_ray_equals_one_process_with_a_node_killed(quick, do, same, tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    from anisocert.runs.cluster import Cluster, ray  # which turns usage statistics off, before Ray is imported
+
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    asked = replace(quick, n=2000)
+    do(asked, tmp_path / "one")
+    monkeypatch.setattr(scheduling, "CHUNK_SECONDS", 1e-9)  # an input a chunk
+    small = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    nodes = cluster_utils.Cluster(True, head_node_args=small | {"include_dashboard": False})
+    made, tasks, lost = [], [], []
+
+    class Watched(Cluster):
+        def start(self, worker, task, *arguments):
+            tasks.append((worker, task))
+            super().start(worker, task, *arguments)
+
+        def wait(self, seconds=0.0):
+            answers = super().wait(seconds)
+            lost.extend(worker for worker, answer in answers if isinstance(answer, Lost))
+            return answers
+
+    def make() -> Workers:
+        made.append(Watched(job, nodes.address))
+        return made[0]
+
+    def kill(rows: list) -> None:
+        if not killed and {(0, "certify"), (1, "certify")} <= set(tasks):
+            killed.append(True)
+            nodes.remove_node(second, allow_graceful=False)
+
+    try:
+        second, killed = nodes.add_node(**small), []
+        nodes.wait_for_nodes()
+        job = load_job(asked)
+        assert certify_run(job, tmp_path / "ray", make, Circumstances(on_rows=kill)).finished
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+    assert (made[0].count, len(killed), len(lost)) == (2, 1, 1)
+    assert same(tmp_path / "ray", tmp_path / "one")

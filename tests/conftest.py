@@ -1,6 +1,7 @@
 """Toy classifiers whose answers under noise are known exactly."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,3 +99,20 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def trained_digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small network trained for seconds on digits with Gaussian noise of 0.25, in a file."""
+    from anisocert.data import digits
+    from anisocert.models import build, save
+    from anisocert.smoothing import Gaussian
+    from anisocert.train import Cohen, Sgd, train
+
+    data = digits("train")
+    torch.manual_seed(0)
+    model = build("small-cnn", data.num_classes, data.mean, data.std)
+    train(model, data, Cohen(), Gaussian(0.25), sgd=Sgd.suited(len(data), 6), seed=0)
+    path = tmp_path_factory.mktemp("trained") / "digits.safetensors"
+    save(model, path, {"architecture": "small-cnn", "num_classes": 10, "mean": data.mean, "std": data.std})
+    return path

@@ -3,5 +3,17 @@
 from anisocert.attack.attacking import Attack, attack
 from anisocert.attack.refutation import Attacked, Point, allowed
 from anisocert.attack.search import Search
+from anisocert.attack.system import Changed, SystemAttack, attack_system, copy_of
 
-__all__ = ["Attack", "Attacked", "Point", "Search", "allowed", "attack"]
+__all__ = [
+    "Attack",
+    "Attacked",
+    "Changed",
+    "Point",
+    "Search",
+    "SystemAttack",
+    "allowed",
+    "attack",
+    "attack_system",
+    "copy_of",
+]

@@ -14,7 +14,7 @@ from torch import Tensor
 from anisocert.attack.ball import length, project, starts, steepest
 from anisocert.attack.targets import Targets
 from anisocert.engine import Network, Stage
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.optimize.ascent import ROWS_SHARE
 from anisocert.optimize.soft import Outputs, Problem, SoftVotes
 
@@ -57,6 +57,11 @@ class Found:
     rivals: Tensor
 
 
+def ascend(targets: Targets, how: Search, outputs: Outputs = "logits", guide: Network | None = None) -> Tensor:
+    """Where the ascents inside each region end, in units of the axes: `m x starts x d`."""
+    return _Finder(targets, how, outputs, guide or targets.network).ascents()
+
+
 def search(targets: Targets, how: Search, outputs: Outputs = "logits", guide: Network | None = None) -> Found:
     """Look inside each region, then beyond it until the answer changes, then back towards the centre.
 
@@ -74,21 +79,35 @@ class _Finder:
     def __init__(self, targets: Targets, how: Search, outputs: Outputs, guide: Network) -> None:
         self.targets, self.how, self.outputs, self.guide = targets, how, outputs, guide
         self.rows = targets.network.fit(targets.shape, 0) // ROWS_SHARE
+        first = targets.x[:1].float().view(-1, *targets.shape)
+        try:
+            Problem(guide, targets.smoothing, first, targets.ids[:1], targets.seed, outputs).require_gradients()
+        except ModelError as error:
+            raise ModelError(
+                "expected a network with gradients to its input, or a guide that has them, to search with, got none"
+            ) from error
 
-    def inside(self) -> tuple[Tensor, Tensor, Tensor]:
-        """(point, lead of the rival, rival) of the most hostile of all ascents: `m x d`, `m`, `m`."""
+    def ascents(self) -> Tensor:
+        """The ends of all ascents, inside by more than rounding: `m x starts x d`."""
         targets, count = self.targets, self.how.starts
         # Not a noise of votes: where the search begins may depend on anything.
         generator = torch.Generator().manual_seed(targets.seed % 2**63)
-        begin = starts(count, (len(targets), targets.x.shape[1]), targets.norm, generator)
-        places = torch.arange(len(targets)).repeat_interleave(count)
-        every = targets.part(places)
-        u = self.climb(every, begin.flatten(0, 1).to(targets.x.device), torch.ones(len(every)), self.how.steps)
-        u = every.settled(u, INSIDE)
-        lead, rival = self.judge(every, u)
-        best = lead.view(-1, count).argmax(1)
-        at = torch.arange(len(targets), device=best.device) * count + best
+        begin = starts(count, (len(targets), targets.x.shape[1]), targets.norm, generator).to(targets.x.device)
+        every = self._every()
+        u = self.climb(every, begin.flatten(0, 1), torch.ones(len(every)), self.how.steps)
+        return every.settled(u, INSIDE).view(begin.shape)
+
+    def inside(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(point, lead of the rival, rival) of the most hostile of all ascents: `m x d`, `m`, `m`."""
+        u = self.ascents().flatten(0, 1)
+        lead, rival = self.judge(self._every(), u)
+        best = lead.view(-1, self.how.starts).argmax(1)
+        at = torch.arange(len(best), device=best.device) * self.how.starts + best
         return u[at], lead[at], rival[at]
+
+    def _every(self) -> Targets:
+        """Each target as often as there are starts."""
+        return self.targets.part(torch.arange(len(self.targets)).repeat_interleave(self.how.starts))
 
     def beyond(self, u: Tensor, changes: Tensor, rival: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(point, whether it is answered otherwise, rival), as near to the centre as was found."""

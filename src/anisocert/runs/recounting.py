@@ -52,8 +52,8 @@ def recount(
     model: where the network is, if not where the run says. device: of the kind that the run was made on (the default),
     because each kind draws its own noise.
     """
-    c = _configuration(run)
-    network = _network(run, c, model, device)
+    c = configuration_of(run)
+    network = network_of(run, c, model, device)
     if network.hash != run.description.get("model_hash"):
         yield Finding("run.json", f"its model_hash is not that of {model or c.model}: the votes are of another network")
         return
@@ -117,18 +117,22 @@ def _check(row: Mapping[str, Any], top: int, counts: Mapping[int, NDArray[np.int
             yield f"{name} is {row[name]}, votes drawn again give {value}"
 
 
-def _configuration(run: StoredRun) -> Configuration:
+def configuration_of(run: StoredRun) -> Configuration:
+    """What a run says about itself, once more as a configuration."""
     try:
         return Configuration.from_dict(run.description)
     except (KeyError, TypeError) as error:
         raise ArgumentError(f"expected a run that says how to repeat it, got {run.folder} without {error}") from error
 
 
-def _network(run: StoredRun, c: Configuration, model: str | None, device: str | None) -> Network:
-    """The run's network, in the run's numerics, on a device of the run's kind."""
-    kind = c.device or ("cuda" if torch.cuda.is_available() else "cpu")
+def network_of(
+    run: StoredRun, c: Configuration, model: str | None = None, device: str | None = None, same_kind: bool = True
+) -> Network:
+    """The run's network, in the run's numerics. same_kind: only on a device of the kind that the run was made on."""
+    here = "cuda" if torch.cuda.is_available() else "cpu"
+    kind = c.device if same_kind and c.device is not None else here
     where = torch.device(kind if device in (None, "auto") else device)
-    if c.device is not None and where.type != c.device:
+    if same_kind and c.device is not None and where.type != c.device:
         raise ArgumentError(
             f"expected a {c.device} device, on which the run's votes were drawn, got {where.type}: it draws other noise"
         )

@@ -1,0 +1,194 @@
+"""`anisocert attack`: tries to break what a run has promised."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anisocert.attack import Attack, Search, SystemAttack
+    from anisocert.certificate import Certificate
+    from anisocert.engine import Network
+    from anisocert.runs import Configuration, StoredRun
+
+EPILOG = (
+    "Example: anisocert attack runs/demo/l2-anisotropic --max 8\n\n"
+    "Exit codes: 0 nothing broken beyond what alpha explains; 1 an error, or more broken than that; 2 wrong usage."
+)
+EFFORT = "How hard to look"
+
+
+def attack(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            help="Attack the system that answers by this memory, instead of single certificates.", exists=True
+        ),
+    ] = None,
+    most: Annotated[int | None, typer.Option("--max", help="How many, evenly spaced. Default: all.", min=1)] = None,
+    ids: Annotated[str | None, typer.Option(help="Only these examples: 3,17,100-199.")] = None,
+    n: Annotated[int, typer.Option(help="Fresh votes at each point found.", min=10, rich_help_panel=EFFORT)] = 10_000,
+    starts: Annotated[int, typer.Option(help="Ascents a region.", min=1, rich_help_panel=EFFORT)] = 4,
+    steps: Annotated[int, typer.Option(help="Of an ascent.", min=1, rich_help_panel=EFFORT)] = 20,
+    samples: Annotated[int, typer.Option(help="Noisy copies a step.", min=1, rich_help_panel=EFFORT)] = 32,
+    seed: Annotated[int, typer.Option(help="Of the attack's own noise.")] = 0,
+    model: Annotated[str | None, typer.Option(help="The network, if it is not where the run says.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    out: Annotated[Path | None, typer.Option(help="An .npz file for the points that were found.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
+) -> None:
+    """Try to break certificates: search each region for points that the smoothed classifier answers otherwise.
+
+    Projected gradient ascent on the smoothed classifier, under the theta of the certificate, from the centre, random
+    points and the boundary; then beyond the region, for the nearest change of the answer. That one is an upper bound of
+    what can be certified there: what lies between it and the certificate is the room left.
+
+    A certificate is broken if fresh votes at a point inside its region prove that another class has more of them (a
+    sign test). Each certificate may be wrong with probability alpha, so a few may break: the exit code is 1 if more do
+    than that explains. If all is right this happens with probability 0.001 at most, however many there are.
+
+    With --memory the whole system is asked, a copy of the memory in front of the network: no answer may change in any
+    stored region, whoever asks and whatever newcomers claim. No probability is involved, and one change is too many.
+    """
+    from anisocert.attack import Search
+    from anisocert.cli import FAILED
+    from anisocert.cli.attack_text import tell, tell_system
+    from anisocert.errors import ArgumentError
+    from anisocert.runs import read_run
+    from anisocert.runs.recounting import configuration_of, network_of
+
+    if memory is not None and (ids is not None or out is not None):
+        raise ArgumentError("expected --memory without --ids and --out, which are about single certificates")
+    stored = read_run(run)
+    c = configuration_of(stored)
+    network = network_of(stored, c, model, device, same_kind=False)
+    if network.hash != stored.description.get("model_hash"):
+        raise ArgumentError(f"expected the network that {run} certifies, got another: {model or c.model}")
+    how, guide = Search(starts=starts, steps=steps, samples=samples), _guide(c, network, model)
+    if memory is not None:
+        system = _attack_system(memory, stored.thetas, c, network, guide, how, n, most, seed)
+        tell_system(system, memory, as_json)
+        failed = system.failed
+    else:
+        found = _attack(_certificates(stored, c, ids, most), c, network, guide, how, n, seed)
+        tell(found, stored, as_json)
+        failed = found.failed
+        if out is not None:
+            _save(found, out)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _certificates(stored: "StoredRun", c: "Configuration", ids: str | None, most: int | None) -> "list[Certificate]":
+    """Those of the run that promise something, with their inputs."""
+    import numpy as np
+
+    from anisocert import data
+    from anisocert.certificate import ABSTAIN
+    from anisocert.errors import ArgumentError
+    from anisocert.runs.memory import certificate_of
+
+    wanted = None if ids is None else set(data.parse_ids(ids))
+    rows = [row for row in stored.table.to_pylist() if wanted is None or row["idx"] in wanted]
+    if wanted is not None and len(rows) < len(wanted):
+        missing = sorted(wanted - {row["idx"] for row in rows})
+        raise ArgumentError(f"expected ids of examples in {stored.folder}, got {missing[0]}, which is not in it")
+    rows = [row for row in rows if row["prediction"] != ABSTAIN]
+    if not rows:
+        raise ArgumentError(
+            f"expected a certificate to attack, got none: all chosen examples of {stored.folder} abstain"
+        )
+    at = np.unique(np.linspace(0, len(rows) - 1, min(most or len(rows), len(rows))).round().astype(int))
+    rows = [rows[i] for i in at]
+    examples = data.load(c.data, c.split).subset(ids=[row["idx"] for row in rows])
+    inputs = dict(zip(examples.ids.tolist(), examples.x, strict=True))
+    return [certificate_of(row, stored.thetas, inputs.get, stored.description["model_hash"]) for row in rows]
+
+
+def _guide(c: "Configuration", network: "Network", model: str | None) -> "Network | None":
+    """A network with gradients, where the run asked its own for votes alone."""
+    from anisocert import models
+    from anisocert.engine import Network
+    from anisocert.errors import ModelError
+
+    source = model or c.model
+    if c.needs_gradients or not source.endswith(".onnx"):
+        return None
+    try:
+        found, _ = models.load(source, num_classes=c.num_classes, mean=c.mean, std=c.std, gradients=True)
+    except ModelError as error:
+        raise ModelError(f"expected a network with gradients to search with, got none: {error}") from error
+    return Network(found, network.num_classes, network.device, network.numerics)
+
+
+def _attack(
+    certificates: "Sequence[Certificate]",
+    c: "Configuration",
+    network: "Network",
+    guide: "Network | None",
+    how: "Search",
+    n: int,
+    seed: int,
+) -> "Attack":
+    from rich.console import Console
+
+    from anisocert.attack import attack as attack_certificates
+    from anisocert.cli.progress import progress
+
+    with progress(Console(stderr=True), "attacking", len(certificates), "certificates") as advance:
+        return attack_certificates(
+            network, certificates, how=how, n=n, seed=seed, outputs=c.outputs, guide=guide,
+            on_done=lambda count: advance(count, ""),
+        )  # fmt: skip
+
+
+def _attack_system(
+    memory: Path,
+    thetas: "Mapping[int, Any]",
+    c: "Configuration",
+    network: "Network",
+    guide: "Network | None",
+    how: "Search",
+    n: int,
+    most: int | None,
+    seed: int,
+) -> "SystemAttack":
+    """The system is the run's method and noise, with n votes a newcomer, behind the memory."""
+    import numpy as np
+    from numpy.typing import NDArray
+    from rich.console import Console
+
+    from anisocert.attack import attack_system, copy_of
+    from anisocert.bounds import Plan
+    from anisocert.certification import certify
+    from anisocert.cli.progress import progress
+
+    method = c.how(next(iter(thetas.values())) if c.method == "average" else None)
+    plan = Plan(n0=c.n0, n=n, alpha=c.alpha, bound=c.bound)
+
+    def propose(x: NDArray[np.float32], ids: "Sequence[int]") -> "list[Certificate]":
+        return certify(network, x, ids=ids, smoothing=c.smoothing(), method=method, plan=plan, seed=seed)
+
+    with copy_of(memory) as copy:
+        total = min(most or len(copy), len(copy))
+        with progress(Console(stderr=True), "attacking", total, "promises") as advance:
+            return attack_system(
+                copy, network, propose, how=how, most=most, seed=seed, outputs=c.outputs, guide=guide,
+                on_done=lambda count: advance(count, ""),
+            )  # fmt: skip
+
+
+def _save(found: "Attack", out: Path) -> None:
+    """The most hostile point of each region, and the nearest with another answer (its class is -1 where none is)."""
+    import numpy as np
+
+    changes = [one.change or one.inside for one in found.results]
+    np.savez_compressed(
+        out, ids=[one.id for one in found.results], promised=[one.prediction for one in found.results],
+        inside=np.stack([one.inside.x for one in found.results]), change=np.stack([point.x for point in changes]),
+        change_class=[one.change.rival if one.change else -1 for one in found.results],
+        gauge=[one.change.gauge if one.change else np.nan for one in found.results],
+    )  # fmt: skip

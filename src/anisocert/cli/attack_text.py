@@ -1,0 +1,122 @@
+"""What `anisocert attack` says."""
+
+import json
+import math
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from anisocert.attack import Attack, Attacked, Point, SystemAttack
+from anisocert.evaluate import down
+from anisocert.runs import StoredRun
+
+SHOWN = 40  # certificates one by one; of more, those that are broken
+
+
+def tell(found: Attack, run: StoredRun, as_json: bool) -> None:
+    """The result of an attack on certificates."""
+    if as_json:
+        said = {
+            "run": str(run.folder), "attacked": len(found.results), "broken": len(found.broken),
+            "allowed": found.allowed, "failed": found.failed, "level": found.level,
+            "results": [_plain(one) for one in found.results],
+        }  # fmt: skip
+        print(json.dumps(said, indent=2))
+        return
+    console = Console(highlight=False)
+    shown = found.results if len(found.results) <= SHOWN else found.broken
+    if shown:
+        console.print(_table(shown, str(run.column("norm")[0])))
+    for line in _lines(found):
+        console.print(line, soft_wrap=True)
+
+
+def _table(results: tuple[Attacked, ...], norm: str) -> Table:
+    table = Table(box=None)
+    for name in ("id", "class", "radius", "share left", "next class", f"changes at {norm}", "gauge", ""):
+        table.add_column(name, justify="left" if not name else "right")
+    for one in results:
+        change = one.change
+        table.add_row(
+            str(one.id), str(one.prediction), down(one.radius), f"{one.inside.own / one.inside.votes:.1%}",
+            f"{one.inside.rival_votes / one.inside.votes:.1%}", _up(change.length) if change else "not found",
+            _up(change.gauge) if change else "", "[red]broken[/red]" if one.broken else "",
+        )  # fmt: skip
+    return table
+
+
+def _lines(found: Attack) -> list[str]:
+    results, broken = found.results, len(found.broken)
+    lines = [
+        "share left: of the votes, the promised class keeps at the most hostile point found inside; changes at: "
+        "distance of the nearest point found that is answered otherwise; gauge: the same, in units of the region."
+    ]
+    gauges = sorted(one.change.gauge for one in results if one.change)
+    if gauges:
+        lines.append(
+            f"The answer was made to change for {len(gauges)} of {len(results)}, at a gauge of {_up(gauges[0])} to "
+            f"{_up(gauges[-1])}, in the median {_up(median(gauges))}. No certificate with this theta can reach farther "
+            "in these directions."
+        )
+    explained = f"alpha explains up to {found.allowed}"
+    if not broken:
+        lines.append(f"{len(results)} certificates attacked: none is broken.")
+    elif found.failed:
+        lines.append(
+            f"{len(results)} certificates attacked: {broken} broken, where {explained}. Something is wrong: with the "
+            "run, with its network, or with this program."
+        )
+    else:
+        lines.append(f"{len(results)} certificates attacked: {broken} broken; {explained}.")
+    return lines
+
+
+def tell_system(found: SystemAttack, memory: Path, as_json: bool) -> None:
+    """The result of an attack on a memory's answers."""
+    if as_json:
+        said = {
+            "memory": str(memory), "promises": found.promises, "questions": found.questions, "failed": found.failed,
+            "conflicts": found.conflicts,
+            "changed": [
+                {"promise": one.promise, "promised": one.promised, "answer": one.answer, "how": one.how,
+                 "gauge": one.gauge}
+                for one in found.changed
+            ],
+        }  # fmt: skip
+        print(json.dumps(said, indent=2))
+        return
+    console = Console(highlight=False)
+    for one in found.changed[:SHOWN]:
+        answer = "no answer, or two" if one.answer is None else "no answer" if one.answer < 0 else f"{one.answer}"
+        console.print(
+            f"input {one.promise}: class {one.promised} was promised, {answer} given by {one.how} at gauge "
+            f"{one.gauge:.6f}", soft_wrap=True,
+        )  # fmt: skip
+    console.print(
+        f"{found.promises} promises attacked with {found.questions} questions: {len(found.changed)} answers changed, "
+        f"{found.conflicts} pairs of regions may meet after all newcomers. {memory} itself was not written to.",
+        soft_wrap=True,
+    )
+
+
+def _plain(one: Attacked) -> dict[str, Any]:
+    return {
+        "id": one.id, "class": one.prediction, "radius": one.radius, "broken": one.broken,
+        "inside": _point(one.inside), "change": None if one.change is None else _point(one.change),
+    }  # fmt: skip
+
+
+def _point(point: Point) -> dict[str, Any]:
+    return {
+        "gauge": point.gauge, "length": point.length, "votes": point.votes, "own": point.own, "rival": point.rival,
+        "rival_votes": point.rival_votes, "changed": point.changed,
+    }  # fmt: skip
+
+
+def _up(value: float, digits: int = 3) -> str:
+    """A distance at which something breaks: never less than it is."""
+    scale = 10**digits
+    return f"{math.ceil(value * scale) / scale:.{digits}f}"

@@ -1,0 +1,91 @@
+"""Attacks on a memory's answers: none changes, unless the memory was tampered with."""
+
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import anisocert as ac
+from anisocert.attack import Search, attack_system, copy_of
+from anisocert.attack.system import FIRST_ID, _towards
+from anisocert.data import digits
+
+QUICK = Search(starts=2, steps=5, samples=8)
+PLAN = ac.Plan(n=200)
+
+
+@pytest.fixture
+def crowded(digits_network, tmp_path):
+    """A memory in which regions had to make room: certificates blown up fourfold before they are admitted."""
+    network, _ = digits_network
+    some = digits("test").subset(most=10)
+    found = ac.certify(network, some.x, ids=some.ids.tolist(), smoothing=ac.Gaussian(0.25), plan=PLAN)
+    path = tmp_path / "memory.sqlite"
+    with ac.Memory.open(path) as memory:
+        notes = [memory.admit(c if c.region is None else replace(c, region=c.region.scaled(4.0))).note for c in found]
+    assert {"kept", "shrunk"} <= set(notes)
+    return network, path
+
+
+def proposals(network):
+    return lambda x, ids: ac.certify(network, x, ids=ids, smoothing=ac.Gaussian(0.25), plan=PLAN)
+
+
+def test_no_answer_changes_and_the_memory_stays_as_it_was(crowded):
+    network, path = crowded
+    with ac.Memory.open(path) as memory:
+        before = len(memory)
+    content, done = path.read_bytes(), []
+    with copy_of(path) as copy:
+        found = attack_system(copy, network, proposals(network), how=QUICK, on_done=done.append)
+        assert len(copy) > before  # newcomers of the promised class were admitted
+    assert sum(done) == found.promises == before
+    # each point: lookup, newcomer, claim, and lookup again at the end; two ascents and up to two neighbours a promise
+    assert 4 * 3 * before <= found.questions <= 4 * 4 * before
+    assert found.changed == ()
+    assert found.conflicts == 0
+    assert not found.failed
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("policy", ["abstain", "worst-case"])
+def test_weaker_policies_may_abstain_and_never_contradict(digits_network, tmp_path, policy):
+    network, certificates = digits_network
+    with ac.Memory.open(tmp_path / "memory.sqlite", policy) as memory:
+        memory.admit_all(certificates)
+    with copy_of(tmp_path / "memory.sqlite") as copy:
+        assert not attack_system(copy, network, proposals(network), how=QUICK, most=2).failed
+
+
+def test_an_inflated_region_is_found(crowded):
+    """Somebody makes a stored region larger by 30 %: it reaches into its neighbours, whose promises it breaks."""
+    network, path = crowded
+    with sqlite3.connect(path) as db:
+        for number, axes in db.execute("SELECT number, axes FROM entries").fetchall():
+            larger = np.frombuffer(axes, "<f8") * 1.3
+            db.execute("UPDATE entries SET axes = ? WHERE number = ?", (larger.tobytes(), number))
+    db.close()
+    with copy_of(path) as copy:
+        found = attack_system(copy, network, proposals(network), how=QUICK)
+    assert found.failed
+    assert found.conflicts > 0
+    assert found.changed
+    one = found.changed[0]
+    assert one.answer != one.promised
+    assert one.gauge < 1
+
+
+def test_points_towards_others_are_inside(crowded):
+    _, path = crowded
+    with ac.Memory.open(path) as memory:
+        everyone = list(memory.entries())
+    for promise in everyone:
+        points = list(_towards(promise, everyone))
+        assert len(points) == 2
+        assert all(0.99 < promise.region.gauge(point) < 1 for point in points)
+
+
+def test_ids_of_the_attack_are_nobody_elses():
+    assert digits("train").ids.max() < FIRST_ID
+    assert FIRST_ID + 10**9 < 2**60

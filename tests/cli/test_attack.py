@@ -1,0 +1,114 @@
+"""`anisocert attack`, as a user calls it."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import anisocert as ac
+from anisocert.runs.reading import checksum, read_run, write_description
+
+QUICK = ("--n", 1000, "--starts", 2, "--steps", 5, "--samples", 8)
+
+
+@pytest.fixture(scope="module")
+def made(trained_digits, tmp_path_factory):
+    """A run of four digits by the tighter bound, through a memory."""
+    from anisocert.engine import Numerics
+    from anisocert.runs import Circumstances, Configuration, certify_run, load_job
+    from anisocert.runs.workers import InProcess
+
+    folder = tmp_path_factory.mktemp("attacked")
+    job = load_job(
+        Configuration(
+            str(trained_digits), "digits", 0.25, method="fixed", n=4000, bound="two-class", max=4, device="cpu",
+            memory=str(folder / "memory.sqlite"), numerics=Numerics("float32", False, 800),
+        )
+    )  # fmt: skip
+    certify_run(job, folder / "run", lambda: InProcess(job, "cpu"), Circumstances())
+    return folder
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    return shutil.copytree(made / "run", tmp_path / "run")
+
+
+def inflate(run, factor):
+    """Claim regions that are larger, with all else made to fit."""
+    table = pq.read_table(run / "certificates.parquet")
+    rows = table.to_pylist()
+    for row in rows:
+        row["gap"] *= factor
+        theta = np.float64(row["theta_min"]) * row["gap"] * (1 - 4 * np.finfo(float).eps)
+        row["radius"] = row["proxy_radius"] = float(theta)
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), run / "certificates.parquet")
+    described = json.loads((run / "run.json").read_text())
+    write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
+
+
+def test_nothing_is_broken(cli, run):
+    said = cli("attack", run, *QUICK).out
+    assert "4 certificates attacked: none is broken." in said
+    assert "The answer was made to change for 4 of 4" in said
+    assert "broken  " not in said
+
+
+def test_what_was_promised_too_large_breaks_and_the_exit_code_says_so(cli, run, tmp_path):
+    inflate(run, 1.5)
+    said = cli("attack", run, *QUICK, code=1)
+    assert "broken, where alpha explains up to 1. Something is wrong" in said.out
+    found = json.loads(cli("attack", run, *QUICK, "--json", "--out", tmp_path / "found.npz", code=1).out)
+    assert found["failed"] is True
+    assert found["attacked"] == 4
+    assert found["broken"] >= 3
+    points = np.load(tmp_path / "found.npz")
+    stored = read_run(run)
+    for i, one in enumerate(found["results"]):
+        assert points["ids"][i] == one["id"]
+        if one["broken"]:
+            assert points["change_class"][i] == one["change"]["rival"] != points["promised"][i] == one["class"]
+            radius = stored.column("radius")[list(stored.column("idx")).index(one["id"])]
+            assert np.linalg.norm(points["change"][i] - points["inside"][i]) <= 2 * radius
+
+
+def test_some_of_them(cli, run):
+    found = json.loads(cli("attack", run, *QUICK, "--json", "--ids", "5,15").out)
+    assert [one["id"] for one in found["results"]] == [5, 15]
+    found = json.loads(cli("attack", run, *QUICK, "--json", "--max", 2).out)
+    assert [one["id"] for one in found["results"]] == [0, 15]
+    assert "which is not in it" in cli("attack", run, "--ids", "1", code=1).err
+
+
+def test_the_system(cli, made, run):
+    memory = made / "memory.sqlite"
+    said = cli("attack", run, *QUICK, "--memory", memory).out
+    assert said.startswith("4 promises attacked with ")
+    assert "0 answers changed, 0 pairs of regions may meet" in said
+    found = json.loads(cli("attack", run, *QUICK, "--memory", memory, "--max", 1, "--json").out)
+    assert (found["promises"], found["failed"], found["changed"]) == (1, False, [])
+    with ac.Memory.open(memory) as opened:
+        assert len(opened) == 4
+    assert "without --ids" in cli("attack", run, "--memory", memory, "--ids", "0", code=1).err
+
+
+def test_another_network_is_refused(cli, run, trained_digits, tmp_path):
+    from anisocert import models
+
+    model, metadata = models.load(trained_digits)
+    model.network.head.bias.data += 1
+    models.save(model, tmp_path / "other.safetensors", metadata)
+    said = cli("attack", run, "--model", tmp_path / "other.safetensors", code=1).err
+    assert said.startswith("error: expected the network that ")
+
+
+def test_a_run_that_promises_nothing(cli, run):
+    table = pq.read_table(run / "certificates.parquet")
+    rows = [row | {"prediction": -1, "radius": 0.0, "proxy_radius": 0.0, "gap": 0.0} for row in table.to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), run / "certificates.parquet")
+    described = json.loads((run / "run.json").read_text())
+    write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
+    assert "expected a certificate to attack, got none" in cli("attack", run, code=1).err

@@ -22,7 +22,7 @@ from anisocert.train import Cohen, Sgd, train
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 
 
-def ours(data: Dataset, arch: str, batch: int, device: str, epochs: int, compiled: bool | None) -> float:
+def ours(data: Dataset, arch: str, batch: int, device: str, epochs: int, compiled: bool) -> float:
     model = build(arch, 10, MEAN, STD)
     records = train(
         model, data, Cohen(), Gaussian(0.25), sgd=Sgd(epochs, batch), device=device, compile=compiled
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=None)
+    parser.add_argument("--compile", action="store_true")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (options.examples, 3, 32, 32)).astype(np.uint8)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.models import build
-from anisocert.train.mixed import COMPILE_FROM, Mixed, compile_pays
+from anisocert.train.mixed import Mixed
 
 
 def test_bfloat16_scores_come_back_as_float32() -> None:
@@ -46,9 +46,3 @@ def test_working_compilation_leaves_weights_and_gradients_as_they_were(monkeypat
     assert mixed.compile_network(lambda: mixed(torch.rand(5, 3)).sum()) is True
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
-
-
-def test_when_compiling_pays_depends_on_nothing_measured() -> None:
-    assert not compile_pays(torch.device("cpu"), 10 * COMPILE_FROM)
-    assert compile_pays(torch.device("cuda"), COMPILE_FROM)
-    assert not compile_pays(torch.device("cuda"), COMPILE_FROM - 1)

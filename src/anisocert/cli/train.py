@@ -35,7 +35,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Of weights, order, augmentation and noise.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16. Default: what the device is for.")] = None,
-    compile: Annotated[bool | None, typer.Option(help="torch.compile. Default: where it pays.")] = None,
+    compile: Annotated[bool, typer.Option(help="Use torch.compile; measure whether it pays.")] = False,
     config: ConfigFile = None,
 ) -> None:
     """Train a network that will be smoothed: best.safetensors and last.safetensors in --out, and log.jsonl.
@@ -62,7 +62,7 @@ def train(
     smoothing = Gaussian(sigma) if norm == "l2" else Uniform(sigma)
     chosen = _recipe(recipe, sigma, option or [])
     chosen.check(smoothing)
-    numerics = Numerics(precision=precision, compile=compile)  # type: ignore[arg-type]  # it checks the name
+    numerics = Numerics(precision=precision)  # type: ignore[arg-type]  # it checks the name
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     examples = load(data, "train")
     test = load(data, "test") if splits(data) else None
@@ -85,7 +85,7 @@ def train(
 
         records = run(
             model, examples, chosen, smoothing, sgd=sgd, test=test, folder=out, crop=crop, flip=flip, seed=seed,
-            device=where, precision=numerics.precision, compile=numerics.compile, on_epoch=tell,
+            device=where, precision=numerics.precision, compile=compile, on_epoch=tell,
         )  # fmt: skip
     _tell_result(console, out, records, data, norm, sigma)
 

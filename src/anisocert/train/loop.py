@@ -20,7 +20,7 @@ from anisocert.smoothing import Smoothing
 from anisocert.train.accuracy import Held
 from anisocert.train.augment import Batches
 from anisocert.train.folder import Folder, Record, describe
-from anisocert.train.mixed import Mixed, compile_pays
+from anisocert.train.mixed import Mixed
 from anisocert.train.recipe import Recipe
 from anisocert.train.sgd import Sgd
 
@@ -41,22 +41,21 @@ def train(
     seed: int = 0,
     device: torch.device | str = "cpu",
     precision: Precision | None = None,
-    compile: bool | None = None,
+    compile: bool = False,
     on_epoch: Callable[[Record], None] | None = None,
 ) -> list[Record]:
     """Train `model` in place, and leave it on `device` in evaluation mode; one record an epoch.
 
     test: examples to measure noisy accuracy on after each epoch; the best weights are chosen by it. folder: where
     weights, log and state go; a training that was killed there goes on after the last whole epoch, to the same result.
-    crop, flip: augmentation (default: the data's own). precision, compile: None decides by device and size.
+    crop, flip: augmentation (default: the data's own). precision: None decides by device. compile: by torch.compile,
+    which did not pay where it was measured (benchmarks/train.py).
     Everything random in an epoch follows from (seed, epoch). on_epoch is told each record as it is made.
     """
     device, sgd = torch.device(device), sgd or recipe.sgd(len(data), 60)
     recipe.check(smoothing)
     crop, flip = data.crop if crop is None else crop, data.flip if flip is None else flip
     precision = precision or native_precision(device)
-    if compile is None:
-        compile = compile_pays(device, sgd.epochs * len(data))
     if device.type == "cpu":
         keep_large_blocks()
     model.to(device)

@@ -1,4 +1,4 @@
-"""A network as training runs it: mixed precision, channels-last, compiled where that pays."""
+"""A network as training runs it: mixed precision, channels-last, compiled on request."""
 
 import logging
 from collections.abc import Callable
@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from anisocert.engine.numerics import Precision
 
 log = logging.getLogger(__name__)
-
-COMPILE_FROM = 1_000_000  # examples in all: below, compiling takes longer than it saves
 
 
 class Mixed(nn.Module):
@@ -45,11 +43,3 @@ class Mixed(nn.Module):
         self.network.load_state_dict(kept)
         self.network.zero_grad(set_to_none=True)
         return worked
-
-
-def compile_pays(device: torch.device, examples: int) -> bool:
-    """Whether to compile a training that sees so many examples in all.
-
-    A rule, not a measurement: a resumed training must decide as the first did, or its last bits would differ.
-    """
-    return device.type == "cuda" and examples >= COMPILE_FROM

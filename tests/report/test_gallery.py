@@ -15,6 +15,12 @@ def group(make_run, data):
     return compare(runs)[0]
 
 
+def ratio(group):
+    run = group.headline.run
+    certified = group.headline.before.certified() > 0
+    return np.where(certified, run.column("theta_max") / run.column("theta_min"), 0)
+
+
 def test_a_sample_has_the_ends_and_the_troubled(make_run):
     group = compare([make_run("a", None, count=300, memory=True)])[0]
     found = chosen(group, 20)
@@ -24,7 +30,8 @@ def test_a_sample_has_the_ends_and_the_troubled(make_run):
     size = one.certified("proxy_radius")
     assert int(one.ids[size.argmax()]) in found
     assert int(one.ids[np.where(size > 0, size, np.inf).argmin()]) in found
-    for tag in ("largest", "smallest", "wrong", "abstained", "memory"):
+    assert int(group.headline.run.column("idx")[ratio(group).argmax()]) in found
+    for tag in ("largest", "smallest", "shaped", "wrong", "abstained", "memory"):
         assert any(tag in tags for tags in found.values())
 
 

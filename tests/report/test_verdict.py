@@ -40,7 +40,8 @@ def test_says_what_was_proven(make_run, data):
     assert "36 values" in found.points[0]
     assert any("times as large" in point for point in found.points)
     assert any("at most 0.001" in point for point in found.points)
-    assert "after the memory" in found.caution
+    assert "promises of one system" in found.points[-1]
+    assert "those after it" in found.caution
 
 
 def test_without_a_memory_it_is_no_promise(make_run, data):

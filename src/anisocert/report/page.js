@@ -177,7 +177,7 @@
   for (const gallery of document.querySelectorAll(".gallery")) {
     const cards = [...gallery.querySelectorAll("button")];
     cards.forEach((card) => card.addEventListener("click", () => show(card)));
-    const names = { largest: "largest", smallest: "smallest", wrong: "wrong", abstained: "no answer", memory: "changed by the memory" };
+    const names = { largest: "largest", smallest: "smallest", shaped: "least round", wrong: "wrong", abstained: "no answer", memory: "changed by the memory" };
     const there = Object.entries(names).filter(([tag]) => cards.some((card) => card.dataset.tags.split(" ").includes(tag)));
     const controls = gallery.parentElement.querySelector(".controls");
     if (there.length) controls.append(choice("show", [["", "all"], ...there], "", (tag) => cards.forEach((card) => { card.hidden = tag !== "" && !card.dataset.tags.split(" ").includes(tag); })));

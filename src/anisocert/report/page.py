@@ -172,8 +172,8 @@ def _gallery(i: int, comparison: Comparison, shown: Sequence[Card], inputs: Inpu
     said = f"All {len(comparison):,} inputs."
     if len(shown) < len(comparison):
         said = (
-            f"A sample: {len(shown)} of {len(comparison):,} inputs, with the largest and the smallest certificates, "
-            "some answered wrongly or not at all or changed by the memory, and the rest evenly spaced."
+            f"A sample: {len(shown)} of {len(comparison):,} inputs: those with the largest, the smallest and the least "
+            "round certificates, some answered wrongly or not at all or changed by the memory, the rest evenly spaced."
         )
     said += f" Pictures and sentences are of the run {comparison.headline.label}. Select one to see more."
     if inputs.missing:

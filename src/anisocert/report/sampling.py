@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import Comparison
+from anisocert.evaluate.results import numbers
 
 
 def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
@@ -17,10 +18,11 @@ def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
     order = np.argsort(-size, kind="stable")
     certified = order[size[order] > 0]
     changed = (one.prediction != before.prediction) | (one.radius != before.radius)
-    part = max(1, count // 4)
+    part = max(1, count // 6)
     groups = {
         "largest": certified[:part],
         "smallest": certified[::-1][:part],
+        "shaped": _least_round(comparison)[: 2 * part],
         "wrong": np.flatnonzero(~one.correct & (one.prediction != ABSTAIN)),
         "abstained": np.flatnonzero(one.prediction == ABSTAIN),
         "memory": np.flatnonzero(changed),
@@ -32,12 +34,21 @@ def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
     keep: list[int] = []
     special = [name for name in ("wrong", "abstained", "memory") if len(groups[name])]
     for name in groups:
-        limit = part if name in ("largest", "smallest") else max(1, part // max(1, len(special)))
+        limit = max(1, 2 * part // len(special)) if name in special else len(groups[name])
         keep += [int(place) for place in _even(groups[name], limit)]
     keep = list(dict.fromkeys(keep))[:count]
     others = np.setdiff1d(np.arange(len(one)), keep)
     keep += [int(place) for place in _even(others, count - len(keep))]
     return {int(one.ids[place]): tags.get(place, []) for place in sorted(keep)}
+
+
+def _least_round(comparison: Comparison) -> NDArray[np.int64]:
+    """Places of the certified inputs whose regions are no balls, the longest shapes first."""
+    run, one = comparison.headline.run, comparison.headline.before
+    shape = numbers(run, "theta_max") / numbers(run, "theta_min")
+    ratio = np.where(one.certified() > 0, shape[np.isin(numbers(run, "idx"), one.ids)], 1.0)
+    order: NDArray[np.int64] = np.argsort(-ratio, kind="stable")
+    return order[ratio[order] > 1.01]
 
 
 def _even(places: Sequence[int] | NDArray[np.int64], count: int) -> Sequence[int]:

@@ -59,7 +59,9 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
         f"{percent(share)} % of the {len(one):,} inputs are answered correctly and provably keep that answer under "
         f"every change of {comparison.norm} length up to {at:g}."
     )
-    points = [_scale(comparison.norm, at, dim, unit_range), _rivals(comparison, entry), _certainty(one, at)]
+    points = [
+        _scale(comparison.norm, at, dim, unit_range), _rivals(comparison, entry), _certainty(one, at), _system(entry),
+    ]  # fmt: skip
     return Verdict(title, lead, tuple(point for point in points if point), _caution(comparison, entry), tiles)
 
 
@@ -115,6 +117,15 @@ def _certainty(one: Results, at: float) -> str:
     )
 
 
+def _system(entry: Entry) -> str:
+    """Whether the certificates are promises of one system."""
+    if entry.before.stage == "not needed":
+        return "One noise serves all inputs, so that the certificates are promises of one system, without any memory."
+    if entry.after is not None:
+        return "All answers have been through a memory, so that the certificates are promises of one system."
+    return ""
+
+
 def _caution(comparison: Comparison, entry: Entry) -> str:
     if entry.unbound:
         return (
@@ -126,8 +137,8 @@ def _caution(comparison: Comparison, entry: Entry) -> str:
         lost = entry.before.mean() - entry.after.mean()
         if lost > 0.005 * entry.before.mean():
             return (
-                f"The numbers are those after the memory, which makes one consistent system of all answers. Before it, "
-                f"the average radius was {down(entry.before.mean())}; after it, {down(entry.after.mean())}."
+                f"The memory had its price: the average radius was {down(entry.before.mean())} before it and is "
+                f"{down(entry.after.mean())} after it. The numbers here are those after it."
             )
     if len(comparison.sigmas) > 1:
         return (

@@ -41,7 +41,7 @@ def test_doing_a_finished_run_again_does_nothing(quick, whole, do):
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*")} == before
 
 
-@pytest.mark.parametrize("count", [3, 40, 50])
+@pytest.mark.parametrize("count", [3, 45])
 def test_shards_equal_the_whole(quick, whole, do, same, tmp_path, count):
     order = np.random.default_rng(count).permutation(count) + 1
     outcomes = [do(quick, tmp_path, shard=(int(i), count)) for i in order]
@@ -65,29 +65,26 @@ def test_shards_that_are_none(shard, quick, do, tmp_path):
         do(quick, tmp_path, shard=shard)
 
 
-@pytest.mark.parametrize("change", [{"norm": "l1", "sigma": 0.5}, {"stop": "betting", "n": 2000}, {"paper": True}])
-def test_chunks_do_not_matter(quick, do, same, tmp_path, monkeypatch, change):
-    asked = replace(quick, method="isotropic" if "paper" in change else "anisotropic", max=7, **change)
-    if "paper" in change:
-        monkeypatch.setattr("anisocert.optimize.Isotropic.iterations", 3)
-        asked = replace(asked, numerics=replace(asked.numerics, rows=1600))  # three inputs climb together
-        monkeypatch.setattr("anisocert.runs.configuration.Isotropic", lambda **o: _short(**o))
-    else:
-        monkeypatch.setattr("anisocert.optimize.anisotropic.OURS", replace(Anisotropic().climb, iterations=2))
+@pytest.fixture
+def short_search(monkeypatch):
+    """Few steps of the search for theta."""
+    monkeypatch.setattr("anisocert.optimize.anisotropic.OURS", replace(Anisotropic().climb, iterations=2))
+
+
+@pytest.mark.parametrize("change", [{"norm": "l1", "sigma": 0.5}, {"stop": "betting", "n": 1000}])
+def test_chunks_do_not_matter(quick, do, same, tmp_path, monkeypatch, short_search, change):
+    """Three inputs climb together where the chunk holds so many."""
+    numerics = replace(quick.numerics, rows=800)
+    asked = replace(quick, method="anisotropic", max=5, numerics=numerics, **change)
+    monkeypatch.setattr("anisocert.optimize.Anisotropic.group", lambda *_: 1)
     sizes = []
     for folder, seconds in (("single", 1e-12), ("all", 1e9)):
         monkeypatch.setattr(scheduling, "CHUNK_SECONDS", seconds)
         counts = []
         assert do(asked, tmp_path / folder, on_rows=lambda rows, counts=counts: counts.append(len(rows))).finished
         sizes.append(max(counts))
-    assert sizes[0] < sizes[1]
+    assert sizes == [1, 4]
     assert same(tmp_path / "single", tmp_path / "all")
-
-
-def _short(**options):
-    from anisocert.optimize import Isotropic
-
-    return Isotropic(iterations=3, **options)
 
 
 def test_a_changed_configuration_is_refused_and_shown(quick, whole, do, tmp_path, network_file):
@@ -162,9 +159,8 @@ def test_an_input_in_two_parts_counts_once(quick, do, same, whole, tmp_path):
     assert same(tmp_path, whole)
 
 
-def test_thetas_in_several_files(quick, do, same, tmp_path, monkeypatch):
+def test_thetas_in_several_files(quick, do, same, tmp_path, monkeypatch, short_search):
     asked = replace(quick, method="anisotropic", max=5)
-    monkeypatch.setattr("anisocert.optimize.anisotropic.OURS", replace(Anisotropic().climb, iterations=2))
     do(asked, tmp_path / "one")
     monkeypatch.setattr(folder_room, "THETA_FILE_BYTES", 600)  # 256 a theta
     do(asked, tmp_path / "three")
@@ -174,8 +170,7 @@ def test_thetas_in_several_files(quick, do, same, tmp_path, monkeypatch):
     assert {theta.shape for theta in read_run(tmp_path / "three").thetas.values()} == {(1, 8, 8)}
 
 
-def test_average_of_a_run(quick, do, tmp_path, monkeypatch):
-    monkeypatch.setattr("anisocert.optimize.anisotropic.OURS", replace(Anisotropic().climb, iterations=2))
+def test_average_of_a_run(quick, do, tmp_path, short_search):
     do(replace(quick, method="anisotropic", max=4), tmp_path / "a")
     do(replace(quick, method="average", average_of=str(tmp_path / "a"), max=3), tmp_path / "b")
     mean = np.mean([theta.astype(np.float64) for theta in read_run(tmp_path / "a").thetas.values()], axis=0)
@@ -206,29 +201,23 @@ def test_configurations_survive_json(quick):
 
 
 def test_the_forecast_counts_what_is_evaluated(quick, tmp_path, do, monkeypatch):
-    """Rows that go through the network, counted on their way, against the forecast's sum."""
+    """Votes that are asked for, counted on their way, against the forecast's."""
+    from anisocert.engine import count_votes as real
+
     asked = replace(quick, method="anisotropic", max=1, n=1600, numerics=replace(quick.numerics, rows=800))
     monkeypatch.setattr("anisocert.optimize.anisotropic.OURS", replace(Anisotropic().climb, iterations=4))
     monkeypatch.setattr("anisocert.runs.forecast.PROBE_SECONDS", 0.01)
-    job = load_job(asked)
-    found = forecast(job, "cpu")
-    votes, climbed = Counter(), Counter()
-    real = Anisotropic._grow
+    found, votes = forecast(load_job(asked), "cpu"), Counter()
 
     def count(network, smoothing, x, scales, ids, *, stage, looks, **options):
         votes[stage.name] += len(x) * looks[-1]
-        return counting(network, smoothing, x, scales, ids, stage=stage, looks=looks, **options)
-
-    from anisocert.engine import count_votes as counting
+        return real(network, smoothing, x, scales, ids, stage=stage, looks=looks, **options)
 
     for room in ("anisocert.optimize.pilot", "anisocert.certification"):
         monkeypatch.setattr(f"{room}.count_votes", count)
-    monkeypatch.setattr(
-        Anisotropic, "_grow", lambda self, *a: (climbed.update(rows=self.climb.evaluations), real(self, *a))[1]
-    )
     do(asked, tmp_path / "run")
     assert found.evaluations == {
-        "with gradients": climbed["rows"], "pilot votes": votes["PILOT"], "votes to select": votes["SELECT"],
+        "with gradients": 4 * 50, "pilot votes": votes["PILOT"], "votes to select": votes["SELECT"],
         "votes to certify": votes["ESTIMATE"],
     }  # fmt: skip
     assert found.total == sum(found.evaluations.values())

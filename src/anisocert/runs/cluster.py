@@ -72,7 +72,7 @@ class Cluster(Workers):
 
 
 def _connect(address: str | None, model_bytes: int) -> None:
-    quiet = {"logging_level": "error", "log_to_driver": False}
+    quiet: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
     try:
         ray.init(address=address or "auto", **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -84,7 +84,7 @@ def _connect(address: str | None, model_bytes: int) -> None:
 
 def _shares(count: int | None) -> tuple[str, int, dict[str, float]]:
     """The kind of device, how many actors, and what each takes of the cluster."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
     gpus = sum(int(node.get("GPU", 0)) for node in nodes)
     if gpus:
         return "cuda", min(count or gpus, gpus), {"num_gpus": 1, "num_cpus": 0}

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from anisocert.engine import Network, Stage, count_votes
-from anisocert.optimize import Anisotropic, Isotropic, Method
-from anisocert.optimize.ascent import Ascent
+from anisocert.optimize.ascent import ROWS_SHARE
 from anisocert.runs.job import Job
 
 PROBE_SECONDS = 1.0
-PROBE_STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -34,44 +32,46 @@ class Forecast:
 def forecast(job: Job, device: str) -> Forecast:
     """Count evaluations and measure their speed. Nothing is compiled for it, unless that was asked for."""
     c = job.configuration
-    plan, method, smoothing = c.plan(), c.how(job.theta), c.smoothing()
+    plan, method, inputs = c.plan(), c.how(job.theta), len(job.ids)
     assert c.num_classes is not None
     network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=bool(c.numerics.compile)))
     rows = network.fit(job.examples.shape, 0)
-    votes = method.pilot_votes(plan) + plan.n0 + plan.n
-    ids, inputs = job.ids[: method.group(rows)], len(job.ids)
-    x = torch.from_numpy(job.chunk(ids).x).to(network.device)
-    theta = torch.full((len(x), *(1 for _ in x.shape[1:])), c.sigma, device=network.device)
-
-    def count() -> None:
-        scales = smoothing.scales(theta[:1])
-        list(count_votes(network, smoothing, x[:1], scales, ids[:1], seed=c.seed, stage=Stage.PILOT, looks=[rows]))
-
-    vote_seconds = _measured(count) / rows
-    seconds = inputs * votes * vote_seconds
-    if method.evaluations:
-        group, samples = method.group(rows), _samples(method)
-        probe = Ascent(PROBE_STEPS, samples, 0.01, adam=True, logarithmic=True)
-
-        def climb() -> None:
-            probe.climb(
-                network, smoothing, x, ids, theta, lambda gap, theta: gap * theta.flatten(1).amin(1),
-                lower=theta, upper=math.inf, seed=c.seed, outputs=c.outputs,
-            )  # fmt: skip
-
-        groups = math.ceil(inputs / group)
-        seconds += groups * method.evaluations * _measured(climb) / (PROBE_STEPS * samples)
     purposes = {"with gradients": method.evaluations, "pilot votes": method.pilot_votes(plan)}
     purposes |= {"votes to select": plan.n0, "votes to certify": plan.n}
+    vote_seconds = _vote_seconds(job, network, rows)
+    seconds = inputs * sum(list(purposes.values())[1:]) * vote_seconds
+    if method.evaluations:
+        group = method.group(rows)  # the last one is filled up
+        seconds += math.ceil(inputs / group) * group * method.evaluations * _gradient_seconds(job, network, rows)
     return Forecast(inputs, purposes, 1 / vote_seconds, seconds)
 
 
-def _samples(method: Method) -> int:
-    """Noisy copies of an input a step."""
-    if isinstance(method, Anisotropic):
-        return method.climb.samples
-    assert isinstance(method, Isotropic)
-    return method.samples
+def _vote_seconds(job: Job, network: Network, rows: int) -> float:
+    """Seconds a vote."""
+    c, chunk = job.configuration, job.chunk(job.ids[:1])
+    x = torch.from_numpy(chunk.x).to(network.device)
+    theta = torch.full((1, *(1 for _ in x.shape[1:])), c.sigma, device=network.device)
+    smoothing = c.smoothing()
+
+    def count() -> None:
+        scales = smoothing.scales(theta)
+        list(count_votes(network, smoothing, x, scales, chunk.ids, seed=c.seed, stage=Stage.PILOT, looks=[rows]))
+
+    return _measured(count) / rows
+
+
+def _gradient_seconds(job: Job, network: Network, rows: int) -> float:
+    """Seconds an evaluation with its gradient, in batches as the search for theta takes them."""
+    noisy = torch.rand(max(1, rows // ROWS_SHARE), *job.examples.shape, device=network.device).requires_grad_(True)
+    lowered = network.numerics.precision == "bfloat16"
+
+    def step() -> None:
+        with torch.autocast(network.device.type, torch.bfloat16, lowered):
+            scores = network.model(noisy).float().softmax(1)
+        (slope,) = torch.autograd.grad(scores[:, 0].sum(), [noisy])
+        slope.sum().item()  # waits for the device
+
+    return _measured(step) / len(noisy)
 
 
 def _measured(work: Callable[[], None]) -> float:

@@ -19,6 +19,7 @@ from anisocert.optimize.soft import Outputs, Problem
 from anisocert.smoothing import Smoothing
 
 SCALES = 2.0 ** (np.arange(-6, 4) / 6)  # of the optimised theta, for the pilot votes to choose from
+TIE = 0.99  # of a radius: less is a loss
 OURS = Ascent(iterations=40, samples=50, learning_rate=0.08, adam=True, logarithmic=True)
 PUBLISHED = Ascent(iterations=100, samples=100, learning_rate=0.04, adam=True, logarithmic=False)
 
@@ -122,8 +123,8 @@ class Anisotropic(Method):
         counts = pilot.votes(final, self.pilots[1])
         # The better of fixed and isotropic is the floor: what is certified instead must not have the smaller ball.
         radius, _, _ = sizes(final[:, :2], pilot.gaps(counts[:, :2], top), norm)
-        floor, best = radius.max(1, keepdims=True), radius.argmax(1)
-        radius, proxy, extent = sizes(final, pilot.gaps(counts, top, replaced=best), norm)
-        fair = (radius >= floor) & (extent <= farthest[:, None])
-        fair[np.arange(len(x)), best] = True
+        floor = radius.argmax(1)
+        radius, proxy, extent = sizes(final, pilot.gaps(counts, top, replaced=floor), norm)
+        fair = (radius >= TIE * np.take_along_axis(radius, floor[:, None], 1)) & (extent <= farthest[:, None])
+        fair[np.arange(len(x)), floor] = True
         return take(final, np.where(fair, proxy, -1.0).argmax(1))

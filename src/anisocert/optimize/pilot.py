@@ -21,6 +21,7 @@ from anisocert.smoothing import Smoothing
 Floats = NDArray[np.float64]
 CANDIDATES_AT_ONCE = 4096
 FEWEST = 400  # pilot votes, however small the plan
+DOUBT = 2.0  # standard deviations: several candidates try, and the luckiest must not win by its luck
 BLOCKS = 16  # in which votes are counted, to see how much candidates differ by chance
 
 
@@ -66,18 +67,19 @@ class Pilot:
         """The gap the plan would certify for class `top` at these shares. counts: of `votes`; top: `b` -> `b x c`.
 
         One vote more than was counted, for nobody: unanimous pilots must not promise what n unanimous votes would give.
-        replaced: the candidate of each input, `b`, that another would replace. Its votes and theirs were on the same
-        noise, and what differs block by block tells how far chance could be the reason: the others' gaps are taken
-        lower by one standard deviation of that.
+        replaced: the candidate of each input, `b`, that another would replace: it is taken at its best, without that
+        vote. Its votes and the others' were on the same noise, and what differs block by block tells how far chance
+        could be the reason: the others' gaps are taken lower by DOUBT standard deviations of that.
         """
         of_top = np.take_along_axis(counts, top[:, None, None, None], 3)[..., 0]
         total, k = counts.sum(2), of_top.sum(2)
+        votes = total.sum(2) + 1
         if replaced is not None:
             difference = of_top - np.take_along_axis(of_top, replaced[:, None, None], 1)
-            k = np.maximum(k - np.ceil(math.sqrt(BLOCKS) * difference.std(2, ddof=1)).astype(np.int64), 0)
-        votes = total.sum(2)
+            k = np.maximum(k - np.ceil(DOUBT * math.sqrt(BLOCKS) * difference.std(2, ddof=1)).astype(np.int64), 0)
+            votes[np.arange(len(votes)), replaced] -= 1
         np.put_along_axis(total, top[:, None, None], -1, 2)
-        p_a, p_b = self.plan.projected(k, total.max(2), votes + 1, self.network.num_classes)
+        p_a, p_b = self.plan.projected(k, total.max(2), votes, self.network.num_classes)
         return self.smoothing.gap(p_a, p_b)
 
 

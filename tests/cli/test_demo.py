@@ -48,6 +48,21 @@ def test_demo_prints_a_table_and_says_what_it_means(quick):
     assert "anisocert demo --" in text
 
 
+def test_demo_ends_with_a_report(quick):
+    done, out = quick
+    assert done.stdout.replace("\n", "").rstrip().endswith(str(out / "report.html"))
+    html = (out / "report.html").read_text()
+    for word in ("digits, l2", "digits, l1", "What the memory did", "anisocert verify"):
+        assert word in html
+
+
+def test_toy_draws_a_picture(tmp_path):
+    done = anisocert("demo", "--toy", "--n", "1000", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "toy.png").read_bytes()[:4] == b"\x89PNG"
+    assert str(tmp_path / "toy.pdf") in done.stdout
+
+
 def test_demo_leaves_whole_runs(quick):
     _, out = quick
     runs = [path.parent for path in out.rglob("run.json")]

@@ -146,6 +146,12 @@ def test_numbers_before_the_memory_are_called_so(run, columns):
     assert table.marks == ("before",)
 
 
+def test_imported_logs_are_called_so(run, columns):
+    one, other = run(columns("fixed", [0.5]), "a", imported={"file": "x"}), run(columns("fixed", [0.5]), "a")
+    assert "imported logs" in summary(compare([one])[0]).caption
+    assert "imported logs" not in summary(compare([other])[0]).caption
+
+
 def test_best_over_sigma_is_labelled(run, columns):
     runs = [
         run(columns("fixed", [0.2, 0.2, 0.0], 0.25, prediction=[1, 1, 2]), "a"),

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 from anisocert import Plan
 from anisocert.errors import AnisocertError
@@ -40,6 +41,13 @@ def test_a_network_that_was_asked_for_must_be_there(group):
         landscape(group, "nowhere.safetensors")
 
 
+def test_a_run_names_files_and_calls_nothing(make_run, data, monkeypatch):
+    called = []
+    monkeypatch.setattr("anisocert.models.load", lambda *a, **k: called.append(a))
+    assert landscape(compare([make_run("a", data, model="os:getcwd")])[0]) is None
+    assert called == []
+
+
 def test_runs_without_theta_have_the_other_figures(make_run, tmp_path):
     run = make_run("a", None)
     (run.folder / "theta" / "theta.safetensors").unlink()
@@ -59,9 +67,8 @@ def test_landscape_of_a_real_network(tmp_path):
 
     tests = digits("test").subset(most=2)
     model = build("small-cnn", 10, tests.mean, tests.std).eval()
-    save_model(model, tmp_path / "net.safetensors", {
-        "architecture": "small-cnn", "num_classes": 10, "mean": tests.mean, "std": tests.std,
-    })  # fmt: skip
+    described = {"architecture": "small-cnn", "num_classes": 10, "mean": tests.mean, "std": tests.std}
+    save_model(model, tmp_path / "net.safetensors", described)
     quick = Ascent(iterations=3, samples=8, learning_rate=0.3, adam=True, logarithmic=True)
     method = Anisotropic(ascent=quick, isotropic=Isotropic(), paper=True)
     found = certify(
@@ -81,6 +88,11 @@ def test_landscape_of_a_real_network(tmp_path):
         patch.setattr(module, "GRID", 9)
         patch.setattr(module, "STEPS", 6)
         figure = landscape(compare([run])[0])
+        with torch.no_grad():
+            model.network.head.bias += 1
+        save_model(model, tmp_path / "other.safetensors", described)
+        with pytest.raises(AnisocertError, match="another one"):
+            landscape(compare([run])[0], str(tmp_path / "other.safetensors"))
     assert figure is not None
     left, right, _ = figure.axes
     assert "nu_1" in left.get_xlabel()

@@ -243,6 +243,8 @@ def _summary_caption(comparison: Comparison, size: Size) -> str:
         parts.append(
             "Before the memory: each number is about that input's own classifier, not about one deployed system."
         )
+    if any(entry.run.description.get("imported") for entry in comparison.entries):
+        parts.append("Radii of imported logs are as the logs have them, which may have been rounded up.")
     if comparison.left_out:
         parts.append(f"{comparison.left_out:,} inputs that not all of the runs have are left out.")
     return " ".join(parts)

@@ -1,5 +1,6 @@
 """A class probability around an input and the certified regions, in the planes where it bends (ANCER, appendix A)."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from anisocert.errors import AnisocertError
+from anisocert.errors import AnisocertError, ModelError
 from anisocert.evaluate import Comparison, Entry
 from anisocert.evaluate.results import said
 from anisocert.geometry.region import p_norm
@@ -109,20 +110,33 @@ def _probability(
 
 def _network(entry: Entry, model: str | None) -> nn.Module | None:
     """The run's network, with gradients to its input; None where it is not there, unless it was asked for."""
-    from anisocert.models import load
-
-    named = model or said(entry.run, "model")
-    if named is None:
-        return None
-    beside = entry.run.folder / str(named)
-    c = entry.run.description
     try:
-        network, _ = load(
-            beside if model is None and beside.is_file() else str(named), num_classes=c.get("num_classes"),
-            mean=c.get("mean"), std=c.get("std"), layout=c.get("layout"), gradients=True,
-        )  # fmt: skip
+        network = _loaded(entry, model)
     except (AnisocertError, OSError):
         if model is not None:
             raise
         return None
-    return network.requires_grad_(False)
+    return None if network is None else network.requires_grad_(False)
+
+
+def _loaded(entry: Entry, model: str | None) -> nn.Module | None:
+    from anisocert.engine import Network, Numerics
+    from anisocert.models import load
+
+    c = entry.run.description
+    source = model
+    if source is None:  # files alone: a run may come from strangers, and a function's name would be called
+        named = str(c.get("model"))
+        source = next((str(path) for path in (entry.run.folder / named, Path(named)) if path.is_file()), None)
+    if source is None:
+        return None
+    network, known = load(
+        source, num_classes=c.get("num_classes"), mean=c.get("mean"), std=c.get("std"), layout=c.get("layout"),
+        gradients=True,
+    )  # fmt: skip
+    classes = c.get("num_classes") or known.get("num_classes") or int(entry.run.column("num_classes")[0])
+    numerics = Numerics(precision=(c.get("numerics") or {}).get("precision"))
+    found = Network(network, classes, numerics=numerics).hash
+    if found != c.get("model_hash"):
+        raise ModelError(f"expected the network that {entry.run.folder} is of, got another one in {source}")
+    return network

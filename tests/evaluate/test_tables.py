@@ -140,6 +140,13 @@ def test_summary_by_hand(four):
             assert cell.low is None or cell.low <= cell.value <= cell.high
 
 
+def test_summary_at_proxy_radii(four):
+    table = summary(compare(four)[0], [0.25], "proxy_radius")
+    assert cells(table, "fixed")[0][3] == 0.75  # proxy radii 0.2, 0.4, 0.6, 0.8
+    assert cells(table, "isotropic", "0.25", "after")[0][3] == 0.5
+    assert "proxy radius" in table.columns[3].group
+
+
 def test_numbers_before_the_memory_are_called_so(run, columns):
     table = summary(compare([run(columns("anisotropic", [0.5]))])[0])
     assert "not about one deployed system" in table.caption

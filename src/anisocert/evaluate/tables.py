@@ -30,7 +30,7 @@ def tables_of(comparison: Comparison) -> list[Table]:
 
 def summary(comparison: Comparison, radii: Sequence[float] | None = None, size: Size = "radius") -> Table:
     """Certified accuracy at several radii, means, medians and abstentions, with 95 % intervals: a line a run."""
-    at = list(radii or table_radii(comparison))
+    at = list(radii or table_radii(comparison, size))
     name = "radius" if size == "radius" else "proxy radius"
     columns = (
         Column("method"), Column(comparison.symbol), Column("memory"),
@@ -153,13 +153,13 @@ def runtime(comparison: Comparison) -> Table | None:
     return Table("What it cost", columns, tuple(rows), "Seconds an input, choice of the noise and all votes included.")
 
 
-def table_radii(comparison: Comparison) -> tuple[float, ...]:
-    """Radii worth a column: the paper's where it has this data, else round numbers up to the largest certificates."""
+def table_radii(comparison: Comparison, size: Size = "radius") -> tuple[float, ...]:
+    """Sizes worth a column: the paper's where it has this data, else round numbers up to the largest certificates."""
     told = published(comparison.data, comparison.norm, comparison.entries[0].recipe)
     if told is not None:
         return told.radii
-    sizes = np.concatenate([entry.before.certified() for entry in comparison.entries])
-    return round_steps(float(np.quantile(sizes, 0.98)))
+    sizes = np.concatenate([entry.before.certified(size) for entry in comparison.entries if entry.before.knows(size)])
+    return round_steps(float(np.quantile(sizes, 0.98)) if len(sizes) else 0.0)
 
 
 def round_steps(top: float) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anisocert import __version__
-from anisocert.evaluate import Comparison, compare, tables_of
+from anisocert.evaluate import Comparison, compare, summary, tables_of
 from anisocert.report.charts import curves, histograms
 from anisocert.report.gallery import Card, cards
 from anisocert.report.html import table_html, tag, words
@@ -136,7 +136,11 @@ def _sections(
     made = []
     for i, (comparison, ids, known) in enumerate(zip(comparisons, tags, inputs, strict=True)):
         parts = [words("h2", f"{comparison.data}, {comparison.norm}"), _curves(i)]
-        parts += [words("h3", "Tables"), *(table_html(table) for table in tables_of(comparison))]
+        first, *others = tables_of(comparison)
+        by_volume = table_html(summary(comparison, size="proxy_radius"))
+        parts += [words("h3", "Tables"), table_html(first)]
+        parts.append(tag("details", words("summary", "The same at proxy radii"), by_volume))
+        parts += [table_html(table) for table in others]
         parts.append(_noise(i, numbers[i]["histograms"]))
         parts.append(_gallery(i, comparison, cards(comparison, ids, known), known))
         made.append(tag("section", *parts, id=f"part-{i}"))

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from anisocert import __version__
-from anisocert.cli import attack, certify, data, demo, memory, predict, report, reproduce, train, tsv, verify
+from anisocert.cli import attack, certify, data, demo, memory, predict, report, reproduce, show, train, tsv, verify
 
 app = typer.Typer(
     name="anisocert",
@@ -44,6 +44,7 @@ app.command("train", epilog="Example: anisocert train --data cifar10 --arch resn
 )
 app.command("verify", epilog="Example: anisocert verify runs/demo/l2-fixed --recount 10")(verify.verify)
 app.command("attack", epilog=attack.EPILOG)(attack.attack)
+app.command("show", epilog=show.EPILOG)(show.show)
 app.command("report", epilog=report.EPILOG)(report.report)
 app.command("reproduce", epilog=reproduce.EPILOG)(reproduce.reproduce)
 app.command("import", epilog=tsv.IMPORT_EPILOG)(tsv.import_)

@@ -62,7 +62,7 @@ def _recounted(found: "Verification", count: int, model: str | None, device: str
         raise ArgumentError(f"expected a run with votes to draw again, got {found.run.folder}, which was imported")
     ids, notes = pick(found.run, count), other_versions(found.run)
     with progress(Console(stderr=True), "recounting", len(ids), "examples") as advance:
-        wrong = tuple(recount(found.run, ids, model, device, lambda: advance(1, "")))
+        wrong = tuple(recount(found.run, ids, model, device, lambda _: advance(1, "")))
     if wrong and notes:
         notes.append("other versions can round otherwise: a difference of a few votes need not be anybody's doing")
     return replace(found, findings=found.findings + wrong, notes=(*found.notes, *notes)), ids

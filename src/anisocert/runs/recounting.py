@@ -45,12 +45,12 @@ def recount(
     ids: Sequence[int],
     model: str | None = None,
     device: str | None = None,
-    on_done: Callable[[], None] = lambda: None,
+    on_votes: Callable[[NDArray[np.int64]], None] = lambda _: None,
 ) -> Iterator[Finding]:
     """Draw the votes of some examples again, one after the other, and yield where they are not those of the rows.
 
     model: where the network is, if not where the run says. device: of the kind that the run was made on (the default),
-    because each kind draws its own noise.
+    because each kind draws its own noise. on_votes is given each example's votes by class.
     """
     c = configuration_of(run)
     network = network_of(run, c, model, device)
@@ -77,7 +77,7 @@ def recount(
         looks = sorted({row["bound_n"], row["votes"]})
         counts = _counts(network, inputs, number, theta, c, Stage.ESTIMATE, looks)
         yield from (Finding(where, what) for what in _check(row, top, counts))
-        on_done()
+        on_votes(counts[row["votes"]])
 
 
 def _counts(

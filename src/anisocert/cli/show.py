@@ -1,0 +1,126 @@
+"""`anisocert show`: one input's evidence."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from rich.console import Console
+
+    from anisocert.evaluate import Table
+    from anisocert.evidence import Evidence
+    from anisocert.runs import StoredRun
+
+EPILOG = "Example: anisocert show runs/demo/l2-anisotropic 15 --out input15.html"
+
+
+def show(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
+    id: Annotated[int, typer.Argument(metavar="ID", help="The id of an example in it.")],
+    out: Annotated[Path | None, typer.Option(help="Also an HTML page with pictures.", dir_okay=False)] = None,
+    recount: Annotated[
+        bool, typer.Option("--recount", help="Draw the votes again, to show those of every class.")
+    ] = False,
+    model: Annotated[str | None, typer.Option(help="For --recount: the network, if it is elsewhere.")] = None,
+    device: Annotated[str, typer.Option(help="For --recount: of the run's kind.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
+) -> None:
+    """Show what was promised about one input, and why: votes, bounds, gap, region, noise, what the memory did.
+
+    It begins with the sentence that may be quoted and what that rests on. Balls of every norm inside the region are
+    stated in the units of the input and, for images, in pixel units of 0 to 255; lengths are rounded down.
+    """
+    from rich.console import Console
+
+    from anisocert.evidence import evidence_of, evidence_page
+    from anisocert.runs import read_run
+
+    stored = read_run(run)
+    counts = _recounted(stored, id, model, device) if recount else None
+    evidence = evidence_of(stored, id, counts)
+    if as_json:
+        _print_json(evidence)
+    else:
+        _print(Console(highlight=False), evidence)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(evidence_page(evidence), "utf-8")
+        Console(stderr=as_json).print(f"page: {out}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _recounted(stored: "StoredRun", number: int, model: str | None, device: str) -> "NDArray[Any]":
+    """The votes of every class, once it is clear that they are those of the run."""
+    from anisocert.errors import ArgumentError
+    from anisocert.runs.recounting import recount
+
+    if number not in stored.column("idx"):
+        raise ArgumentError(f"expected the id of an example in {stored.folder}, got {number}, which is not in it")
+    counts: list[NDArray[Any]] = []
+    wrong = list(recount(stored, [number], model, device, counts.append))
+    if wrong:
+        raise ArgumentError(f"expected the run's votes when drawn again, got others: {wrong[0]}")
+    return counts[0]
+
+
+def _print(console: "Console", e: "Evidence") -> None:
+    from rich.markup import escape
+
+    from anisocert.evidence.page import implied_table, memory_table, vote_counts, votes_table
+    from anisocert.evidence.sentence import assumptions, region_words, sentence
+    from anisocert.report.gallery import NOTES
+
+    label = e.name(int(e.row["label"]))
+    console.print(f"[bold]Input {e.id} of {escape(e.comparison.data)}: {escape(e.name(e.prediction))}[/bold]")
+    console.print(f"its label is {escape(label)}; {e.row['method']} noise, {e.row['norm']}\n")
+    console.print("[bold]What may be quoted[/bold]")
+    console.print(sentence(e), markup=False)
+    for one in assumptions(e):
+        console.print(f"- {one}", markup=False)
+    console.print("\n[bold]Region[/bold]")
+    if e.binding is None:
+        console.print("There is none.")
+    else:
+        console.print(f"It is {region_words(e.binding, str(e.row['norm']))}, around the input.")
+        _print_table(console, implied_table(e))
+    console.print("\n[bold]Votes and bounds[/bold]")
+    for name, count in vote_counts(e):
+        share = count / e.row["votes"]
+        console.print(f"{name:<24} {count:>10,} {share:>8.2%} {'#' * round(share * 30)}", markup=False, soft_wrap=True)
+    _print_table(console, votes_table(e))
+    if e.note:
+        console.print("\n[bold]Memory[/bold]")
+        console.print(NOTES.get(e.note, e.note))
+        _print_table(console, memory_table(e))
+    if e.inputs.missing:
+        console.print(f"\nThe input itself is not at hand: {e.inputs.missing}.", markup=False)
+
+
+def _print_table(console: "Console", table: "Table") -> None:
+    from rich.table import Table as Drawn
+
+    drawn = Drawn(box=None, show_header=any(column.name for column in table.columns), padding=(0, 2, 0, 0))
+    for column in table.columns:
+        drawn.add_column(column.name)
+    for row in table.rows:
+        drawn.add_row(*(str(cell.value) for cell in row))
+    console.print(drawn, markup=False)
+
+
+def _print_json(e: "Evidence") -> None:
+    import json
+    from dataclasses import asdict
+
+    from anisocert.evidence.sentence import assumptions, sentence
+
+    said = {
+        "id": e.id, "data": e.comparison.data, "label": e.row["label"], "prediction": e.prediction,
+        "sentence": sentence(e), "assumptions": assumptions(e), "row": dict(e.row),
+        "implied": None if e.binding is None else [asdict(one) for one in e.implied(e.binding)],
+        "radius": 0.0 if e.binding is None else e.binding.radius,
+        "proxy_radius": 0.0 if e.binding is None else e.binding.proxy_radius, "whole": e.whole,
+        "promise": None if e.promise is None else e.promise.id,
+        "votes": None if e.counts is None else e.counts.tolist(),
+    }  # fmt: skip
+    typer.echo(json.dumps(said, indent=2))

@@ -1,0 +1,153 @@
+"""The sentence about one input that may be quoted, and what it rests on."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from anisocert.certificate import ABSTAIN
+from anisocert.evaluate import down
+from anisocert.evidence.gathering import Evidence, Implied
+from anisocert.geometry import Region
+from anisocert.memory.policy import INHERITED, POLICIES, Policy
+
+FINE, PIXEL = 4, 2  # decimals of lengths in the input's units, and in pixels
+
+
+def sentence(evidence: Evidence) -> str:
+    """What may be said about the input, and no more."""
+    e = evidence
+    where = f"input {e.id} of {e.comparison.data}"
+    if e.prediction == ABSTAIN:
+        return f"Nothing is promised about {where}: {e.row['reason'] or _memory_reason(e)}."
+    if e.binding is None:
+        return (
+            f"The system answers {where} with {e.name(e.prediction)}, because it lies on the border of a region "
+            "promised earlier; nothing is promised about its surroundings."
+        )
+    balls = {one.norm: one for one in e.implied(e.binding)}
+    own = balls.pop(str(e.row["norm"]))
+    said = (
+        f"{_subject(e)} answers {where} with {e.name(e.prediction)}, and answers so{_or_not(e)} after every change of "
+        f"{own.norm} length up to {_length(own)}"
+    )
+    if e.binding.enclosing_radius > e.binding.radius:
+        said += (
+            f" (in the directions it is least sensitive to, up to {down(e.binding.enclosing_radius, FINE)}; the region "
+            f"holds as much as a ball of radius {down(e.binding.proxy_radius, FINE)})"
+        )
+    also = [f"of {name} length up to {_length(one)}" for name, one in balls.items() if name != "l_inf"]
+    also += [f"of every value by up to {_length(one)}" for name, one in balls.items() if name == "l_inf"]
+    said += f", so also {' and '.join(also)}." if also else "."
+    return f"{said} {_certainty(e)}"
+
+
+def _subject(e: Evidence) -> str:
+    if e.note:
+        return "The system of smoothed classifier and memory"
+    if e.same_for_all:
+        return "The smoothed classifier"
+    return "The smoothed classifier with the noise chosen for this input"
+
+
+def _length(one: Implied) -> str:
+    text = down(one.radius, FINE)
+    return text if one.pixels is None else f"{text} ({down(one.pixels, PIXEL)} in pixel units of 0 to 255)"
+
+
+def _certainty(e: Evidence) -> str:
+    """What the sentence's probability is, and of what."""
+    if not e.note:
+        return (
+            f"The probability that this is wrong is at most {e.row['alpha']:g}, over the noise that was drawn for it."
+        )
+    sure = (
+        "The memory sees to that, with no probability involved. That the smoothed classifier agrees everywhere in the"
+    )
+    if e.note != INHERITED:
+        return f"{sure} region is wrong with probability at most {e.row['alpha']:g}, over the noise drawn for it."
+    if e.promise is None:
+        return f"{sure} region is as probable as the promise says that it comes from."
+    return (
+        f"{sure} region, with the noise of input {e.promise.id}, is wrong with probability at most {e.promise.alpha:g}."
+    )
+
+
+def _or_not(e: Evidence) -> str:
+    """Weaker policies of a memory may also abstain."""
+    policy = _policy(e)
+    return "" if not e.note or policy is None or policy.inherits else ", or not at all,"
+
+
+def _policy(e: Evidence) -> Policy | None:
+    memory = e.run.description.get("memory")
+    return POLICIES.get(str(memory.get("policy"))) if isinstance(memory, dict) else None
+
+
+def _memory_reason(e: Evidence) -> str:
+    return "the memory gives no answer, because an earlier promise leaves no room for this one"
+
+
+def assumptions(evidence: Evidence) -> list[str]:
+    """What the sentence rests on, and what it does not say."""
+    return list(_assumptions(evidence, evidence.run.description))
+
+
+def _assumptions(e: Evidence, said: dict[str, Any]) -> Iterator[str]:
+    if e.prediction == ABSTAIN:
+        yield "An abstention is no statement about robustness, neither for nor against it."
+        return
+    noise = "Gaussian" if e.row["norm"] == "l2" else "uniform"
+    yield (
+        f"It is about the smoothed classifier: the class that the network ({_model(said)}) answers most often when "
+        f"{noise} noise is added to its input, as strong as the run says. The bare network may answer otherwise."
+    )
+    yield "It says that the answer does not change, not that it is right: the label plays no part in it."
+    if e.note:
+        yield from _about_memory(e)
+    elif not e.same_for_all:
+        yield (
+            "The noise was chosen for this input, and no memory binds other answers to this one: a neighbour may be "
+            "answered with a noise of its own, and otherwise. It is no promise about one system for all inputs."
+        )
+    yield (
+        "The probability is for this one input, chosen without knowledge of the seed. Of many such sentences some may "
+        "be wrong: the report says how many hold together."
+    )
+    precision = (said.get("numerics") or {}).get("precision") or "the recorded precision"
+    yield (
+        f"It holds for the network computing in {precision} as it did here; noise is drawn in float32, which in the "
+        "last bits is not the distribution of the theory."
+    )
+    yield "Lengths are in the units of the network's input; decoding, resizing and scaling before it are not covered."
+
+
+def _about_memory(e: Evidence) -> Iterator[str]:
+    yield (
+        "It holds as long as every answer goes through the same memory, with the same network, and for everything that "
+        "arrives later, whoever sends it."
+    )
+    if e.note == INHERITED:
+        whose = f" to input {e.promise.id}" if e.promise is not None else ""
+        yield (
+            f"The answer is inherited: the input lies in a region promised earlier{whose}, and the votes that it rests "
+            "on are those of that input."
+        )
+    if not e.whole:
+        yield (
+            "The memory's file is not at hand, so that only the largest ball inside its region is stated; the region "
+            "itself may be larger."
+        )
+
+
+def region_words(region: Region, norm: str) -> str:
+    """The region in one line."""
+    if region.radius == region.enclosing_radius:
+        return f"a ball of {norm} radius {down(region.radius, FINE)}"
+    kind = "an ellipsoid" if region.norm == 2 else "a cross-polytope"
+    return (
+        f"{kind} with half-widths from {down(region.radius, FINE)} to {down(region.enclosing_radius, FINE)}, "
+        f"of the volume of a ball of radius {down(region.proxy_radius, FINE)}"
+    )
+
+
+def _model(said: dict[str, Any]) -> str:
+    return f"hash {str(said.get('model_hash') or 'unknown')[:12]}"

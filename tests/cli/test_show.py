@@ -1,0 +1,63 @@
+"""`anisocert show`, as a user calls it."""
+
+import json
+import shutil
+
+import pytest
+
+from anisocert.runs.reading import write_description
+
+
+@pytest.fixture(scope="module")
+def made(trained_digits, tmp_path_factory):
+    from anisocert.engine import Numerics
+    from anisocert.runs import Circumstances, Configuration, certify_run, load_job
+    from anisocert.runs.workers import InProcess
+
+    folder = tmp_path_factory.mktemp("shown")
+    job = load_job(
+        Configuration(
+            str(trained_digits), "digits", 0.5, method="fixed", n=200, max=24, device="cpu",
+            memory=str(folder / "memory.sqlite"), numerics=Numerics("float32", False, 160),
+        )
+    )  # fmt: skip
+    certify_run(job, folder / "run", lambda: InProcess(job, "cpu"), Circumstances())
+    return folder / "run"
+
+
+def test_on_a_terminal_and_as_a_page(cli, made, tmp_path):
+    said = cli("show", made, 0, "--out", tmp_path / "deep" / "page.html").out
+    assert said.startswith("Input 0 of digits: class 0\nits label is class 0; fixed noise, l2\n")
+    for part in ("What may be quoted", "Region", "Votes and bounds", "Memory", "ball inside the region", "kept"):
+        assert part in said
+    assert f"page: {tmp_path / 'deep' / 'page.html'}" in said
+    assert "<h1>Input 0 of digits: class 0</h1>" in (tmp_path / "deep" / "page.html").read_text("utf-8")
+
+
+def test_votes_of_every_class(cli, made):
+    said = json.loads(cli("show", made, 0, "--json", "--recount").out)
+    assert sum(said["votes"]) == said["row"]["votes"] == 200
+    assert said["votes"][said["prediction"]] == said["row"]["top_votes"]
+    assert sorted(said["votes"])[-2] == said["row"]["runner_up_votes"]
+    assert json.loads(cli("show", made, 0, "--json").out)["votes"] is None
+
+
+def test_an_abstention(cli, made):
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(made / "certificates.parquet").to_pylist()
+    number = next(row["idx"] for row in rows if row["prediction"] == -1)
+    said = cli("show", made, number).out
+    assert f"Nothing is promised about input {number} of digits: not proven the most likely" in said
+    assert "There is none." in said
+    found = json.loads(cli("show", made, number, "--json").out)
+    assert (found["prediction"], found["radius"], found["implied"]) == (-1, 0.0, None)
+
+
+def test_votes_that_are_not_the_run_s(cli, made, tmp_path):
+    run = shutil.copytree(made, tmp_path / "run")
+    described = json.loads((run / "run.json").read_text())
+    write_description(run, described | {"seed": 1})
+    assert "expected the run's votes when drawn again, got others" in cli("show", run, 0, "--recount", code=1).err
+    assert "which is not in it" in cli("show", run, 1, "--recount", code=1).err
+    assert "which is not in it" in cli("show", run, 1, code=1).err

@@ -207,7 +207,7 @@ def test_the_forecast_counts_what_is_evaluated(quick, tmp_path, do, monkeypatch)
     asked = replace(quick, method="anisotropic", max=1, n=1600, numerics=replace(quick.numerics, rows=800))
     monkeypatch.setattr("anisocert.optimize.anisotropic.OURS", replace(Anisotropic().climb, iterations=4))
     monkeypatch.setattr("anisocert.runs.forecast.PROBE_SECONDS", 0.01)
-    found, votes = forecast(load_job(asked), "cpu"), Counter()
+    found, votes = forecast(load_job(asked), "cpu", 1), Counter()
 
     def count(network, smoothing, x, scales, ids, *, stage, looks, **options):
         votes[stage.name] += len(x) * looks[-1]

@@ -100,7 +100,9 @@ def certify(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done and how long it takes.", rich_help_panel=PLACE)
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.", rich_help_panel=PLACE)] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Say nothing but warnings and errors.", rich_help_panel=PLACE)
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="End with a JSON object on the standard output.", rich_help_panel=PLACE)
     ] = False,
@@ -129,11 +131,13 @@ def certify(
     }  # fmt: skip
     circumstances = Circumstances(_shard(shard), _seconds(time_budget), told.begin, told.rows, told.remembered)
     job = load_job(Configuration(**options))
-    told.warn_about(job)
+    job.warn()
     if dry_run:
         from anisocert.runs.forecast import forecast
+        from anisocert.runs.running import inputs_left
 
-        told.forecast(job, out, forecast(job, devices[0]), len(devices))
+        left = inputs_left(job, out, circumstances.shard)
+        told.forecast(job, out, forecast(job, devices[0], len(left)), len(devices))
         return
 
     def workers() -> "Workers":

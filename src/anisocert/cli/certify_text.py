@@ -2,7 +2,6 @@
 
 import json
 import time
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from anisocert.errors import AnisocertWarning
 from anisocert.evaluate import results_of
 from anisocert.runs import Job, Outcome, read_run
 
@@ -41,14 +39,6 @@ class Told:
 
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
-
-    def warn_about(self, job: Job) -> None:
-        """What is allowed and probably not meant."""
-        c, said = job.configuration, job.metadata
-        if said.get("norm") not in (None, c.norm):
-            _warn(f"the network was trained for norm {said['norm']}, got --norm {c.norm}")
-        if isinstance(said.get("sigma"), int | float) and said["sigma"] != c.sigma:
-            _warn(f"the network was trained with noise {said['sigma']:g}, got --sigma {c.sigma:g}")
 
     def start(self, job: Job, out: Path, where: str) -> None:
         """The first line."""
@@ -112,6 +102,8 @@ class Told:
         parts = " + ".join(f"{count:,} {name}" for name, count in found.evaluations.items() if count)
         at_most = "at most " if job.configuration.stop is not None else ""
         self.console.print(f"would do: {_task(job)} -> {out}", soft_wrap=True, markup=False)
+        if found.inputs < len(job.ids):
+            self.console.print(f"of which {found.inputs} inputs are left, or this shard's")
         self.console.print(f"network evaluations an input: {at_most}{parts}", soft_wrap=True)
         self.console.print(
             f"{at_most}{found.total:,} in all; at {found.votes_per_second:,.0f} votes/s, measured here: "
@@ -125,10 +117,6 @@ class Told:
         if self.as_json:
             said = {"run": str(out), "state": state, "done": outcome.done, "of": outcome.of, "summary": summary}
             print(json.dumps(said))
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, AnisocertWarning, stacklevel=3)
 
 
 def _task(job: Job) -> str:

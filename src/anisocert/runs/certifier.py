@@ -3,6 +3,8 @@
 import math
 import tempfile
 import time
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from torch import nn
 
 from anisocert.certification import OnVotes, certificates
 from anisocert.engine import Network, Numerics
-from anisocert.errors import ModelError
+from anisocert.errors import AnisocertWarning, ModelError
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.folder import row
 from anisocert.runs.job import Chunk, load_model
@@ -82,12 +84,11 @@ class Certifier:
         found = certificates(
             self.network, x, chunk.ids, self.smoothing, self.method, self.plan, self.configuration.seed, tell
         )
-        try:
+        with warnings.catch_warnings(), suppress(OutOfTimeError):
+            warnings.simplefilter("ignore", AnisocertWarning)  # said once, before the work: see Job.warn
             for position, certificate in found:
                 one = row(certificate, chunk.y[position], self.configuration.sigma)
                 rows.append(one | {"theta": certificate.theta})
-        except OutOfTimeError:
-            pass
         if self.network.numerics != numerics:
             raise ModelError(
                 f"out of memory with {numerics.rows} rows a call, which the run was begun with, and another number may "

@@ -132,12 +132,15 @@ class Configuration:
     def from_dict(cls, said: dict[str, Any]) -> "Configuration":
         """Back from JSON; what a description says beyond the configuration is left out."""
         known = {one.name: said[one.name] for one in fields(cls) if one.name in said}
+        missing = [name for name in ("model", "data", "sigma") if name not in known]
+        if missing:
+            raise ArgumentError(f"expected a run that says how to repeat it, got one without {', '.join(missing)}")
         for name in ("mean", "std"):
             known[name] = tuple(known[name]) if known.get(name) is not None else None
         if isinstance(known.get("memory"), dict):  # a finished run tells more about it
             known["memory"] = known["memory"]["file"]
         known["numerics"] = Numerics(**known.get("numerics", {}))
-        known["versions"] = {name: known["versions"].get(name) for name in _versions()}
+        known["versions"] = {name: known.get("versions", {}).get(name) for name in _versions()}
         return cls(**known)
 
     def differences(self, asked: "Configuration") -> list[str]:

@@ -16,7 +16,7 @@ PROBE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Forecast:
-    """evaluations: of the network for an input, by purpose. seconds: of the whole run, on one device."""
+    """evaluations: of the network for an input, by purpose. seconds: of all inputs, on one device."""
 
     inputs: int
     evaluations: dict[str, int]
@@ -29,10 +29,10 @@ class Forecast:
         return self.inputs * sum(self.evaluations.values())
 
 
-def forecast(job: Job, device: str) -> Forecast:
-    """Count evaluations and measure their speed. Nothing is compiled for it, unless that was asked for."""
+def forecast(job: Job, device: str, inputs: int) -> Forecast:
+    """Count evaluations for so many inputs, and measure their speed; nothing is compiled that was not asked for."""
     c = job.configuration
-    plan, method, inputs = c.plan(), c.how(job.theta), len(job.ids)
+    plan, method = c.plan(), c.how(job.theta)
     assert c.num_classes is not None
     network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=bool(c.numerics.compile)))
     rows = network.fit(job.examples.shape, 0)

@@ -1,5 +1,6 @@
 """What a run works on: its network, its examples, and the configuration once both are known."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from torch import nn
 from anisocert import data, models
 from anisocert.data.dataset import Dataset, as_float
 from anisocert.engine import Network, Numerics, Stage, Stream
-from anisocert.errors import ArgumentError
+from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.optimize import Average
 from anisocert.runs.configuration import Configuration, digest
 from anisocert.runs.reading import read_run
@@ -50,6 +51,22 @@ class Job:
             wrong = ids[int(np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(1))[0])]
             raise ArgumentError(f"expected finite inputs, got NaN or infinity in example {wrong}")
         return Chunk(list(ids), x, self.examples.y[at].tolist())
+
+    def warn(self) -> None:
+        """Say what is allowed and probably not meant."""
+        c, plan, said = self.configuration, self.configuration.plan(), self.metadata
+        assert c.num_classes is not None
+        plan.warn_if_hopeless(c.num_classes)
+        doubts = []
+        if said.get("norm") not in (None, c.norm):
+            doubts.append(f"the network was trained with noise for norm {said['norm']}, got norm {c.norm}")
+        if isinstance(said.get("sigma"), int | float) and said["sigma"] != c.sigma:
+            doubts.append(f"the network was trained with noise of sigma {said['sigma']:g}, got {c.sigma:g}")
+        farthest = float(c.smoothing().gap(*plan.best_case(c.num_classes))) * c.sigma
+        if c.method == "fixed" and plan.target_radius is not None and farthest < plan.target_radius:
+            doubts.append(f"no input will reach a radius of {plan.target_radius:g}: {plan.n} votes reach {farthest:g}")
+        for doubt in doubts:
+            warnings.warn(doubt, AnisocertWarning, stacklevel=2)
 
     def hashed(self, numerics: Numerics) -> Configuration:
         """The configuration with the network's hash in these numerics, of which the precision is known."""

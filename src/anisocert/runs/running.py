@@ -54,19 +54,20 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
     if is_finished(job, folder):
         unfinished.remove()  # its merge may have been killed before it did so
         return Outcome(True, len(job.ids), len(job.ids), 0)
-    if (begun := unfinished.configuration()) is not None:
-        refuse_differences(begun, job, folder)
-    check_memory(job.configuration, job.examples.shape, begun)
+    check_memory(job.configuration, job.examples.shape, unfinished.configuration())
 
     def keep(rows: Rows) -> None:
-        unfinished.add(rows)
+        try:
+            unfinished.add(rows)
+        except FileNotFoundError:
+            if not (folder / "run.json").is_file():  # shards that overlap with this one may have ended the run
+                raise
         circumstances.on_rows(rows)
 
     with unfinished.working(circumstances.shard):
-        mine = job.ids[circumstances.shard[0] - 1 :: circumstances.shard[1]]
-        done = unfinished.where()
-        left = [number for number in mine if number not in done]
-        circumstances.on_begin(len(mine) - len(left), len(mine))
+        left, (number, count) = inputs_left(job, folder, circumstances.shard), circumstances.shard
+        mine = len(job.ids[number - 1 :: count])
+        circumstances.on_begin(mine - len(left), mine)
         if left:
             at_work = workers()
             try:
@@ -79,8 +80,10 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
 
 
 def is_finished(job: Job, folder: Path) -> bool:
-    """Whether the folder holds this run, finished; an error if it holds another one."""
+    """Whether the folder holds this run, finished; an error if it holds another one, finished or not."""
     if not (folder / "run.json").is_file():
+        if (begun := Unfinished(folder).configuration()) is not None:
+            refuse_differences(begun, job, folder)
         return False
     found = Configuration.from_dict(read_description(folder))
     if job.configuration.memory is None:  # one may have been added later
@@ -132,6 +135,14 @@ def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
         check_memory(begun, job.examples.shape, begun)
         unfinished.begin(begun)
         return begun
+
+
+def inputs_left(job: Job, folder: Path, shard: tuple[int, int]) -> list[int]:
+    """The inputs that a shard still has to do; an error if the folder holds another run."""
+    if is_finished(job, folder):
+        return []
+    done = Unfinished(folder).where()
+    return [number for number in job.ids[shard[0] - 1 :: shard[1]] if number not in done]
 
 
 def progress_of(job: Job, folder: Path) -> Outcome:

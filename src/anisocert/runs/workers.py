@@ -5,7 +5,6 @@ import math
 import multiprocessing
 import os
 import traceback
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
@@ -14,7 +13,7 @@ from typing import Any
 
 import torch
 
-from anisocert.errors import AnisocertError, AnisocertWarning, ArgumentError
+from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.runs.certifier import Certifier
 from anisocert.runs.job import Job
 
@@ -141,7 +140,6 @@ class Served:
     def __init__(self, made: tuple[Any, ...]) -> None:
         self.made = made
         self.certifier: Certifier | None = None
-        warnings.simplefilter("ignore", AnisocertWarning)  # the process that asks says it once
 
     def call(self, task: str, arguments: tuple[Any, ...]) -> Any:
         """What a method of the certifier gives."""

@@ -1,0 +1,233 @@
+"""`anisocert certify` as scripts call it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from anisocert.errors import AnisocertWarning
+from anisocert.models import build, save
+from anisocert.runs import read_run
+from anisocert.runs.verifying import verify
+
+COLUMNS = [
+    "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
+    "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
+    "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
+]  # fmt: skip
+MEMORY = ["memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note"]
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    torch.manual_seed(0)
+    model = build("small-cnn", 10, (0.3,), (0.4,)).eval()
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(2)
+    path = tmp_path_factory.mktemp("network") / "tiny.safetensors"
+    described = {"architecture": "small-cnn", "num_classes": 10, "mean": (0.3,), "std": (0.4,)}
+    save(model, path, described | {"sigma": 0.25, "norm": "l2"})
+    return path
+
+
+@pytest.fixture
+def certify(cli, network):
+    """Runs it on a few digits with few votes; options given later win."""
+
+    def run(*arguments, code=0):
+        quick = ("--data", "digits", "--sigma", 0.25, "--method", "fixed", "--n", 200, "--max", 6, "--rows", 160)
+        return cli("certify", network, *quick, "--no-compile", *arguments, code=code)
+
+    return run
+
+
+def test_as_scripts_call_it(cli, network, tmp_path):
+    flags = (
+        "--data", "digits", "--norm", "l2", "--method", "isotropic", "--sigma", "0.25", "--n0", "20", "--n", "300",
+        "--alpha", "0.01", "--bound", "two-class", "--skip", "20", "--max", "3", "--seed", "1", "--shard", "1/1",
+        "--memory", tmp_path / "memory.sqlite", "--memory-policy", "inherit", "--device", "auto", "--out",
+    )  # fmt: skip
+    said = cli("certify", network, *flags, tmp_path / "run")
+    first, *_, last = said.out.splitlines()
+    assert first.startswith("certify 3 inputs of digits (isotropic, l2, sigma 0.25, n 300, alpha 0.01) -> ")
+    assert last == f"finished: 3 inputs in {tmp_path / 'run'}"
+    for word in ("accuracy", "abstain", "ACR", "ACR~", "median", "certified", "after the memory"):
+        assert word in said.out
+    assert "\x1b" not in said.out
+    assert said.err == ""
+    table = pq.read_table(tmp_path / "run" / "certificates.parquet")
+    assert table.column_names == COLUMNS + MEMORY
+    assert table["idx"].to_pylist() == [0, 100, 200]
+    assert verify(tmp_path / "run").ok
+    again = cli("certify", network, *flags, tmp_path / "run")
+    assert "finished: 3 inputs" in again.out
+
+
+def test_json_and_quiet(certify, tmp_path):
+    said = certify("--json", "--out", tmp_path)
+    result = json.loads(said.out)
+    assert (result["state"], result["done"], result["of"], result["run"]) == ("finished", 6, 6, str(tmp_path))
+    run = read_run(tmp_path)
+    assert result["summary"]["certified"]["accuracy"] == run.column("correct").mean()
+    assert result["summary"]["certified"]["ACR"] == (run.column("radius") * run.column("correct")).mean()
+    assert "finished" in said.err
+    assert certify("--json", "--quiet", "--out", tmp_path).err == ""
+    assert certify("--quiet", "--out", tmp_path) == type(said)("", "")
+
+
+def test_shards(certify, tmp_path):
+    assert "this shard is done; 3 of 6 inputs" in certify("--shard", "2/2", "--out", tmp_path).out
+    assert not (tmp_path / "run.json").exists()
+    assert "finished: 6 inputs" in certify("--shard", "1/2", "--out", tmp_path).out
+
+
+def test_a_time_budget(certify, tmp_path):
+    said = certify("--time-budget", "0s", "--out", tmp_path, code=3)
+    assert "out of time: 0 of 6 inputs are done; the same command goes on" in said.out
+    result = json.loads(certify("--time-budget", "0", "--json", "--out", tmp_path, code=3).out)
+    assert (result["state"], result["done"], result["summary"]) == ("out of time", 0, None)
+    assert "finished" in certify("--time-budget", "1h", "--out", tmp_path).out
+
+
+def test_ctrl_c_leaves_a_run_that_goes_on(network, tmp_path):
+    command = [sys.executable, "-m", "anisocert", "certify", str(network), "--data", "digits", "--sigma", "0.25"]
+    command += ["--method", "fixed", "--n", "2000", "--rows", "160", "--no-compile", "--out", str(tmp_path)]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    while not list(tmp_path.glob("unfinished/part-*.parquet")) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert process.returncode == 3, err
+    assert "interrupted: " in out
+    assert "of 360 inputs are done; the same command goes on" in out
+    assert err == ""
+
+
+def test_a_dry_run_says_what_and_how_long_and_does_nothing(certify, tmp_path, monkeypatch):
+    monkeypatch.setattr("anisocert.runs.forecast.PROBE_SECONDS", 0.01)
+    said = certify("--dry-run", "--method", "anisotropic", "--n", 100_000, "--out", tmp_path / "run").out
+    assert "would do: certify 6 inputs of digits (anisotropic" in said
+    assert "100 votes to select + 100,000 votes to certify" in said
+    assert "with gradients" in said
+    assert "votes/s, measured here" in said
+    assert not (tmp_path / "run").exists()
+    certify("--shard", "1/3", "--out", tmp_path / "begun")
+    files = sorted((tmp_path / "begun").rglob("*"))
+    result = json.loads(certify("--dry-run", "--json", "--out", tmp_path / "begun").out)
+    assert (result["inputs"], result["total"]) == (4, 4 * 300)
+    assert result["seconds"] > 0
+    assert sorted((tmp_path / "begun").rglob("*")) == files
+
+
+def test_a_changed_configuration_is_one_line(certify, tmp_path):
+    certify("--shard", "1/2", "--out", tmp_path)
+    said = certify("--n", 201, "--seed", 4, "--out", tmp_path, code=1).err
+    assert said.startswith(f"error: expected the configuration that {tmp_path} was begun with, got another: ")
+    assert "n: 200 -> 201; seed: 0 -> 4" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_more_of_its_options(certify, cli, tmp_path):
+    said = certify("--ids", "5,10-10,20,25", "--max", 3, "--split", "test", "--stop", "betting", "--out", tmp_path / "a")
+    assert "finished: 3" in said.out
+    table = pq.read_table(tmp_path / "a" / "certificates.parquet")
+    assert table["idx"].to_pylist() == [5, 10, 20]
+    assert set(table["stop"].to_pylist()) == {"betting"}
+    certify("--method", "average", "--average-of", tmp_path / "a", "--norm", "l2", "--out", tmp_path / "b")
+    assert set(pq.read_table(tmp_path / "b" / "certificates.parquet")["theta_min"].to_pylist()) == {0.25}
+
+
+def test_a_model_from_a_function_and_in_onnx(cli, network, tmp_path, monkeypatch):
+    (tmp_path / "mynets.py").write_text(
+        f"from anisocert.models import load\ndef tiny():\n    return load({str(network)!r})[0]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    few = (
+        "--data",
+        "digits",
+        "--sigma",
+        0.25,
+        "--method",
+        "fixed",
+        "--n",
+        200,
+        "--max",
+        3,
+        "--rows",
+        160,
+        "--no-compile",
+    )
+    cli("certify", "mynets:tiny", *few, "--num-classes", 10, "--out", "function")
+    cli("certify", network, *few, "--out", "file")
+    a, b = (
+        pq.read_table(tmp_path / name / "certificates.parquet").drop_columns("seconds") for name in ("function", "file")
+    )
+    assert a.equals(b)
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    from anisocert.models import load
+
+    torch.onnx.export(
+        load(network)[0], (torch.rand(2, 1, 8, 8),), tmp_path / "net.onnx", dynamo=False,
+        dynamic_axes={"x": {0: "b"}, "y": {0: "b"}}, input_names=["x"], output_names=["y"],
+    )  # fmt: skip
+    assert "finished: 3" in cli("certify", "net.onnx", *few, "--out", "onnx").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--shard", "3/2"], "expected shard 1/2 to 2/2, got 3/2"),
+        (["--shard", "two"], "expected --shard as in 2/8, got 'two'"),
+        (["--time-budget", "soon"], "expected --time-budget as in 90, 10m or 2h, got 'soon'"),
+        (["--method", "best"], "expected method of fixed, isotropic, anisotropic, average, got 'best'"),
+        (["--norm", "l3"], "expected norm l1 or l2, got 'l3'"),
+        (["--alpha", "2"], "alpha in (0, 1), got 2"),
+        (["--data", "nothing"], "expected a data set of"),
+        (["--device", "cpu,cuda"], "expected devices of one kind"),
+        (["--average-of", "x"], "average_of"),
+        (["--memory-policy", "inherit"], "expected memory, a file"),
+        (["--mean", "a"], "expected --mean as numbers"),
+        (["--seed", "-1"], "expected seed"),
+        (["--precision", "float8"], "precision"),
+        (["--rows", "33"], "multiple of 32"),
+        (["--outputs", "votes"], "logits"),
+        (["--split", "validation"], "split"),
+        (["--max", "0"], "max"),
+    ],
+)
+def test_wrong_values_are_one_line_and_leave_nothing(certify, tmp_path, arguments, words):
+    said = certify(*arguments, "--out", tmp_path / "run", code=1)
+    assert words in said.err
+    assert said.err.startswith("error: ")
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ""
+    assert not (tmp_path / "run").exists()
+
+
+def test_places_that_are_none(certify, cli, tmp_path):
+    assert "nothing there" in cli("certify", "no.pt", "--data", "digits", "--sigma", 1, "--out", tmp_path, code=1).err
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below", "/proc/run"):
+        said = certify("--out", place, code=1).err
+        assert said.startswith(f"error: {place}"), said
+        assert len(said.splitlines()) == 1
+
+
+def test_it_warns_of_noise_the_network_does_not_know(certify, tmp_path):
+    with pytest.warns(AnisocertWarning, match=r"trained with noise of sigma 0\.25, got 0\.5"):
+        certify("--sigma", 0.5, "--out", tmp_path / "a")
+    with pytest.warns(AnisocertWarning, match="trained with noise for norm l2, got norm l1"):
+        certify("--norm", "l1", "--out", tmp_path / "b")
+    with pytest.warns(AnisocertWarning, match="every input will abstain"):
+        certify("--n", 5, "--out", tmp_path / "c")
+    with pytest.warns(AnisocertWarning, match=r"no input will reach a radius of 2: 200 votes reach 0\.4"):
+        certify("--target-radius", 2, "--out", tmp_path / "d")

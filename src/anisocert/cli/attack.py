@@ -118,7 +118,9 @@ def _guide(c: "Configuration", network: "Network", model: str | None) -> "Networ
     if c.needs_gradients or not source.endswith(".onnx"):
         return None
     try:
-        found, _ = models.load(source, num_classes=c.num_classes, mean=c.mean, std=c.std, gradients=True)
+        found, _ = models.load(
+            source, num_classes=c.num_classes, mean=c.mean, std=c.std, gradients=True, denoise=c.denoise
+        )
     except ModelError as error:
         raise ModelError(f"expected a network with gradients to search with, got none: {error}") from error
     return Network(found, network.num_classes, network.device, network.numerics)

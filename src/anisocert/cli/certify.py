@@ -79,6 +79,10 @@ def certify(
         str | None, typer.Option(help="Of its inputs, as in 0.49,0.48,0.45.", rich_help_panel=NETWORK)
     ] = None,
     std: Annotated[str | None, typer.Option(help="As in 0.2,0.2,0.2.", rich_help_panel=NETWORK)] = None,
+    denoise: Annotated[
+        str | None,
+        typer.Option(help="A denoiser to put in front of it: package.module:function.", rich_help_panel=NETWORK),
+    ] = None,
     device: Annotated[
         str, typer.Option(help="auto, cpu, cuda, or several: cuda:0,cuda:1.", rich_help_panel=PLACE)
     ] = "auto",
@@ -127,6 +131,7 @@ def certify(
         "skip": skip, "max": most, "ids": ids, "n0": n0, "n": n, "alpha": alpha, "bound": bound,
         "stop": stop, "target_radius": target_radius, "outputs": outputs, "num_classes": num_classes, "layout": layout,
         "mean": _numbers("--mean", mean), "std": _numbers("--std", std),
+        "denoise": denoise,
         "device": None if on_cluster else device_kind(devices), "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]
     }  # fmt: skip
     circumstances = Circumstances(_shard(shard), _seconds(time_budget), told.begin, told.rows, told.remembered)

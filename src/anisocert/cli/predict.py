@@ -53,6 +53,10 @@ def predict(
         str | None, typer.Option(help="Of its inputs, as in 0.49,0.48,0.45.", rich_help_panel=NETWORK)
     ] = None,
     std: Annotated[str | None, typer.Option(help="As in 0.2,0.2,0.2.", rich_help_panel=NETWORK)] = None,
+    denoise: Annotated[
+        str | None,
+        typer.Option(help="A denoiser to put in front of it: package.module:function.", rich_help_panel=NETWORK),
+    ] = None,
     config: ConfigFile = None,
 ) -> None:
     """Answer examples of a data set with the smoothed classifier (Cohen et al. 2019, PREDICT); -1 where it abstains.
@@ -78,6 +82,7 @@ def predict(
         "model": model, "data": data, "sigma": sigma, "method": "fixed", "norm": norm, "n": n, "alpha": alpha,
         "seed": seed, "split": split, "skip": skip, "max": most, "ids": ids, "num_classes": num_classes,
         "layout": layout, "mean": _numbers("--mean", mean), "std": _numbers("--std", std),
+        "denoise": denoise,
         "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]  # it checks the name
     }  # fmt: skip
     job = load_job(Configuration(**options))

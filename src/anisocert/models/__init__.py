@@ -2,6 +2,7 @@
 
 from anisocert.models.architectures import ARCHITECTURES, build
 from anisocert.models.checkpoint import save
+from anisocert.models.denoised import Denoised, denoised
 from anisocert.models.loading import load
 from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized
 from anisocert.models.resnet import ResNet
@@ -14,11 +15,13 @@ __all__ = [
     "CIFAR10_STD",
     "IMAGENET_MEAN",
     "IMAGENET_STD",
+    "Denoised",
     "Normalized",
     "ResNet",
     "SmallCNN",
     "WideResNet",
     "build",
+    "denoised",
     "load",
     "save",
 ]

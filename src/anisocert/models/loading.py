@@ -11,6 +11,7 @@ from torch import nn
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models.architectures import ARCHITECTURES, build, recognize
 from anisocert.models.checkpoint import from_metadata
+from anisocert.models.denoised import Denoised
 from anisocert.models.foreign import Foreign, Layout, normalization, take_apart
 from anisocert.models.normalize import Normalized
 from anisocert.models.weights import put, read_safetensors, read_torch
@@ -25,6 +26,7 @@ def load(
     std: Sequence[float] | None = None,
     layout: Layout | None = None,
     gradients: bool = False,
+    denoise: str | None = None,
 ) -> tuple[nn.Module, dict[str, Any]]:
     """A network in evaluation mode that takes inputs in the data's own units, and what is known about it.
 
@@ -35,7 +37,28 @@ def load(
     mean, std: a channel each, where the file has no normalisation. ONNX networks and functions get one only if given.
     layout: whose checkpoint it is ("cohen", "salman", "macer"), which settles the normalisation.
     gradients: convert an ONNX network to PyTorch (by onnx2torch) instead of running it as a black box.
+    denoise: `package.module:function`, a function without arguments that returns a denoiser, an `nn.Module` to put in
+        front of the network.
     """
+    model, metadata = _network(source, architecture, num_classes, mean, std, layout, gradients)
+    if denoise is None:
+        return model, metadata
+    if not _is_function(denoise):
+        raise ArgumentError(f"expected a denoiser as package.module:function, got {denoise!r}")
+    # What the network was trained with says nothing about the two together.
+    known = {name: value for name, value in metadata.items() if name not in ("noise", "norm", "sigma")}
+    return Denoised(model, _from_function(denoise)).eval(), known | {"denoise": denoise}
+
+
+def _network(
+    source: str | Path,
+    architecture: str | None,
+    num_classes: int | None,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
+    layout: Layout | None,
+    gradients: bool,
+) -> tuple[nn.Module, dict[str, Any]]:
     if (mean is None) != (std is None):
         raise ArgumentError(f"expected both mean and std or neither, got mean {mean!r} and std {std!r}")
     text = str(source)

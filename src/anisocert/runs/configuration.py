@@ -25,7 +25,7 @@ METHODS = ("fixed", "isotropic", "anisotropic", "average")
 # Where things lie may change while a run is under way; what they are is told by their hashes.
 HASHES = {"model": "model_hash", "data": "data_hash", "average_of": "theta_hash"}
 NO_OPTIONS = ("model", "inputs", "numerics", "versions", *HASHES.values())
-HASHED_TOO = ("layout", "mean", "std")  # they are part of the network
+HASHED_TOO = ("layout", "mean", "std", "denoise")  # they are part of the network
 SETTLED = ("num_classes", "inputs", "device", "numerics.precision", "numerics.compile", "numerics.rows", *HASHES)
 
 
@@ -65,6 +65,7 @@ class Configuration:
     layout: Layout | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    denoise: str | None = None
     memory: str | None = None
     memory_policy: str | None = None
 

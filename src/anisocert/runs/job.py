@@ -116,5 +116,5 @@ def load_model(configuration: Configuration, source: Path | None = None) -> tupl
     c = configuration
     return models.load(
         source or c.model, num_classes=c.num_classes, mean=c.mean, std=c.std, layout=c.layout,
-        gradients=c.needs_gradients,
+        gradients=c.needs_gradients, denoise=c.denoise,
     )  # fmt: skip

@@ -31,7 +31,8 @@ class Told:
             console=self.console, disable=quiet or not self.console.is_terminal, speed_estimate_period=600,
         )  # fmt: skip
         self.task = self.bar.add_task("certify", total=None, note="")
-        self.clock, self.counted, self.correct, self.done, self.live = time.monotonic(), 0, 0, 0, False
+        self.clock, self.live = time.monotonic(), False
+        self.inputs = self.pilots = self.counted = self.correct = self.done = self.in_memory = 0
 
     def __enter__(self) -> "Told":
         self.bar.start()
@@ -42,6 +43,7 @@ class Told:
 
     def start(self, job: Job, out: Path, where: str) -> None:
         """The first line."""
+        self.inputs, self.pilots = len(job.ids), job.configuration.how(job.theta).pilot_votes(job.configuration.plan())
         self.console.print(f"{_task(job)} -> {out}, on {where}", soft_wrap=True, markup=False)
 
     def begin(self, done: int, of: int) -> None:
@@ -61,7 +63,7 @@ class Told:
         self.done += len(rows)
         self.correct += sum(row["correct"] for row in rows)
         self.bar.advance(self.task, len(rows))
-        self._count(0 if self.live else sum(row["votes"] for row in rows))
+        self._count(len(rows) * self.pilots + (0 if self.live else sum(row["votes"] for row in rows)))
 
     def _count(self, votes: int) -> None:
         self.counted += votes
@@ -71,7 +73,8 @@ class Told:
 
     def remembered(self, count: int) -> None:
         """So many certificates went through the memory."""
-        self.bar.update(self.task, description="remember", note="", advance=count)
+        self.in_memory += count
+        self.bar.update(self.task, description="remember", note="", completed=self.in_memory, total=self.inputs)
 
     def stopped(self, outcome: Outcome, why: str, out: Path) -> None:
         """Before all was done."""

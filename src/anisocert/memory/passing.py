@@ -24,7 +24,8 @@ def through(
     """What the memory answers to certificates in their order, as the memory columns of a run's rows.
 
     on_done is told how many were admitted, a batch at a time. What was admitted before an error stays in the memory:
-    passing all of them again gives the same answers.
+    passing all of them again gives the same answers to those, while one that abstained may meanwhile lie in the region
+    of a later one.
     """
     rows = []
     proposals = list(certificates)

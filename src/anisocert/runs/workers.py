@@ -4,6 +4,7 @@ import contextlib
 import math
 import multiprocessing
 import os
+import signal
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -155,10 +156,11 @@ class Served:
 
 def _serve(connection: Connection, made: tuple[Any, ...], threads: int) -> None:
     """A worker process: asked through the connection, whose end is also the process's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the process that asks decides what follows
     torch.set_num_threads(threads)
     served = Served(made)
     try:
         while True:
             connection.send(served.call(*connection.recv()))
-    except (EOFError, OSError, KeyboardInterrupt):  # Ctrl-C reaches all; the process that asks decides what follows
+    except (EOFError, OSError):
         os._exit(0)

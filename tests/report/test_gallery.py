@@ -5,7 +5,7 @@ from anisocert import Region
 from anisocert.evaluate import compare
 from anisocert.report.gallery import cards
 from anisocert.report.inputs import inputs_of
-from anisocert.report.pictures import bars, heat, is_image, photo
+from anisocert.report.pictures import bars, heat, is_image, photo, shades
 from anisocert.report.sampling import chosen
 
 
@@ -129,10 +129,15 @@ def test_small_pictures_are_exact_and_large_ones_small():
 
     x = np.arange(64).reshape(1, 8, 8) / 63
     assert np.array_equal(decoded(photo(x, 0, 1))[..., 0], np.rint(x[0] * 255))
-    assert decoded(heat(np.zeros((4, 4)), 0, 1)).tolist()[0][0] == [68, 1, 84]
+    assert decoded(heat(np.zeros((4, 4)))).tolist()[0][0] == [68, 1, 84]
     large = photo(np.random.default_rng(0).random((3, 500, 375)), 0, 1)
     assert decoded(large).shape == (160, 120, 3)
     assert large.startswith("data:image/jpeg")
+
+
+def test_shades_are_logarithmic():
+    assert shades(np.array([0.1, 1.0, 10.0, 99.0]), 0.1, 10.0).tolist() == pytest.approx([0, 0.5, 1, 1])
+    assert shades(np.array([0.3, 0.3]), 0.3, 0.3).tolist() == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def against_paper(comparison: Comparison) -> Table | None:
             best = _best(ours[method], "radius")
             share = float(best.accuracy(radius)[0])
             low, high = wilson(np.rint(share * len(best)), len(best))
-            line += [Cell(share, float(low), float(high)), Cell(told.rows[method].accuracy[i])]
+            line += [Cell(share, float(low), float(high)), Cell(f"{100 * told.rows[method].accuracy[i]:.0f}")]
         rows.append(tuple(line))
     rows += [_means(ours, told, methods, "radius"), _means(ours, told, methods, "proxy_radius")]
     return Table(

@@ -11,7 +11,7 @@ from anisocert.errors import MissingExtraError
 from anisocert.evaluate import Comparison
 from anisocert.report.charts import curves, histograms
 from anisocert.report.inputs import Inputs, inputs_of
-from anisocert.report.pictures import is_image
+from anisocert.report.pictures import is_image, shades
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,7 +103,7 @@ def ratio(comparison: Comparison) -> "Figure | None":
 
 
 def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "Figure | None":
-    """Inputs, and the noise chosen for them by the isotropic and the anisotropic run; a colour for each channel."""
+    """Inputs, and the noise chosen for them, isotropic and anisotropic, on a log scale; a colour for each channel."""
     shaped = comparison.headline
     thetas = shaped.run.thetas
     wanted = [number for number in ids if number in thetas and is_image(thetas[number].shape)]
@@ -124,7 +124,8 @@ def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "F
                 continue
             other = same[0].run.thetas.get(number) if row == "isotropic" else None
             shown = theta if row != "isotropic" else np.broadcast_to(np.asarray(other, np.float64), theta.shape)
-            axis.imshow(_channels(shown / theta.max()), cmap="viridis", vmin=0, vmax=1)
+            levels = shades(shown, float(theta.min()), float(theta.max()))
+            axis.imshow(_channels(levels), cmap="viridis", vmin=0, vmax=1)
             ends = dict.fromkeys(f"{end:.2g}" for end in (shown.min(), shown.max()))
             axis.set_xlabel("–".join(ends), fontsize=6, labelpad=1)
     for axis, row in zip(axes[:, 0], rows, strict=True):

@@ -13,7 +13,7 @@ from anisocert.evaluate.results import numbers
 from anisocert.geometry import Region
 from anisocert.report.beyond import beyond_ball
 from anisocert.report.inputs import Inputs
-from anisocert.report.pictures import bars, heat, is_image, photo
+from anisocert.report.pictures import bars, heat, is_image, photo, shades
 from anisocert.smoothing import Gaussian, Uniform
 
 NOTES = {
@@ -179,7 +179,7 @@ class _Maker:
 
 
 def _pictures(number: int, theta: NDArray[np.float32] | None, inputs: Inputs) -> list[Picture]:
-    """The input; theta on average over the channels, and of each."""
+    """The input; theta on (geometric) average over the channels, and of each; dark is little noise, on a log scale."""
     found = []
     x = inputs.x.get(number)
     if x is not None:
@@ -188,17 +188,16 @@ def _pictures(number: int, theta: NDArray[np.float32] | None, inputs: Inputs) ->
     if theta is None or theta.ndim == 0:
         return found
     noise, low, high = theta.astype(np.float64), float(theta.min()), float(theta.max())
-    reach = f"{low:.3g} to {high:.3g}"
-    if low == high and is_image(noise.shape):
-        flat = heat(np.full(noise.shape[-2:], 0.5), 0.0, 1.0)
-        return [*found, Picture(flat, f"noise θ, {low:.3g} everywhere")]
+    reach = f"{low:.3g} everywhere" if low == high else f"{low:.3g} to {high:.3g}"
+    levels = shades(noise, low, high)
     if not is_image(noise.shape):
-        return [*found, Picture(bars(noise, 0.0, high), f"noise θ, {reach}")]
-    if noise.ndim == 2 or len(noise) == 1:
-        return [*found, Picture(heat(noise.reshape(noise.shape[-2:]), low, high), f"noise θ, {reach}")]
-    found.append(Picture(heat(noise.mean(0), low, high), f"noise θ, mean of channels; {reach}"))
-    for channel, name in zip(noise, ("red", "green", "blue"), strict=True):
-        found.append(Picture(heat(channel, low, high), f"θ, {name}"))
+        return [*found, Picture(bars(levels, -0.1, 1.0), f"noise θ, {reach}")]
+    if noise.ndim == 2 or len(noise) == 1 or low == high:
+        return [*found, Picture(heat(levels.reshape(-1, *levels.shape[-2:])[0]), f"noise θ, {reach}")]
+    middle = np.exp(np.log(noise).mean(0))
+    found.append(Picture(heat(shades(middle, low, high)), f"noise θ, mean of channels; {reach}"))
+    for channel, name in zip(levels, ("red", "green", "blue"), strict=True):
+        found.append(Picture(heat(channel), f"θ, {name}"))
     return found
 
 

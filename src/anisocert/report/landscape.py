@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
-SAMPLES, STEPS, GRID = 32, 48, 31
+SAMPLES, STEPS, GRID = 24, 40, 25
 PLANES = ((1, r"$\nu_2$"), (-1, r"$\nu_\mathrm{min}$"))  # the other direction beside the most bent one
 LINES = {"anisotropic": "-", "isotropic": "--", "fixed": ":"}
 

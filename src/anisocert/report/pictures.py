@@ -28,11 +28,18 @@ def photo(x: Floats, low: float, high: float) -> str:
     return _uri(np.moveaxis(np.broadcast_to(grey, (3, *grey.shape[1:])), 0, 2) * 255)
 
 
-def heat(values: Floats, low: float, high: float) -> str:
-    """A map `h x w` as a data URI, from dark (low) to light (high)."""
-    level = np.clip((values - low) / max(high - low, 1e-12), 0, 1) * (len(RAMP) - 1)
-    places = np.arange(len(RAMP))
-    return _uri(np.stack([np.interp(level, places, RAMP[:, channel]) for channel in range(3)], 2))
+def heat(levels: Floats) -> str:
+    """A map `h x w` of levels as a data URI, from dark (0) to light (1)."""
+    places = np.linspace(0, 1, len(RAMP))
+    return _uri(np.stack([np.interp(levels, places, RAMP[:, channel]) for channel in range(3)], 2))
+
+
+def shades(theta: Floats, low: float, high: float) -> Floats:
+    """Noise as levels from 0 (low) to 1 (high), on a logarithmic scale: a few values are many times the others."""
+    if not high > low:
+        return np.full(theta.shape, 0.5)
+    level: Floats = np.clip(np.log(theta / low) / np.log(high / low), 0, 1)
+    return level
 
 
 def bars(values: Floats, low: float, high: float) -> str:

@@ -52,7 +52,8 @@ def _means(ours: dict[str, list[Results]], told: PaperTable, methods: Sequence[s
             best = _best(ours[method], size)
             mine = Cell(best.mean(size), *bootstrap(best.certified(size)), kind="length")
         row = told.rows[method]
-        line += [mine, Cell(row.acr if size == "radius" else row.acr_proxy, kind="length")]
+        told_mean = row.acr if size == "radius" else row.acr_proxy
+        line += [mine, Cell(down(told_mean + 1e-9))]  # 0.722, although the double nearest to it lies below
     return tuple(line)
 
 

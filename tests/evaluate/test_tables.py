@@ -17,6 +17,7 @@ from anisocert.evaluate import (
     percent,
     render,
     runtime,
+    short_down,
     summary,
     supersets,
     tables_of,
@@ -40,6 +41,21 @@ def test_lengths_never_grow(value, text):
     # the double nearest to 0.29 lies below it, so that 0.290 would be too long
     assert down(value) == text
     assert float(text) <= value
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(0.1, 3, "0.1"), (0.28868, 3, "0.288"), (0.017677, 2, "0.017"), (0.0, 3, "0"), (2.5, 3, "2.5"), (300.0, 3, "300"),
+     (0.00099999, 2, "0.00099"), (12345.0, 3, "12300")],
+)  # fmt: skip
+def test_short_lengths_never_grow(value, digits, text):
+    assert short_down(value, digits) == text
+
+
+def test_radii_over_columns_never_grow(run, columns):
+    one = run(columns("fixed", [0.3], norm=["l1"]), data="cifar10")  # radii of the paper over the root of 3
+    table = summary(compare([one])[0])
+    assert [column.name for column in table.columns[3:7]] == ["0", "0.144", "0.288", "0.433"]
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.29, "29.0"), (0.9999, "99.9"), (1.0, "100.0"), (1 / 3, "33.3")])

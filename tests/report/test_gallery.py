@@ -47,7 +47,7 @@ def test_a_card(group):
     right, wrong, none = made[0], made[7], made[9]
     assert (right.mood, wrong.mood, none.mood) == ("right", "wrong", "abstained")
     assert [p.caption.split(",")[0] for p in right.pictures] == [
-        "the input", "noise θ", "input + δ: provably the same answer",
+        "the input", "noise θ", "input + δ",
     ]  # fmt: skip
     assert any("most tolerant" in line for line in right.lines)
     assert any("shrank" in line for line in right.lines)

@@ -8,7 +8,7 @@ from anisocert.evaluate.paper import paper_source, paper_tables, published
 from anisocert.evaluate.render import render, terminal
 from anisocert.evaluate.results import Results, aligned, results_of
 from anisocert.evaluate.sigmas import envelope, oracle
-from anisocert.evaluate.table import Cell, Column, Table, down, percent
+from anisocert.evaluate.table import Cell, Column, Table, down, percent, short_down
 from anisocert.evaluate.tables import claims, memory_effect, runtime, summary, supersets, tables_of
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "render",
     "results_of",
     "runtime",
+    "short_down",
     "summary",
     "superset",
     "supersets",

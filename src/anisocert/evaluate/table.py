@@ -44,6 +44,14 @@ def down(value: float, digits: int = 3) -> str:
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
 
 
+def short_down(value: float, digits: int = 3) -> str:
+    """A length in so many significant digits, as short as it can be, never more than it is."""
+    exact = Decimal(repr(float(value)))  # as it was written: 0.1 stays 0.1
+    if exact == 0:
+        return "0"
+    return f"{exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_FLOOR).normalize():f}"
+
+
 def percent(share: float, upper: bool = False) -> str:
     """A share of inputs in per cent with one decimal, rounded down (an interval's upper end: up)."""
     # by its shortest decimal: 29 of 100 is 29.0, although the double nearest to .29 lies below

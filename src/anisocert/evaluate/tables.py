@@ -11,7 +11,7 @@ from anisocert.evaluate.intervals import bootstrap, wilson
 from anisocert.evaluate.paper import published, published_superset
 from anisocert.evaluate.results import Results, Size, numbers
 from anisocert.evaluate.sigmas import envelope, oracle
-from anisocert.evaluate.table import Cell, Column, Table
+from anisocert.evaluate.table import Cell, Column, Table, short_down
 
 RHO = 0.001
 NOTES = ("kept", "shrunk", "inherited", "abstained")
@@ -34,7 +34,7 @@ def summary(comparison: Comparison, radii: Sequence[float] | None = None, size: 
     name = "radius" if size == "radius" else "proxy radius"
     columns = (
         Column("method"), Column(comparison.symbol), Column("memory"),
-        *(Column(f"{r:.3g}", "share", f"% certified at {comparison.norm} {name}") for r in at),
+        *(Column(short_down(r), "share", f"% certified at {comparison.norm} {name}") for r in at),
         Column("median radius", "length"), Column("ACR", "length"), Column("ACR~", "length"),
         Column("abstains (%)", "share"),
     )  # fmt: skip
@@ -65,7 +65,7 @@ def claims(comparison: Comparison, radii: Sequence[float] | None = None) -> Tabl
         return None
     columns = (
         Column("method"), Column(comparison.symbol), Column("memory"), Column("α"),
-        *(Column(f"{r:.3g}", "share", f"at least % at {comparison.norm} radius") for r in at),
+        *(Column(short_down(r), "share", f"at least % at {comparison.norm} radius") for r in at),
     )  # fmt: skip
     rows = [
         (*_head(one), Cell(f"{one.alpha:g}"), *(Cell(float(share)) for share in one.claim(at, RHO))) for one in known

@@ -131,7 +131,7 @@ class _Maker:
         if number not in self.inputs.x:
             return None, line
         draw = photo if is_image(region.shape) else bars
-        return Picture(draw(found.point, *self.inputs.domain), "input + δ: provably the same answer"), line
+        return Picture(draw(found.point, *self.inputs.domain), "input + δ, covered by the region"), line
 
     def _ball(self, number: int) -> tuple[float | None, str]:
         """Radius of the isotropic certificate of this input at the same noise level, or of the fixed one."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anisocert.evaluate import Comparison, Entry, Results, down, percent, wilson
+from anisocert.evaluate import Comparison, Entry, Results, down, percent, short_down, wilson
 from anisocert.evaluate.tables import RHO
 
 WORDS = {
@@ -84,8 +84,8 @@ def _scale(norm: str, at: float, dim: int | None, unit_range: bool) -> str:
     of = "of its whole range" if unit_range else "in the input's own units"
     one = f"one value changed by up to {at:g} {of}" if at < 1 or not unit_range else "any one value changed at will"
     return (
-        f"For scale: that covers {one}, each of the {dim:,} values changed by {each:.2g} at once, and everything "
-        f"between these with the same {norm} length."
+        f"For scale: that covers {one}, each of the {dim:,} values changed by {short_down(each, 2)} at once, and "
+        f"everything between these with the same {norm} length."
     )
 
 

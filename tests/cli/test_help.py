@@ -207,7 +207,13 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 
 
 def without_colour_variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "PY_COLORS", "NO_COLOR")}
+    ours = (
+        "FORCE_COLOR",
+        "PY_COLORS",
+        "NO_COLOR",
+        "_TYPER_FORCE_DISABLE_TERMINAL",
+    )  # the last: of commands in this process
+    return {name: value for name, value in os.environ.items() if name not in ours}
 
 
 @pytest.mark.parametrize("variables", [{}, {"GITHUB_ACTIONS": "true"}])

@@ -40,8 +40,15 @@ def merge(
                 unfinished.memory_journal, on_memory,
             )  # fmt: skip
     files.write_table(folder, table)
-    files.describe(folder, described | {"command": configuration.command(folder)})
+    files.describe(folder, described | {"command": configuration.command(folder)} | _training(job.metadata))
     unfinished.remove()
+
+
+def _training(metadata: dict[str, Any]) -> dict[str, str]:
+    """How the network was trained, if its file says so: comparisons with the literature need it."""
+    recipe = metadata.get("recipe")
+    name = recipe.get("name") if isinstance(recipe, dict) else recipe
+    return {} if name is None else {"recipe": str(name)}
 
 
 def _rows(ids: list[int], where: dict[int, Path]) -> Any:

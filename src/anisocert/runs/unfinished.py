@@ -8,7 +8,7 @@ both.
 import json
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -80,11 +80,6 @@ class Unfinished:
     def where(self) -> dict[int, Path]:
         """A part that holds each input done so far."""
         return {int(i): part for part in self.parts() for i in pq.read_table(part, columns=["idx"])["idx"].to_numpy()}
-
-    def rows(self, part: Path, columns: Iterable[str] | None = None) -> list[dict[str, Any]]:
-        """The rows of a part."""
-        found: list[dict[str, Any]] = pq.read_table(part, columns=list(columns) if columns else None).to_pylist()
-        return found
 
     def remove(self) -> None:
         """Once the run is merged."""

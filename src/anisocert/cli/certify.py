@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
 
 if TYPE_CHECKING:
@@ -18,15 +19,15 @@ EPILOG = (
     "Example: anisocert certify nets/cohen/best.safetensors --data cifar10 --sigma 0.25 --skip 20 --out runs/a\n\n"
     "Exit codes: 0 done; 1 error; 2 wrong usage; 3 stopped, by --time-budget or Ctrl-C: the same command goes on."
 )
-EXAMPLES, VOTES, NETWORK, PLACE = "Which examples", "Votes and bounds", "The network", "Where, how long, what is said"
+VOTES, PLACE = "Votes and bounds", "Where, how long, what is said"
 
 
 def certify(
-    model: Annotated[str, typer.Argument(help=".safetensors, .pt, .onnx, or package.module:function.")],
-    data: Annotated[str, typer.Option(help="A name of `anisocert data list`, an .npz file or a folder of images.")],
-    sigma: Annotated[float, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")],
+    model: options.Model,
+    data: options.Data,
+    sigma: options.Sigma,
     out: Annotated[Path, typer.Option(help="Folder of the run; one that was killed there goes on.")],
-    norm: Annotated[str, typer.Option(help="l2: Gaussian noise; l1: uniform noise.")] = "l2",
+    norm: options.Norm = "l2",
     method: Annotated[str, typer.Option(help="fixed, isotropic, anisotropic or average.")] = "anisotropic",
     paper: Annotated[bool, typer.Option("--paper", help="The published search for theta instead of ours.")] = False,
     iterations: Annotated[int | None, typer.Option(help="With --paper: its isotropic steps. Default: 900.")] = None,
@@ -38,11 +39,11 @@ def certify(
     ] = None,
     memory: Annotated[Path | None, typer.Option(help="A certificate memory that all answers go through.")] = None,
     memory_policy: Annotated[str | None, typer.Option(help="Of a new memory: inherit, abstain, worst-case.")] = None,
-    seed: Annotated[int, typer.Option(help="Of all noise.")] = 0,
-    split: Annotated[str, typer.Option(help="test or train.", rich_help_panel=EXAMPLES)] = "test",
-    skip: Annotated[int, typer.Option(help="Every k-th of them.", rich_help_panel=EXAMPLES)] = 1,
-    most: Annotated[int | None, typer.Option("--max", help="How many.", rich_help_panel=EXAMPLES)] = None,
-    ids: Annotated[str | None, typer.Option(help="Only these: 3,17,100-199.", rich_help_panel=EXAMPLES)] = None,
+    seed: options.Seed = 0,
+    split: options.Split = "test",
+    skip: options.Skip = 1,
+    most: options.Most = None,
+    ids: options.Ids = None,
     n0: Annotated[int, typer.Option(help="Votes an input to select its class.", rich_help_panel=VOTES)] = 100,
     n: Annotated[int, typer.Option(help="Votes an input for its certificate.", rich_help_panel=VOTES)] = 100_000,
     alpha: Annotated[
@@ -57,32 +58,15 @@ def certify(
     target_radius: Annotated[
         float | None, typer.Option(help="Stop once it is decided whether this is reached.", rich_help_panel=VOTES)
     ] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="float32 or bfloat16. Default: what is fast here.", rich_help_panel=NETWORK)
-    ] = None,
-    compile: Annotated[
-        bool | None, typer.Option(help="Use torch.compile. Default: where it pays.", rich_help_panel=NETWORK)
-    ] = None,
-    rows: Annotated[
-        int | None, typer.Option(help="Votes a network call. Default: as many as fit.", rich_help_panel=NETWORK)
-    ] = None,
-    outputs: Annotated[
-        str, typer.Option(help="What it returns: logits or probabilities.", rich_help_panel=NETWORK)
-    ] = "logits",
-    num_classes: Annotated[
-        int | None, typer.Option(help="Where the model does not tell.", rich_help_panel=NETWORK)
-    ] = None,
-    layout: Annotated[
-        str | None, typer.Option(help="Whose checkpoint it is: cohen, salman or macer.", rich_help_panel=NETWORK)
-    ] = None,
-    mean: Annotated[
-        str | None, typer.Option(help="Of its inputs, as in 0.49,0.48,0.45.", rich_help_panel=NETWORK)
-    ] = None,
-    std: Annotated[str | None, typer.Option(help="As in 0.2,0.2,0.2.", rich_help_panel=NETWORK)] = None,
-    denoise: Annotated[
-        str | None,
-        typer.Option(help="A denoiser to put in front of it: package.module:function.", rich_help_panel=NETWORK),
-    ] = None,
+    precision: options.Precision = None,
+    compile: options.Compile = None,
+    rows: options.Rows = None,
+    outputs: options.Outputs = "logits",
+    num_classes: options.NumClasses = None,
+    layout: options.Layout = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    denoise: options.Denoise = None,
     device: Annotated[
         str, typer.Option(help="auto, cpu, cuda, or several: cuda:0,cuda:1.", rich_help_panel=PLACE)
     ] = "auto",
@@ -124,18 +108,18 @@ def certify(
 
     told = Told(quiet, as_json)
     devices, on_cluster = devices_of(device), ray or ray_address is not None
-    options: dict[str, Any] = {
-        "model": _absolute(model), "data": _absolute(data), "sigma": sigma, "norm": norm, "method": method,
-        "paper": paper, "iterations": iterations, "limit": limit, "average_of": _absolute(average_of),
-        "memory": memory and str(memory.resolve()), "memory_policy": memory_policy, "seed": seed, "split": split,
-        "skip": skip, "max": most, "ids": ids, "n0": n0, "n": n, "alpha": alpha, "bound": bound,
+    asked: dict[str, Any] = {
+        "model": options.absolute(model), "data": options.absolute(data), "sigma": sigma, "norm": norm,
+        "method": method, "paper": paper, "iterations": iterations, "limit": limit,
+        "average_of": options.absolute(average_of), "memory": memory and str(memory.resolve()),
+        "memory_policy": memory_policy, "seed": seed, "split": split, "skip": skip, "max": most, "ids": ids, "n0": n0, "n": n, "alpha": alpha, "bound": bound,
         "stop": stop, "target_radius": target_radius, "outputs": outputs, "num_classes": num_classes, "layout": layout,
-        "mean": _numbers("--mean", mean), "std": _numbers("--std", std),
+        "mean": options.numbers("--mean", mean), "std": options.numbers("--std", std),
         "denoise": denoise,
         "device": None if on_cluster else device_kind(devices), "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]
     }  # fmt: skip
-    circumstances = Circumstances(_shard(shard), _seconds(time_budget), told.begin, told.rows, told.remembered)
-    job = load_job(Configuration(**options))
+    circumstances = Circumstances(_shard(shard), options.seconds(time_budget), told.begin, told.rows, told.remembered)
+    job = load_job(Configuration(**asked))
     job.warn()
     if dry_run:
         from anisocert.runs.forecast import forecast
@@ -179,24 +163,6 @@ def _run(told: "Told", job: "Job", out: Path, workers: "Callable[[], Workers]", 
         told.shard_done(outcome, out)
 
 
-def _absolute(place: "str | Path | None") -> str | None:
-    """A file or folder by its whole path, so that a run can be resumed from elsewhere; a name as it is."""
-    from anisocert.data import CATALOG
-
-    if place is None or str(place) in CATALOG or not Path(place).exists():
-        return None if place is None else str(place)
-    return str(Path(place).resolve())
-
-
-def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
-    from anisocert.errors import ArgumentError
-
-    try:
-        return None if text is None else tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise ArgumentError(f"expected {option} as numbers with commas, got {text!r}") from error
-
-
 def _shard(text: str) -> tuple[int, int]:
     from anisocert.errors import ArgumentError
 
@@ -204,18 +170,3 @@ def _shard(text: str) -> tuple[int, int]:
     if not (slash and number.isdigit() and count.isdigit()):
         raise ArgumentError(f"expected --shard as in 2/8, got {text!r}")
     return int(number), int(count)
-
-
-def _seconds(text: str | None) -> float | None:
-    from anisocert.errors import ArgumentError
-
-    if text is None:
-        return None
-    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
-    try:
-        seconds = float(text[:-1] if unit else text) * (unit or 1)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise ArgumentError(f"expected --time-budget as in 90, 10m or 2h, got {text!r}")
-    return seconds

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from anisocert.cli import options
+
 EPILOG = (
     "Example: anisocert reproduce experiments/cifar10.toml --out work/cifar10 --jobs 4 --results results\n\n"
     "Exit codes: 0 all done; 1 a stage failed; 2 wrong usage; 3 out of time: the same command goes on."
@@ -30,7 +32,6 @@ def reproduce(
     from rich.console import Console
 
     from anisocert.cli import FAILED, STOPPED
-    from anisocert.cli.certify import _seconds
     from anisocert.errors import ArgumentError
     from anisocert.reproduce import read_matrix, run_stages
     from anisocert.reproduce.publishing import publish
@@ -47,8 +48,8 @@ def reproduce(
             console.print(command_line(stage), soft_wrap=True, markup=False)
         return
     out.mkdir(parents=True, exist_ok=True)
-    seconds = _seconds(time_budget)
-    deadline = None if seconds is None else time.monotonic() + seconds
+    budget = options.seconds(time_budget)
+    deadline = None if budget is None else time.monotonic() + budget
     outcome = run_stages(
         chosen, out, jobs=jobs, out_of_time=lambda: deadline is not None and time.monotonic() > deadline,
         tell=lambda name, what: console.print(f"{name}: {what}", soft_wrap=True, markup=False),

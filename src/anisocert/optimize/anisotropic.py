@@ -18,7 +18,8 @@ from anisocert.optimize.pilot import Pilot, pilot_votes, reach, sizes, take
 from anisocert.optimize.soft import Outputs, Problem
 from anisocert.smoothing import Smoothing
 
-SCALES = 2.0 ** (np.arange(-6, 4) / 6)  # of the optimised theta, for the pilot votes to choose from
+BLENDS = (1 / 3, 2 / 3, 1.0)  # how much of the optimised shape: powers of its ratio to isotropic theta
+SCALES = 2.0 ** (np.arange(-4, 3) / 6)  # of each blend, for the pilot votes to choose from
 TIE = 0.99  # of a radius: less is a loss
 OURS = Ascent(iterations=40, samples=50, learning_rate=0.08, adam=True, logarithmic=True)
 PUBLISHED = Ascent(iterations=100, samples=100, learning_rate=0.04, adam=True, logarithmic=False)
@@ -71,7 +72,8 @@ class Anisotropic(Method):
         """See Method."""
         if self.paper:
             return 0
-        candidates = (len(SCALES), 3 + min(self.finalists, len(SCALES)))
+        shapes = len(BLENDS) * len(SCALES)
+        candidates = (1 + shapes, 3 + min(self.finalists, shapes))
         rounds = zip(candidates, self.pilots, strict=True)
         return self.start.pilot_votes(plan) + sum(count * pilot_votes(plan, share) for count, share in rounds)
 
@@ -106,20 +108,17 @@ class Anisotropic(Method):
 
     def _compete(self, pilot: Pilot, sigma: float, isotropic: Tensor, grown: Tensor, top: NDArray[np.int64]) -> Tensor:
         """The winner among fixed, isotropic and scaled anisotropic candidates, for each input."""
-        x = pilot.x
-        limit = sigma * self.start.limit_for(x)
-        factors = torch.tensor(SCALES, dtype=grown.dtype, device=grown.device)
-        scaled = grown.unsqueeze(1) * factors.view(1, -1, *(1 for _ in x.shape[1:]))
-        shapes = scaled.clamp(max=limit)
-        norm, farthest = pilot.smoothing.norm, np.full(len(x), np.inf)
-        if self.start.bounded_reach:
-            farthest = reach(x, norm)
+        x, norm = pilot.x, pilot.smoothing.norm
+        farthest = reach(x, norm) if self.start.bounded_reach else np.full(len(x), np.inf)
+        round_ = isotropic.expand(x.shape)
+        shapes = torch.stack([round_, *self._shapes(round_, grown, sigma * self.start.limit_for(x))], 1)
         radius, proxy, extent = sizes(shapes, pilot.gaps(pilot.votes(shapes, self.pilots[0]), top), norm)
-        height = np.where(extent <= farthest[:, None], proxy + self.kappa * radius, -1.0)
-        rank = np.argsort(height, axis=1)[:, ::-1]
-        finalists = [take(shapes, rank[:, i].copy()) for i in range(min(self.finalists, rank.shape[1]))]
-        round_ = [torch.full_like(isotropic, sigma).expand(x.shape), isotropic.expand(x.shape)]
-        final = torch.stack([*round_, grown, *finalists], 1)
+        hopeful = (radius >= radius[:, :1]) & (extent <= farthest[:, None])
+        by_proxy = np.where(hopeful, proxy, 0.0)[:, 1:].argsort(1)[:, ::-1] + 1
+        safest = np.where(extent <= farthest[:, None], radius, 0.0)[:, 1:].argmax(1) + 1
+        finalists = [take(shapes, by_proxy[:, i].copy()) for i in range(min(self.finalists, by_proxy.shape[1]))]
+        fixed = torch.full_like(isotropic, sigma).expand(x.shape)
+        final = torch.stack([fixed, round_, *finalists, take(shapes, safest)], 1)
         counts = pilot.votes(final, self.pilots[1])
         # The better of fixed and isotropic is the floor: what is certified instead must not have the smaller ball.
         radius, _, _ = sizes(final[:, :2], pilot.gaps(counts[:, :2], top), norm)
@@ -128,3 +127,9 @@ class Anisotropic(Method):
         fair = (radius >= TIE * np.take_along_axis(radius, floor[:, None], 1)) & (extent <= farthest[:, None])
         fair[np.arange(len(x)), floor] = True
         return take(final, np.where(fair, proxy, -1.0).argmax(1))
+
+    @staticmethod
+    def _shapes(isotropic: Tensor, grown: Tensor, limit: float) -> list[Tensor]:
+        """Part of the way from isotropic to grown theta, times some scales."""
+        ratio = grown / isotropic
+        return [(isotropic * ratio**part * scale).clamp(max=limit) for part in BLENDS for scale in SCALES.tolist()]

@@ -37,7 +37,7 @@ def run_stages(
     out_of_time: Callable[[], bool] = lambda: False,
     tell: Callable[[str, str], None] = lambda name, what: None,
 ) -> Outcome:
-    """Run what is not done yet, at most `jobs` at once, until `out_of_time()`. tell(stage, what happened) is called then.
+    """Run what is not done yet, at most `jobs` at once, until `out_of_time()`. tell: (stage, what happened).
 
     A stage that ends well leaves a mark with its command in `out/stages`; one whose command has changed since then is
     refused, as its results would not be those of the file. Output goes to `out/logs`.

@@ -1,0 +1,68 @@
+"""Options that several commands share, and how their texts are read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES, NETWORK = "Which examples", "The network"
+
+
+def _of(panel: str, help: str, *names: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(*names, help=help, rich_help_panel=panel)
+    return option
+
+
+Model = Annotated[str, typer.Argument(help=".safetensors, .pt, .onnx, or package.module:function.")]
+Data = Annotated[str, typer.Option(help="A name of `anisocert data list`, an .npz file or a folder of images.")]
+Sigma = Annotated[float, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")]
+Norm = Annotated[str, typer.Option(help="l2: Gaussian noise; l1: uniform noise.")]
+Seed = Annotated[int, typer.Option(help="Of all noise.")]
+Split = Annotated[str, _of(EXAMPLES, "test or train.")]
+Skip = Annotated[int, _of(EXAMPLES, "Every k-th of them.")]
+Most = Annotated[int | None, _of(EXAMPLES, "How many.", "--max")]
+Ids = Annotated[str | None, _of(EXAMPLES, "Only these: 3,17,100-199.")]
+Precision = Annotated[str | None, _of(NETWORK, "float32 or bfloat16. Default: what is fast here.")]
+Compile = Annotated[bool | None, _of(NETWORK, "Use torch.compile. Default: where it pays.")]
+Rows = Annotated[int | None, _of(NETWORK, "Votes a network call. Default: as many as fit.")]
+Outputs = Annotated[str, _of(NETWORK, "What it returns: logits or probabilities.")]
+NumClasses = Annotated[int | None, _of(NETWORK, "Where the model does not tell.")]
+Layout = Annotated[str | None, _of(NETWORK, "Whose checkpoint it is: cohen, salman or macer.")]
+Mean = Annotated[str | None, _of(NETWORK, "Of its inputs, as in 0.49,0.48,0.45.")]
+Std = Annotated[str | None, _of(NETWORK, "As in 0.2,0.2,0.2.")]
+Denoise = Annotated[str | None, _of(NETWORK, "A denoiser to put in front of it: package.module:function.")]
+
+
+def absolute(place: str | Path | None) -> str | None:
+    """A file or folder by its whole path, so that a run can be resumed from elsewhere; a name as it is."""
+    from anisocert.data import CATALOG
+
+    if place is None or str(place) in CATALOG or not Path(place).exists():
+        return None if place is None else str(place)
+    return str(Path(place).resolve())
+
+
+def numbers(option: str, text: str | None) -> tuple[float, ...] | None:
+    """Numbers with commas."""
+    from anisocert.errors import ArgumentError
+
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ArgumentError(f"expected {option} as numbers with commas, got {text!r}") from error
+
+
+def seconds(text: str | None) -> float | None:
+    """A time budget, as in 90, 10m or 2h."""
+    from anisocert.errors import ArgumentError
+
+    if text is None:
+        return None
+    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
+    try:
+        found = float(text[:-1] if unit else text) * (unit or 1)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise ArgumentError(f"expected --time-budget as in 90, 10m or 2h, got {text!r}")
+    return found

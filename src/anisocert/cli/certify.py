@@ -112,10 +112,10 @@ def certify(
         "model": options.absolute(model), "data": options.absolute(data), "sigma": sigma, "norm": norm,
         "method": method, "paper": paper, "iterations": iterations, "limit": limit,
         "average_of": options.absolute(average_of), "memory": memory and str(memory.resolve()),
-        "memory_policy": memory_policy, "seed": seed, "split": split, "skip": skip, "max": most, "ids": ids, "n0": n0, "n": n, "alpha": alpha, "bound": bound,
-        "stop": stop, "target_radius": target_radius, "outputs": outputs, "num_classes": num_classes, "layout": layout,
-        "mean": options.numbers("--mean", mean), "std": options.numbers("--std", std),
-        "denoise": denoise,
+        "memory_policy": memory_policy, "seed": seed, "split": split, "skip": skip,
+        "max": most, "ids": ids, "n0": n0, "n": n, "alpha": alpha, "bound": bound, "stop": stop,
+        "target_radius": target_radius, "outputs": outputs, "num_classes": num_classes, "layout": layout,
+        "mean": options.numbers("--mean", mean), "std": options.numbers("--std", std), "denoise": denoise,
         "device": None if on_cluster else device_kind(devices), "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]
     }  # fmt: skip
     circumstances = Circumstances(_shard(shard), options.seconds(time_budget), told.begin, told.rows, told.remembered)

@@ -5,7 +5,21 @@ from typing import Annotated
 import typer
 
 from anisocert import __version__
-from anisocert.cli import attack, certify, data, demo, memory, predict, report, reproduce, show, train, tsv, verify
+from anisocert.cli import (
+    attack,
+    certify,
+    data,
+    demo,
+    diagnose,
+    memory,
+    predict,
+    report,
+    reproduce,
+    show,
+    train,
+    tsv,
+    verify,
+)
 
 app = typer.Typer(
     name="anisocert",
@@ -35,6 +49,7 @@ def root(
 
 
 app.command("demo", epilog="Example: anisocert demo --max 50 --n 1000 --out runs/quick")(demo.demo)
+app.command("diagnose", epilog=diagnose.EPILOG)(diagnose.diagnose)
 app.command("certify", epilog=certify.EPILOG)(certify.certify)
 app.command("predict", epilog=predict.EPILOG)(predict.predict)
 app.add_typer(data.app, name="data")

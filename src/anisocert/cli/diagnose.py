@@ -1,0 +1,123 @@
+"""`anisocert diagnose`: what can be certified with a network, before hours are spent."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anisocert.cli import options
+from anisocert.cli.config import ConfigFile
+
+if TYPE_CHECKING:
+    from anisocert.diagnosis import Diagnosis
+
+EPILOG = "Example: anisocert diagnose nets/cohen/best.safetensors --data cifar10 --figure diagnosis.png"
+
+
+def diagnose(
+    model: options.Model,
+    data: options.Data,
+    sigma: Annotated[str | None, typer.Option(help="Only these noise levels, as in 0.12,0.25.")] = None,
+    norm: Annotated[str, typer.Option(help="l2, l1 or both.")] = "both",
+    n: Annotated[int, typer.Option(help="Votes an input that you mean to certify with.")] = 100_000,
+    alpha: Annotated[float, typer.Option(help="Probability with which a certificate may be wrong.")] = 0.001,
+    bound: Annotated[str, typer.Option(help="one-vs-rest or two-class.")] = "one-vs-rest",
+    split: options.Split = "test",
+    most: Annotated[int, typer.Option("--max", help="Examples to look at, evenly spaced.", min=1)] = 64,
+    votes: Annotated[int, typer.Option(help="Noisy copies of each, a noise level.", min=2)] = 100,
+    seed: options.Seed = 0,
+    figure: Annotated[Path | None, typer.Option(help="Also a picture: a .png or .pdf file.", dir_okay=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...", rich_help_panel=options.NETWORK)] = "auto",
+    precision: options.Precision = None,
+    outputs: options.Outputs = "logits",
+    num_classes: options.NumClasses = None,
+    layout: options.Layout = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    denoise: options.Denoise = None,
+    config: ConfigFile = None,
+) -> None:
+    """Look at a network under a range of noise: what can be certified with it, at what cost, and why inputs abstain.
+
+    A small sample and few votes give estimates, not certificates: accuracy on noisy inputs, the shares that would be
+    certified and abstain with --n votes, the mean radius, the training noise that the network seems to match, what the
+    votes could reach at best, and a recommendation of noise, norm and method.
+    """
+    from rich.console import Console
+
+    from anisocert.cli.progress import progress
+    from anisocert.diagnosis import GRID
+    from anisocert.diagnosis import diagnose as look
+    from anisocert.diagnosis.diagnosing import METHODS
+    from anisocert.engine import Numerics
+    from anisocert.errors import ArgumentError
+    from anisocert.runs import Configuration, load_job
+    from anisocert.runs.workers import devices_of
+
+    if norm not in ("l1", "l2", "both"):
+        raise ArgumentError(f"expected --norm l2, l1 or both, got {norm!r}")
+    norms, sigmas = ("l2", "l1") if norm == "both" else (norm,), options.numbers("--sigma", sigma)
+    if sigmas is not None and min(sigmas) <= 0:
+        raise ArgumentError(f"expected --sigma above 0, got {sigma}")
+    asked: dict[str, Any] = {
+        "model": options.absolute(model), "data": options.absolute(data), "sigma": 1.0, "norm": norms[0],
+        "method": "fixed", "split": split, "n": n, "alpha": alpha, "bound": bound, "seed": seed, "outputs": outputs,
+        "num_classes": num_classes, "layout": layout,
+        "mean": options.numbers("--mean", mean), "std": options.numbers("--std", std),
+        "denoise": denoise, "numerics": Numerics(precision),  # type: ignore[arg-type]  # it checks the name
+    }  # fmt: skip
+    job = load_job(Configuration(**asked))
+    steps = 1 + len(norms) * len(sigmas or GRID) + len(METHODS)
+    with progress(Console(stderr=True), "diagnosing", steps, "steps") as advance:
+        found = look(
+            job, devices_of(device)[0], inputs=most, votes=votes, sigmas=sigmas, norms=norms,
+            on_step=lambda: advance(1, ""),
+        )  # fmt: skip
+    if figure is not None:
+        from anisocert.diagnosis.figure import write_figure
+
+        figure.parent.mkdir(parents=True, exist_ok=True)
+        write_figure(found, figure)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(found.to_dict(), indent=2))
+        return
+    _print(found, len(job.ids))
+    if figure is not None:
+        Console().print(f"picture: {figure}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _print(found: "Diagnosis", total: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from anisocert.cli.certify_text import _duration
+    from anisocert.evaluate import down
+
+    console = Console(highlight=False)
+    table = Table(box=None, title=f"{found.inputs} inputs of {found.data}, {found.votes} noisy copies each")
+    for name in ("", "norm", "noise", "accuracy", "certified", "abstain", "mean radius", "at best"):
+        table.add_column(name, justify="left" if name in ("norm", "") else "right")
+    r = found.recommendation
+    for one in found.levels:
+        table.add_row(
+            ">" if r.useful and (one.sigma, one.norm) == (r.sigma, r.norm) else "", one.norm, f"{one.sigma:.3g}",
+            f"{one.accuracy:.0%}", f"{one.certified:.0%}", f"{one.abstained:.0%}", down(one.mean_radius),
+            down(one.farthest),
+        )  # fmt: skip
+    console.print(table)
+    console.print(
+        "accuracy: of single noisy copies; certified: answered correctly with a certificate; at best: the radius if "
+        "all votes agree. All are estimates.\n"
+    )
+    for sentence in found.findings:
+        console.print(f"- {sentence}", markup=False)
+    for cost in found.costs:
+        console.print(
+            f"- {cost.method}: {cost.evaluations:,} network evaluations an input, {_duration(cost.seconds)} here; "
+            f"{_duration(cost.seconds * total)} for all {total:,} inputs", markup=False,
+        )  # fmt: skip
+    if r.useful:
+        console.print(f"\n{r.command}", soft_wrap=True, markup=False)

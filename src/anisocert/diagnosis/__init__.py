@@ -1,0 +1,6 @@
+"""Before hours are spent: how a network stands noise, what can be certified with it, and what it will cost."""
+
+from anisocert.diagnosis.diagnosing import Cost, Diagnosis, Recommendation, diagnose
+from anisocert.diagnosis.probing import GRID, Level, probe
+
+__all__ = ["GRID", "Cost", "Diagnosis", "Level", "Recommendation", "diagnose", "probe"]

@@ -1,0 +1,160 @@
+"""The diagnosis: measurements, what they mean, and what to do."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from anisocert.diagnosis import words
+from anisocert.diagnosis.probing import GRID, Level, Sample, matching_noise, probe
+from anisocert.engine import Network
+from anisocert.errors import ModelError
+from anisocert.optimize.soft import Problem
+from anisocert.runs import Job
+from anisocert.runs.forecast import forecast
+from anisocert.smoothing import Gaussian
+
+METHODS = ("fixed", "isotropic", "anisotropic")
+ALMOST = 0.8  # of the best certified accuracy: more noise certifies farther, and fewer
+FARTHER = 1.25
+TINY = 1e-6  # noise that is none
+ONE_CLASS = 2.0  # times the share of the most frequent label: the network answers that class whatever it sees
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of certifying one input by a method, at the speed that was measured here."""
+
+    method: str
+    evaluations: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What to certify with. useful: whether it is expected to certify anything worth the name."""
+
+    sigma: float
+    norm: str
+    method: str
+    useful: bool
+    command: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was measured on so many inputs, and what follows.
+
+    clean: without noise. levels: of both norms, or of the one asked for. matches: noise, of the first norm, that the
+    network seems to have been trained on; trained: what its file says, None where it says nothing. findings: in words.
+    """
+
+    model: str
+    data: str
+    inputs: int
+    votes: int
+    chance: float
+    clean: Level
+    levels: tuple[Level, ...]
+    matches: float
+    trained: float | None
+    costs: tuple[Cost, ...]
+    votes_per_second: float
+    recommendation: Recommendation
+    findings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON keeps it."""
+        return asdict(self)
+
+
+def diagnose(
+    job: Job,
+    device: str,
+    *,
+    inputs: int = 64,
+    votes: int = 100,
+    sigmas: Sequence[float] | None = None,
+    norms: Sequence[str] = ("l2", "l1"),
+    on_step: Callable[[], None] = lambda: None,
+) -> Diagnosis:
+    """Look at a network on a small sample of a job's examples, evenly spaced. on_step is told of each level done."""
+    c = job.configuration
+    assert c.num_classes is not None
+    at = np.unique(np.linspace(0, len(job.ids) - 1, min(inputs, len(job.ids))).round().astype(int))
+    chunk = job.chunk([job.ids[i] for i in at])
+    network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=False))
+    sample = Sample(torch.from_numpy(chunk.x).to(network.device), np.array(chunk.y), chunk.ids)
+    scale = 1.0 if chunk.x.min() >= 0 and chunk.x.max() <= 1 else float(chunk.x.max() - chunk.x.min())
+    trained = job.metadata.get("sigma")
+    known = float(trained) if isinstance(trained, int | float) else None
+    grid = sigmas or sorted({*(scale * sigma for sigma in GRID), *([known] if known else [])})
+    settings = {"votes": votes, "seed": c.seed, "outputs": c.outputs, "on_level": lambda _: on_step()}
+    (clean,) = probe(network, sample, "l2", [TINY * scale], c.plan(), **settings | {"votes": 1})  # type: ignore[arg-type]
+    levels = [one for norm in norms for one in probe(network, sample, norm, grid, c.plan(), **settings)]  # type: ignore[arg-type]
+    matches = matching_noise(clean, [one for one in levels if one.norm == norms[0]])
+    most = float(np.bincount(sample.y).max() / len(sample.y))
+    best = _best(levels, most)
+    method = "anisotropic" if _has_gradients(network, sample, job) else "isotropic"
+    costs, speed = _costs(job, device, best, on_step)
+    command = _command(job, best, method)
+    useful = best.certified > 0.5 * max(clean.smoothed, 0.01) and best.largest_class <= max(ONE_CLASS * most, 0.5)
+    recommended = Recommendation(best.sigma, best.norm, method, useful, command)
+    found = Diagnosis(
+        c.model, job.examples.name, len(sample.y), votes, 1 / c.num_classes, clean, tuple(levels), matches, known,
+        costs, speed, recommended, (),
+    )  # fmt: skip
+    return replace(found, findings=tuple(words.findings(found, c.plan(), most, scale)))
+
+
+def _best(levels: Sequence[Level], most: float) -> Level:
+    """The level of largest mean radius among those that certify nearly as many as any.
+
+    An l2 ball contains the l1 ball of its radius: l1 is worth having only where it reaches clearly farther.
+    """
+    fair = [one for one in levels if one.largest_class <= max(ONE_CLASS * most, 0.5)] or list(levels)
+    chosen = []
+    for norm in dict.fromkeys(one.norm for one in fair):
+        same = [one for one in fair if one.norm == norm]
+        enough = ALMOST * max(one.certified for one in same)
+        chosen.append(max((one for one in same if one.certified >= enough), key=lambda one: one.mean_radius))
+    return max(chosen, key=lambda one: one.mean_radius * (FARTHER if one.norm == "l2" else 1.0))
+
+
+def _has_gradients(network: Network, sample: Sample, job: Job) -> bool:
+    c = job.configuration
+    try:
+        Problem(network, Gaussian(1.0), sample.x[:1], sample.ids[:1], c.seed, c.outputs).require_gradients()
+    except ModelError:
+        return False
+    return True
+
+
+def _costs(job: Job, device: str, best: Level, on_step: Callable[[], None]) -> tuple[tuple[Cost, ...], float]:
+    """What each method costs an input, when many are certified."""
+    costs, speed = [], 0.0
+    for method in METHODS:
+        chosen = replace(job.configuration, method=method, norm=best.norm, sigma=best.sigma)  # type: ignore[arg-type]
+        try:
+            found = forecast(replace(job, configuration=chosen), device, 100)
+        except (ModelError, RuntimeError):  # no gradients, which this method needs
+            continue
+        finally:
+            on_step()
+        costs.append(Cost(method, found.total // found.inputs, found.seconds / found.inputs))
+        speed = speed or found.votes_per_second
+    return tuple(costs), speed
+
+
+def _command(job: Job, best: Level, method: str) -> str:
+    """The command that certifies so; noise of each input's own goes with a memory."""
+    c = job.configuration
+    classes = None if job.metadata.get("num_classes") else c.num_classes
+    chosen = replace(
+        c, sigma=best.sigma, norm=best.norm, method=method, num_classes=classes, inputs=None, device=None,  # type: ignore[arg-type]
+        memory="memory.sqlite",
+    )  # fmt: skip
+    return chosen.command(Path("RUN"))

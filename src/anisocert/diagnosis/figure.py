@@ -1,0 +1,48 @@
+"""The diagnosis as a picture."""
+
+from pathlib import Path
+
+from anisocert.diagnosis.diagnosing import Diagnosis
+from anisocert.report.figures import new_figure, styled
+
+
+def write_figure(diagnosis: Diagnosis, out: Path) -> None:
+    """Accuracy, abstention and radius against the noise, a column a norm; the format is that of the file's name."""
+    norms = list(dict.fromkeys(one.norm for one in diagnosis.levels))
+    with styled():
+        figure = new_figure(3.2 * len(norms) + 0.4, 4.6)
+        axes = figure.subplots(2, len(norms), sharex="col", squeeze=False)
+        for (above, below), norm in zip(axes.T, norms, strict=True):
+            levels = [one for one in diagnosis.levels if one.norm == norm]
+            at = [one.sigma for one in levels]
+            for name, values, colour in (
+                ("noisy inputs answered correctly", [one.accuracy for one in levels], "#7a7f87"),
+                ("certified correctly", [one.certified for one in levels], "#0b63a8"),
+                ("abstained", [one.abstained for one in levels], "#b3382c"),
+            ):
+                above.plot(at, [100 * value for value in values], marker="o", markersize=2.5, color=colour, label=name)
+            above.axhline(100 * diagnosis.chance, color="#bbbbbb", linestyle=":", linewidth=0.9)
+            above.set_ylim(0, 102)
+            above.set_title(f"{norm}, {'Gaussian' if norm == 'l2' else 'uniform'} noise")
+            below.plot(at, [one.farthest for one in levels], color="#bbbbbb", label="at best")
+            below.plot(
+                at, [one.mean_radius for one in levels], marker="o", markersize=2.5, color="#0b63a8", label="mean"
+            )
+            below.set_ylim(0, 1.15 * max(1e-9, *(one.mean_radius for one in levels)) * 2)
+            below.set_xscale("log")
+            ticks = at[:: 1 + len(at) // 8]
+            below.set_xticks(ticks, [f"{sigma:.2g}" for sigma in ticks])
+            below.set_xticks([], minor=True)
+            below.set_xlabel("noise " + ("σ" if norm == "l2" else "λ"))
+            for axis in (above, below):
+                axis.grid(visible=True, axis="y")
+                if diagnosis.matches > 0 and norm == norms[0]:
+                    axis.axvline(
+                        diagnosis.matches, color="#1a7f4b", linestyle="--", linewidth=0.9, label="trained on, it seems"
+                    )
+        axes[0, 0].set_ylabel("% of inputs")
+        axes[1, 0].set_ylabel("certified radius")
+        above, below = axes[:, 0]
+        figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        below.legend(*(part[:2] for part in below.get_legend_handles_labels()), loc="upper left")
+        figure.savefig(out, dpi=200)

@@ -1,0 +1,146 @@
+"""A network under a range of noise levels, on a small sample."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anisocert.bounds import Plan
+from anisocert.engine import Network, Stage, Stream, count_votes
+from anisocert.engine.noise import noise_source
+from anisocert.optimize.soft import Outputs
+from anisocert.smoothing import Gaussian, Smoothing, Uniform
+
+GRID = (0.03, 0.06, 0.09, 0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
+"""Noise levels for inputs in [0, 1]; for others, times the range of their values."""
+
+COPIES = 32  # of each input, to see how sure the network may be
+SHARPNESS = np.exp(np.linspace(-2.0, 1.2, 33))
+CALIBRATED = 0.93  # share of the best sharpness that counts as the same, in such a sample
+
+
+@dataclass(frozen=True)
+class Level:
+    """How the network does under noise of one strength. Shares are of the sample's inputs.
+
+    accuracy: of single noisy copies. smoothed: of the class with most votes. certified: what the plan would certify
+    with the right class, if votes fell as in the sample; abstained: what it would not certify at all. mean_radius: over
+    all inputs, 0 where wrong or abstained. farthest: what the plan certifies if all votes agree. largest_class: share
+    of the copies that got the most frequent answer. sharpness: the factor of the scores with which they are likeliest
+    to give the labels: 1 where the network is as right as it is sure, less where it is too sure of itself.
+    """
+
+    norm: str
+    sigma: float
+    accuracy: float
+    smoothed: float
+    certified: float
+    abstained: float
+    mean_radius: float
+    median_radius: float
+    farthest: float
+    largest_class: float
+    sharpness: float
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some inputs. x: `b x *shape`; y: `b`."""
+
+    x: Tensor
+    y: NDArray[np.int64]
+    ids: list[int]
+
+
+def probe(
+    network: Network,
+    sample: Sample,
+    norm: str,
+    sigmas: Sequence[float],
+    plan: Plan,
+    *,
+    votes: int = 100,
+    seed: int = 0,
+    outputs: Outputs = "logits",
+    on_level: Callable[[Level], None] = lambda _: None,
+) -> list[Level]:
+    """How the network does under each noise level, from `votes` noisy copies an input."""
+    levels = []
+    for sigma in sigmas:
+        smoothing: Smoothing = Gaussian(sigma) if norm == "l2" else Uniform(sigma)
+        theta = torch.full((len(sample.x), *(1 for _ in sample.x.shape[1:])), sigma, device=network.device)
+        counts = np.zeros((len(sample.x), network.num_classes), np.int64)
+        for tally in count_votes(
+            network, smoothing, sample.x, smoothing.scales(theta), sample.ids, seed=seed, stage=Stage.PILOT,
+            looks=[votes],
+        ):  # fmt: skip
+            counts[tally.position] = tally.counts
+        sharpness = _sharpness(network, smoothing, sample, sigma, seed, outputs)
+        levels.append(_level(norm, sigma, smoothing, counts, sample.y, plan, network.num_classes, sharpness))
+        on_level(levels[-1])
+    return levels
+
+
+def _level(
+    norm: str,
+    sigma: float,
+    smoothing: Smoothing,
+    counts: NDArray[np.int64],
+    y: NDArray[np.int64],
+    plan: Plan,
+    num_classes: int,
+    sharpness: float,
+) -> Level:
+    rows, votes = np.arange(len(y)), int(counts[0].sum())
+    top = counts.argmax(1)
+    others = counts.copy()
+    others[rows, top] = -1
+    # One vote more than was counted, for nobody: a few unanimous votes must not promise what n of them would give.
+    p_a, p_b = plan.projected(counts[rows, top], others.max(1), np.full(len(y), votes + 1), num_classes)
+    gap = smoothing.gap(p_a, p_b)
+    radius = np.where(top == y, sigma * gap, 0.0)
+    return Level(
+        norm=norm, sigma=float(sigma), accuracy=float(counts[rows, y].mean() / votes),
+        smoothed=float((top == y).mean()), certified=float((radius > 0).mean()), abstained=float((gap <= 0).mean()),
+        mean_radius=float(radius.mean()), median_radius=float(np.sort(radius)[len(radius) // 2]),
+        farthest=sigma * float(smoothing.gap(*plan.best_case(num_classes))),
+        largest_class=float(counts.sum(0).max() / counts.sum()), sharpness=sharpness,
+    )  # fmt: skip
+
+
+def _sharpness(
+    network: Network, smoothing: Smoothing, sample: Sample, sigma: float, seed: int, outputs: Outputs
+) -> float:
+    """The factor of the scores that gives a few noisy copies their labels with the largest likelihood."""
+    shape, rows = tuple(sample.x.shape[1:]), network.fit(tuple(sample.x.shape[1:]), 0)
+    source = noise_source(network.device, smoothing.base, (1.0,), len(sample.x), shape)
+    for slot, number in enumerate(sample.ids):
+        source.open(slot, Stream(seed, Stage.PILOT, number), sample.x[slot], torch.full((1, *shape), sigma))
+    slots = np.arange(len(sample.x)).repeat(COPIES)
+    copies = np.tile(np.arange(COPIES), len(sample.x))
+    padding = -len(slots) % rows  # one batch shape, as for votes
+    slots, copies = np.append(slots, np.full(padding, -1)), np.append(copies, np.zeros(padding, np.int64))
+    batches = [
+        network.scores(source.noisy(slots[i : i + rows], copies[i : i + rows])).float()
+        for i in range(0, len(slots), rows)
+    ]
+    scores = torch.cat(batches)[: len(sample.x) * COPIES]
+    if outputs == "probabilities":
+        scores = scores.clamp_min(1e-12).log()
+    labels = torch.from_numpy(sample.y.repeat(COPIES)).to(scores.device)
+    loss = [float(torch.nn.functional.cross_entropy(float(factor) * scores, labels)) for factor in SHARPNESS]
+    return float(SHARPNESS[int(np.argmin(loss))])
+
+
+def matching_noise(clean: Level, levels: Sequence[Level]) -> float:
+    """The strongest noise for which the network is as right as it is sure, or as nearly so as it ever is.
+
+    Training calibrates a network for the noise it is trained on. Beyond that noise accuracy falls, and it stays sure.
+    levels: of one norm, in rising order.
+    """
+    known = [(0.0, clean.sharpness)] + [(one.sigma, one.sharpness) for one in levels]
+    wanted = CALIBRATED * min(1.0, max(sharpness for _, sharpness in known))
+    return max(sigma for sigma, sharpness in known if sharpness >= wanted)

@@ -1,0 +1,126 @@
+"""What a diagnosis says in plain words: what was found, why inputs abstain, and what to do about it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from anisocert.bounds import Plan
+from anisocert.diagnosis.probing import Level
+
+if TYPE_CHECKING:
+    from anisocert.diagnosis.diagnosing import Diagnosis
+
+LITTLE = 0.15  # noise, for inputs in [0, 1], that a network may stand without having been trained on it
+MOSTLY = 0.5
+TOO_SURE, BETTER = 0.75, 1.15  # without noise, and with it by this factor less so: a network that expects noise
+
+
+def findings(d: "Diagnosis", plan: Plan, most: float, scale: float) -> Iterator[str]:
+    """Sentences, the most important first. most: share of the most frequent label; scale: range of the inputs."""
+    p_a, p_b = plan.best_case(round(1 / d.chance))
+    if p_a <= p_b:
+        yield (
+            f"Every input will abstain, whatever the network: {plan.n} votes are too few for alpha {plan.alpha:g}, "
+            "even if all agree. Take more votes (--n) or a larger --alpha."
+        )
+    if d.clean.accuracy < max(2 * d.chance, most * 1.2):
+        yield (
+            f"Without any noise it answers {d.clean.accuracy:.0%} correctly, and chance is {d.chance:.0%}: something "
+            "before the noise is wrong. Look at the normalisation (--mean, --std, --layout), the order of the classes, "
+            "and the range of the inputs."
+        )
+        return
+    yield from _training(d, scale)
+    yield from _abstention(d, most, scale)
+    yield _reach(d)
+    yield from _choice(d)
+
+
+def trained_on_noise(d: "Diagnosis", scale: float = 1.0) -> bool:
+    """Whether the network seems to have been trained on noise. scale: range of the inputs."""
+    at = next((one for one in d.levels if one.sigma == d.matches), d.clean)
+    expects = d.clean.sharpness < TOO_SURE and at.sharpness > BETTER * d.clean.sharpness
+    return d.matches > LITTLE * scale or expects
+
+
+def _training(d: "Diagnosis", scale: float) -> Iterator[str]:
+    said = f"Without noise it answers {d.clean.accuracy:.0%} correctly."
+    if trained_on_noise(d, scale):
+        said += (
+            f" It stands noise like a network that was trained on it, of about {d.matches:.2g}: with noise up to there "
+            "it is as right as it is sure."
+        )
+    else:
+        limit = f", or with {d.matches:.2g} at most" if d.matches > 0 else ""
+        said += (
+            f" It seems to have been trained without noise{limit}: with more, its accuracy falls while it stays sure "
+            "of itself."
+        )
+    if d.trained is not None:
+        said += f" Its file says that it was trained with {d.trained:g}."
+    yield said
+
+
+def _abstention(d: "Diagnosis", most: float, scale: float) -> Iterator[str]:
+    """Why inputs abstain, at the noise that is usual in the field and beyond what the network stands."""
+    first = [one for one in d.levels if one.norm == d.levels[0].norm]
+    lost = [one for one in first if one.abstained >= MOSTLY or one.certified < MOSTLY * d.clean.smoothed]
+    if lost:
+        one = lost[0]
+        yield (
+            f"From noise of {one.sigma:.3g} on, {_fate(one)}: its accuracy on noisy inputs is {one.accuracy:.0%} "
+            f"there (chance: {d.chance:.0%}). A smoothed classifier is the vote over noisy inputs, and a vote of wrong "
+            "answers is wrong, or too close to prove."
+        )
+    one_class = [one for one in first if one.largest_class > max(2 * most, MOSTLY)]
+    if one_class:
+        one = one_class[0]
+        yield (
+            f"From noise of {one.sigma:.3g} on it gives {one.largest_class:.0%} of all noisy inputs the same answer: "
+            "certificates there are large and mean nothing."
+        )
+    if lost and not trained_on_noise(d, scale):
+        yield (
+            "For more than that it needs training on noise (anisocert train --recipe cohen --sigma ...), or a denoiser "
+            "in front of it (--denoise package.module:function); more votes will not help."
+        )
+
+
+def _fate(one: Level) -> str:
+    if one.abstained >= MOSTLY:
+        return f"{one.abstained:.0%} of the inputs abstain"
+    return f"only {one.certified:.0%} of the inputs are certified correctly"
+
+
+def _reach(d: "Diagnosis") -> str:
+    best = _recommended(d)
+    return (
+        f"At noise {best.sigma:.3g} ({best.norm}) no certificate with fixed noise can exceed a radius of "
+        f"{best.farthest:.3g}, however clear the votes; the mean over this sample would be {best.mean_radius:.3g} or "
+        f"more, with {best.certified:.0%} certified correctly."
+    )
+
+
+def _choice(d: "Diagnosis") -> Iterator[str]:
+    r, best = d.recommendation, _recommended(d)
+    if not r.useful:
+        yield f"Nothing here certifies well. The best of what was tried is noise {r.sigma:.3g} in {r.norm}."
+        return
+    why = {
+        "l2": "an l2 certificate also covers l1 changes of the same length, and l1 noise would reach no farther here",
+        "l1": "it reaches farther than l2 does, for changes of few values; against changes of all values take l2",
+    }
+    how = {
+        "anisotropic": "the shape of the noise is chosen for each input; with a memory, which makes one system of it",
+        "isotropic": "the network gives no gradients, so that only the strength of the noise is chosen for each input",
+    }
+    both = len({one.norm for one in d.levels}) > 1
+    yield (
+        f"Recommended: noise {r.sigma:.3g}, the one with the largest mean radius among those that certify nearly as "
+        f"many as any ({best.certified:.0%}); {r.norm}{': ' + why[r.norm] if both else ''}; {r.method}: "
+        f"{how[r.method]}. Where no memory can be kept: fixed."
+    )
+
+
+def _recommended(d: "Diagnosis") -> Level:
+    r = d.recommendation
+    return next(one for one in d.levels if (one.sigma, one.norm) == (r.sigma, r.norm))

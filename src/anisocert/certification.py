@@ -57,8 +57,12 @@ def certificates(
     plan: Plan,
     seed: int,
     on_votes: OnVotes | None = None,
+    alphas: NDArray[np.float64] | None = None,
 ) -> Iterator[tuple[int, Certificate]]:
-    """(position, certificate) of each input, as each one is done. x: `b x *shape` on the network's device."""
+    """(position, certificate) of each input, as each one is done. x: `b x *shape` on the network's device.
+
+    alphas: `b`, where inputs have one of their own; they must not depend on any vote. The plan's then only steers.
+    """
     plan.warn_if_hopeless(network.num_classes)
     network.fit(tuple(x.shape[1:]), len(x) * (plan.n0 + plan.n))
     started = time.perf_counter()
@@ -68,7 +72,7 @@ def certificates(
     smallest = theta.flatten(1).amin(1).double().cpu().numpy()
     _warn_if_out_of_reach(plan, smoothing, network.num_classes, smallest)
     top = _select(network, smoothing, x, scales, ids, plan, seed, on_votes)
-    judge = Judge(plan, smoothing, network.num_classes, top, smallest)
+    judge = Judge(plan, smoothing, network.num_classes, top, smallest, alphas)
     counted = 0
 
     def count(votes: int) -> None:
@@ -104,7 +108,7 @@ def certificates(
                 votes=tally.votes,
                 bound_k=int(judge.bound_k[i]),
                 bound_n=int(judge.bound_n[i]),
-                alpha=plan.alpha,
+                alpha=plan.alpha if alphas is None else float(alphas[i]),
                 num_classes=network.num_classes,
                 bound=plan.bound,
                 stop=plan.stop,

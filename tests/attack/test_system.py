@@ -58,6 +58,16 @@ def test_weaker_policies_may_abstain_and_never_contradict(digits_network, tmp_pa
         assert not attack_system(copy, network, proposals(network), how=QUICK, most=2).failed
 
 
+def test_a_memory_with_an_alpha_for_its_lifetime_can_be_attacked_too(digits_network, tmp_path):
+    network, certificates = digits_network
+    with ac.Memory.open(tmp_path / "memory.sqlite", lifetime=0.01) as memory:
+        memory.admit_all(certificates)
+    with copy_of(tmp_path / "memory.sqlite") as copy:
+        assert not attack_system(copy, network, proposals(network), how=QUICK, most=1).failed
+    with ac.Memory.open(tmp_path / "memory.sqlite") as memory:
+        assert memory.lifetime == 0.01
+
+
 def test_an_inflated_region_is_found(crowded):
     """Somebody makes a stored region larger by 30 %: it reaches into its neighbours, whose promises it breaks."""
     network, path = crowded

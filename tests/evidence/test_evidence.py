@@ -134,6 +134,20 @@ def test_a_weaker_policy_is_said(made, tmp_path):
     assert "answers so, or not at all, after every change" in sentence(evidence_of(read_run(folder), 0))
 
 
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({}, "is for this one input"),
+        ({"simultaneous": True, "inputs": 12}, "All 12 certificates of this run hold together with probability 0.999"),
+        ({"lifetime": True}, "All promises that the memory ever makes hold together with probability 0.999 at least"),
+    ],
+)
+def test_what_alpha_is_of(made, tmp_path, options, what):
+    folder = shutil.copytree(made / "plain", tmp_path / "run")
+    write_description(folder, json.loads((folder / "run.json").read_text()) | options)
+    assert what in " ".join(assumptions(evidence_of(read_run(folder), 0)))
+
+
 def test_noise_of_its_own_without_a_memory_is_no_promise_of_a_system(made, tmp_path):
     folder = shutil.copytree(made / "remembered", tmp_path / "run")
     table = pq.read_table(folder / "certificates.parquet")

@@ -75,6 +75,8 @@ def copy_of(path: Path) -> Iterator[Memory]:
         source, sink = sqlite3.connect(path), sqlite3.connect(target)
         try:
             source.backup(sink)
+            # What is attacked are answers. Newcomers spend alpha, of which one for a lifetime would not have enough.
+            sink.executescript("DROP TABLE IF EXISTS lifetime; DROP TABLE IF EXISTS spent")
         finally:
             source.close()
             sink.close()

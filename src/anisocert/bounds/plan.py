@@ -119,26 +119,40 @@ class Plan:
         return unwrap(p_a), unwrap(p_b)
 
     def projected(
-        self, top_votes: ArrayLike, runner_up_votes: ArrayLike, votes: ArrayLike, num_classes: int
+        self,
+        top_votes: ArrayLike,
+        runner_up_votes: ArrayLike,
+        votes: ArrayLike,
+        num_classes: int,
+        alpha: ArrayLike | None = None,
     ) -> tuple[FloatOrArray, FloatOrArray]:
-        """(p_A, p_B) that the last look would give at the present vote shares; shapes broadcast."""
+        """(p_A, p_B) that the last look would give at the present vote shares; shapes broadcast.
+
+        alpha: the last look's, where inputs have one of their own.
+        """
         top, runner_up, count = standing(top_votes, runner_up_votes, votes)
         top, runner_up = forecast.same_shares(top, runner_up, count, self.n)
-        return self.estimate(top, runner_up, self.n, num_classes, self.looks[-1].alpha)
+        return self.estimate(top, runner_up, self.n, num_classes, self.looks[-1].alpha if alpha is None else alpha)
 
     def optimistic(
-        self, top_votes: ArrayLike, runner_up_votes: ArrayLike, votes: ArrayLike, num_classes: int
+        self,
+        top_votes: ArrayLike,
+        runner_up_votes: ArrayLike,
+        votes: ArrayLike,
+        num_classes: int,
+        alpha: ArrayLike | None = None,
     ) -> tuple[FloatOrArray, FloatOrArray]:
         """(p_A, p_B) that the last look will not surpass, but for a probability of `WRONG_GIVE_UP` over all looks.
 
-        If even these certify nothing, or miss the target, more votes are a waste. Shapes broadcast; votes <= n.
+        If even these certify nothing, or miss the target, more votes are a waste. Shapes broadcast; votes <= n. alpha:
+        the last look's, where inputs have one of their own.
         """
         num_classes = whole("num_classes", num_classes, 2, MOST_CLASSES)
         top, runner_up, count = standing(top_votes, runner_up_votes, votes)
         at_most("votes", count, "the plan's n", np.full_like(count, self.n))
         failure = WRONG_GIVE_UP / len(self.looks)
         top, runner_up = forecast.best_case(top, runner_up, count, self.n, num_classes, failure)
-        return self.estimate(top, runner_up, self.n, num_classes, self.looks[-1].alpha)
+        return self.estimate(top, runner_up, self.n, num_classes, self.looks[-1].alpha if alpha is None else alpha)
 
     def best_case(self, num_classes: int) -> tuple[float, float]:
         """(p_A, p_B) if all n votes agree: no input can do better."""

@@ -49,6 +49,15 @@ def certify(
     alpha: Annotated[
         float, typer.Option(help="Probability with which a certificate may be wrong.", rich_help_panel=VOTES)
     ] = 0.001,
+    simultaneous: Annotated[
+        bool, typer.Option("--simultaneous", help="Alpha is for all of them at once.", rich_help_panel=VOTES)
+    ] = False,
+    lifetime: Annotated[
+        bool,
+        typer.Option(
+            "--lifetime", help="Alpha is for all that --memory will ever see; of a new memory.", rich_help_panel=VOTES
+        ),
+    ] = False,
     bound: Annotated[
         str, typer.Option(help="one-vs-rest (what the field reports) or two-class.", rich_help_panel=VOTES)
     ] = "one-vs-rest",
@@ -113,7 +122,8 @@ def certify(
         "method": method, "paper": paper, "iterations": iterations, "limit": limit,
         "average_of": options.absolute(average_of), "memory": memory and str(memory.resolve()),
         "memory_policy": memory_policy, "seed": seed, "split": split, "skip": skip,
-        "max": most, "ids": ids, "n0": n0, "n": n, "alpha": alpha, "bound": bound, "stop": stop,
+        "max": most, "ids": ids, "n0": n0, "n": n, "alpha": alpha, "simultaneous": simultaneous,
+        "lifetime": lifetime, "bound": bound, "stop": stop,
         "target_radius": target_radius, "outputs": outputs, "num_classes": num_classes, "layout": layout,
         "mean": options.numbers("--mean", mean), "std": options.numbers("--std", std), "denoise": denoise,
         "device": None if on_cluster else device_kind(devices), "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from anisocert.evaluate import results_of
-from anisocert.runs import Job, Outcome, read_run
+from anisocert.runs import Configuration, Job, Outcome, read_run
 
 if TYPE_CHECKING:
     from anisocert.evaluate import Results
@@ -122,9 +122,13 @@ class Told:
             print(json.dumps(said))
 
 
+def _whose(c: Configuration) -> str:
+    return " for all at once" if c.simultaneous else " for the memory's lifetime" if c.lifetime else ""
+
+
 def _task(job: Job) -> str:
     c = job.configuration
-    how = f"{c.method}, {c.norm}, sigma {c.sigma:g}, n {c.n:,}, alpha {c.alpha:g}"
+    how = f"{c.method}, {c.norm}, sigma {c.sigma:g}, n {c.n:,}, alpha {c.alpha:g}{_whose(c)}"
     return f"certify {len(job.ids)} inputs of {job.examples.name} ({how})"
 
 

@@ -141,6 +141,9 @@ def stats(file: File) -> None:
         "model": found.model_hash or "none yet",
         "norm": "none yet" if found.norm is None else f"l{found.norm}",
         "shape": "none yet" if found.shape is None else " x ".join(map(str, found.shape)),
+        "alpha": "of each certificate"
+        if found.lifetime is None
+        else f"{found.lifetime:g} for all that it ever promises, of which {found.spent:g} is spent",
         "created": when(found.created),
         "newest entry": when(found.newest),
         "file": f"{found.file_bytes / 1e6:,.1f} MB",

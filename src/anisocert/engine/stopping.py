@@ -1,5 +1,7 @@
 """Looks at tallies of the estimate stage: bounds and gap so far, and whether an input stops."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,9 +12,10 @@ from anisocert.smoothing import Smoothing
 class Judge:
     """Keeps the best bound of each input over its looks, and says who stops.
 
-    top: `b`, the class that the selection stage chose; smallest_theta: `b`, what turns a gap into a radius. After the
-    counting, `gap`, `p_a`, `p_b`, `bound_k`, `bound_n` and `runner_up` (all `b`) are those of the best look, or of the
-    last one where none certifies: bounds at different looks hold at once, so choosing among them is allowed.
+    top: `b`, the class that the selection stage chose; smallest_theta: `b`, what turns a gap into a radius; alphas:
+    `b`, where inputs have one of their own, else all have the plan's. After the counting, `gap`, `p_a`, `p_b`,
+    `bound_k`, `bound_n` and `runner_up` (all `b`) are those of the best look, or of the last one where none certifies:
+    bounds at different looks hold at once, so choosing among them is allowed.
     """
 
     def __init__(
@@ -22,10 +25,13 @@ class Judge:
         num_classes: int,
         top: NDArray[np.int64],
         smallest_theta: NDArray[np.float64],
+        alphas: NDArray[np.float64] | None = None,
     ) -> None:
         self.plan, self.smoothing, self.num_classes, self.top = plan, smoothing, num_classes, top
         self.looks = np.array([look.n for look in plan.looks])
-        self.alphas = np.array([look.alpha for look in plan.looks])
+        each = np.full(len(top), plan.alpha) if alphas is None else alphas
+        of_looks = {alpha: [look.alpha for look in replace(plan, alpha=alpha).looks] for alpha in set(each.tolist())}
+        self.alphas = np.array([of_looks[alpha] for alpha in each.tolist()])
         self.target = np.zeros(len(top)) if plan.target_radius is None else plan.target_radius / smallest_theta
         self.gap, self.p_a, self.p_b = np.full(len(top), -1.0), np.zeros(len(top)), np.ones(len(top))
         self.bound_k, self.bound_n, self.runner_up = (np.zeros(len(top), np.int64) for _ in range(3))
@@ -41,19 +47,20 @@ class Judge:
         if not self.plan.gives_up:
             return stops
         gap, target = self.gap[position], self.target[position]
-        hope = self.smoothing.gap(*self.plan.optimistic(k, second, votes, self.num_classes))
+        last = self.alphas[position, -1]
+        hope = self.smoothing.gap(*self.plan.optimistic(k, second, votes, self.num_classes, last))
         stops |= (hope <= 0) | (hope < target)
         if self.plan.target_radius is not None:
             stops |= gap * (1 - 1e-9) >= target  # a region's axes are rounded down: a hair beyond the target
         elif self.plan.stop is not None:
-            full = self.smoothing.gap(*self.plan.projected(k, second, votes, self.num_classes))
+            full = self.smoothing.gap(*self.plan.projected(k, second, votes, self.num_classes, last))
             stops |= (gap > 0) & (gap >= (1 - self.plan.tolerance) * full)
         return stops
 
     def _keep_best(
         self, position: np.ndarray, look: np.ndarray, k: np.ndarray, second: np.ndarray, votes: np.ndarray
     ) -> None:
-        p_a, p_b = self.plan.estimate(k, second, votes, self.num_classes, self.alphas[look])
+        p_a, p_b = self.plan.estimate(k, second, votes, self.num_classes, self.alphas[position, look])
         gap = self.smoothing.gap(p_a, p_b)
         # The first look forgets what was kept: a counting that began again, in another batch shape, stands alone.
         # While nothing is certified the latest look tells most.

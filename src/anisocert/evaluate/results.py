@@ -114,7 +114,7 @@ def results_of(run: "StoredRun", *, memory: bool = False, label: str | None = No
     return Results(
         label=label or method, method=method, norm=norm, sigma=_number(said(run, "sigma")),
         stage="after" if memory else "not needed" if method in SAME_FOR_ALL else "before",
-        alpha=_number(said(run, "alpha")), ids=numbers(run, "idx").astype(np.int64),
+        alpha=_alpha(run), ids=numbers(run, "idx").astype(np.int64),
         labels=_classes(run, "label"), prediction=_classes(run, f"{prefix}prediction"), radius=radius,
         proxy_radius=proxy,
     )  # fmt: skip
@@ -157,6 +157,12 @@ def _classes(run: "StoredRun", name: str) -> NDArray[np.int64]:
     if np.isnan(values).any():
         raise ArgumentError(f"expected a {name} for every input, got none for some in {run.folder}")
     return values.astype(np.int64)
+
+
+def _alpha(run: "StoredRun") -> float | None:
+    """Of one certificate, the largest: where inputs share alpha, the description says what they share."""
+    known = numbers(run, "alpha")
+    return _number(said(run, "alpha")) if np.isnan(known).any() else float(known.max())
 
 
 def _number(value: Any) -> float | None:

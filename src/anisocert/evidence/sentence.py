@@ -108,16 +108,32 @@ def _assumptions(e: Evidence, said: dict[str, Any]) -> Iterator[str]:
             "The noise was chosen for this input, and no memory binds other answers to this one: a neighbour may be "
             "answered with a noise of its own, and otherwise. It is no promise about one system for all inputs."
         )
-    yield (
-        "The probability is for this one input, chosen without knowledge of the seed. Of many such sentences some may "
-        "be wrong: the report says how many hold together."
-    )
+    yield _together(said)
     precision = (said.get("numerics") or {}).get("precision") or "the recorded precision"
     yield (
         f"It holds for the network computing in {precision} as it did here; noise is drawn in float32, which in the "
         "last bits is not the distribution of the theory."
     )
     yield "Lengths are in the units of the network's input; decoding, resizing and scaling before it are not covered."
+
+
+def _together(said: dict[str, Any]) -> str:
+    """What the probability is of, where there are many such sentences."""
+    chosen = "if the inputs were chosen without knowledge of the seed"
+    if said.get("simultaneous"):
+        return (
+            f"All {said['inputs']:,} certificates of this run hold together with probability {1 - said['alpha']:g} at "
+            f"least, {chosen}."
+        )
+    if said.get("lifetime"):
+        return (
+            f"All promises that the memory ever makes hold together with probability {1 - said['alpha']:g} at least, "
+            f"{chosen}."
+        )
+    return (
+        "The probability is for this one input, chosen without knowledge of the seed. Of many such sentences some may "
+        "be wrong: the report says how many hold together."
+    )
 
 
 def _about_memory(e: Evidence) -> Iterator[str]:

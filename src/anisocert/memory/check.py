@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anisocert.geometry import disjoint
+from anisocert.memory import spending
 from anisocert.memory.ledger import Ledger
 
 
@@ -20,7 +21,10 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Check:
-    """entries: how many; compared: pairs that needed more than a look at their coordinates; damage: of the file."""
+    """entries: how many; compared: pairs that needed more than a look at their coordinates.
+
+    damage: of the file, or of its account of alpha.
+    """
 
     entries: int
     compared: int
@@ -48,4 +52,4 @@ def check(ledger: Ledger) -> Check:
             if not (disjoint(earlier, region) and disjoint(region, earlier)):
                 first, second = ledger.promise(other), ledger.promise(me[0])
                 conflicts.append(Conflict((first.id, second.id), (first.prediction, second.prediction)))
-    return Check(len(index), compared, tuple(conflicts), tuple(ledger.store.damage()))
+    return Check(len(index), compared, tuple(conflicts), (*ledger.store.damage(), *spending.overspent(ledger.store)))

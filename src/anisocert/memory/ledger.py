@@ -14,6 +14,7 @@ import numpy as np
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
 from anisocert.geometry import NoRoomError, Region, Regions, disjoint, inner_copy, shrink_outside
+from anisocert.memory import spending
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.float_rows import Floats
 from anisocert.memory.index import Index
@@ -71,7 +72,7 @@ class Ledger:
     def reset(self) -> None:
         """Drop all promises."""
         with self._lock:
-            self.store.reset(self.head.policy)
+            self.store.reset(self.head.policy, lambda: spending.forget(self.store))
 
     def _read_new(self) -> None:
         for number, prediction, region in self.store.after(self._index.last, self.head):

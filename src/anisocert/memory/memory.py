@@ -12,6 +12,7 @@ import numpy as np
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
+from anisocert.memory import spending
 from anisocert.memory.belonging import check_belongs, check_same_input, check_shape, checked_point, input_of
 from anisocert.memory.check import Check, check
 from anisocert.memory.export import export
@@ -32,27 +33,35 @@ class Memory:
     Args:
         policy: "inherit", "abstain" (the paper's Algorithm 2) or "worst-case" (its reporting rule).
         prefer: what a region that must make room keeps: most "volume", or the largest inscribed "ball".
+        lifetime: probability with which any promise, of all that will ever be admitted, may be wrong. Certificates must
+            then be made with the alphas that `reserve` tells; by default each has its own and the memory does not add.
     """
 
-    def __init__(self, policy: str = "inherit", *, prefer: Prefer = "volume") -> None:
-        self._start(None, policy, prefer)
+    def __init__(self, policy: str = "inherit", *, prefer: Prefer = "volume", lifetime: float | None = None) -> None:
+        self._start(None, policy, prefer, lifetime)
 
     @classmethod
-    def open(cls, path: str | Path, policy: str | None = None, *, prefer: Prefer = "volume") -> Memory:
+    def open(
+        cls, path: str | Path, policy: str | None = None, *, prefer: Prefer = "volume", lifetime: float | None = None
+    ) -> Memory:
         """The memory in a file, which is created if it is not there.
 
-        policy: fixed when the file is created (default: inherit); another one is refused while there are promises.
+        policy, lifetime: fixed when the file is created (default: inherit, none); others are refused while there are
+        promises.
         """
         memory = cls.__new__(cls)
-        memory._start(Path(path), policy, prefer)
+        memory._start(Path(path), policy, prefer, lifetime)
         return memory
 
-    def _start(self, path: Path | None, policy: str | None, prefer: Prefer) -> None:
+    def _start(self, path: Path | None, policy: str | None, prefer: Prefer, lifetime: float | None) -> None:
         if prefer not in ("volume", "ball"):
             raise ArgumentError(f"prefer: expected 'volume' or 'ball', got {prefer!r}")
         self._prefer = prefer
         self._ledger = Ledger(path, None if policy is None else named(policy).name)
         self._policy = named(self._ledger.head.policy)
+        if lifetime is not None:
+            with self._ledger.transaction(write=True):
+                spending.begin(self._ledger.store, float(lifetime), len(self._ledger.index))
 
     @property
     def path(self) -> Path | None:
@@ -63,6 +72,22 @@ class Memory:
     def policy(self) -> str:
         """How conflicts are settled."""
         return self._policy.name
+
+    @property
+    def lifetime(self) -> float | None:
+        """Probability with which any promise, of all ever admitted, may be wrong; None where each has its own alpha."""
+        with self._ledger.transaction(write=False):
+            known = spending.read(self._ledger.store)
+        return None if known is None else known.alpha
+
+    def reserve(self, count: int) -> int:
+        """Numbers for so many inputs to come, nobody else's for good; the first, from 1.
+
+        The certificate of number i is to be made with `anisocert.bounds.lifetime_alpha(memory.lifetime, i)`. Numbers
+        that are never used are lost, which is safe.
+        """
+        with self._ledger.transaction(write=True):
+            return spending.reserve(self._ledger.store, count)
 
     def __len__(self) -> int:
         with self._ledger.transaction(write=False):
@@ -95,6 +120,7 @@ class Memory:
         if stored is not None:
             check_same_input(stored, point)
             return stored
+        spending.spend(ledger.store, proposed)
         near = ledger.near(point, proposed.region, proposed.prediction)
 
         def fit(region: Region) -> Region | None:

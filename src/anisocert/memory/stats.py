@@ -6,12 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anisocert.memory import spending
 from anisocert.memory.ledger import Ledger
 
 
 @dataclass(frozen=True)
 class Stats:
-    """classes, notes: entries of each. Radii are medians, 0 without entries. Times are seconds since 1970."""
+    """classes, notes: entries of each. Radii are medians, 0 without entries. Times are seconds since 1970.
+
+    lifetime: alpha for all promises together, None where each has its own; spent: how much of it is.
+    """
 
     entries: int
     classes: dict[int, int]
@@ -26,11 +30,14 @@ class Stats:
     newest: float | None
     file_bytes: int
     index_bytes: int
+    lifetime: float | None = None
+    spent: float = 0.0
 
 
 def stats(ledger: Ledger) -> Stats:
     """Counts and sizes, asked inside a transaction."""
     store, head = ledger.store, ledger.head
+    spent = spending.read(store)
     rows = store.select("SELECT prediction, note, radius, proxy_radius, time FROM entries")
     classes, notes, radius, proxy, time = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     return Stats(
@@ -47,4 +54,6 @@ def stats(ledger: Ledger) -> Stats:
         newest=max(time, default=None),
         file_bytes=store.nbytes,
         index_bytes=ledger.index.nbytes,
+        lifetime=None if spent is None else spent.alpha,
+        spent=0.0 if spent is None else spent.spent,
     )

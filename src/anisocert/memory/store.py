@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,15 +200,20 @@ class Store:
         for moment, scalars, theta, center, axes in self._db.execute(query, values):
             yield entry.certificate(scalars, theta, center, axes, head.shape or ()), moment
 
-    def select(self, query: str) -> list[Any]:
-        """Rows of a query about the table `entries`."""
-        return self._db.execute(query).fetchall()
+    def select(self, query: str, *values: Any) -> list[Any]:
+        """Rows of a query, with marks for the values."""
+        return self._db.execute(query, values).fetchall()
 
-    def reset(self, policy: str) -> None:
-        """Drop all entries and what the memory belongs to."""
+    def change(self, statement: str, *values: Any) -> None:
+        """Execute a statement, with marks for the values, inside a transaction."""
+        self._db.execute(statement, values)
+
+    def reset(self, policy: str, also: Callable[[], None] = lambda: None) -> None:
+        """Drop all entries and what the memory belongs to. also: done in the same transaction."""
         with self.transaction(write=True):
             self._db.execute("DELETE FROM entries")
             self._new_head(policy)
+            also()
         try:
             # The file shrinks, and the log with the last inputs in it is cut off.
             self._db.execute("VACUUM")

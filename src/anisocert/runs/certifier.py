@@ -82,8 +82,9 @@ class Certifier:
         rows = []
         x = torch.from_numpy(chunk.x).to(self.network.device)
         found = certificates(
-            self.network, x, chunk.ids, self.smoothing, self.method, self.plan, self.configuration.seed, tell
-        )
+            self.network, x, chunk.ids, self.smoothing, self.method, self.plan, self.configuration.seed, tell,
+            chunk.alphas,
+        )  # fmt: skip
         with warnings.catch_warnings(), suppress(OutOfTimeError):
             warnings.simplefilter("ignore", AnisocertWarning)  # said once, before the work: see Job.warn
             for position, certificate in found:

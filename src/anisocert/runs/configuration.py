@@ -19,14 +19,24 @@ from anisocert.errors import ArgumentError
 from anisocert.models.foreign import Layout
 from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic, Method
 from anisocert.optimize.soft import Outputs
+from anisocert.runs.spending import shares
 from anisocert.smoothing import Gaussian, Smoothing, Uniform
 
 METHODS = ("fixed", "isotropic", "anisotropic", "average")
 # Where things lie may change while a run is under way; what they are is told by their hashes.
 HASHES = {"model": "model_hash", "data": "data_hash", "average_of": "theta_hash"}
-NO_OPTIONS = ("model", "inputs", "numerics", "versions", *HASHES.values())
+NO_OPTIONS = ("model", "inputs", "lifetime_from", "numerics", "versions", *HASHES.values())
 HASHED_TOO = ("layout", "mean", "std", "denoise")  # they are part of the network
-SETTLED = ("num_classes", "inputs", "device", "numerics.precision", "numerics.compile", "numerics.rows", *HASHES)
+SETTLED = (
+    "lifetime_from",
+    "num_classes",
+    "inputs",
+    "device",
+    "numerics.precision",
+    "numerics.compile",
+    "numerics.rows",
+    *HASHES,
+)
 
 
 def _versions() -> dict[str, str]:
@@ -58,6 +68,8 @@ class Configuration:
     n0: int = 100
     n: int = 100_000
     alpha: float = 0.001
+    simultaneous: bool = False
+    lifetime: bool = False
     bound: Bound = "one-vs-rest"
     stop: Stop | None = None
     target_radius: float | None = None
@@ -69,6 +81,7 @@ class Configuration:
     memory: str | None = None
     memory_policy: str | None = None
 
+    lifetime_from: int | None = None
     num_classes: int | None = None
     inputs: int | None = None
     data_hash: str | None = None
@@ -93,6 +106,10 @@ class Configuration:
             raise ArgumentError("expected average_of, a run, with method 'average' and with no other")
         if self.memory_policy is not None and self.memory is None:
             raise ArgumentError(f"expected memory, a file, with memory_policy {self.memory_policy!r}, got none")
+        if self.simultaneous and self.lifetime:
+            raise ArgumentError("expected simultaneous, of one run, or lifetime, of a memory, got both")
+        if self.lifetime and self.memory is None:
+            raise ArgumentError("expected memory, a file, with lifetime, which is the memory's, got none")
         self.smoothing()
         object.__setattr__(self, "stop", self.plan().stop)  # a target radius makes a plan sequential
 
@@ -101,10 +118,20 @@ class Configuration:
         return Gaussian(self.sigma) if self.norm == "l2" else Uniform(self.sigma)
 
     def plan(self) -> Plan:
-        """The votes of an input."""
+        """The votes of an input. Its alpha is each input's own, or where they differ about the smallest of them."""
+        alpha = self.alpha
+        if self.inputs is not None and (self.simultaneous or self.lifetime):
+            alpha = float(shares(alpha, self.inputs, self.simultaneous, 1 if self.lifetime else None)[-1])
         return Plan(
-            n0=self.n0, n=self.n, alpha=self.alpha, bound=self.bound, stop=self.stop, target_radius=self.target_radius
+            n0=self.n0, n=self.n, alpha=alpha, bound=self.bound, stop=self.stop, target_radius=self.target_radius
         )
+
+    def alphas(self) -> NDArray[np.float64]:
+        """The probability with which each input's certificate may be wrong, in order of id, once the run is begun."""
+        assert self.inputs is not None
+        if self.lifetime and self.lifetime_from is None:
+            raise ArgumentError("expected lifetime_from, which the memory gives a run, got none")
+        return shares(self.alpha, self.inputs, self.simultaneous, self.lifetime_from)
 
     def how(self, theta: NDArray[np.float32] | None = None) -> Method:
         """The way theta is chosen. theta: the mean of another run's, for method average."""

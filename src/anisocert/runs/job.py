@@ -21,11 +21,12 @@ from anisocert.runs.reading import read_run
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some inputs, in order of id. x: `b x *shape`; y: their labels."""
+    """Some inputs, in order of id. x: `b x *shape`; y: their labels. alphas: `b`, once the run is begun."""
 
     ids: list[int]
     x: NDArray[np.float32] = field(repr=False)
     y: list[int]
+    alphas: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +44,14 @@ class Job:
         """Of all inputs, ascending."""
         return [int(number) for number in self.examples.ids]
 
-    def chunk(self, ids: Sequence[int]) -> Chunk:
-        """These inputs, read now; ids ascending."""
+    def chunk(self, ids: Sequence[int], begun: Configuration | None = None) -> Chunk:
+        """These inputs, read now; ids ascending. begun: the run's configuration, where they are to be certified."""
         at = np.searchsorted(self.examples.ids, ids)
         x = as_float(np.asarray(self.examples.pixels[at]))
         if not np.isfinite(x).all():
             wrong = ids[int(np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(1))[0])]
             raise ArgumentError(f"expected finite inputs, got NaN or infinity in example {wrong}")
-        return Chunk(list(ids), x, self.examples.y[at].tolist())
+        return Chunk(list(ids), x, self.examples.y[at].tolist(), None if begun is None else begun.alphas()[at])
 
     def warn(self) -> None:
         """Say what is allowed and probably not meant."""

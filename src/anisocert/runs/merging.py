@@ -34,7 +34,8 @@ def merge(
     table, described = _rows(ids, where), configuration.to_dict()
     if configuration.memory is not None:
         run = StoredRun(folder, {}, table)
-        with Memory.open(configuration.memory, configuration.memory_policy) as memory:
+        lifetime = configuration.alpha if configuration.lifetime else None
+        with Memory.open(configuration.memory, configuration.memory_policy, lifetime=lifetime) as memory:
             table, described["memory"] = pass_through(
                 run, configuration.model_hash or "", memory, lambda number: job.chunk([number]).x[0],
                 unfinished.memory_journal, on_memory,

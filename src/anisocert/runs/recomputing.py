@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -14,6 +15,7 @@ from anisocert.errors import AnisocertError
 from anisocert.runs.folder import SCHEMA
 from anisocert.runs.memory_columns import check_memory
 from anisocert.runs.reading import TABLE, StoredRun
+from anisocert.runs.spending import shares
 from anisocert.runs.verification import PORTABLE, TOLERANCE, Finding
 from anisocert.smoothing import Gaussian, Uniform
 
@@ -35,17 +37,17 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
         yield Finding(TABLE, f"has a column of another type than a run's: {error}")
         return
     try:
-        plan = _plan(run.description)
-    except (AnisocertError, KeyError) as error:
+        plan, alphas = _plan(run.description), _alphas(run.description, len(rows))
+    except (AnisocertError, KeyError, TypeError) as error:
         yield Finding("run.json", f"does not say which plan the votes followed: {error!r}")
         return
     if run.description.get("inputs") not in (None, len(rows)):
         yield Finding(TABLE, f"has {len(rows)} rows, the run's inputs are {run.description['inputs']}")
     yield from _check_ids(Counter(row["idx"] for row in rows), thetas)
     sound: list[Row] = []
-    for row in rows:
+    for row, alpha in zip(rows, alphas, strict=True):
         wrong = [f"lacks {name}" for name in SCHEMA.names if name not in MAY_BE_MISSING and not _is_there(row[name])]
-        wrong = wrong or [*_check_said(row, run.description, plan), *_check_counts(row, plan)]
+        wrong = wrong or [*_check_said(row, run.description, plan, alpha), *_check_counts(row, plan)]
         yield from (Finding(f"example {row['idx']}", what) for what in wrong)
         if not wrong and row["idx"] in thetas:
             sound.append(row)
@@ -63,6 +65,15 @@ def _plan(described: Mapping[str, Any]) -> Plan:
     return Plan(**plan | {"n": described["n"], "alpha": described["alpha"]})
 
 
+def _alphas(described: Mapping[str, Any], count: int) -> list[float]:
+    """The alpha of each of so many rows, in order of id."""
+    if described.get("lifetime") and described.get("lifetime_from") is None:
+        raise KeyError("lifetime_from")
+    if described.get("simultaneous"):
+        return [float(shares(described["alpha"], described["inputs"], simultaneous=True)[0])] * count
+    return [float(alpha) for alpha in shares(described["alpha"], count, first=described.get("lifetime_from"))]
+
+
 def _check_ids(ids: Counter[int], thetas: Thetas) -> Iterator[Finding]:
     for number, count in ids.items():
         if count > 1:
@@ -73,9 +84,9 @@ def _check_ids(ids: Counter[int], thetas: Thetas) -> Iterator[Finding]:
         yield Finding(f"example {number}", "has a theta but no row")
 
 
-def _check_said(row: Row, described: Mapping[str, Any], plan: Plan) -> Iterator[str]:
+def _check_said(row: Row, described: Mapping[str, Any], plan: Plan, alpha: float) -> Iterator[str]:
     """What a row repeats of the run, and what it says about its answer."""
-    same = {"alpha": plan.alpha, "bound": plan.bound, "stop": plan.stop}
+    same = {"alpha": alpha, "bound": plan.bound, "stop": plan.stop}
     said = ("method", "norm", "seed", "num_classes")
     same |= {name: described[name] for name in said if described.get(name) is not None}
     for name, value in same.items():
@@ -112,11 +123,14 @@ def _bounds(rows: list[Row], plan: Plan) -> dict[int, tuple[float, float, float]
     for row in rows:
         groups[row["norm"], row["num_classes"]].append(row)
     found: dict[int, tuple[float, float, float]] = {}
-    levels = {look.n: look.alpha for look in plan.looks}
+    of_alpha = {
+        alpha: {look.n: look.alpha for look in replace(plan, alpha=alpha).looks}
+        for alpha in {row["alpha"] for row in rows}
+    }
     for (norm, num_classes), some in groups.items():
         k, second, n = (np.array([row[name] for row in some]) for name in ("bound_k", "runner_up_votes", "bound_n"))
         # Between the looks one may have given up, which claims nothing.
-        level = np.array([levels.get(int(votes), 0.0) for votes in n])
+        level = np.array([of_alpha[row["alpha"]].get(int(votes), 0.0) for row, votes in zip(some, n, strict=True)])
         p_a, p_b = plan.estimate(k, second, n, num_classes, level)
         gap = _smoothing(norm)(1.0).gap(p_a, p_b)
         found |= {row["idx"]: (float(a), float(b), float(g)) for row, a, b, g in zip(some, p_a, p_b, gap, strict=True)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from anisocert.errors import ArgumentError
-from anisocert.memory import Memory
+from anisocert.memory import Memory, Stats
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.job import Job
 from anisocert.runs.merging import merge
@@ -86,7 +86,7 @@ def is_finished(job: Job, folder: Path) -> bool:
             refuse_differences(begun, job, folder)
         return False
     found = Configuration.from_dict(read_description(folder))
-    if job.configuration.memory is None:  # one may have been added later
+    if job.configuration.memory is None and not found.lifetime:  # one may have been added later
         found = replace(found, memory=None, memory_policy=None)
     refuse_differences(replace(found, device=job.configuration.device), job, folder)
     return True
@@ -107,6 +107,7 @@ def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Co
         return
     with Memory.open(configuration.memory, configuration.memory_policy) as memory:
         known = memory.stats()
+    check_lifetime(configuration, known)
     for name, has, wanted in (
         ("norm", known.norm, int(configuration.norm[1])),
         ("shape", known.shape, shape),
@@ -114,6 +115,16 @@ def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Co
     ):
         if has is not None and wanted is not None and has != wanted:
             raise ArgumentError(f"expected a memory for {name} {wanted}, got {configuration.memory} for {has}")
+
+
+def check_lifetime(configuration: Configuration, known: Stats) -> None:
+    """An error unless run and memory agree on whether alpha is the memory's, for all its lifetime."""
+    said = configuration.alpha if configuration.lifetime else None
+    if known.lifetime == said or (known.lifetime is None and known.entries == 0):
+        return
+    has = "alpha for each certificate" if known.lifetime is None else f"a lifetime alpha of {known.lifetime:g}"
+    wanted = "alpha for each certificate" if said is None else f"a lifetime alpha of {said:g}"
+    raise ArgumentError(f"expected a memory with {wanted}, got {configuration.memory} with {has}")
 
 
 def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
@@ -133,6 +144,11 @@ def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
             job.configuration, numerics=settled.numerics, device=settled.device, model_hash=settled.model_hash
         )
         check_memory(begun, job.examples.shape, begun)
+        if begun.lifetime:
+            assert begun.memory is not None
+            # Now and for good: whatever becomes of this run, nobody else gets these shares of alpha.
+            with Memory.open(begun.memory, begun.memory_policy, lifetime=begun.alpha) as memory:
+                begun = replace(begun, lifetime_from=memory.reserve(len(job.ids)))
         unfinished.begin(begun)
         return begun
 

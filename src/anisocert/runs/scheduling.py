@@ -84,7 +84,7 @@ class Schedule:
         chunk = self._take(min(size, fair, LARGEST_CHUNK))
         self.idle.remove(worker)
         self.busy[worker], self.since[worker] = chunk, time.monotonic()
-        self.workers.start(worker, "certify", self.job.chunk(chunk), left)
+        self.workers.start(worker, "certify", self.job.chunk(chunk, self.begun), left)
 
     def _take(self, size: int) -> list[int]:
         """The next inputs; one that was lost nearly too often comes alone, so that no other is blamed for it."""

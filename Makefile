@@ -16,7 +16,7 @@ lint: .venv/ready
 	$(BIN)/mypy
 
 unit: .venv/ready
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 # The wheel must import where there is nothing but its own core dependencies.
 wheel: build/wheel-checked

@@ -44,6 +44,73 @@ def test_npy_with_labels_beside_it(tmp_path: Path) -> None:
     assert load(tmp_path / "grey.npy").shape == (1, 6, 5)
 
 
+def image_folder(folder: Path, sizes: dict[str, tuple[int, int]]) -> Path:
+    """One folder a class, with two images of the given size."""
+    for name, size in sizes.items():
+        (folder / name).mkdir(parents=True)
+        for i in range(2):
+            pixels = RNG.integers(0, 256, (size[1], size[0], 3), np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{i}.png")
+    return folder
+
+
+def test_a_folder_says_how_its_images_are_prepared_and_what_they_are(tmp_path: Path) -> None:
+    folder = image_folder(tmp_path / "pets", {"cat": (20, 30), "dog": (40, 16)})
+    (folder / "images.json").write_text('{"resize": 12, "crop": 8, "labels": {"dog": 2, "cat": 4}, "num_classes": 6}')
+    data = load(folder)
+    assert data.shape == (3, 8, 8)
+    assert data.y.tolist() == [4, 4, 2, 2]
+    assert data.class_names == ("0", "1", "dog", "3", "cat", "5")
+    assert data.num_classes == 6
+    assert data.preparation == {
+        "shape": [3, 8, 8], "range": [0.0, 1.0], "levels": 255, "resize": 12, "crop": 8,
+        "classes": ["0", "1", "dog", "3", "cat", "5"],
+    }  # fmt: skip
+    # the centre of the picture, scaled: the same as Pillow's own
+    image = Image.open(folder / "cat" / "0.png").resize((12, 18), Image.Resampling.BILINEAR).crop((2, 5, 10, 13))
+    np.testing.assert_array_equal(data.x[0], np.asarray(image).transpose(2, 0, 1) / np.float32(255))
+    (folder / "images.json").unlink()
+    with pytest.raises(ArgumentError, match="images of one size"):
+        load(folder).x  # noqa: B018
+
+
+def test_folders_without_notes_are_as_before(tmp_path: Path) -> None:
+    data = load(image_folder(tmp_path / "pets", {"dog": (6, 5), "cat": (6, 5)}))
+    assert data.y.tolist() == [0, 0, 1, 1]
+    assert data.class_names == ("cat", "dog")
+    assert (data.preparation["resize"], data.preparation["crop"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("[1]", "got no object"),
+        ("{", "expected JSON in"),
+        ('{"size": 3}', "expected an object with some of resize, crop, labels, num_classes in .*, got size"),
+        ('{"crop": 0}', "expected crop in .* above 0, got 0"),
+        ('{"resize": true}', "expected resize in .*, got True"),
+        ('{"labels": ["cat"]}', "expected labels in .* as a whole number for each folder"),
+        ('{"labels": {"cat": -1}}', "expected labels in .* as a whole number for each folder"),
+        ('{"labels": {"cat": 1}}', "expected a label for each folder in .*, got none for dog"),
+        ('{"labels": {"cat": 1, "dog": 7}, "num_classes": 5}', "expected labels below num_classes 5 in .*, got 7"),
+    ],
+)
+def test_wrong_notes(tmp_path: Path, said: str, message: str) -> None:
+    folder = image_folder(tmp_path / "pets", {"cat": (6, 5), "dog": (6, 5)})
+    (folder / "images.json").write_text(said)
+    with pytest.raises(ArgumentError, match=message):
+        load(folder)
+
+
+def test_preparation_of_arrays(tmp_path: Path) -> None:
+    np.savez(tmp_path / "bytes.npz", x=RNG.integers(0, 256, (2, 5, 4, 3), np.uint8), y=np.array([0, 1]))
+    np.savez(tmp_path / "floats.npz", x=RNG.standard_normal((2, 7)), y=np.array([0, 1]))
+    assert load(tmp_path / "bytes.npz").preparation == {
+        "shape": [3, 5, 4], "range": [0.0, 1.0], "levels": 255, "resize": None, "crop": None, "classes": None,
+    }  # fmt: skip
+    assert load(tmp_path / "floats.npz").preparation["levels"] is None
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [

@@ -95,7 +95,9 @@ class Told:
         if run.has_memory:
             shown["after the memory"] = results_of(run, memory=True)
         summary = {name: _summary(results) for name, results in shown.items()}
-        self.console.print(_table(summary))
+        levels = (run.description.get("preparation") or {}).get("levels")
+        units = "in units of the network's input" + (f" (times {levels}: in pixel units)" if levels else "")
+        self.console.print(_table(summary, units))
         self.console.print(f"finished: {len(run)} inputs in {out}", soft_wrap=True, markup=False)
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)
 
@@ -143,9 +145,10 @@ def _summary(results: "Results") -> dict[str, float]:
     }
 
 
-def _table(summary: dict[str, dict[str, float]]) -> Table:
+def _table(summary: dict[str, dict[str, float]], units: str) -> Table:
     """Shares to a tenth of a percent, radii rounded down."""
-    table = Table(box=None, caption="ACR, median: of the radius of correct answers; ~: of the proxy radius")
+    caption = f"ACR, median: of the radius of correct answers, {units}; ~: of the proxy radius"
+    table = Table(box=None, caption=caption)
     table.add_column("")
     for name in next(iter(summary.values())):
         table.add_column(name, justify="right")

@@ -23,7 +23,8 @@ def list_() -> None:
     console.print(table)
     console.print(
         f"\nKept in {cache.root()} (set ${cache.VARIABLE} for another folder). Wherever a name works, so does the path "
-        "of an .npz or .npy file, of a folder with one folder of images a class, and of torchvision's folders.",
+        "of an .npz or .npy file, of a folder with one folder of images a class (resize, crop, labels and num_classes "
+        "in its images.json, if wanted), and of torchvision's folders.",
         soft_wrap=True,
     )
 

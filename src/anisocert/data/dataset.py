@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,20 @@ class Dataset:
     def shape(self) -> tuple[int, ...]:
         """Shape of one example."""
         return tuple(self.pixels.shape[1:])
+
+    @property
+    def preparation(self) -> dict[str, Any]:
+        """How the inputs came to be, for whoever has to make the same ones. levels: steps from 0 to 1, for bytes."""
+        files = self.pixels if isinstance(self.pixels, ImageFiles) else None
+        from_bytes = not isinstance(self.pixels, np.ndarray) or self.pixels.dtype == np.uint8
+        return {
+            "shape": list(self.shape),
+            "range": [0.0, 1.0] if from_bytes else None,
+            "levels": 255 if from_bytes else None,
+            "resize": files.resize if files else None,
+            "crop": files.crop if files else None,
+            "classes": list(self.class_names) or None,
+        }
 
     @cached_property
     def x(self) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from anisocert.data import cache
 from anisocert.data.dataset import Dataset, Split
+from anisocert.data.folder_notes import labelled, read_notes
 from anisocert.data.image_files import ImageFiles
 from anisocert.errors import ArgumentError
 
@@ -20,12 +21,15 @@ IMAGENET_CLASSES, IMAGENET_IMAGES = 1000, 50_000
 def load(folder: Path, split: Split) -> Dataset:
     """FOLDER/CLASS/IMAGE, or FOLDER/train/CLASS/IMAGE and FOLDER/test/CLASS/IMAGE; the classes in alphabetical order.
 
-    An image's id is made from its path below the folder, so it stays when other images come or go.
+    FOLDER/images.json may say otherwise, and how images become of one size (`folder_notes`). An image's id is made from
+    its path below the folder, so it stays when other images come or go.
     """
-    where = _split_folder(folder, split) or folder
-    paths, labels, classes = scan(where)
+    where, notes = _split_folder(folder, split) or folder, read_notes(folder)
+    paths, places, folders = scan(where)
+    numbers, classes = labelled(notes, folders, folder)
+    labels = np.array(numbers, np.int64)[places]
     ids = np.array([_id(path.relative_to(folder)) for path in paths], np.int64)
-    images = ImageFiles(paths)
+    images = ImageFiles(paths, notes.resize, notes.crop)
     grey = images.shape[1] == 1
     mean, std = ((0.5,), (0.25,)) if grey else (IMAGENET_MEAN, IMAGENET_STD)
     return Dataset(folder.name, images, labels, ids, len(classes), mean, std, classes)

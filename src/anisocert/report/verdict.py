@@ -86,7 +86,12 @@ def _scale(norm: str, at: float, dim: int | None, unit_range: bool) -> str:
     return (
         f"For scale: that covers {one}, each of the {dim:,} values changed by {short_down(each, 2)} at once, and "
         f"everything between these with the same {norm} length."
+        + (f" In pixel units of 0 to 255 these are {_pixels(at)} and {_pixels(each)}." if unit_range else "")
     )
+
+
+def _pixels(length: float) -> str:
+    return short_down(255 * length, 3)
 
 
 def _rivals(comparison: Comparison, entry: Entry) -> str:

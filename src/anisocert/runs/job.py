@@ -1,5 +1,6 @@
 """What a run works on: its network, its examples, and the configuration once both are known."""
 
+import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -107,9 +108,10 @@ def load_examples(configuration: Configuration) -> Dataset:
 
 
 def hash_of(examples: Dataset) -> str:
-    """SHA-256 of ids, labels and inputs; image files are not read for this."""
-    pixels = [examples.pixels] if isinstance(examples.pixels, np.ndarray) else []
-    return digest(examples.ids, examples.y, *pixels)
+    """SHA-256 of ids, labels and inputs; image files are not read for this, but how they are prepared counts."""
+    if isinstance(examples.pixels, np.ndarray):
+        return digest(examples.ids, examples.y, examples.pixels)
+    return digest(examples.ids, examples.y, np.array(json.dumps(examples.preparation)))
 
 
 def load_model(configuration: Configuration, source: Path | None = None) -> tuple[nn.Module, dict[str, Any]]:

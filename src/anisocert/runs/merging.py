@@ -41,6 +41,7 @@ def merge(
                 unfinished.memory_journal, on_memory,
             )  # fmt: skip
     files.write_table(folder, table)
+    described["preparation"] = job.examples.preparation
     files.describe(folder, described | {"command": configuration.command(folder)} | _training(job.metadata))
     unfinished.remove()
 

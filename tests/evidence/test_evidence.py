@@ -203,6 +203,16 @@ def test_the_page_holds_all_it_shows(remembered, noted, note):
     assert ("There is none." in plain_text) == (note == "abstained")
 
 
+@pytest.mark.parametrize(
+    ("alpha", "shown"), [(0.001, "0.001"), (0.001 / 7, "0.000143"), (2.4999999e-5, "2.5e-05"), (0.0010001, "0.00101")]
+)
+def test_probabilities_are_never_shown_smaller_than_they_are(alpha, shown):
+    from anisocert.evidence.sentence import _alpha
+
+    assert _alpha(alpha) == shown
+    assert float(shown) >= alpha
+
+
 def test_who_is_not_in_the_run(plain):
     with pytest.raises(ArgumentError, match=r"expected the id of an example in .*, got 3, which is not in it"):
         evidence_of(plain, 3)

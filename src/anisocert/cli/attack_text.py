@@ -51,15 +51,15 @@ def _table(results: tuple[Attacked, ...], norm: str) -> Table:
 def _lines(found: Attack) -> list[str]:
     results, broken = found.results, len(found.broken)
     lines = [
-        "share left: of the votes, the promised class keeps at the most hostile point found inside; changes at: "
+        "share left: what the promised class keeps of the votes at the most hostile point found inside; changes at: "
         "distance of the nearest point found that is answered otherwise; gauge: the same, in units of the region."
     ]
     gauges = sorted(one.change.gauge for one in results if one.change)
     if gauges:
         lines.append(
             f"The answer was made to change for {len(gauges)} of {len(results)}, at a gauge of {_up(gauges[0])} to "
-            f"{_up(gauges[-1])}, in the median {_up(median(gauges))}. No certificate with this theta can reach farther "
-            "in these directions."
+            f"{_up(gauges[-1])}, in the median {_up(median(gauges))}: regions of these shapes, grown by as much, would "
+            "be false. What lies between is the room that a better certificate may find."
         )
     explained = f"alpha explains up to {found.allowed}"
     if not broken:

@@ -1,6 +1,7 @@
 """The sentence about one input that may be quoted, and what it rests on."""
 
 from collections.abc import Iterator
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from anisocert.certificate import ABSTAIN
@@ -56,19 +57,22 @@ def _length(one: Implied) -> str:
 def _certainty(e: Evidence) -> str:
     """What the sentence's probability is, and of what."""
     if not e.note:
-        return (
-            f"The probability that this is wrong is at most {e.row['alpha']:g}, over the noise that was drawn for it."
-        )
+        return f"The probability that this is wrong is at most {_alpha(e.row['alpha'])}, over the noise drawn for it."
     sure = (
         "The memory sees to that, with no probability involved. That the smoothed classifier agrees everywhere in the"
     )
     if e.note != INHERITED:
-        return f"{sure} region is wrong with probability at most {e.row['alpha']:g}, over the noise drawn for it."
+        return f"{sure} region is wrong with probability at most {_alpha(e.row['alpha'])}, over the noise drawn for it."
     if e.promise is None:
         return f"{sure} region is as probable as the promise says that it comes from."
-    return (
-        f"{sure} region, with the noise of input {e.promise.id}, is wrong with probability at most {e.promise.alpha:g}."
-    )
+    of = f"region, with the noise of input {e.promise.id}, is wrong with probability at most"
+    return f"{sure} {of} {_alpha(e.promise.alpha)}."
+
+
+def _alpha(alpha: float) -> str:
+    """A probability in three digits, never less than it is."""
+    exact = Decimal(repr(float(alpha)))
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING)):g}"
 
 
 def _or_not(e: Evidence) -> str:

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from anisocert.bounds import Plan
 from anisocert.engine import Network, Stage, count_votes
+from anisocert.engine.numerics import ALIGN
 from anisocert.smoothing import Smoothing
 
 Floats = NDArray[np.float64]
 CANDIDATES_AT_ONCE = 4096
-FEWEST = 400  # pilot votes, however small the plan
 DOUBT = 2.0  # standard deviations: several candidates try, and the luckiest must not win by its luck
-BLOCKS = 16  # in which votes are counted, to see how much candidates differ by chance
+BLOCKS = 8  # in which votes are counted, to see how much candidates differ by chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Pilot:
         theta: `b x c x ...` -> `b x c x blocks x num_classes`.
         """
         b, c = theta.shape[:2]
-        looks = [pilot_votes(self.plan, share) * (i + 1) // BLOCKS for i in range(BLOCKS)]
+        looks = [pilot_votes(self.plan, share) // BLOCKS * (i + 1) for i in range(BLOCKS)]
         counts = np.zeros((b * c, BLOCKS, self.network.num_classes), np.int64)
         step = max(1, CANDIDATES_AT_ONCE // c)
         for first in range(0, b, step):
@@ -84,8 +84,9 @@ class Pilot:
 
 
 def pilot_votes(plan: Plan, share: float) -> int:
-    """Pilot votes a candidate, for a share of the plan's n."""
-    return max(FEWEST, round(share * plan.n))
+    """Pilot votes a candidate, for a share of the plan's n: some in every block, without padding in a network call."""
+    whole = BLOCKS * ALIGN
+    return whole * max(1, round(share * plan.n / whole))
 
 
 def sizes(theta: Tensor, gap: Floats, norm: int) -> tuple[Floats, Floats, Floats]:

@@ -48,11 +48,11 @@ def attack(
 ) -> Attack:
     """Try to break certificates of a network: find points of their regions that are answered otherwise.
 
-    certificates: with a region, of one norm and shape, and with theta; the classifier that is attacked is the one that
-    each was made for, with its theta. n: votes at each point found. level: probability with which correct certificates
-    are called broken, or broken ones too many: half of it goes to the tests of points, shared by all certificates, and
-    half to the number that alpha explains. guide: gives gradients where the network does not. on_done is told how many
-    certificates more were attacked.
+    certificates: with a region, of one norm and shape, by Gaussian or uniform noise (they do not tell a mixture's
+    components); the classifier that is attacked is the one that each was made for, with its theta. n: votes at each
+    point found. level: probability with which correct certificates are called broken, or broken ones too many: half of
+    it goes to the tests of points, shared by all certificates, and half to the number that alpha explains. guide: gives
+    gradients where the network does not. on_done is told how many certificates more were attacked.
     """
     if not 0 < level < 1:
         raise ArgumentError(f"expected level in (0, 1), got {level}")
@@ -71,6 +71,4 @@ def _groups(
 ) -> Iterator[tuple[Targets, Sequence[Certificate]]]:
     for first in range(0, len(certificates), AT_ONCE):
         part = certificates[first : first + AT_ONCE]
-        targets = Targets.of(network, part, seed)
-        network.fit(targets.shape, len(part))
-        yield targets, part
+        yield Targets.of(network, part, seed), part

@@ -8,7 +8,7 @@ import pytest
 
 from anisocert.evaluate import against_paper, compare, paper_source, paper_tables, published, render
 
-TEX = Path("/work/shared/paper/ancer.tex")
+TEX = Path(__file__).parents[3] / "shared" / "paper" / "ancer.tex"
 
 
 def test_table_1_by_its_text():

@@ -68,7 +68,7 @@ def test_shards_that_are_none(shard, quick, do, tmp_path):
 @pytest.fixture
 def short_search(monkeypatch):
     """Few steps and few pilot votes of the search for theta."""
-    monkeypatch.setattr("anisocert.optimize.pilot.FEWEST", 48)
+    monkeypatch.setattr("anisocert.optimize.pilot.BLOCKS", 2)
     monkeypatch.setattr("anisocert.optimize.anisotropic.OURS", replace(Anisotropic().climb, iterations=2))
 
 

@@ -36,6 +36,9 @@ def test_everything_that_comes_is_counted_once(certificate):
         # other votes about the same input are another chance to be wrong
         memory.admit(replace(silent, seed=1))
         assert memory.stats().spent == pytest.approx(0.01 * (1 / 2 + 2 / 6))
+        # also where only the noise differs and the counts are the same by chance
+        memory.admit(replace(silent, theta=silent.theta * 2))
+        assert memory.stats().spent == pytest.approx(0.01 * (1 / 2 + 3 / 6), rel=1e-12)
 
 
 def test_no_more_is_spent_than_there_is(certificate):

@@ -8,7 +8,10 @@ certificates come, whoever made them.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+
+import numpy as np
 
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
@@ -67,7 +70,9 @@ def spend(store: Store, proposed: Certificate) -> None:
     if known is None:
         return
     p = proposed
-    evidence = f"{p.id} {p.seed} {p.alpha!r} {p.votes} {p.top_votes} {p.bound_n} {p.bound} {p.stop} {p.method}"
+    # Equal counts under other noise are other votes, so theta belongs to the name.
+    noise = hashlib.sha256(np.ascontiguousarray(p.theta).tobytes()).hexdigest()
+    evidence = f"{p.id} {p.seed} {p.alpha!r} {p.votes} {p.top_votes} {p.bound_n} {p.bound} {p.stop} {p.method} {noise}"
     if store.select("SELECT 1 FROM spent WHERE evidence = ?", evidence):
         return
     total = known.spent + p.alpha

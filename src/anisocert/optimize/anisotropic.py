@@ -27,12 +27,13 @@ PUBLISHED = Ascent(iterations=100, samples=100, learning_rate=0.04, adam=True, l
 
 @dataclass(frozen=True)
 class Anisotropic(Method):
-    """Grows theta from the isotropic one, then lets fixed, isotropic and scaled anisotropic candidates compete.
+    """Grows theta from the isotropic one, then lets fixed, isotropic and anisotropic candidates compete.
 
     The ascent maximises gap * (geometric mean of theta + kappa * min theta), keeping theta at least isotropic. Of the
     candidates whose estimated radius is not below those of fixed and isotropic theta, the one of largest estimated
-    proxy radius wins. isotropic: the starting point, whose limits hold here too. pilots: votes a candidate in the first
-    round, over scales, and in the second, between the plain candidates and `finalists`, as shares of the plan's n.
+    proxy radius wins. isotropic: the starting point, whose limits hold here too. pilots: votes a candidate, as
+    shares of the plan's n, in the first round, over BLENDS and SCALES, and in the second: fixed, isotropic, the
+    `finalists` of largest proxy radius and the one of largest radius.
 
     paper=True is the published algorithm: gradient-ascent isotropic start, Adam on theta, no competition, no bound.
     """
@@ -107,7 +108,7 @@ class Anisotropic(Method):
         return self.climb.climb(problem, full, height, lower=full, upper=upper)
 
     def _compete(self, pilot: Pilot, sigma: float, isotropic: Tensor, grown: Tensor, top: NDArray[np.int64]) -> Tensor:
-        """The winner among fixed, isotropic and scaled anisotropic candidates, for each input."""
+        """The winner for each input."""
         x, norm = pilot.x, pilot.smoothing.norm
         farthest = reach(x, norm) if self.start.bounded_reach else np.full(len(x), np.inf)
         round_ = isotropic.expand(x.shape)

@@ -98,7 +98,13 @@ def test_add_writes_the_columns(run, file):
     described = json.loads((run / "run.json").read_text())
     for name, checksum in described["files"].items():
         assert hashlib.sha256((run / name).read_bytes()).hexdigest() == checksum
-    assert described["memory"] == {"file": str(file), "policy": "inherit", "order": "idx", "entries": 36}
+    assert described["memory"] == {
+        "file": str(file),
+        "policy": "inherit",
+        "prefer": "volume",
+        "order": "idx",
+        "entries": 36,
+    }
     assert "next" not in described
     assert not list(run.glob("*.part"))
     # Once more changes nothing.
@@ -206,3 +212,23 @@ def test_stats_export_reset(run, file, tmp_path):
     assert "36 entries dropped" in invoke("reset", file, "--yes")
     assert "entries 0" in invoke("stats", file)
     invoke("stats", tmp_path / "nothing", code=2)
+
+
+def test_a_copy_goes_through_another_memory(tmp_path, file):
+    """Shrunk for the ball, radii are larger and volumes smaller than shrunk for volume; the run itself stays."""
+    found, data = certificates(40, gap=5.0)
+    run, copy = tmp_path / "run", tmp_path / "copy"
+    save_run(run, {"data": "digits", "norm": "l2"}, found, data.y.tolist(), 0.25)
+    assert " 0 shrunk" not in invoke("add", run, "--memory", file)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    again = ("add", run, "--memory", tmp_path / "ball.sqlite", "--memory-prefer", "ball", "--out", copy)
+    invoke(*again)
+    invoke(*again)  # as after a kill
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    kept, balls = (pq.read_table(place / "certificates.parquet").to_pydict() for place in (run, copy))
+    assert sum(balls["memory_radius"]) > sum(kept["memory_radius"])
+    assert sum(balls["memory_proxy_radius"]) < sum(kept["memory_proxy_radius"])
+    assert json.loads((copy / "run.json").read_text())["memory"]["prefer"] == "ball"
+    save_run(tmp_path / "other", {"data": "digits", "norm": "l2"}, found[:5], data.y[:5].tolist(), 0.25)
+    with pytest.raises(ArgumentError, match="got another run"):
+        invoke("add", tmp_path / "other", "--memory", tmp_path / "ball.sqlite", "--out", copy)

@@ -20,6 +20,9 @@ memory = true
 [methods.average]
 method = "average"
 average-of = "ours"
+[methods.ball]
+of = "ours"
+memory-prefer = "ball"
 [[networks]]
 recipe = "cohen"
 sigma = [0.25, 0.5]
@@ -45,7 +48,13 @@ def test_every_network_is_trained_and_certified_by_every_method(write):
     assert [stage.name for stage in stages] == [
         f"{what} {network}{method}"
         for network in ("cohen-0.25", "cohen-0.5", "smoothadv-0.25")
-        for what, method in (("train", ""), ("certify", " fixed"), ("certify", " ours"), ("certify", " average"))
+        for what, method in (
+            ("train", ""),
+            ("certify", " fixed"),
+            ("certify", " ours"),
+            ("certify", " average"),
+            ("remember", " ball"),
+        )
     ]
     assert " ".join(stages[0].command) == (
         "train --data digits --norm l2 --sigma 0.25 --recipe cohen --arch small-cnn --epochs 3 "
@@ -57,6 +66,11 @@ def test_every_network_is_trained_and_certified_by_every_method(write):
     )
     assert stages[3].needs == ("train cohen-0.25", "certify cohen-0.25 ours")
     assert "--average-of runs/cohen-0.25/ours" in " ".join(stages[3].command)
+    assert stages[4].needs == ("certify cohen-0.25 ours",)
+    assert " ".join(stages[4].command) == (
+        "memory add runs/cohen-0.25/ours --memory-prefer ball --memory memories/cohen-0.25-ball.sqlite "
+        "--out runs/cohen-0.25/ball"
+    )
 
 
 def test_a_group_of_networks_may_differ(write):

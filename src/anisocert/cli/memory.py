@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anisocert.cli import options
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -29,7 +31,11 @@ def add(
         str | None,
         typer.Option("--memory-policy", help="inherit, abstain or worst-case; of a new memory (default: inherit)."),
     ] = None,
+    prefer: options.MemoryPrefer = "volume",
     inputs: Inputs = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for a copy of the run with these answers; the run stays as it is.")
+    ] = None,
 ) -> None:
     """Pass a run through a memory in order of example id, and record its answers in the run (columns memory_*)."""
     import json
@@ -39,15 +45,21 @@ def add(
     from anisocert.cli.progress import progress
     from anisocert.errors import ArgumentError
     from anisocert.memory import Memory
-    from anisocert.runs.memory import add_to_memory, example_ids
+    from anisocert.runs.memory import add_to_memory, copy_run, example_ids
 
     if not (run / "run.json").is_file():
         raise ArgumentError(f"expected a finished run, a folder with run.json, got {run}")
+    if out is not None:
+        copy_run(run, out)
+        run = out
     described = json.loads((run / "run.json").read_text())
     ids = example_ids(run)
     known = _from_file(inputs) if inputs else _from_data(described.get("data"), described.get("split", "test"), ids)
     console = Console()
-    with Memory.open(memory, policy) as opened, progress(console, "remembering", len(ids), "inputs") as advance:
+    with (
+        Memory.open(memory, policy, prefer=prefer) as opened,  # type: ignore[arg-type]
+        progress(console, "remembering", len(ids), "inputs") as advance,
+    ):
         notes = add_to_memory(run, opened, known, lambda count: advance(count, ""))
         told = ", ".join(f"{notes[note]} {note}" for note in ("kept", "shrunk", "inherited", "abstained"))
         console.print(f"{told}; {len(opened)} entries in {memory}, policy {opened.policy}", soft_wrap=True)

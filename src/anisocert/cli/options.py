@@ -18,6 +18,9 @@ Data = Annotated[str, typer.Option(help="A name of `anisocert data list`, an .np
 Sigma = Annotated[float, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")]
 Norm = Annotated[str, typer.Option(help="l2: Gaussian noise; l1: uniform noise.")]
 Seed = Annotated[int, typer.Option(help="Of all noise.")]
+MemoryPrefer = Annotated[
+    str, typer.Option("--memory-prefer", help="Where a region must make room: keep volume or ball.")
+]
 Split = Annotated[str, _of(EXAMPLES, "test or train.")]
 Skip = Annotated[int, _of(EXAMPLES, "Every k-th of them.")]
 Most = Annotated[int | None, _of(EXAMPLES, "How many.", "--max")]

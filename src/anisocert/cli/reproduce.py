@@ -70,13 +70,14 @@ def _check_options(experiment: Path, commands: list[tuple[str, ...]]) -> None:
     from anisocert.cli.app import app
     from anisocert.errors import ArgumentError
 
-    known = {
-        name: {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
-        for name, command in typer.main.get_group(app).commands.items()
-    }
+    top = typer.main.get_group(app).commands
     for name, *rest in commands:
+        command = top[name]
+        if isinstance(command, typer.core.TyperGroup):
+            command = command.commands[rest[0]]
+        known = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
         for flag in rest:
-            if flag.startswith("--") and flag not in known[name]:
-                near = get_close_matches(flag, known[name], n=1)
+            if flag.startswith("--") and flag not in known:
+                near = get_close_matches(flag, known, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
                 raise ArgumentError(f"{experiment}: {flag} is no option of anisocert {name}{hint}")

@@ -74,6 +74,11 @@ class Memory:
         return self._policy.name
 
     @property
+    def prefer(self) -> Prefer:
+        """What a region that must make room keeps."""
+        return self._prefer
+
+    @property
     def lifetime(self) -> float | None:
         """Probability with which any promise, of all ever admitted, may be wrong; None where each has its own alpha."""
         with self._ledger.transaction(write=False):

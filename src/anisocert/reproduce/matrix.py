@@ -11,6 +11,9 @@ memory = true                    # through a memory of its own
 [methods.average]
 method = "average"
 average-of = "ours"              # that run of the same network
+[methods.ours-ball]
+of = "ours"                      # the same certificates through another memory
+memory-prefer = "ball"
 [[networks]]
 recipe = "cohen"
 sigma = [0.25, 0.5]              # a network each
@@ -70,14 +73,20 @@ def _networks(file: Path, said: Options, group: Options) -> Iterator[Stage]:
         if unknown := set(special) - set(said["methods"]):
             raise ArgumentError(f"{file}: expected methods of {', '.join(said['methods'])}, got {sorted(unknown)[0]!r}")
         for method, its in said["methods"].items():
+            memory, out = {"memory": f"memories/{network}-{method}.sqlite"}, ("--out", f"runs/{network}/{method}")
+            if other := its.get("of"):
+                options = {name: value for name, value in its.items() if name != "of"} | memory
+                command = ("memory", "add", f"runs/{network}/{other}", *_flags(options), *out)
+                yield Stage(f"remember {network} {method}", command, (f"certify {network} {other}",))
+                continue
             options = shared | said.get("certify", {}) | group.get("certify", {}) | its | special.get(method, {})
             needs = [train.name]
             if options.pop("memory", False):
-                options["memory"] = f"memories/{network}-{method}.sqlite"
+                options |= memory
             if other := options.get("average-of"):
                 needs.append(f"certify {network} {other}")
                 options["average-of"] = f"runs/{network}/{other}"
-            command = ("certify", f"{weights}/last.safetensors", *_flags(options), "--out", f"runs/{network}/{method}")
+            command = ("certify", f"{weights}/last.safetensors", *_flags(options), *out)
             yield Stage(f"certify {network} {method}", command, tuple(needs))
 
 

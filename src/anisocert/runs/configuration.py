@@ -16,6 +16,7 @@ from anisocert.bounds import Plan
 from anisocert.bounds.plan import Bound, Stop
 from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
+from anisocert.memory.ledger import Prefer
 from anisocert.models.foreign import Layout
 from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic, Method
 from anisocert.optimize.soft import Outputs
@@ -80,6 +81,7 @@ class Configuration:
     denoise: str | None = None
     memory: str | None = None
     memory_policy: str | None = None
+    memory_prefer: Prefer = "volume"
 
     lifetime_from: int | None = None
     num_classes: int | None = None
@@ -106,6 +108,8 @@ class Configuration:
             raise ArgumentError("expected average_of, a run, with method 'average' and with no other")
         if self.memory_policy is not None and self.memory is None:
             raise ArgumentError(f"expected memory, a file, with memory_policy {self.memory_policy!r}, got none")
+        if self.memory_prefer != "volume" and self.memory is None:
+            raise ArgumentError(f"expected memory, a file, with memory_prefer {self.memory_prefer!r}, got none")
         if self.simultaneous and self.lifetime:
             raise ArgumentError("expected simultaneous, of one run, or lifetime, of a memory, got both")
         if self.lifetime and self.memory is None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,6 +49,28 @@ def add_to_memory(
     return Counter(answer["memory_note"] for answer in answers)
 
 
+def copy_run(folder: Path, copy: Path) -> None:
+    """The same run in another folder, for another memory; may be killed and called again.
+
+    `run.json` comes last; files are linked where they can be, as a run's files are replaced and never written into.
+    """
+    wanted = read_run(folder).description["files"]
+    if (copy / "run.json").exists():
+        found = read_run(copy).description["files"]
+        if found | {TABLE: None} != wanted | {TABLE: None}:
+            raise ArgumentError(f"expected no run or a copy of {folder}, got another run in {copy}")
+        return
+    for file in sorted(folder.rglob("*"), key=lambda file: file.name == "run.json"):
+        target = copy / file.relative_to(folder)
+        if file.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            try:
+                os.link(file, target)
+            except OSError:
+                shutil.copyfile(file, target)
+
+
 def pass_through(
     run: StoredRun,
     model_hash: str,
@@ -77,7 +100,10 @@ def pass_through(
 
 
 def _described(memory: Memory) -> dict[str, Any]:
-    return {"file": str(memory.path), "policy": memory.policy, "order": "idx", "entries": len(memory)}
+    return {
+        "file": str(memory.path), "policy": memory.policy, "prefer": memory.prefer, "order": "idx",
+        "entries": len(memory),
+    }  # fmt: skip
 
 
 def _with_columns(table: Any, answers: list[dict[str, Any]]) -> Any:

@@ -35,7 +35,9 @@ def merge(
     if configuration.memory is not None:
         run = StoredRun(folder, {}, table)
         lifetime = configuration.alpha if configuration.lifetime else None
-        with Memory.open(configuration.memory, configuration.memory_policy, lifetime=lifetime) as memory:
+        with Memory.open(
+            configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer, lifetime=lifetime
+        ) as memory:
             table, described["memory"] = pass_through(
                 run, configuration.model_hash or "", memory, lambda number: job.chunk([number]).x[0],
                 unfinished.memory_journal, on_memory,

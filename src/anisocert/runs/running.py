@@ -87,7 +87,7 @@ def is_finished(job: Job, folder: Path) -> bool:
         return False
     found = Configuration.from_dict(read_description(folder))
     if job.configuration.memory is None and not found.lifetime:  # one may have been added later
-        found = replace(found, memory=None, memory_policy=None)
+        found = replace(found, memory=None, memory_policy=None, memory_prefer="volume")
     refuse_differences(replace(found, device=job.configuration.device), job, folder)
     return True
 
@@ -105,7 +105,7 @@ def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Co
     """Before the work and not after it: whether the memory, if it exists, will take this run's certificates."""
     if configuration.memory is None or not Path(configuration.memory).exists():
         return
-    with Memory.open(configuration.memory, configuration.memory_policy) as memory:
+    with Memory.open(configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer) as memory:
         known = memory.stats()
     check_lifetime(configuration, known)
     for name, has, wanted in (

@@ -37,11 +37,14 @@ def run(made, tmp_path):
     return shutil.copytree(made / "run", tmp_path / "run")
 
 
-def inflate(run, factor):
-    """Claim regions that are larger, with all else made to fit."""
+def inflate(run, factor, alpha=0.001, only=None):
+    """Claim regions that are larger, with all else made to fit. only: the id of the one to enlarge."""
     table = pq.read_table(run / "certificates.parquet")
     rows = table.to_pylist()
     for row in rows:
+        row["alpha"] = alpha
+        if only not in (None, row["idx"]):
+            continue
         row["gap"] *= factor
         theta = np.float64(row["theta_min"]) * row["gap"] * (1 - 4 * np.finfo(float).eps)
         row["radius"] = row["proxy_radius"] = float(theta)
@@ -52,7 +55,7 @@ def inflate(run, factor):
 
 def test_nothing_is_broken(cli, run):
     said = cli("attack", run, *QUICK).out
-    assert "4 certificates attacked: none is broken." in said
+    assert "4 certificates attacked: none broken, where their alphas lead one to expect 0.004 at most." in said
     assert "The answer was made to change for 4 of 4" in said
     assert "broken  " not in said
 
@@ -60,10 +63,12 @@ def test_nothing_is_broken(cli, run):
 def test_what_was_promised_too_large_breaks_and_the_exit_code_says_so(cli, run, tmp_path):
     inflate(run, 1.5)
     said = cli("attack", run, *QUICK, code=1)
-    assert "broken, where alpha explains up to 1. Something is wrong" in said.out
+    assert "broken, where their alphas lead one to expect 0.004 at most." in said.out
+    assert "a promise that does not hold" in said.out
     found = json.loads(cli("attack", run, *QUICK, "--json", "--out", tmp_path / "found.npz", code=1).out)
     assert found["failed"] is True
     assert found["attacked"] == 4
+    assert found["expected"] == pytest.approx(0.004)
     assert found["broken"] >= 3
     points = np.load(tmp_path / "found.npz")
     stored = read_run(run)
@@ -73,6 +78,12 @@ def test_what_was_promised_too_large_breaks_and_the_exit_code_says_so(cli, run, 
             assert points["change_class"][i] == one["change"]["rival"] != points["promised"][i] == one["class"]
             radius = stored.column("radius")[list(stored.column("idx")).index(one["id"])]
             assert np.linalg.norm(points["change"][i] - points["inside"][i]) <= 2 * radius
+
+
+def test_one_broken_certificate_is_enough_however_many_alpha_would_explain(cli, run):
+    inflate(run, 1.5, alpha=0.4, only=15)
+    said = cli("attack", run, *QUICK, code=1).out
+    assert "4 certificates attacked: 1 broken, where their alphas lead one to expect 1.6 at most." in said
 
 
 def test_some_of_them(cli, run):

@@ -1,7 +1,7 @@
 """Counter-examples to certificates: a search that must find none inside a region, and tells what lies beyond it."""
 
 from anisocert.attack.attacking import Attack, attack
-from anisocert.attack.refutation import Attacked, Point, allowed
+from anisocert.attack.refutation import Attacked, Point
 from anisocert.attack.search import Search
 from anisocert.attack.system import Changed, SystemAttack, attack_system, copy_of
 
@@ -12,7 +12,6 @@ __all__ = [
     "Point",
     "Search",
     "SystemAttack",
-    "allowed",
     "attack",
     "attack_system",
     "copy_of",

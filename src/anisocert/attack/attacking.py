@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from anisocert.attack.refutation import Attacked, allowed, refute
+from anisocert.attack.refutation import Attacked, refute
 from anisocert.attack.search import Search, search
 from anisocert.attack.targets import Targets
 from anisocert.certificate import Certificate
@@ -17,10 +17,10 @@ LEVEL = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """What an attack found. allowed: how many broken certificates their alphas explain."""
+    """What an attack found. expected: how many the alphas lead one to expect broken, at most: their sum."""
 
     results: tuple[Attacked, ...]
-    allowed: int
+    expected: float
     level: float
 
     @property
@@ -30,8 +30,8 @@ class Attack:
 
     @property
     def failed(self) -> bool:
-        """Whether more are refuted than alpha explains, which as long as all is right has probability `level`."""
-        return len(self.broken) > self.allowed
+        """Whether any is refuted. One may be by the bad luck that alpha allows, and still its promise is false."""
+        return bool(self.broken)
 
 
 def attack(
@@ -50,20 +50,19 @@ def attack(
 
     certificates: with a region, of one norm and shape, by Gaussian or uniform noise (they do not tell a mixture's
     components); the classifier that is attacked is the one that each was made for, with its theta. n: votes at each
-    point found. level: probability with which correct certificates are called broken, or broken ones too many: half of
-    it goes to the tests of points, shared by all certificates, and half to the number that alpha explains. guide: gives
+    point found. level: probability with which any correct certificate is called broken, shared by all. guide: gives
     gradients where the network does not. on_done is told how many certificates more were attacked.
     """
     if not 0 < level < 1:
         raise ArgumentError(f"expected level in (0, 1), got {level}")
     if not certificates:
         raise ArgumentError("expected at least one certificate with a region to attack, got none")
-    each, results = level / 2 / len(certificates), list[Attacked]()
+    each, results = level / len(certificates), list[Attacked]()
     for targets, part in _groups(network, certificates, seed):
         found = search(targets, how or Search(), outputs, guide)
         results += refute(targets, found, [c.radius for c in part], n, each)
         on_done(len(part))
-    return Attack(tuple(results), allowed([c.alpha for c in certificates], level / 2), level)
+    return Attack(tuple(results), sum(c.alpha for c in certificates), level)
 
 
 def _groups(

@@ -112,17 +112,3 @@ class _Trial:
         self.changed[position] = (other > own) & (surprise <= self.level)
         decided: NDArray[np.bool_] = self.changed[position] | ((own > other) & (surprise <= HOPELESS))
         return decided
-
-
-def allowed(alphas: Sequence[float], level: float) -> int:
-    """How many certificates may be wrong, but for a probability of `level`, if each is with probability alpha.
-
-    The smallest q with P(more than q) <= level, for independent certificates: each has noise of its own.
-    """
-    at_least_here = np.zeros(len(alphas) + 1)
-    at_least_here[0] = 1.0
-    for i, alpha in enumerate(alphas):  # the distribution of the count, one certificate more each time
-        at_least_here[1 : i + 2] = at_least_here[1 : i + 2] * (1 - alpha) + at_least_here[: i + 1] * alpha
-        at_least_here[0] *= 1 - alpha
-    tail = at_least_here[::-1].cumsum()[::-1]  # P(count >= q)
-    return int(np.flatnonzero(np.append(tail, 0.0)[1:] <= level * (1 - 1e-9))[0])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EPILOG = (
     "Example: anisocert attack runs/demo/l2-anisotropic --max 8\n\n"
-    "Exit codes: 0 nothing broken beyond what alpha explains; 1 an error, or more broken than that; 2 wrong usage."
+    "Exit codes: 0 nothing is broken; 1 an error, or something is; 2 wrong usage."
 )
 EFFORT = "How hard to look"
 
@@ -47,8 +47,9 @@ def attack(
     what can be certified there: what lies between it and the certificate is the room left.
 
     A certificate is broken if fresh votes at a point inside its region prove that another class has more of them (a
-    sign test). Each certificate may be wrong with probability alpha, so a few may break: the exit code is 1 if more do
-    than that explains. If all is right this happens with probability 0.001 at most, however many there are.
+    sign test), which happens to any correct one with probability 0.001 at most, however many there are. One broken
+    certificate makes the exit code 1. Each may be wrong with probability alpha, so how many that leads one to expect is
+    said beside: a broken one within it is bad luck, and still a promise that does not hold.
 
     With --memory the whole system is asked, a copy of the memory in front of the network: no answer may change in any
     stored region, whoever asks and whatever newcomers claim. No probability is involved, and one change is too many.

@@ -21,7 +21,7 @@ def tell(found: Attack, run: StoredRun, as_json: bool) -> None:
     if as_json:
         said = {
             "run": str(run.folder), "attacked": len(found.results), "broken": len(found.broken),
-            "allowed": found.allowed, "failed": found.failed, "level": found.level,
+            "expected": found.expected, "failed": found.failed, "level": found.level,
             "results": [_plain(one) for one in found.results],
         }  # fmt: skip
         print(json.dumps(said, indent=2))
@@ -61,16 +61,15 @@ def _lines(found: Attack) -> list[str]:
             f"{_up(gauges[-1])}, in the median {_up(median(gauges))}: regions of these shapes, grown by as much, would "
             "be false. What lies between is the room that a better certificate may find."
         )
-    explained = f"alpha explains up to {found.allowed}"
-    if not broken:
-        lines.append(f"{len(results)} certificates attacked: none is broken.")
-    elif found.failed:
+    lines.append(
+        f"{len(results)} certificates attacked: {broken or 'none'} broken, where their alphas lead one to expect "
+        f"{found.expected:.3g} at most."
+    )
+    if broken:
         lines.append(
-            f"{len(results)} certificates attacked: {broken} broken, where {explained}. Something is wrong: with the "
-            "run, with its network, or with this program."
+            "A broken certificate is a promise that does not hold: by the bad luck that its alpha allows, or because "
+            "something is wrong with the run, with its network, or with this program."
         )
-    else:
-        lines.append(f"{len(results)} certificates attacked: {broken} broken; {explained}.")
     return lines
 
 

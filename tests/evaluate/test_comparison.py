@@ -46,6 +46,48 @@ def test_published_algorithms_are_named(run, columns):
     assert [e.label for e in compare(runs)[0].entries] == ["isotropic", "isotropic, as published"]
 
 
+def test_recipes_are_named_where_there_are_several(run, columns):
+    runs = [run(columns("fixed", [0.5]), name, recipe=name) for name in ("cohen", "macer")]
+    assert [e.label for e in compare(runs)[0].entries] == ["fixed, cohen", "fixed, macer"]
+
+
+def twice(run, columns, sigma=0.25):
+    """One run through two memories, and the published algorithm through one."""
+    return [
+        run(columns("anisotropic", [r], sigma, memory=[m]), f"{name}{sigma}", paper=paper, memory={"prefer": kept})
+        for name, r, m, paper, kept in (
+            ("ours", 0.5, 0.4, False, "volume"), ("ours-ball", 0.5, 0.45, False, "ball"),
+            ("published", 0.3, 0.2, True, "volume"),
+        )
+    ]  # fmt: skip
+
+
+def test_one_run_through_two_memories_is_told_once_before_them(run, columns):
+    (group,) = compare(twice(run, columns))
+    assert [(one.label, one.stage, one.radius[0]) for one in group.stages()] == [
+        ("anisotropic", "before", 0.5), ("anisotropic", "after", 0.4),
+        ("anisotropic, as published", "before", 0.3), ("anisotropic, as published", "after", 0.2),
+        ("anisotropic, memory keeps the ball", "after", 0.45),
+    ]  # fmt: skip
+
+
+def test_a_family_is_of_one_algorithm_and_one_memory(run, columns):
+    (group,) = compare(twice(run, columns) + twice(run, columns, 0.5))
+    assert [(f[0].label, f[0].stage, [one.sigma for one in f]) for f in group.families()] == [
+        (label, stage, [0.25, 0.5])
+        for label, stage in (
+            ("anisotropic", "before"), ("anisotropic", "after"), ("anisotropic, as published", "before"),
+            ("anisotropic, as published", "after"), ("anisotropic, memory keeps the ball", "after"),
+        )
+    ]  # fmt: skip
+
+
+def test_a_name_two_runs_share_takes_no_family_from_the_others(run, columns):
+    runs = [run(columns("fixed", [0.5], sigma), f"f{sigma}") for sigma in (0.25, 0.5)]
+    runs += [run(columns("isotropic", [0.5]), name) for name in "ab"]
+    assert [[one.label for one in family] for family in compare(runs)[0].families()] == [["fixed", "fixed"]]
+
+
 def test_short_runs_leave_inputs_out(run, columns):
     runs = [run(columns("fixed", [0.5, 0.6, 0.7]), "a"), run(columns("isotropic", [0.5, 0.9]), "b")]
     group = compare(runs)[0]
@@ -82,6 +124,13 @@ def test_families_need_each_level_once(run, columns):
 def test_superset_by_hand(results):
     fixed, ancer = results([0.5, 0.5, 0.5, None]), results([0.6, 0.5, 0.4, None])
     assert superset([fixed, ancer]) == [0.75, 0.75]
+
+
+def test_superset_with_slack(results):
+    fixed, ancer = results([1.0, 1.0, 1.0]), results([0.995, 0.985, 2.0])
+    assert superset([fixed, ancer]) == [2 / 3, 1 / 3]
+    assert superset([fixed, ancer], slack=0.01) == [2 / 3, 2 / 3]
+    assert superset([fixed, ancer], slack=0.02) == [2 / 3, 1.0]
 
 
 def test_a_wrong_certificate_contains_nothing(results):

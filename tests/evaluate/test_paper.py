@@ -60,21 +60,63 @@ def test_every_row_is_in_the_paper():
             assert any("&".join(numbers) in line for line in lines), numbers
 
 
+def lines(table):
+    """Cells by method, whose numbers, noise level and memory."""
+    return {tuple(cell.value for cell in row[:4]): [cell.value for cell in row[4:]] for row in table.rows}
+
+
 def test_ours_beside_the_papers(run, columns):
-    runs = [run(columns("fixed", [0.3, 0.6], sigma), f"runs/{sigma}", data="/data/cifar10") for sigma in (0.25, 0.5)]
+    runs = [
+        run(columns("fixed", radii, sigma), f"runs/{sigma}", data="/data/cifar10")
+        for sigma, radii in ((0.25, [0.3, 0.2]), (0.5, [0.1, 0.6]))
+    ]
     table = against_paper(compare(runs)[0])
-    assert [(c.group, c.name) for c in table.columns[1:]] == [("fixed", "ours"), ("fixed", "paper")]
-    values = {row[0].value: [cell.value for cell in row[1:]] for row in table.rows}
-    assert values["0.000"] == [1.0, "86"]
-    assert values["0.500"] == [0.5, "51"]
-    assert values["ACR"] == [pytest.approx(0.45), "0.722"]
-    assert "oracle over σ 0.25, 0.5" in table.caption
+    told = lines(table)
+    assert [column.name for column in table.columns[4:]] == ["0", "0.25", "0.5", "1", "1.5", "2", "2.5", "ACR", "ACR~"]
+    assert told["fixed", "paper", "oracle", "before"] == ["86", "71", "51", "27", "14", "6", "2", "0.722", "0.722"]
+    assert told["fixed", "ours", "envelope", "not needed"] == [1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, None, None]
+    at_radii, means = told["fixed", "ours", "oracle", "not needed"][:-2], told["fixed", "ours", "oracle", "not needed"]
+    assert at_radii == [1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0]
+    assert means[-2:] == [pytest.approx(0.45), pytest.approx(0.9)]
+    assert "Ours: σ 0.25, 0.5;" in table.caption
     assert "Table 1" in table.caption
+
+
+def test_the_published_algorithm_and_ours_both_stand_beside_the_papers(run, columns):
+    runs = [
+        run(columns("anisotropic", [r, r], memory=[r, r / 2]), name, data="cifar10", paper=paper)
+        for name, r, paper in (("a", 0.3, True), ("b", 0.6, False))
+    ]
+    told = lines(against_paper(compare(runs)[0]))
+    assert [(key[0], key[1], key[3]) for key in told] == [
+        ("anisotropic", "paper", "before"),
+        ("anisotropic", "ours", "before"), ("anisotropic", "ours", "after"),
+        ("anisotropic, as published", "ours", "before"), ("anisotropic, as published", "ours", "after"),
+    ]  # fmt: skip
+    assert told["anisotropic, as published", "ours", "0.25", "after"][1:3] == [0.5, 0.0]
+    assert told["anisotropic", "ours", "0.25", "after"][1:3] == [1.0, 0.5]
+
+
+def test_one_noise_level_stands_beside_the_papers_table_of_that_level(run, columns):
+    runs = [
+        run(columns(method, [0.3 * sigma], sigma), f"{method}{sigma}", data="cifar10", recipe="smoothadv")
+        for method in ("fixed", "average")
+        for sigma in (0.5, 1.0)
+    ]
+    told = lines(against_paper(compare(runs)[0], 1.0))
+    assert set(told) == {
+        (method, who, level, memory)
+        for method in ("fixed", "average")
+        for who, level, memory in (("paper", "one sigma", "before"), ("ours", "1", "not needed"))
+    }
+    assert told["average", "paper", "one sigma", "before"][-2:] == ["0.329", "0.379"]
+    assert told["average", "ours", "1", "not needed"][1] == 1.0
+    assert against_paper(compare(runs)[0], 0.5) is None
 
 
 def test_the_l1_table_says_what_was_done_to_the_papers_radii(run, columns):
     one = run(columns("anisotropic", [0.3, 0.6], norm=["l1", "l1"]), data="cifar10")
     table = against_paper(compare([one])[0])
     assert "divided by √3" in table.caption
-    assert [row[0].value for row in table.rows][:3] == ["0.000", "0.144", "0.288"]
+    assert [column.name for column in table.columns[4:7]] == ["0", "0.144", "0.288"]
     assert "0.565" in render(table, "markdown")  # 0.980 / sqrt(3) = 0.5658, rounded down

@@ -1,83 +1,75 @@
 """One's own numbers beside the paper's."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-import numpy as np
-
+from anisocert.evaluate.cells import accuracies, averages, best_accuracies
 from anisocert.evaluate.comparison import Comparison
-from anisocert.evaluate.intervals import bootstrap, wilson
-from anisocert.evaluate.paper import NOTE_L1, PaperTable, published
-from anisocert.evaluate.results import Results, Size
+from anisocert.evaluate.paper import NOTE_L1, PaperTable, Published, published
+from anisocert.evaluate.results import Results
 from anisocert.evaluate.sigmas import oracle
-from anisocert.evaluate.table import Cell, Column, Table, down
+from anisocert.evaluate.table import Cell, Column, Table, down, short_down
+
+RULES = (
+    "Envelope: at each radius the best noise level. Oracle: for each input the best level, chosen by the true label, "
+    "which is the paper's rule."
+)
 
 
-def against_paper(comparison: Comparison) -> Table | None:
-    """A line a radius, and for each method two columns, ours and the paper's; None where the paper has no such data.
+def against_paper(comparison: Comparison, sigma: float | None = None) -> Table | None:
+    """The paper's line of each method, and under it ours, before and after the memory, which the paper never ran.
 
-    Ours are before the memory, which the paper never ran, and best over the noise levels by its own rule.
+    sigma: the paper's table of this noise level alone, and our runs of it; without, over all levels by both rules. None
+    where the paper has no such data.
     """
-    told = published(comparison.data, comparison.norm, comparison.entries[0].recipe)
+    told = published(comparison.data, comparison.norm, comparison.entries[0].recipe, sigma)
     if told is None:
         return None
-    ours = {method: _levels(comparison, method) for method in told.rows}
-    methods = [method for method, levels in ours.items() if levels]
-    if not methods:
+    chosen = tuple(entry for entry in comparison.entries if sigma in (None, entry.before.sigma))
+    families = list(replace(comparison, entries=chosen).families(least=1))
+    rows: list[tuple[Cell, ...]] = []
+    for method, row in told.rows.items():
+        ours = [line for family in families if family[0].method == method for line in _ours(family, told.radii)]
+        if ours:
+            rows += [_theirs(method, row, told.rule), *ours]
+    if not rows:
         return None
-    columns = [Column(f"{comparison.norm} radius")]
-    for method in methods:
-        columns += [Column("ours", "share", method), Column("paper", "share", method)]
-    rows = []
-    for i, radius in enumerate(told.radii):
-        line = [Cell(down(radius))]
-        for method in methods:
-            best = _best(ours[method], "radius")
-            share = float(best.accuracy(radius)[0])
-            low, high = wilson(np.rint(share * len(best)), len(best))
-            line += [Cell(share, float(low), float(high)), Cell(f"{100 * told.rows[method].accuracy[i]:.0f}")]
-        rows.append(tuple(line))
-    rows += [_means(ours, told, methods, "radius"), _means(ours, told, methods, "proxy_radius")]
-    return Table(
-        f"Beside the paper: {comparison.data}, {comparison.norm}, before the memory", tuple(columns), tuple(rows),
-        _caption(comparison, told, ours, methods),
+    columns = (
+        Column("method"), Column("numbers"), Column(f"over {comparison.symbol}"), Column("memory"),
+        *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in told.radii),
+        Column("ACR", "length"), Column("ACR~", "length"),
     )  # fmt: skip
+    title = f"Beside the paper: {comparison.data}, {comparison.norm}, {len(comparison):,} inputs"
+    return Table(title, columns, tuple(rows), _caption(told, families, comparison.symbol))
 
 
-def _means(ours: dict[str, list[Results]], told: PaperTable, methods: Sequence[str], size: Size) -> tuple[Cell, ...]:
-    """ACR or ACR~, in the rows under the accuracies."""
-    line = [Cell("ACR" if size == "radius" else "ACR~")]
-    for method in methods:
-        mine = Cell(None)
-        if all(one.knows(size) for one in ours[method]):
-            best = _best(ours[method], size)
-            mine = Cell(best.mean(size), *bootstrap(best.certified(size)), kind="length")
-        row = told.rows[method]
-        told_mean = row.acr if size == "radius" else row.acr_proxy
-        line += [mine, Cell(down(told_mean + 1e-9))]  # 0.722, although the double nearest to it lies below
-    return tuple(line)
+def _theirs(method: str, row: Published, rule: str) -> tuple[Cell, ...]:
+    shares = (Cell(f"{100 * share:.0f}") for share in row.accuracy)
+    means = (Cell(down(mean + 1e-9)) for mean in (row.acr, row.acr_proxy))  # 0.722, although its double lies below
+    return (Cell(method), Cell("paper"), Cell(rule), Cell("before"), *shares, *means)
 
 
-def _levels(comparison: Comparison, method: str) -> list[Results]:
-    """A method's results before the memory at its noise levels; of several runs at one level, the first."""
-    found: dict[float | None, Results] = {}
-    for entry in comparison.entries:
-        if entry.before.method == method:
-            found.setdefault(entry.before.sigma, entry.before)
-    return list(found.values())
+def _ours(family: Sequence[Results], radii: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
+    first = family[0]
+    if len(family) == 1:
+        at = Cell(f"{first.sigma:g}")
+        yield Cell(first.label), Cell("ours"), at, Cell(first.stage), *accuracies(first, radii), *averages(family)
+        return
+    best = best_accuracies(family, radii)
+    yield Cell(first.label), Cell("ours"), Cell("envelope"), Cell(first.stage), *best, Cell(None), Cell(None)
+    if all(one.knows("radius") for one in family):
+        chosen = accuracies(oracle(family), radii)
+        yield Cell(first.label), Cell("ours"), Cell("oracle"), Cell(first.stage), *chosen, *averages(family)
 
 
-def _best(levels: Sequence[Results], size: Size) -> Results:
-    return oracle(levels, size) if len(levels) > 1 else levels[0]
-
-
-def _caption(comparison: Comparison, told: PaperTable, ours: dict[str, list[Results]], methods: Sequence[str]) -> str:
+def _caption(told: PaperTable, families: Sequence[Sequence[Results]], symbol: str) -> str:
+    levels = sorted({one.sigma for family in families for one in family if one.sigma is not None})
     parts = [
-        f"Paper: {told.source}, {told.recipe} training, {told.network}, {told.rule} over σ in "
-        f"{', '.join(f'{sigma:g}' for sigma in told.sigmas)}; rounded to nearest there."
+        f"Paper: {told.source}, {told.recipe} training, {told.network}, σ {', '.join(f'{s:g}' for s in told.sigmas)}; "
+        f"rounded to nearest there. Ours: {symbol} {', '.join(f'{level:g}' for level in levels)}; rounded down."
     ]
-    levels = sorted({one.sigma for method in methods for one in ours[method] if one.sigma is not None})
-    rule = "oracle over" if len(levels) > 1 else "at the single"
-    parts.append(f"Ours: {rule} {comparison.symbol} {', '.join(f'{sigma:g}' for sigma in levels)}.")
+    if any(len(family) > 1 for family in families):
+        parts.append(RULES)
     if told.norm == "l1":
         parts.append(NOTE_L1)
     return " ".join(parts)

@@ -1,7 +1,8 @@
 """Runs side by side: those of one data set and one norm, on the inputs that all of them have."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +20,22 @@ ORDER = ("fixed", "average", "isotropic", "anisotropic")
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A run, and its results on the shared inputs. after: None where it has been through no memory."""
+    """A run, and its results on the shared inputs. after: None where it has been through no memory.
+
+    again: an entry before this one has the same certificates, and only the memory differs.
+    """
 
     run: "StoredRun"
     label: str
     before: Results
     after: Results | None
     recipe: str | None
+    again: bool = False
+
+    @property
+    def told(self) -> list[Results]:
+        """What this run adds to those before it: its results before a memory, if they are new, and after it."""
+        return [one for one in (None if self.again else self.before, self.after) if one is not None]
 
     @property
     def binding(self) -> Results:
@@ -61,21 +71,18 @@ class Comparison:
         return sorted({e.before.sigma for e in self.entries if e.before.sigma is not None})
 
     def stages(self) -> Iterator[Results]:
-        """All results: of each run before its memory, then after it."""
+        """All different results: of each run before its memory, then after it."""
         for entry in self.entries:
-            yield entry.before
-            if entry.after is not None:
-                yield entry.after
+            yield from entry.told
 
-    def families(self) -> Iterator[list[Results]]:
-        """Results of one method, recipe and stage at several noise levels, each level once."""
-        groups: dict[tuple[str, str | None, str], list[Results]] = {}
-        for entry in self.entries:
-            for one in (entry.before, entry.after):
-                if one is not None and one.sigma is not None:
-                    groups.setdefault((one.method, entry.recipe, one.stage), []).append(one)
+    def families(self, least: int = 2) -> Iterator[list[Results]]:
+        """Results of one label and stage at the noise levels it has, each once; those with `least` of them or more."""
+        groups: dict[tuple[str, str], list[Results]] = {}
+        for one in self.stages():
+            if one.sigma is not None:
+                groups.setdefault((one.label, one.stage), []).append(one)
         for family in groups.values():
-            if len(family) > 1 and len({one.sigma for one in family}) == len(family):
+            if len(family) >= least:
                 yield family
 
     @property
@@ -96,14 +103,15 @@ def compare(runs: Sequence["StoredRun"]) -> tuple[Comparison, ...]:
     return tuple(_comparison(data, norm, group) for (data, norm), group in groups.items())
 
 
-def superset(results: Sequence[Results], size: Size = "radius") -> list[float]:
+def superset(results: Sequence[Results], size: Size = "radius", slack: float = 0.0) -> list[float]:
     """Of each, the share of inputs whose correct certificate is at least as large as that of all the others.
 
     Around one input a region contains a ball exactly if its radius is at least the ball's, so that against balls
-    this is the share of certificates that contain all others (ANCER, Definition 1).
+    this is the share of certificates that contain all others (ANCER, Definition 1). slack: the part of the largest one
+    that a certificate may lack and still count.
     """
     sizes = np.array([one.certified(size) for one in aligned(results)])
-    return [float(share) for share in (sizes >= sizes.max(0)).mean(1)]
+    return [float(share) for share in (sizes >= (1 - slack) * sizes.max(0)).mean(1)]
 
 
 def data_name(run: "StoredRun") -> str:
@@ -128,24 +136,59 @@ def _comparison(data: str, norm: str, runs: Sequence["StoredRun"]) -> Comparison
         )
         for run, before, after in zip(runs, befores, afters, strict=True)
     ]  # fmt: skip
-    entries.sort(key=lambda entry: (_rank(entry.before.method), entry.before.sigma or 0.0, entry.label))
+    entries.sort(key=lambda e: (_rank(e.before.method), e.before.sigma or 0.0, e.before.label))
+    known = [_is_among(entry, entries[:place]) for place, entry in enumerate(entries)]
+    entries = [replace(entry, again=again) for entry, again in zip(entries, known, strict=True)]
     return Comparison(data, norm, tuple(entries), len(everything) - len(shared))
 
 
+def _is_among(entry: Entry, others: Sequence[Entry]) -> bool:
+    """Whether one of the others holds the same certificates: one run that went through several memories."""
+    return entry.after is not None and any(
+        other.after is not None
+        and other.before.sigma == entry.before.sigma
+        and other.run.description.get("model_hash") == entry.run.description.get("model_hash")
+        and _same(other.before, entry.before)
+        for other in others
+    )
+
+
+def _same(one: Results, other: Results) -> bool:
+    names = ("ids", "prediction", "radius", "proxy_radius")
+    return one.method == other.method and all(
+        np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True) for name in names
+    )
+
+
 def _labels(runs: Sequence["StoredRun"]) -> list[str]:
-    """Names that, with the noise level, tell the runs apart: the method, and the folder where that is not enough."""
-    methods = [
-        str(said(run, "method") or UNKNOWN) + (", as published" if run.description.get("paper") else "") for run in runs
-    ]
-    sigmas = [said(run, "sigma") for run in runs]
-    for more in ("", "name", "path"):
-        names = [
-            f"{method} ({run.folder.name if more == 'name' else run.folder})" if more else method
-            for method, run in zip(methods, runs, strict=True)
-        ]
-        if len(set(zip(names, sigmas, strict=True))) == len(runs):
-            break
-    return names
+    """Names that, with the noise level, tell the runs apart: the method, and of the rest as much as that takes.
+
+    Runs of one method get the same kind of name, so that they are still one method at several noise levels.
+    """
+    recipes = len({_recipe(run) for run in runs}) > 1
+    names = [_variant(run) + (f", {_recipe(run) or UNKNOWN}" if recipes else "") for run in runs]
+    by_memory = _unless_clear(names, [name + _kept(run) for name, run in zip(names, runs, strict=True)], runs)
+    by_folder = [f"{name} ({run.folder.name})" for name, run in zip(names, runs, strict=True)]
+    by_path = [f"{name} ({run.folder})" for name, run in zip(names, runs, strict=True)]
+    return _unless_clear(by_memory, _unless_clear(by_folder, by_path, runs), runs)
+
+
+def _unless_clear(names: list[str], longer: list[str], runs: Sequence["StoredRun"]) -> list[str]:
+    """The longer ones in place of every name that two runs of one noise level share."""
+    found = Counter(zip(names, (said(run, "sigma") for run in runs), strict=True))
+    unclear = {name for (name, _), count in found.items() if count > 1}
+    return [more if name in unclear else name for name, more in zip(names, longer, strict=True)]
+
+
+def _variant(run: "StoredRun") -> str:
+    return str(said(run, "method") or UNKNOWN) + (", as published" if run.description.get("paper") else "")
+
+
+def _kept(run: "StoredRun") -> str:
+    """What regions that made room in the run's memory kept, where it is not the usual."""
+    memory = run.description.get("memory")
+    prefer = memory.get("prefer", "volume") if isinstance(memory, dict) else "volume"
+    return "" if prefer == "volume" else f", memory keeps the {prefer}"
 
 
 def _recipe(run: "StoredRun") -> str | None:

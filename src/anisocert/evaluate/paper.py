@@ -38,11 +38,15 @@ class PaperTable:
     rows: dict[str, Published]
 
 
-def published(data: str, norm: str, recipe: str | None = None) -> PaperTable | None:
-    """The paper's results best over its noise levels; without a recipe, of the plainest one. None if it has none."""
-    wanted = recipe or ("cohen" if norm == "l2" else "stability")
+def published(data: str, norm: str, recipe: str | None = None, sigma: float | None = None) -> PaperTable | None:
+    """The paper's results best over its noise levels, or at one of them; without a recipe, of the plainest one.
+
+    None if it has none.
+    """
+    wanted = (_SHORT.get(data, data), norm, recipe or ("cohen" if norm == "l2" else "stability"))
     for table in paper_tables():
-        if (table.data, table.norm, table.recipe, table.rule) == (_SHORT.get(data, data), norm, wanted, "oracle"):
+        levels = table.rule == "oracle" if sigma is None else table.sigmas == (sigma,)
+        if (table.data, table.norm, table.recipe) == wanted and levels:
             return table
     return None
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from anisocert.runs import StoredRun
 
 Size = Literal["radius", "proxy_radius"]
+SIZES: tuple[Size, Size] = ("radius", "proxy_radius")
 Stage = Literal["not needed", "before", "after"]
 # One noise for all inputs is one classifier: its certificates bind without a memory.
 SAME_FOR_ALL = ("fixed", "average")

@@ -42,7 +42,7 @@ def oracle(results: Sequence[Results], size: Size = "radius") -> Results:
 
     alphas = [one.alpha for one in parts]
     return replace(
-        parts[0], label=f"{parts[0].method}, oracle", sigma=None,
+        parts[0], label=f"{parts[0].label}, oracle", sigma=None,
         alpha=None if None in alphas else float(sum(alpha for alpha in alphas if alpha is not None)),
         prediction=taken("prediction"), radius=taken("radius"), proxy_radius=taken("proxy_radius"),
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """A table before it is drawn: what each number is decides how it is rounded, wherever it is shown."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Literal
 
@@ -37,6 +37,12 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
     marks: tuple[str, ...] = ()
+
+
+def without_intervals(table: Table) -> Table:
+    """The same numbers alone."""
+    rows = tuple(tuple(replace(cell, low=None, high=None) for cell in row) for row in table.rows)
+    return replace(table, rows=rows)
 
 
 def down(value: float, digits: int = 3) -> str:

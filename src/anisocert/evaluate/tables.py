@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from anisocert.evaluate.beside_paper import against_paper
+from anisocert.evaluate.cells import accuracies, averages, best_accuracies, noise
 from anisocert.evaluate.comparison import Comparison, superset
-from anisocert.evaluate.intervals import bootstrap, wilson
+from anisocert.evaluate.intervals import wilson
 from anisocert.evaluate.paper import published, published_superset
-from anisocert.evaluate.results import Results, Size, numbers
-from anisocert.evaluate.sigmas import envelope, oracle
+from anisocert.evaluate.results import SIZES, Results, Size, numbers
+from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.table import Cell, Column, Table, short_down
 
 RHO = 0.001
 NOTES = ("kept", "shrunk", "inherited", "abstained")
-SIZES: tuple[Size, Size] = ("radius", "proxy_radius")
 COUNTED = 7  # radii a table
 
 
@@ -43,14 +43,9 @@ def summary(comparison: Comparison, radii: Sequence[float] | None = None, size: 
         rows.append(_line(one, at, size))
         marks.append(one.stage)
     for family in comparison.families():
-        levels = f"best of {len(family)}"
-        stage = family[0].stage
         if all(one.knows(size) for one in family):
-            best = [Cell(float(share)) for share in envelope(family, at, size)]
-            rows.append((Cell(f"{family[0].method}, envelope"), Cell(levels), Cell(stage), *best, *[Cell(None)] * 4))
-            marks.append(stage)
-            rows.append(_oracle_line(family, at, size, levels))
-            marks.append(stage)
+            rows += _best_lines(family, at, size)
+            marks += [family[0].stage] * 2
     return Table(
         f"{comparison.data}, {comparison.norm}: {len(comparison):,} inputs", columns, tuple(rows),
         _summary_caption(comparison, size), tuple(marks),
@@ -114,7 +109,7 @@ def memory_effect(comparison: Comparison) -> Table | None:
         before, after = entry.before, entry.after
         told_counts = (Cell(float(told[note])) for note in NOTES)
         means = (Cell(before.mean()), Cell(after.mean()))
-        rows.append((Cell(before.label), Cell(_level(before)), *told_counts, *means))
+        rows.append((Cell(before.label), noise(before), *told_counts, *means))
     if not rows:
         return None
     columns = (
@@ -137,7 +132,7 @@ def runtime(comparison: Comparison) -> Table | None:
             continue
         rows.append(
             (
-                Cell(entry.before.label), Cell(_level(entry.before)), Cell(float(np.nanmean(seconds))),
+                Cell(entry.before.label), noise(entry.before), Cell(float(np.nanmean(seconds))),
                 Cell(float(np.nanmedian(seconds))), Cell(float(np.nansum(seconds))),
                 Cell(None if np.isnan(votes).all() else float(np.nanmean(votes))),
                 Cell(str(entry.run.description.get("device") or "not recorded")),
@@ -172,53 +167,42 @@ def round_steps(top: float) -> tuple[float, ...]:
 
 
 def _line(one: Results, at: Sequence[float], size: Size) -> tuple[Cell, ...]:
-    if one.knows(size):
-        shares = one.accuracy(at, size)
-        low, high = wilson(np.rint(shares * len(one)), len(one))
-        accuracies = [Cell(float(s), float(a), float(b)) for s, a, b in zip(shares, low, high, strict=True)]
-    else:
-        accuracies = [Cell(None)] * len(at)
     none = wilson(round(one.abstention * len(one)), len(one))
     return (
-        *_head(one), *accuracies, Cell(one.median() if one.knows("radius") else None), _average(one, "radius"),
-        _average(one, "proxy_radius"), Cell(one.abstention, float(none[0]), float(none[1])),
+        *_head(one), *accuracies(one, at, size), Cell(one.median() if one.knows("radius") else None),
+        *averages([one]), Cell(one.abstention, float(none[0]), float(none[1])),
     )  # fmt: skip
 
 
-def _oracle_line(family: Sequence[Results], at: Sequence[float], size: Size, levels: str) -> tuple[Cell, ...]:
-    """The oracle chooses by each size apart, as the paper's tables do."""
+def _best_lines(family: Sequence[Results], at: Sequence[float], size: Size) -> list[tuple[Cell, ...]]:
+    """A method at its noise levels, by the two rules."""
+    first, levels = family[0], f"best of {len(family)}"
+    best = best_accuracies(family, at, size)
     line = list(_line(oracle(family, size), at, size))
-    line[:3] = [Cell(f"{family[0].method}, oracle"), Cell(levels), Cell(family[0].stage)]
-    for place, wanted in zip((-3, -2), SIZES, strict=True):
-        known = all(one.knows(wanted) for one in family)
-        line[place] = _average(oracle(family, wanted), wanted) if known else Cell(None)
-    return tuple(line)
-
-
-def _average(one: Results, size: Size) -> Cell:
-    return Cell(one.mean(size), *bootstrap(one.certified(size))) if one.knows(size) else Cell(None)
+    line[1], line[-3:-1] = Cell(levels), averages(family)
+    return [(Cell(f"{first.label}, envelope"), Cell(levels), Cell(first.stage), *best, *[Cell(None)] * 4), tuple(line)]
 
 
 def _head(one: Results) -> tuple[Cell, Cell, Cell]:
-    return Cell(one.label), Cell(_level(one)), Cell(one.stage)
-
-
-def _level(one: Results) -> str:
-    return "–" if one.sigma is None else f"{one.sigma:g}"
+    return Cell(one.label), noise(one), Cell(one.stage)
 
 
 def _rivals(comparison: Comparison) -> Iterator[tuple[str, str, list[list[Results]]]]:
     """(stage, noise level, competitors): runs of one level; and the methods, each with all of its levels."""
     stages = ["before"] + (["after"] if any(entry.after is not None for entry in comparison.entries) else [])
     for stage in stages:
-        chosen = [entry.before if stage == "before" else entry.binding for entry in comparison.entries]
+        chosen = (
+            [entry.before for entry in comparison.entries if not entry.again]
+            if stage == "before"
+            else [entry.binding for entry in comparison.entries]
+        )
         for sigma in comparison.sigmas:
             same = [[one] for one in chosen if one.sigma == sigma]
-            if len({one[0].method for one in same}) > 1:
+            if len(same) > 1:
                 yield stage, f"{sigma:g}", same
         wanted = {"not needed", stage}
         families = [family for family in comparison.families() if family[0].stage in wanted]
-        if len({family[0].method for family in families}) == len(families) > 1:
+        if len(families) > 1:
             yield stage, "oracle", families
 
 

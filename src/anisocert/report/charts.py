@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.evaluate import Comparison, Results, envelope, oracle
-from anisocert.evaluate.results import Size, numbers
-from anisocert.evaluate.tables import SIZES
+from anisocert.evaluate.results import SIZES, Size, numbers
 
 POINTS, BINS = 400, 28
 

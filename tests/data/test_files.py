@@ -1,3 +1,4 @@
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -207,3 +208,15 @@ def test_scaling_and_cropping_keeps_the_middle(tmp_path: Path) -> None:
     images = np.asarray(ImageFiles(scan(tmp_path)[0], resize=20, crop=20))
     assert images.shape == (2, 1, 20, 20)
     assert (images[:, :, :, 2:-2] == 100).all()
+
+
+def test_checksums_are_those_of_the_files(tmp_path: Path) -> None:
+    for i in range(40):
+        (tmp_path / f"{i}.png").write_bytes(RNG.bytes(i * 10_000))
+    paths = [tmp_path / f"{i}.png" for i in range(40)]
+    found = ImageFiles(paths)[np.array([39, 0, 7])].checksums()
+    expected = [hashlib.sha256(paths[i].read_bytes()).digest() for i in (39, 0, 7)]
+    assert [row.tobytes() for row in found] == expected
+    (tmp_path / "7.png").unlink()
+    with pytest.raises(ArgumentError, match=r"expected a whole image file at .*7.png"):
+        ImageFiles(paths).checksums()

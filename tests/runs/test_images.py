@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
+from anisocert.cli.app import app
 from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
 from anisocert.evidence import evidence_of, sentence
 from anisocert.models import build, save
-from anisocert.runs import Configuration, read_run
+from anisocert.runs import Configuration, load_job, read_run
+from anisocert.runs.recounting import recount
 from anisocert.runs.verifying import verify
 
 
@@ -63,3 +66,52 @@ def test_a_run_does_not_go_on_with_images_prepared_otherwise(asked, do, tmp_path
         do(asked, tmp_path / "run", shard=(2, 2))
     (tmp_path / "pets" / "images.json").write_text(json.dumps(notes))
     assert do(replace(asked), tmp_path / "run", shard=(2, 2)).finished
+
+
+def change_a_pixel(path):
+    """By one level, in one place; the file stays a whole image of its size."""
+    pixels = np.asarray(Image.open(path)).copy()
+    pixels[3, 4, 1] ^= 1
+    Image.fromarray(pixels).save(path)
+
+
+def test_a_changed_pixel_is_another_data_set(asked, do, tmp_path):
+    before = load_job(asked).configuration.data_hash
+    image = tmp_path / "pets" / "dog" / "1.png"
+    assert load_job(asked).configuration.data_hash == before
+    content = image.read_bytes()
+    do(asked, tmp_path / "run", shard=(1, 2))
+    change_a_pixel(image)
+    assert load_job(asked).configuration.data_hash != before
+    with pytest.raises(ArgumentError, match=r"expected the configuration that .* was begun with, got another: data"):
+        do(asked, tmp_path / "run", shard=(2, 2))
+    image.write_bytes(content)
+    assert do(asked, tmp_path / "run", shard=(2, 2)).finished
+
+
+def test_what_was_certified_is_not_checked_attacked_or_remembered_with_other_pixels(asked, do, tmp_path):
+    do(asked, tmp_path / "run")
+    run = read_run(tmp_path / "run")
+    number = int(run.column("idx")[0])
+    assert list(recount(run, [number])) == []
+    change_a_pixel(tmp_path / "pets" / "cat" / "0.png")
+    (finding,) = recount(run, [number])
+    assert "its data_hash is not that of" in str(finding)
+    for command in (("attack",), ("memory", "add", "--memory", tmp_path / "memory.sqlite")):
+        refused = CliRunner().invoke(app, [*map(str, command), str(tmp_path / "run")]).exception
+        assert isinstance(refused, ArgumentError)
+        assert str(refused).startswith(f"expected the examples that {tmp_path / 'run'} was made of, got others in")
+    assert not (tmp_path / "memory.sqlite").exists()
+
+
+def test_only_the_chosen_files_are_read(asked, tmp_path):
+    """Others may change, or be no images at all."""
+    examples = load_job(asked).examples
+    last = tmp_path / "pets" / "dog" / "1.png"
+    one = replace(asked, ids=str(examples.ids[examples.pixels.paths.index(last)]))
+    before = load_job(one).configuration.data_hash
+    change_a_pixel(tmp_path / "pets" / "cat" / "0.png")
+    (tmp_path / "pets" / "dog" / "0.png").write_bytes(b"no image")
+    assert load_job(one).configuration.data_hash == before
+    change_a_pixel(last)
+    assert load_job(one).configuration.data_hash != before

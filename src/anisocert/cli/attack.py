@@ -91,6 +91,7 @@ def _certificates(stored: "StoredRun", c: "Configuration", ids: str | None, most
     from anisocert.certificate import ABSTAIN
     from anisocert.errors import ArgumentError
     from anisocert.runs.memory import certificate_of
+    from anisocert.runs.recounting import examples_of
 
     wanted = None if ids is None else set(data.parse_ids(ids))
     rows = [row for row in stored.table.to_pylist() if wanted is None or row["idx"] in wanted]
@@ -104,7 +105,7 @@ def _certificates(stored: "StoredRun", c: "Configuration", ids: str | None, most
         )
     at = np.unique(np.linspace(0, len(rows) - 1, min(most or len(rows), len(rows))).round().astype(int))
     rows = [rows[i] for i in at]
-    examples = data.load(c.data, c.split).subset(ids=[row["idx"] for row in rows])
+    examples = examples_of(stored, c).subset(ids=[row["idx"] for row in rows])
     inputs = dict(zip(examples.ids.tolist(), examples.x, strict=True))
     return [certificate_of(row, stored.thetas, inputs.get, stored.description["model_hash"]) for row in rows]
 

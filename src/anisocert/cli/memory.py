@@ -10,6 +10,8 @@ from anisocert.cli import options
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from anisocert.runs import StoredRun
+
 app = typer.Typer(
     no_args_is_help=True,
     help="The certificate memory: add a run, look inputs up, prove that all promises can be kept. The file holds raw "
@@ -38,27 +40,22 @@ def add(
     ] = None,
 ) -> None:
     """Pass a run through a memory in order of example id, and record its answers in the run (columns memory_*)."""
-    import json
-
     from rich.console import Console
 
     from anisocert.cli.progress import progress
-    from anisocert.errors import ArgumentError
     from anisocert.memory import Memory
-    from anisocert.runs.memory import add_to_memory, copy_run, example_ids
+    from anisocert.runs import read_run
+    from anisocert.runs.memory import add_to_memory, copy_run
 
-    if not (run / "run.json").is_file():
-        raise ArgumentError(f"expected a finished run, a folder with run.json, got {run}")
     if out is not None:
         copy_run(run, out)
         run = out
-    described = json.loads((run / "run.json").read_text())
-    ids = example_ids(run)
-    known = _from_file(inputs) if inputs else _from_data(described.get("data"), described.get("split", "test"), ids)
+    stored = read_run(run)
+    known = _from_file(inputs) if inputs else _of_run(stored)
     console = Console()
     with (
         Memory.open(memory, policy, prefer=prefer) as opened,  # type: ignore[arg-type]
-        progress(console, "remembering", len(ids), "inputs") as advance,
+        progress(console, "remembering", len(stored), "inputs") as advance,
     ):
         notes = add_to_memory(run, opened, known, lambda count: advance(count, ""))
         told = ", ".join(f"{notes[note]} {note}" for note in ("kept", "shrunk", "inherited", "abstained"))
@@ -209,6 +206,17 @@ def _from_file(path: Path) -> "dict[int, NDArray[Any]]":
             f"{x.shape} and ids of shape {ids.shape}"
         )
     return dict(zip(ids.tolist(), x, strict=True))
+
+
+def _of_run(run: "StoredRun") -> "dict[int, NDArray[Any]]":
+    """Inputs by id of a run's data, which must be what it was where the run says that."""
+    from anisocert.runs.recounting import configuration_of, examples_of
+
+    said, ids = run.description, run.column("idx").tolist()
+    if said.get("data_hash") is None:
+        return _from_data(said.get("data"), said.get("split", "test"), ids)
+    examples = examples_of(run, configuration_of(run)).subset(ids=ids)
+    return dict(zip(examples.ids.tolist(), examples.x, strict=True))
 
 
 def _from_data(name: str | None, split: str, ids: list[int] | None) -> "dict[int, NDArray[Any]]":

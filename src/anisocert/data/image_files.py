@@ -1,6 +1,8 @@
 """Image files that look like an array: chosen by position, read only when their pixels are wanted."""
 
+import hashlib
 from collections.abc import Sequence
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.errors import ArgumentError, MissingExtraError
+
+READERS = 8  # files being read at once: a network file system answers each one late
 
 
 class ImageFiles:
@@ -34,6 +38,12 @@ class ImageFiles:
         if self._shape is None:
             self._shape = self._read(self.paths[0]).shape
         return (len(self.paths), *self._shape)
+
+    def checksums(self) -> NDArray[np.uint8]:
+        """SHA-256 of each file's bytes, `n x 32`; nothing is decoded, and a file is never in memory as a whole."""
+        with ThreadPool(min(READERS, len(self.paths))) as pool:
+            found = b"".join(pool.imap(_checksum, self.paths, chunksize=16))
+        return np.frombuffer(found, np.uint8).reshape(len(self.paths), -1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         images = np.empty(self.shape, np.uint8)
@@ -66,3 +76,11 @@ class ImageFiles:
             image = image.crop((left, top, left + self.crop, top + self.crop))
         array = np.asarray(image, np.uint8)
         return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
+def _checksum(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise ArgumentError(f"expected a whole image file at {path}, got: {error}") from error

@@ -108,10 +108,16 @@ def load_examples(configuration: Configuration) -> Dataset:
 
 
 def hash_of(examples: Dataset) -> str:
-    """SHA-256 of ids, labels and inputs; image files are not read for this, but how they are prepared counts."""
+    """SHA-256 of ids, labels and inputs; of image files the bytes count, and how they are prepared.
+
+    Every process of a run does this once, as it starts, with the files of all chosen examples: they are read a first
+    time, not decoded. ImageNet's 50,000 (6.7 GB) take as long as the disk needs for them; where they are cached, 10 s
+    on two cores.
+    """
     if isinstance(examples.pixels, np.ndarray):
         return digest(examples.ids, examples.y, examples.pixels)
-    return digest(examples.ids, examples.y, np.array(json.dumps(examples.preparation)))
+    prepared = np.array(json.dumps(examples.preparation))
+    return digest(examples.ids, examples.y, prepared, examples.pixels.checksums())
 
 
 def load_model(configuration: Configuration, source: Path | None = None) -> tuple[nn.Module, dict[str, Any]]:

@@ -24,11 +24,6 @@ except ImportError as error:
     raise MissingExtraError("reading a run needs pyarrow: pip install 'anisocert[cli]'") from error
 
 
-def example_ids(folder: Path) -> list[int]:
-    """The ids of the examples that a run certifies, in its order."""
-    return [int(number) for number in read_run(folder).column("idx")]
-
-
 def add_to_memory(
     folder: Path,
     memory: Memory,

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from anisocert import __version__
 from anisocert.certificate import ABSTAIN
+from anisocert.data import Dataset
 from anisocert.engine import Network, Stage, count_votes
 from anisocert.errors import ArgumentError
 from anisocert.runs.configuration import Configuration
@@ -123,6 +124,14 @@ def configuration_of(run: StoredRun) -> Configuration:
         return Configuration.from_dict(run.description)
     except (KeyError, TypeError) as error:
         raise ArgumentError(f"expected a run that says how to repeat it, got {run.folder} without {error}") from error
+
+
+def examples_of(run: StoredRun, c: Configuration) -> Dataset:
+    """The run's examples; an error if they are not those that it was made of, down to the pixels."""
+    examples = load_examples(c)
+    if c.data_hash not in (None, hash_of(examples)):
+        raise ArgumentError(f"expected the examples that {run.folder} was made of, got others in {c.data}")
+    return examples
 
 
 def network_of(

@@ -22,16 +22,17 @@ def against_paper(comparison: Comparison, sigma: float | None = None) -> Table |
     sigma: the paper's table of this noise level alone, and our runs of it; without, over all levels by both rules. None
     where the paper has no such data.
     """
-    told = published(comparison.data, comparison.norm, comparison.entries[0].recipe, sigma)
+    told = published(comparison.data, comparison.norm, comparison.recipe, sigma)
     if told is None:
         return None
     chosen = tuple(entry for entry in comparison.entries if sigma in (None, entry.before.sigma))
     families = list(replace(comparison, entries=chosen).families(least=1))
+    rule = "oracle" if sigma is None else f"{sigma:g}"
     rows: list[tuple[Cell, ...]] = []
     for method, row in told.rows.items():
         ours = [line for family in families if family[0].method == method for line in _ours(family, told.radii)]
         if ours:
-            rows += [_theirs(method, row, told.rule), *ours]
+            rows += [(Cell(method), Cell("paper"), Cell(rule), Cell("none"), *their_numbers(row)), *ours]
     if not rows:
         return None
     columns = (
@@ -39,34 +40,35 @@ def against_paper(comparison: Comparison, sigma: float | None = None) -> Table |
         *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in told.radii),
         Column("ACR", "length"), Column("ACR~", "length"),
     )  # fmt: skip
-    title = f"Beside the paper: {comparison.data}, {comparison.norm}, {len(comparison):,} inputs"
+    title = f"Beside the paper: {comparison.data}, {told.recipe}, {comparison.norm}, {len(comparison):,} inputs"
     return Table(title, columns, tuple(rows), _caption(told, families, comparison.symbol))
 
 
-def _theirs(method: str, row: Published, rule: str) -> tuple[Cell, ...]:
-    shares = (Cell(f"{100 * share:.0f}") for share in row.accuracy)
-    means = (Cell(down(mean + 1e-9)) for mean in (row.acr, row.acr_proxy))  # 0.722, although its double lies below
-    return (Cell(method), Cell("paper"), Cell(rule), Cell("before"), *shares, *means)
+def their_numbers(row: Published) -> list[Cell]:
+    """A line of the paper: accuracies, which it rounds to per cents, ACR and ACR~."""
+    means = (row.acr, row.acr_proxy)
+    # 0.722 stays so, although the double nearest to it lies below
+    return [*(Cell(f"{100 * share:.0f}") for share in row.accuracy), *(Cell(down(mean + 1e-9)) for mean in means)]
 
 
 def _ours(family: Sequence[Results], radii: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
     first = family[0]
     if len(family) == 1:
         at = Cell(f"{first.sigma:g}")
-        yield Cell(first.label), Cell("ours"), at, Cell(first.stage), *accuracies(first, radii), *averages(family)
+        yield Cell(first.label), Cell("here"), at, Cell(first.stage), *accuracies(first, radii), *averages(family)
         return
     best = best_accuracies(family, radii)
-    yield Cell(first.label), Cell("ours"), Cell("envelope"), Cell(first.stage), *best, Cell(None), Cell(None)
+    yield Cell(first.label), Cell("here"), Cell("envelope"), Cell(first.stage), *best, Cell(None), Cell(None)
     if all(one.knows("radius") for one in family):
         chosen = accuracies(oracle(family), radii)
-        yield Cell(first.label), Cell("ours"), Cell("oracle"), Cell(first.stage), *chosen, *averages(family)
+        yield Cell(first.label), Cell("here"), Cell("oracle"), Cell(first.stage), *chosen, *averages(family)
 
 
 def _caption(told: PaperTable, families: Sequence[Sequence[Results]], symbol: str) -> str:
     levels = sorted({one.sigma for family in families for one in family if one.sigma is not None})
     parts = [
         f"Paper: {told.source}, {told.recipe} training, {told.network}, σ {', '.join(f'{s:g}' for s in told.sigmas)}; "
-        f"rounded to nearest there. Ours: {symbol} {', '.join(f'{level:g}' for level in levels)}; rounded down."
+        f"rounded to nearest there. Here: {symbol} {', '.join(f'{level:g}' for level in levels)}; rounded down."
     ]
     if any(len(family) > 1 for family in families):
         parts.append(RULES)

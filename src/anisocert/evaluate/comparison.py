@@ -1,6 +1,5 @@
 """Runs side by side: those of one data set and one norm, on the inputs that all of them have."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anisocert.errors import ArgumentError
+from anisocert.evaluate.labels import algorithm, kept_of, labels, recipe_of
 from anisocert.evaluate.results import SAME_FOR_ALL, UNKNOWN, Results, Size, aligned, results_of, said
 
 if TYPE_CHECKING:
@@ -85,6 +85,22 @@ class Comparison:
             if len(family) >= least:
                 yield family
 
+    def before(self, name: str, sigma: float) -> Results | None:
+        """Results of an algorithm at a noise level, before any memory; None where it was not run."""
+        return next((e.before for e in self.entries if (algorithm(e.run), e.before.sigma) == (name, sigma)), None)
+
+    def after(self, name: str, sigma: float, kept: str = "volume") -> Results | None:
+        """The same after a memory of this kind; one noise for all inputs needs none."""
+        found = [e for e in self.entries if (algorithm(e.run), e.before.sigma) == (name, sigma)]
+        if found and found[0].before.stage == "not needed":
+            return found[0].before
+        return next((e.after for e in found if e.after is not None and kept_of(e.run) == kept), None)
+
+    @property
+    def recipe(self) -> str | None:
+        """How the networks were trained; of several recipes, the first."""
+        return self.entries[0].recipe
+
     @property
     def headline(self) -> Entry:
         """The run to speak of first: the method that shapes its noise most, at its best noise level."""
@@ -120,11 +136,11 @@ def data_name(run: "StoredRun") -> str:
 
 
 def _comparison(data: str, norm: str, runs: Sequence["StoredRun"]) -> Comparison:
-    labels, symbol = _labels(runs), "λ" if norm == "l1" else "σ"
-    befores = [results_of(run, label=label) for run, label in zip(runs, labels, strict=True)]
+    names, symbol = labels(runs), "λ" if norm == "l1" else "σ"
+    befores = [results_of(run, label=label) for run, label in zip(runs, names, strict=True)]
     afters = [
         results_of(run, memory=True, label=label) if run.has_memory else None
-        for run, label in zip(runs, labels, strict=True)
+        for run, label in zip(runs, names, strict=True)
     ]
     shared = aligned(befores)[0].ids
     everything = reduce(np.union1d, [one.ids for one in befores])
@@ -132,7 +148,7 @@ def _comparison(data: str, norm: str, runs: Sequence["StoredRun"]) -> Comparison
     entries = [
         Entry(
             run, f"{before.label} {symbol}={before.sigma:g}" if several and before.sigma is not None else before.label,
-            before.only(shared), None if after is None else after.only(shared), _recipe(run),
+            before.only(shared), None if after is None else after.only(shared), recipe_of(run),
         )
         for run, before, after in zip(runs, befores, afters, strict=True)
     ]  # fmt: skip
@@ -148,6 +164,7 @@ def _is_among(entry: Entry, others: Sequence[Entry]) -> bool:
         other.after is not None
         and other.before.sigma == entry.before.sigma
         and other.run.description.get("model_hash") == entry.run.description.get("model_hash")
+        and algorithm(other.run) == algorithm(entry.run)
         and _same(other.before, entry.before)
         for other in others
     )
@@ -155,46 +172,7 @@ def _is_among(entry: Entry, others: Sequence[Entry]) -> bool:
 
 def _same(one: Results, other: Results) -> bool:
     names = ("ids", "prediction", "radius", "proxy_radius")
-    return one.method == other.method and all(
-        np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True) for name in names
-    )
-
-
-def _labels(runs: Sequence["StoredRun"]) -> list[str]:
-    """Names that, with the noise level, tell the runs apart: the method, and of the rest as much as that takes.
-
-    Runs of one method get the same kind of name, so that they are still one method at several noise levels.
-    """
-    recipes = len({_recipe(run) for run in runs}) > 1
-    names = [_variant(run) + (f", {_recipe(run) or UNKNOWN}" if recipes else "") for run in runs]
-    by_memory = _unless_clear(names, [name + _kept(run) for name, run in zip(names, runs, strict=True)], runs)
-    by_folder = [f"{name} ({run.folder.name})" for name, run in zip(names, runs, strict=True)]
-    by_path = [f"{name} ({run.folder})" for name, run in zip(names, runs, strict=True)]
-    return _unless_clear(by_memory, _unless_clear(by_folder, by_path, runs), runs)
-
-
-def _unless_clear(names: list[str], longer: list[str], runs: Sequence["StoredRun"]) -> list[str]:
-    """The longer ones in place of every name that two runs of one noise level share."""
-    found = Counter(zip(names, (said(run, "sigma") for run in runs), strict=True))
-    unclear = {name for (name, _), count in found.items() if count > 1}
-    return [more if name in unclear else name for name, more in zip(names, longer, strict=True)]
-
-
-def _variant(run: "StoredRun") -> str:
-    return str(said(run, "method") or UNKNOWN) + (", as published" if run.description.get("paper") else "")
-
-
-def _kept(run: "StoredRun") -> str:
-    """What regions that made room in the run's memory kept, where it is not the usual."""
-    memory = run.description.get("memory")
-    prefer = memory.get("prefer", "volume") if isinstance(memory, dict) else "volume"
-    return "" if prefer == "volume" else f", memory keeps the {prefer}"
-
-
-def _recipe(run: "StoredRun") -> str | None:
-    """How the network was trained, if the run knows."""
-    told = run.description.get("recipe")
-    return str(told) if told else None
+    return all(np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True) for name in names)
 
 
 def _rank(method: str) -> int:

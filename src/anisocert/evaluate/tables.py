@@ -83,7 +83,7 @@ def supersets(comparison: Comparison) -> Table | None:
             marks.append(stage)
     if not rows:
         return None
-    told = published_superset(comparison.data, comparison.norm, comparison.entries[0].recipe)
+    told = published_superset(comparison.data, comparison.norm, comparison.recipe)
     if told is not None:
         rows.append((Cell("anisotropic, ANCER paper"), Cell("best of all"), Cell("before"), *map(Cell, told)))
         marks.append("before")
@@ -150,7 +150,7 @@ def runtime(comparison: Comparison) -> Table | None:
 
 def table_radii(comparison: Comparison, size: Size = "radius") -> tuple[float, ...]:
     """Sizes worth a column: the paper's where it has this data, else round numbers up to the largest certificates."""
-    told = published(comparison.data, comparison.norm, comparison.entries[0].recipe)
+    told = published(comparison.data, comparison.norm, comparison.recipe)
     if told is not None:
         return told.radii
     sizes = np.concatenate([entry.before.certified(size) for entry in comparison.entries if entry.before.knows(size)])

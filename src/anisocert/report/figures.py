@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = {"fixed": "#7a7f87", "average": "#b0619a", "isotropic": "#d98200", "anisotropic": "#0b63a8"}
+COLOURS = {
+    "fixed": "#7a7f87", "average": "#b0619a", "isotropic": "#d98200", "anisotropic": "#0b63a8",
+    "anisotropic, as published": "#2f9e62",
+}  # fmt: skip
 STYLE = {
     "font.size": 8, "axes.titlesize": 8.5, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6,
     "legend.frameon": False, "lines.linewidth": 1.4, "pdf.fonttype": 42, "savefig.bbox": "tight", "grid.linewidth": 0.4,
@@ -49,10 +52,14 @@ def write_figures(comparisons: Sequence[Comparison], folder: Path, model: str | 
     return written
 
 
-def accuracy(comparison: Comparison) -> "Figure":
-    """Certified accuracy against radius (above) and proxy radius (below), a column a noise level (Figs. 3 and 4)."""
+def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
+    """Certified accuracy against radius (above) and proxy radius (below), a column a noise level (Figs. 3 and 4).
+
+    together: whether the envelope and the oracle over the levels have columns too.
+    """
     told = curves(comparison)
-    levels, sizes = told["levels"], ("radius", "proxy_radius")
+    levels = [level for level in told["levels"] if together or level["name"] not in ("envelope", "oracle")]
+    sizes = ("radius", "proxy_radius")
     alone = len(levels) == 1  # then the two stand side by side
     figure = new_figure(5.4, 2.6) if alone else new_figure(2.3 * len(levels) + 0.6, 4.2)
     axes = figure.subplots(1, 2, sharey=True)[:, None] if alone else figure.subplots(2, len(levels), sharey=True)
@@ -65,7 +72,7 @@ def accuracy(comparison: Comparison) -> "Figure":
                     continue
                 before = memory and one["stage"] == "before"
                 axis.step(
-                    at, 100 * np.array(one[size]) / told["n"], where="pre", color=colour(one["method"]),
+                    at, 100 * np.array(one[size]) / told["n"], where="pre", color=colour(one["method"], one["label"]),
                     linestyle=":" if before else "-", label=one["label"] + (", before memory" if before else ""),
                 )  # fmt: skip
             axis.set(xlim=(0, at[-1]), ylim=(0, 100), xlabel=f"{told['norm']} {size.replace('_', ' ')}")
@@ -142,9 +149,9 @@ def examples(comparison: Comparison, count: int) -> list[int]:
     return sorted(sure[:count])
 
 
-def colour(method: str) -> str:
-    """A method's colour, the same in all figures."""
-    return COLOURS.get(method, "#2c8f7b")
+def colour(method: str, label: str = "") -> str:
+    """A method's colour, the same in all figures; the published algorithm of that name has its own."""
+    return COLOURS.get(label) or COLOURS.get(method, "#2c8f7b")
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -165,11 +172,11 @@ def styled() -> Iterator[None]:
         yield
 
 
-def save(figure: "Figure", path: Path) -> list[Path]:
+def save(figure: "Figure", path: Path, kinds: Sequence[str] = ("pdf", "png")) -> list[Path]:
     """Write a figure as PDF and PNG; the same figure gives the same bytes."""
-    files = [path.with_name(f"{path.name}.{kind}") for kind in ("pdf", "png")]
-    figure.savefig(files[0], metadata={"CreationDate": None})
-    figure.savefig(files[1], dpi=200, metadata={"Software": None})
+    files = [path.with_name(f"{path.name}.{kind}") for kind in kinds]
+    for file, kind in zip(files, kinds, strict=True):
+        figure.savefig(file, dpi=200, metadata={"CreationDate" if kind == "pdf" else "Software": None})
     return files
 
 

@@ -1,0 +1,141 @@
+"""The tables and the picture of docs/reproduction.md, from the committed rows of experiments/results; no GPU needed.
+
+    python experiments/tables.py                                # all tables as Markdown
+    python experiments/tables.py --write docs/reproduction.md   # between <!-- table NAME --> and <!-- end -->
+    python experiments/tables.py --figures docs                 # docs/reproduction-l2.png
+
+A run is experiments/results/NETWORK/METHOD, as `anisocert reproduce experiments/cifar10.toml --results` leaves them;
+runtime.json is from benchmarks/runtime.py. What was not run is left out.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from anisocert.errors import ArgumentError
+from anisocert.evaluate import Cell, Column, Comparison, Table, against_paper, compare, render, without_intervals
+from anisocert.evaluate.gains import gain_table, largest_table, memory_gain_table
+from anisocert.evaluate.levels import average_table, level_table
+from anisocert.evaluate.paper import published_seconds
+from anisocert.runs import read_run
+
+RESULTS = Path(__file__).parent / "results"
+RECIPES = ("cohen", "smoothadv", "macer", "stability")
+KINDS = ("levels", "paper", "average")
+NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "superset", "average", "gains", "memory-gains",
+         "runtime")  # fmt: skip
+BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def read_results(results: Path) -> dict[str, list[Comparison]]:
+    """By recipe: the runs that have the most inputs; and, where some have fewer, all runs on the inputs all have."""
+    found = {}
+    for recipe in RECIPES:
+        runs = [read_run(file.parent) for file in sorted(results.glob(f"{recipe}-*/*/run.json"))]
+        if runs:
+            most = max(len(run) for run in runs)
+            groups = [[run for run in runs if len(run) == most], runs]
+            found[recipe] = [compare(group)[0] for group in groups[: 1 if len(groups[0]) == len(runs) else 2]]
+    return found
+
+
+def all_tables(results: Path) -> dict[str, list[Table]]:
+    """Every table that the results fill, by the name the page calls it."""
+    recipes = read_results(results)
+    every = [comparison for comparisons in recipes.values() for comparison in comparisons]
+    made: dict[str, list[Table | None]] = {}
+    for recipe, comparisons in recipes.items():
+        made[f"{recipe}-levels"] = [level_table(comparison) for comparison in comparisons]
+        made[f"{recipe}-paper"] = [against_paper(comparison) for comparison in comparisons]
+        # the paper has its average theta at one noise level
+        made[f"{recipe}-average"] = [against_paper(one, sigma) for one in comparisons[:1] for sigma in one.sigmas]
+    made |= {
+        "superset": [largest_table(every)],
+        "average": [average_table([comparisons[0] for comparisons in recipes.values()])],
+        "gains": [gain_table(every)],
+        "memory-gains": [memory_gain_table(every)],
+    }
+    if (results / "runtime.json").exists():
+        made["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]
+    kept = {name: [without_intervals(table) for table in tables if table is not None] for name, tables in made.items()}
+    return {name: kept[name] for name in NAMES if kept.get(name)}
+
+
+def runtime_table(lines: Sequence[dict[str, Any]]) -> Table:
+    """Seconds an image beside those of the paper, and how many times the published way's."""
+    totals = {_timed(line): line["seconds_choose"] + line["seconds_votes"] for line in lines}
+    rows = []
+    for line in lines:
+        key = _timed(line)
+        told = (published_seconds("cifar10", line["norm"]) or {}).get(line["method"])
+        slower = totals.get((*key[:-1], "published"))
+        rows.append(
+            (
+                Cell(line["network"]), Cell(f"{line['norm']}, {line['sigma']:g}"), Cell(line["method"]),
+                Cell(line["algorithm"]), Cell(line["seconds_choose"]), Cell(line["seconds_votes"]), Cell(totals[key]),
+                Cell(None if slower is None else slower / totals[key]), Cell(told),
+                Cell(None if told is None else told / totals[key]), Cell(float(line["images"])), Cell(line["device"]),
+            )
+        )  # fmt: skip
+    columns = (
+        Column("network"), Column("noise"), Column("method"), Column("algorithm"),
+        *(Column(name, "seconds", "seconds an image:") for name in ("choice of theta", "votes", "both")),
+        Column("times as quick as published", "ratio"), Column("paper (s)", "seconds"),
+        Column("times as quick as the paper", "ratio"), Column("images", "count"), Column("device"),
+    )  # fmt: skip
+    device = published_seconds("cifar10", "l2")
+    caption = f"The paper's seconds are its Table 3, on a {device['device']}." if device else ""
+    return Table("Runtime", columns, tuple(rows), caption)
+
+
+def _timed(line: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(line[name] for name in ("network", "norm", "sigma", "method", "algorithm"))
+
+
+def written(page: str, tables: dict[str, list[Table]]) -> str:
+    """The page with its tables drawn anew; empty where there is nothing to draw."""
+    if unknown := [name for name in BLOCK.findall(page) if name not in NAMES]:
+        raise ArgumentError(f"expected tables of {', '.join(NAMES)}, got {unknown[0]!r}")
+
+    def block(found: re.Match[str]) -> str:
+        drawn = "\n".join(render(table, "markdown") for table in tables.get(found[1], []))
+        return f"<!-- table {found[1]} -->\n{drawn}<!-- end -->"
+
+    return BLOCK.sub(block, page)
+
+
+def write_figure(results: Path, folder: Path) -> Path:
+    """Certified accuracy of the Cohen networks, a column a noise level; the memory is the default one."""
+    from anisocert.report.figures import accuracy, save, styled
+
+    methods = ("fixed", "isotropic", "published", "ours")
+    files = [file for method in methods for file in sorted(results.glob(f"cohen-*/{method}/run.json"))]
+    (comparison,) = compare([read_run(file.parent) for file in files])
+    with styled():
+        (file,) = save(accuracy(comparison, together=False), folder / "reproduction-l2", ("png",))
+    return file
+
+
+def main() -> None:
+    """Print, write or draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the runs")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="the page whose tables are drawn anew")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="where the picture goes")
+    args = parser.parse_args()
+    if args.figures:
+        print(write_figure(args.results, args.figures))
+    if args.write:
+        args.write.write_text(written(args.write.read_text(), all_tables(args.results)))
+    if not args.figures and not args.write:
+        for name, tables in all_tables(args.results).items():
+            print(
+                f"<!-- table {name} -->", *(render(table, "markdown") for table in tables), "<!-- end -->\n", sep="\n"
+            )
+
+
+if __name__ == "__main__":
+    main()

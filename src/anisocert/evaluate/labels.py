@@ -1,0 +1,50 @@
+"""Names that tell runs apart."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from anisocert.evaluate.results import UNKNOWN, said
+
+if TYPE_CHECKING:
+    from anisocert.runs import StoredRun
+
+AS_PUBLISHED = ", as published"
+
+
+def algorithm(run: "StoredRun") -> str:
+    """The method, and whether by the published algorithm."""
+    return str(said(run, "method") or UNKNOWN) + (AS_PUBLISHED if run.description.get("paper") else "")
+
+
+def recipe_of(run: "StoredRun") -> str | None:
+    """How the network was trained, if the run knows."""
+    told = run.description.get("recipe")
+    return str(told) if told else None
+
+
+def kept_of(run: "StoredRun") -> str:
+    """What a region that must make room in the run's memory keeps most of: volume, which is the usual, or ball."""
+    memory = run.description.get("memory")
+    return str(memory.get("prefer", "volume")) if isinstance(memory, dict) else "volume"
+
+
+def labels(runs: Sequence["StoredRun"]) -> list[str]:
+    """Names that, with the noise level, tell the runs apart: the algorithm, and of the rest as much as that takes.
+
+    Runs of one algorithm get the same kind of name, so that they are still one at several noise levels.
+    """
+    recipes = len({recipe_of(run) for run in runs}) > 1
+    names = [algorithm(run) + (f", {recipe_of(run) or UNKNOWN}" if recipes else "") for run in runs]
+    pairs = list(zip(names, runs, strict=True))
+    memories = [name if kept_of(run) == "volume" else f"{name}, memory keeps the {kept_of(run)}" for name, run in pairs]
+    folders = _unless_clear([f"{name} ({run.folder.name})" for name, run in pairs],
+                            [f"{name} ({run.folder})" for name, run in pairs], runs)  # fmt: skip
+    return _unless_clear(_unless_clear(names, memories, runs), folders, runs)
+
+
+def _unless_clear(names: list[str], longer: list[str], runs: Sequence["StoredRun"]) -> list[str]:
+    """The longer ones in place of every name that two runs of one noise level share."""
+    found = Counter(zip(names, (said(run, "sigma") for run in runs), strict=True))
+    unclear = {name for (name, _), count in found.items() if count > 1}
+    return [more if name in unclear else name for name, more in zip(names, longer, strict=True)]

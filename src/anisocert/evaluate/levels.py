@@ -1,0 +1,84 @@
+"""Tables of an experiment: networks of several noise levels and recipes, each certified by several methods."""
+
+from collections.abc import Sequence
+
+from anisocert.evaluate.beside_paper import their_numbers
+from anisocert.evaluate.cells import accuracies, averages, noise
+from anisocert.evaluate.comparison import Comparison
+from anisocert.evaluate.labels import AS_PUBLISHED
+from anisocert.evaluate.paper import Published, published
+from anisocert.evaluate.results import Results
+from anisocert.evaluate.table import Cell, Column, Kind, Table, short_down
+from anisocert.evaluate.tables import table_radii
+
+OURS, THEIRS = "anisotropic", "anisotropic" + AS_PUBLISHED
+ALGORITHMS = ("fixed", "average", "isotropic", THEIRS, OURS)
+MEMORIES = ("volume", "ball")
+THREE: tuple[tuple[str, Kind], ...] = (("% at 0", "share"), ("ACR", "length"), ("ACR~", "length"))
+
+
+def level_table(comparison: Comparison) -> Table:
+    """A line a noise level and method: before the memory, and what is left after each kind of memory."""
+    at, rows = table_radii(comparison), []
+    for sigma in comparison.sigmas:
+        for name in ALGORITHMS:
+            if (one := comparison.before(name, sigma)) is not None:
+                left = [cell for kept in MEMORIES for cell in three(comparison.after(name, sigma, kept))]
+                rows.append((noise(one), Cell(name), *accuracies(one, at), Cell(one.median()), *averages([one]), *left))
+    columns = (
+        Column(comparison.symbol), Column("method"),
+        *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in at),
+        Column("median", "length"), Column("ACR", "length"), Column("ACR~", "length"),
+        *(Column(name, kind, f"after memory ({kept})") for kept in MEMORIES for name, kind in THREE),
+    )  # fmt: skip
+    caption = (
+        "Accuracies, median radius and the first ACR and ACR~ are before the memory. After it: regions that had to "
+        "make room kept the most volume, or the largest inscribed ball. One noise for all inputs needs no memory."
+    )
+    title = f"{comparison.data}, {comparison.recipe or 'networks'}, {comparison.norm}: {len(comparison):,} inputs"
+    return Table(title, columns, tuple(rows), caption)
+
+
+def average_table(comparisons: Sequence[Comparison]) -> Table | None:
+    """One theta for all inputs, the mean of those chosen for each, beside fixed noise, the choice, and the paper's."""
+    rows = []
+    for comparison in comparisons:
+        for sigma in comparison.sigmas:
+            if comparison.before("average", sigma) is None:
+                continue
+            head = (*place(comparison, f"{sigma:g}"), Cell(float(len(comparison))))
+            found = [three(comparison.before(name, sigma)) for name in ("fixed", "average", OURS)]
+            rows.append((*head, Cell("here"), *_by_number([*found, three(comparison.after(OURS, sigma))])))
+            told = published(comparison.data, comparison.norm, comparison.recipe, sigma)
+            if told is not None:
+                found = [_their_three(told.rows.get(name)) for name in ("fixed", "average", OURS)]
+                rows.append((*head[:-1], Cell(None), Cell("paper"), *_by_number([*found, three(None)])))
+    columns = (
+        Column("recipe"), Column("noise"), Column("inputs", "count"), Column("numbers"),
+        *(Column(name, kind, group)
+          for group, kind in THREE for name in ("fixed", "average", OURS, f"{OURS}, after memory")),
+    )  # fmt: skip
+    caption = "Fixed and average noise need no memory; the third column of each group is before it, as in the paper."
+    return Table("One average theta for all inputs", columns, tuple(rows), caption) if rows else None
+
+
+def place(comparison: Comparison, level: str) -> tuple[Cell, Cell]:
+    """Recipe and noise level, the first cells of a line."""
+    return Cell(comparison.recipe), Cell(level if level == "oracle" else f"{comparison.symbol} {level}")
+
+
+def three(one: Results | None) -> list[Cell]:
+    """Accuracy at radius 0, ACR and ACR~."""
+    return [Cell(None)] * 3 if one is None else [*accuracies(one, [0.0]), *averages([one])]
+
+
+def _their_three(row: Published | None) -> list[Cell]:
+    if row is None:
+        return three(None)
+    at_zero, *_, acr, acr_proxy = their_numbers(row)
+    return [at_zero, acr, acr_proxy]
+
+
+def _by_number(methods: Sequence[Sequence[Cell]]) -> list[Cell]:
+    """The first number of every method, then the second of every method."""
+    return [cells[i] for i in range(len(THREE)) for cells in methods]

@@ -75,7 +75,10 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
                     at, 100 * np.array(one[size]) / told["n"], where="pre", color=colour(one["method"], one["label"]),
                     linestyle=":" if before else "-", label=one["label"] + (", before memory" if before else ""),
                 )  # fmt: skip
-            axis.set(xlim=(0, at[-1]), ylim=(0, 100), xlabel=f"{told['norm']} {size.replace('_', ' ')}")
+            counts = np.array([one[size] for one in level["series"] if one[size] is not None] or [[0]])
+            seen = np.flatnonzero(counts.max(0) > told["n"] // 200)  # a few huge regions would flatten the rest
+            end = at[min(int(1.05 * seen[-1]) + 1, len(at) - 1)] if len(seen) else at[-1]
+            axis.set(xlim=(0, end), ylim=(0, 100), xlabel=f"{told['norm']} {size.replace('_', ' ')}")
             axis.grid(visible=True)
         if not alone:
             axes[0, column].set_title(level["name"])

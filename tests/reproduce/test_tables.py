@@ -1,0 +1,259 @@
+"""The reproduction's tables: from a small real experiment, against the rows themselves; and the page as committed."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from anisocert.errors import ArgumentError
+from anisocert.evaluate import down, percent
+from anisocert.reproduce import read_matrix
+from anisocert.reproduce.publishing import publish
+from anisocert.runs.reading import read_description, write_description
+
+ROOT = Path(__file__).parents[2]
+SCRIPT, PAGE = ROOT / "experiments" / "tables.py", ROOT / "docs" / "reproduction.md"
+SMALL = """
+data = "digits"
+[train]
+arch = "small-cnn"
+epochs = 4
+[certify]
+n = 300
+max = 5
+[methods.fixed]
+method = "fixed"
+[methods.isotropic]
+method = "isotropic"
+memory = true
+[methods.published]
+method = "anisotropic"
+paper = true
+iterations = 2
+memory = true
+[methods.ours]
+method = "anisotropic"
+memory = true
+[methods.average]
+method = "average"
+average-of = "ours"
+[methods.ours-ball]
+of = "ours"
+memory-prefer = "ball"
+[[networks]]
+recipe = "cohen"
+sigma = [0.25, 0.5]
+[[networks]]
+recipe = "stability"
+norm = "l1"
+sigma = 0.5
+certify = { max = 3 }
+methods.published = { max = 2 }
+"""
+RUNTIME = [
+    {"network": "resnet18-paper", "norm": "l2", "sigma": 0.25, "n": 100000, "method": "anisotropic",
+     "algorithm": algorithm, "seconds_choose": choose, "seconds_votes": votes, "images": 4, "device": "here"}
+    for algorithm, choose, votes in (("published", 1.0, 0.5), ("ours", 0.2, 0.1))
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("tables_of_the_page", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """The experiment's stages one after another in this process, as `anisocert reproduce` runs them in many."""
+    from anisocert.cli.app import app
+
+    out = tmp_path_factory.mktemp("experiment")
+    (out / "small.toml").write_text(SMALL)
+    (out / "memories").mkdir()
+    before = Path.cwd()
+    os.chdir(out)
+    try:
+        for stage in read_matrix(out / "small.toml"):
+            app(list(stage.command), standalone_mode=False)
+    finally:
+        os.chdir(before)
+    publish(out, out / "results")
+    (out / "results" / "runtime.json").write_text(json.dumps(RUNTIME))
+    return out / "results"
+
+
+@pytest.fixture(scope="module")
+def like_cifar(results, tmp_path_factory):
+    """The same rows under the name of the paper's data, so that they stand beside its numbers."""
+    copy = tmp_path_factory.mktemp("like") / "results"
+    shutil.copytree(results, copy)
+    for file in copy.glob("*/*/run.json"):
+        write_description(file.parent, read_description(file.parent) | {"data": "cifar10"})
+    return copy
+
+
+class Rows:
+    """A run's sizes by numpy alone: 0 where the answer is wrong. prefix: memory_ for those after it."""
+
+    def __init__(self, results, run, prefix="", first=None):
+        table = pq.read_table(results / run / "certificates.parquet").sort_by("idx")[:first]
+        rows = {name: np.array(values) for name, values in table.to_pydict().items()}
+        self.right = rows[f"{prefix}prediction"] == rows["label"]
+        self.radius, self.proxy = (
+            np.where(self.right, rows[f"{prefix}{size}"], 0.0) for size in ("radius", "proxy_radius")
+        )
+
+    def numbers(self):
+        return [percent(self.right.mean()), down(self.radius.mean()), down(self.proxy.mean())]
+
+
+def lines(text, name):
+    """Cells of a drawn table's lines."""
+    block = re.search(rf"<!-- table {name} -->\n(.*?)<!-- end -->", text, re.DOTALL)[1]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines() if line[:1] == "|"]
+    return [row for row in rows if not set("".join(row)) <= set("-: ")]
+
+
+@pytest.fixture(scope="module")
+def printed(results):
+    return subprocess.run(
+        [sys.executable, SCRIPT, "--results", results], capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def beside(script, like_cifar):
+    page = "".join(f"<!-- table {name} -->\n<!-- end -->\n" for name in script.NAMES)
+    return script.written(page, script.all_tables(like_cifar))
+
+
+def test_levels_are_the_rows(results, printed):
+    found = {(row[0], row[1]): row for row in lines(printed, "cohen-levels")}
+    for sigma in ("0.25", "0.5"):
+        ours = Rows(results, f"cohen-{sigma}/ours")
+        row = found[sigma, "anisotropic"]
+        assert [row[2], *row[-8:-6]] == ours.numbers()
+        assert row[-9] == down(np.sort(ours.radius)[-3])  # half of five reach it
+        assert row[-6:-3] == Rows(results, f"cohen-{sigma}/ours", "memory_").numbers()
+        assert row[-3:] == Rows(results, f"cohen-{sigma}/ours-ball", "memory_").numbers()
+        fixed = found[sigma, "fixed"]
+        assert fixed[-6:-3] == fixed[-3:] == Rows(results, f"cohen-{sigma}/fixed").numbers()
+        assert found[sigma, "isotropic"][-3:] == ["–"] * 3  # went through one memory only
+        published = Rows(results, f"cohen-{sigma}/published")
+        assert found[sigma, "anisotropic, as published"][-8:-6] == published.numbers()[1:]
+
+
+def test_runs_with_fewer_inputs_have_a_table_on_the_inputs_all_have(results, printed):
+    assert "stability, l1: 3 inputs" in printed
+    assert "stability, l1: 2 inputs" in printed
+    rows = lines(printed, "stability-levels")
+    ours = [row for row in rows if row[1] == "anisotropic"]
+    assert [[row[2], *row[-8:-6]] for row in ours] == [
+        Rows(results, "stability-0.5/ours", first=first).numbers() for first in (3, 2)
+    ]
+    (published,) = [row for row in rows if row[1] == "anisotropic, as published"]
+    assert [published[2], *published[-8:-6]] == Rows(results, "stability-0.5/published").numbers()
+
+
+def test_best_over_the_levels_stands_beside_the_paper(results, beside):
+    found = {tuple(row[:4]): row[4:] for row in lines(beside, "cohen-paper")}
+    both = [Rows(results, f"cohen-{sigma}/ours") for sigma in ("0.25", "0.5")]
+    radii, proxies = np.array([one.radius for one in both]), np.array([one.proxy for one in both])
+    right = np.array([one.right for one in both])
+    at = [0, 0.25, 0.5, 1, 1.5, 2, 2.5]
+    oracle = [percent(((radii >= r) & right).any(0).mean()) for r in at]
+    assert found["anisotropic", "here", "oracle", "before"] == [
+        *oracle, down(radii.max(0).mean()), down(proxies.max(0).mean()),
+    ]  # fmt: skip
+    envelope = [percent(((radii >= r) & right).mean(1).max()) for r in at]
+    assert found["anisotropic", "here", "envelope", "before"] == [*envelope, "–", "–"]
+    assert found["anisotropic", "paper", "oracle", "none"] == [
+        "86", "85", "77", "53", "31", "17", "10", "1.449", "1.772",
+    ]  # fmt: skip
+    assert ("anisotropic, as published", "here", "oracle", "after") in found
+    assert ("anisotropic, memory keeps the ball", "here", "oracle", "after") in found
+    assert lines(beside, "stability-paper")[1][-2] == "0.447"  # 0.775 over the root of 3, rounded down
+
+
+def test_supersets(results, beside):
+    rows = {tuple(row[:3]): row[3:] for row in lines(beside, "superset")}
+    fixed, isotropic, ours = (Rows(results, f"cohen-0.25/{name}") for name in ("fixed", "isotropic", "ours"))
+    shares = []
+    for slack in (0, 0.01):
+        for size in ("radius", "proxy"):
+            most = np.maximum(getattr(fixed, size), getattr(isotropic, size))
+            shares.append(percent((getattr(ours, size) >= (1 - slack) * np.maximum(most, getattr(ours, size))).mean()))
+    assert rows["cohen", "σ 0.25", "anisotropic"] == ["5", *shares]
+    assert rows["cohen", "oracle", "paper"] == ["–", "83", "93", "–", "–"]
+
+
+def test_average_theta(results, beside):
+    (row,) = [row for row in lines(beside, "average") if row[:2] == ["cohen", "σ 0.5"]]
+    runs = [("fixed", ""), ("average", ""), ("ours", ""), ("ours", "memory_")]
+    told = [Rows(results, f"cohen-0.5/{name}", prefix).numbers() for name, prefix in runs]
+    assert row[4:] == [numbers[i] for i in range(3) for numbers in told]
+
+
+def test_gains_and_their_signs(results, beside):
+    rows = {tuple(row[:3]): row[3:] for row in lines(beside, "gains")}
+    fixed, isotropic, published, ours = (
+        Rows(results, f"cohen-0.25/{name}") for name in ("fixed", "isotropic", "published", "ours")
+    )
+    ratios = [
+        getattr(one, size).mean() / getattr(other, size).mean()
+        for size in ("radius", "proxy")
+        for one, other in ((isotropic, fixed), (published, isotropic), (ours, isotropic))
+    ]
+    cells = rows["cohen", "σ 0.25", "5 inputs"]
+    assert [cell.split()[0] for cell in cells] == [f"{ratio:.3f}" for ratio in ratios]
+    assert ["✗" in cell for cell in cells] == [ratio < 1 for ratio in ratios]
+    assert rows["cohen", "oracle", "paper"][:2] == [f"{1.117 / 0.722:.3f}", f"{1.449 / 1.117:.3f}"]
+    (row,) = [row for row in lines(beside, "memory-gains") if row[:2] == ["cohen", "σ 0.25"]]
+    ours, published = (Rows(results, f"cohen-0.25/{name}", "memory_") for name in ("ours", "published"))
+    assert row[4].split()[0] == f"{ours.proxy.mean() / published.proxy.mean():.3f}"
+    assert row[5] == "–"  # the published algorithm went through one memory only
+    assert row[10].split()[0] == f"{100 * (ours.right.mean() - fixed.right.mean()):+.1f}"
+
+
+def test_runtime(printed):
+    published, ours = lines(printed, "runtime")[1:]
+    assert published[4:10] == ["1", "0.5", "1.5", "1.00", "2.7", "1.80"]
+    assert ours[4:10] == ["0.2", "0.1", "0.3", "5.00", "2.7", "9.00"]
+
+
+def test_a_page_is_written_between_its_marks_and_stays_so(script, results, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A\n<!-- table macer-levels -->\nold\n<!-- end -->\nB\n<!-- table gains -->\n<!-- end -->\nC\n")
+    subprocess.run([sys.executable, SCRIPT, "--results", results, "--write", page], check=True)
+    text = page.read_text()
+    assert text.startswith("# A\n<!-- table macer-levels -->\n<!-- end -->\nB\n<!-- table gains -->\n**Relative")
+    assert text.endswith("<!-- end -->\nC\n")
+    assert script.written(text, script.all_tables(results)) == text
+    with pytest.raises(ArgumentError, match="got 'gians'"):
+        script.written("<!-- table gians -->\n<!-- end -->", {})
+
+
+def test_the_picture(script, results, tmp_path):
+    file = script.write_figure(results, tmp_path)
+    assert file.name == "reproduction-l2.png"
+    assert file.read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.skipif(
+    not (SCRIPT.parent / "results").is_dir() or not PAGE.is_file(), reason="there are no committed results or no page"
+)
+def test_the_page_is_what_the_committed_rows_say(script):
+    page = PAGE.read_text()
+    assert script.BLOCK.search(page)
+    assert script.written(page, script.all_tables(script.RESULTS)) == page

@@ -1,4 +1,4 @@
-"""Whole runs: through a memory, and by the worst-case rule."""
+"""Whole runs: what a memory answers, and the worst-case rule."""
 
 from itertools import combinations
 
@@ -6,31 +6,23 @@ import numpy as np
 import pytest
 
 from anisocert.geometry import disjoint
-from anisocert.memory import Memory, through, worst_case
+from anisocert.memory import Memory, columns, worst_case
 
 
-def test_through(scene):
-    proposals = scene(np.random.default_rng(0), 3, 2, 100, crowd=0.4)
-    done = []
-    rows = through(Memory(), proposals, done.append)
-    assert sum(done) == len(rows) == 100
-    one_by_one, memory = [], Memory()
-    for proposed in proposals:
-        answer = memory.admit(proposed)
-        one_by_one.append(
-            {
-                "memory_prediction": answer.prediction,
-                "memory_radius": answer.radius,
-                "memory_proxy_radius": answer.proxy_radius,
-                "memory_note": answer.note,
-            }
-        )
-    assert rows == one_by_one
+def test_columns(scene):
+    proposals, memory = scene(np.random.default_rng(0), 3, 2, 100, crowd=0.4), Memory()
+    answers = [memory.admit(proposed) for proposed in proposals]
+    rows = [columns(answer) for answer in answers]
     assert {row["memory_note"] for row in rows} == {"kept", "shrunk", "inherited", "abstained"}
-    # Nothing gets larger than it was, unless it is inherited.
-    for row, proposed in zip(rows, proposals, strict=True):
+    for row, answer, proposed in zip(rows, answers, proposals, strict=True):
+        assert row == {
+            "memory_prediction": answer.prediction,
+            "memory_radius": answer.radius,
+            "memory_proxy_radius": answer.proxy_radius,
+            "memory_note": answer.note,
+        }
+        # Nothing gets larger than it was, unless it is inherited.
         assert row["memory_note"] == "inherited" or row["memory_radius"] <= proposed.radius
-    assert through(memory, []) == []
 
 
 @pytest.mark.parametrize("norm", [1, 2])

@@ -39,7 +39,10 @@ def add(
         Path | None, typer.Option(help="A folder for a copy of the run with these answers; the run stays as it is.")
     ] = None,
 ) -> None:
-    """Pass a run through a memory in order of example id, and record its answers in the run (columns memory_*)."""
+    """Pass a run through a memory in order of example id, and record its answers in the run (columns memory_*).
+
+    Killed, the same command goes on, to the same answers.
+    """
     from rich.console import Console
 
     from anisocert.cli.progress import progress

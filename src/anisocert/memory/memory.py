@@ -74,6 +74,12 @@ class Memory:
         return self._policy.name
 
     @property
+    def generation(self) -> str:
+        """A name of what it holds, which nothing else has; another one after a reset."""
+        with self._ledger.transaction(write=False):
+            return self._ledger.head.generation
+
+    @property
     def prefer(self) -> Prefer:
         """What a region that must make room keeps."""
         return self._prefer

@@ -1,39 +1,17 @@
-"""A finished run through a memory, and the paper's worst-case rule, which needs none."""
+"""A memory's answers as columns of a run, and the paper's worst-case rule, which needs no memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from anisocert.certificate import Certificate
 from anisocert.geometry import disjoint
 from anisocert.memory.index import Index
-from anisocert.memory.memory import Memory
 from anisocert.memory.policy import KEPT, abstained
-
-# Certificates that share a synchronisation with the disk.
-_BATCH: Final = 64
-
-
-def through(
-    memory: Memory, certificates: Iterable[Certificate], on_done: Callable[[int], None] = lambda _: None
-) -> list[dict[str, Any]]:
-    """What the memory answers to certificates in their order, as the memory columns of a run's rows.
-
-    on_done is told how many were admitted, a batch at a time. What was admitted before an error stays in the memory:
-    passing all of them again gives the same answers to those, while one that abstained may meanwhile lie in the region
-    of a later one.
-    """
-    rows = []
-    proposals = list(certificates)
-    for start in range(0, len(proposals), _BATCH):
-        answers = memory.admit_all(proposals[start : start + _BATCH])
-        rows += [columns(answer) for answer in answers]
-        on_done(len(answers))
-    return rows
 
 
 def columns(answer: Certificate) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from anisocert import __version__
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import MissingExtraError
 from anisocert.runs.durable import write_whole
-from anisocert.runs.reading import TABLE, checksum, write_description
+from anisocert.runs.reading import JOURNAL, TABLE, checksum, write_description
 
 try:
     import pyarrow as pa
@@ -86,6 +86,7 @@ def clear(folder: Path) -> None:
     """Make room for a run's files; first of all goes `run.json`, which would vouch for a half-written one."""
     (folder / "theta").mkdir(parents=True, exist_ok=True)
     (folder / "run.json").unlink(missing_ok=True)
+    (folder / JOURNAL).unlink(missing_ok=True)  # of a memory's answers to the run that was here
     for old in (folder / "theta").glob("*.safetensors"):
         old.unlink()
 

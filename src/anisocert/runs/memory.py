@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError, MissingExtraError
-from anisocert.memory import Memory, through
-from anisocert.runs.reading import TABLE, StoredRun, checksum, read_run, write_description
+from anisocert.memory import Memory, columns
+from anisocert.runs.durable import locked, to_disk
+from anisocert.runs.reading import JOURNAL, TABLE, StoredRun, checksum, read_run, write_description
 from anisocert.smoothing import Gaussian, Uniform
 
 try:
@@ -33,21 +34,25 @@ def add_to_memory(
     """Pass a run's certificates through a memory in order of example id, and write the answers into the run.
 
     The columns `memory_*` of the table are added, or replaced. inputs: the input of each example id, as the network saw
-    it, since a run does not hold them. Returns how many got each note.
+    it, since a run does not hold them. Returns how many got each note. May be killed and called again, to the same
+    answers.
     """
     run = read_run(folder)
-    described = dict(run.description)
-    proposals = [certificate_of(row, run.thetas, inputs.get, described["model_hash"]) for row in run.table.to_pylist()]
-    answers = through(memory, proposals, on_done)
-    described["memory"] = _described(memory)
-    _replace_table(folder, described, _with_columns(run.table, answers))
-    return Counter(answer["memory_note"] for answer in answers)
+    journal, model_hash = folder / JOURNAL, run.description["model_hash"]
+    for row in run.table.to_pylist():  # what cannot be admitted is said before anything is promised
+        certificate_of(row, run.thetas, inputs.get, model_hash)
+    with locked(journal, wait=False):
+        table, said = pass_through(run, model_hash, memory, inputs.get, journal, on_done)
+        _replace_table(folder, run.description | {"memory": said}, table)
+        journal.unlink()
+    return Counter(table["memory_note"].to_pylist())
 
 
 def copy_run(folder: Path, copy: Path) -> None:
     """The same run in another folder, for another memory; may be killed and called again.
 
-    `run.json` comes last; files are linked where they can be, as a run's files are replaced and never written into.
+    `run.json` comes last; files are linked where they can be, as they are replaced and never written into. A journal of
+    the run's own memory stays behind.
     """
     wanted = read_run(folder).description["files"]
     if (copy / "run.json").exists():
@@ -55,50 +60,56 @@ def copy_run(folder: Path, copy: Path) -> None:
         if found | {TABLE: None} != wanted | {TABLE: None}:
             raise ArgumentError(f"expected no run or a copy of {folder}, got another run in {copy}")
         return
-    for file in sorted(folder.rglob("*"), key=lambda file: file.name == "run.json"):
-        target = copy / file.relative_to(folder)
-        if file.is_file():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.unlink(missing_ok=True)
-            try:
-                os.link(file, target)
-            except OSError:
-                shutil.copyfile(file, target)
+    for name in (*wanted, "run.json"):
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        try:
+            os.link(folder / name, target)
+        except OSError:
+            shutil.copyfile(folder / name, target)
 
 
 def pass_through(
     run: StoredRun,
     model_hash: str,
     memory: Memory,
-    inputs: Callable[[int], NDArray[Any]],
+    inputs: Callable[[int], NDArray[Any] | None],
     journal: Path,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> tuple[Any, dict[str, Any]]:
     """The table of a run with the memory's answers, and what to say about the memory.
 
     May be killed and called again, to the same answers: they are kept in the journal one by one. Asking again instead
-    would not do, as an input that abstained may have come to lie in the region of a later one.
+    would not do, as an input that abstained may have come to lie in the region of a later one. Its first line names the
+    memory: a journal of another one, or of this one before it was emptied, is begun anew.
     """
-    journal.touch()
-    lines = [line for line in journal.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-    os.truncate(journal, sum(map(len, lines)))  # the last one may have been cut short
-    answers = [json.loads(line) for line in lines]
+    answers = _begin(journal, memory)
     on_done(len(answers))
     with journal.open("a") as file:
         for row in run.table.to_pylist()[len(answers) :]:
-            answers += through(memory, [certificate_of(row, run.thetas, inputs, model_hash)])
+            answers.append(columns(memory.admit(certificate_of(row, run.thetas, inputs, model_hash))))
             file.write(json.dumps(answers[-1]) + "\n")
             file.flush()
             os.fsync(file.fileno())
             on_done(1)
-    return _with_columns(run.table, answers), _described(memory)
+    said = {"file": str(memory.path), "policy": memory.policy, "prefer": memory.prefer}
+    return _with_columns(run.table, answers), said | {"order": "idx", "entries": len(memory)}
 
 
-def _described(memory: Memory) -> dict[str, Any]:
-    return {
-        "file": str(memory.path), "policy": memory.policy, "prefer": memory.prefer, "order": "idx",
-        "entries": len(memory),
-    }  # fmt: skip
+def _begin(journal: Path, memory: Memory) -> list[dict[str, Any]]:
+    """The answers in a memory's journal, which is made if it is not there, ready for the next one."""
+    path = None if memory.path is None else str(memory.path.resolve())
+    whose = {"memory": path, "generation": memory.generation, "prefer": memory.prefer}
+    written = journal.read_bytes() if journal.exists() else b""
+    lines = [line for line in written.splitlines(keepends=True) if line.endswith(b"\n")]
+    if not lines or json.loads(lines[0]) != whose:
+        lines = [f"{json.dumps(whose)}\n".encode()]
+        journal.write_bytes(lines[0])
+        to_disk(journal)
+        to_disk(journal.parent)
+    os.truncate(journal, sum(map(len, lines)))  # the last one may have been cut short
+    return [json.loads(line) for line in lines[1:]]
 
 
 def _with_columns(table: Any, answers: list[dict[str, Any]]) -> Any:
@@ -144,7 +155,9 @@ def _replace_table(folder: Path, described: dict[str, Any], table: Any) -> None:
     part = folder / f"{TABLE}.part"
     pq.write_table(table, part)
     found = checksum(part)
-    write_description(folder, described | {"next": {TABLE: found}})
+    # The table in place may be the next one of an earlier addition, which was interrupted.
+    files = described["files"] | {TABLE: checksum(folder / TABLE)}
+    write_description(folder, described | {"files": files, "next": {TABLE: found}})
     part.replace(folder / TABLE)
-    files = described["files"] | {TABLE: found}
+    files[TABLE] = found
     write_description(folder, {name: value for name, value in described.items() if name != "next"} | {"files": files})

@@ -20,6 +20,7 @@ except ImportError as error:
     raise MissingExtraError("reading a run needs pyarrow and safetensors: pip install 'anisocert[cli]'") from error
 
 TABLE = "certificates.parquet"
+JOURNAL = "memory.jsonl"  # there while a memory is being asked about the rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.durable import BusyError, locked, write_whole
 from anisocert.runs.folder import SCHEMA
+from anisocert.runs.reading import JOURNAL
 
 try:
     import pyarrow as pa
@@ -35,7 +36,7 @@ class Unfinished:
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / "unfinished"
         self.configuration_file = self.path / "configuration.json"
-        self.memory_journal = self.path / "memory.jsonl"
+        self.memory_journal = self.path / JOURNAL
 
     def configuration(self) -> Configuration | None:
         """What the run was begun with; None where it was not."""

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from anisocert.errors import ArgumentError
-from anisocert.runs.reading import TABLE, checksum, read_run, rendered
+from anisocert.runs.reading import JOURNAL, TABLE, checksum, read_run, rendered
 from anisocert.runs.recomputing import check_rows
 from anisocert.runs.verification import Finding, Verification
 
@@ -39,7 +39,7 @@ def verify(folder: Path) -> Verification:
         note = "imported: its files are checked, its rows came without the votes they could be recomputed from"
         return Verification(tuple(findings), count, notes=(note,), run=run)
     findings += check_rows(run, thetas)
-    return Verification(tuple(findings), count, rows=len(run), notes=tuple(_notes(described)), run=run)
+    return Verification(tuple(findings), count, rows=len(run), notes=tuple(_notes(folder, described)), run=run)
 
 
 def _description(folder: Path) -> tuple[dict[str, Any] | None, list[Finding]]:
@@ -78,8 +78,8 @@ def _check_files(folder: Path, described: dict[str, Any]) -> Iterator[Finding]:
             yield Finding(name, "is not among the run's files, and would be read as its theta")
 
 
-def _notes(described: dict[str, Any]) -> Iterator[str]:
-    if described.get("next"):
+def _notes(folder: Path, described: dict[str, Any]) -> Iterator[str]:
+    if described.get("next") or (folder / JOURNAL).is_file():
         yield "adding this run to a memory was interrupted: the same `anisocert memory add` completes it"
 
 

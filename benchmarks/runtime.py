@@ -1,0 +1,154 @@
+"""Seconds an image (the paper's Table 3): the published scripts' way against ours, same network, images and n, one run.
+
+    python benchmarks/runtime.py --weights MODEL.safetensors --inputs CIFAR.npz --sigma 0.25
+    python benchmarks/runtime.py --weights MODEL.safetensors --inputs CIFAR.npz --norm l1 --sigma 0.289
+
+The published way, transcribed: one image at a time in float32; plain gradient ascent for the isotropic theta, Adam for
+ANCER (Eiras et al. 2022, Listing 1), weights not frozen; then Cohen's voting loop in batches of 1000. It runs in a
+process of its own, so that neither side's settings help the other. --save FILE.json adds the lines to a file.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from optimize import Timed
+from torch.special import ndtri
+
+from anisocert import Anisotropic, Fixed, Gaussian, Isotropic, Numerics, Plan, Uniform, certify
+from anisocert.engine import Network
+from anisocert.models import load
+
+SAMPLES, LEARNING_RATE, KAPPA = 100, 0.04, 2.0
+
+
+def gap(model, x, theta, norm):
+    """The certificate's gap from the mean softmax of noisy copies of one image."""
+    copies = x.repeat((SAMPLES, 1, 1, 1))
+    noise = torch.randn_like(copies) if norm == "l2" else 2 * torch.rand_like(copies) - 1
+    first, second = model(copies + theta * noise).softmax(1).mean(0).topk(2).values
+    if norm == "l1":
+        return first - second
+    return (ndtri(first.clamp(0.001, 0.999)) - ndtri(second.clamp(0.001, 0.999))) / 2
+
+
+def published_isotropic(model, x, sigma, norm, iterations):
+    theta = torch.full((), sigma, device=x.device, requires_grad=True)
+    for _ in range(iterations):
+        (theta * gap(model, x, theta, norm)).backward()
+        with torch.no_grad():
+            theta += LEARNING_RATE * theta.grad
+            theta.clamp_(min=1e-4)
+        theta.grad = None
+    return theta.detach()
+
+
+def published_ancer(model, x, start, norm):
+    theta = start.expand_as(x).clone().requires_grad_(True)
+    adam = torch.optim.Adam([theta], lr=LEARNING_RATE)
+    for _ in range(100):
+        adam.zero_grad()
+        r = gap(model, x, theta, norm)
+        (-r * (theta.log().mean().exp() + KAPPA * theta.min())).backward()
+        adam.step()
+        with torch.no_grad():
+            torch.maximum(theta, start, out=theta)
+    return theta.detach()
+
+
+def published_votes(model, x, theta, norm, n, batch_size=1000):
+    """Cohen's _sample_noise: float32, batches of 1000, x.repeat, argmax, counts a batch."""
+    counts = np.zeros(10, dtype=int)
+    with torch.no_grad():
+        for _ in range(0, n, batch_size):
+            batch = x.repeat((batch_size, 1, 1, 1))
+            noise = torch.randn_like(batch) if norm == "l2" else 2 * torch.rand_like(batch) - 1
+            for i in model(batch + theta * noise).argmax(1).cpu().numpy():
+                counts[i] += 1
+    return counts
+
+
+def published(model, images, args):
+    """Mean seconds of each part."""
+    device = next(model.parameters()).device
+    spent = {"isotropic": 0.0, "anisotropic": 0.0, "votes": 0.0}
+
+    def timed(name, call):
+        started = time.perf_counter()
+        found = call()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        spent[name] += (time.perf_counter() - started) / len(images)
+        return found
+
+    published_ancer(model, images[0], torch.tensor(args.sigma, device=device), args.norm)  # warm
+    for x in images:
+        start = timed("isotropic", lambda x=x: published_isotropic(model, x, args.sigma, args.norm, args.iterations))
+        theta = timed("anisotropic", lambda x=x, start=start: published_ancer(model, x, start, args.norm))
+        timed("votes", lambda x=x, theta=theta: published_votes(model, x, theta, args.norm, args.n))
+    choose = {"fixed": 0.0, "isotropic": spent["isotropic"], "anisotropic": spent["isotropic"] + spent["anisotropic"]}
+    return {method: (seconds, spent["votes"]) for method, seconds in choose.items()}
+
+
+def ours(model, images, args, device):
+    network = Network(model, 10, device, Numerics(compile=device == "cuda"))
+    network.fit(images.shape[1:], args.n * len(images))
+    smoothing = Gaussian(args.sigma) if args.norm == "l2" else Uniform(args.sigma)
+    found = {}
+    for method in (Fixed(), Isotropic(), Anisotropic()):
+        timed = Timed(method)
+        certify(network, images[:2], smoothing=smoothing, method=method, plan=Plan(n=args.n))  # warm
+        started = time.perf_counter()
+        certify(network, images, smoothing=smoothing, method=timed, plan=Plan(n=args.n))
+        seconds = time.perf_counter() - started
+        found[method.name] = (timed.seconds / len(images), (seconds - timed.seconds) / len(images))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weights", required=True)
+    parser.add_argument("--inputs", required=True, help="npz with x, uint8, `n x 3 x 32 x 32`")
+    parser.add_argument("--norm", default="l2", choices=("l2", "l1"))
+    parser.add_argument("--sigma", type=float, required=True)
+    parser.add_argument("--n", type=int, default=100_000)
+    parser.add_argument("--images", type=int, default=64, help="ours; the published way takes --published-images")
+    parser.add_argument("--published-images", type=int, default=4)
+    parser.add_argument("--iterations", type=int, default=900, help="isotropic steps of the published way")
+    parser.add_argument("--save", type=Path)
+    parser.add_argument("--published", action="store_true", help="only the published way; prints JSON")
+    args = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model, known = load(args.weights)
+    images = torch.from_numpy(np.load(args.inputs)["x"].astype(np.float32) / 255)
+    if args.published:
+        print(json.dumps(published(model.to(device), images[: args.published_images].to(device), args)))
+        return
+    child = subprocess.run([sys.executable, *sys.argv, "--published"], check=True, stdout=subprocess.PIPE, text=True)
+    measured = {
+        "published": (json.loads(child.stdout), args.published_images),
+        "ours": (ours(model, images[: args.images].numpy(), args, device), args.images),
+    }
+    name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    lines = []
+    for algorithm, (found, count) in measured.items():
+        for method, (choose, votes) in found.items():
+            ratio = sum(measured["published"][0][method]) / (choose + votes)
+            print(f"{args.norm} {algorithm:10} {method:12} theta {choose:8.4f} s  votes {votes:8.4f} s  {ratio:6.1f} x")
+            lines.append(
+                {"network": known["architecture"], "norm": args.norm, "sigma": args.sigma, "n": args.n,
+                 "method": method, "algorithm": algorithm,
+                 "isotropic_steps": args.iterations if algorithm == "published" else None, "seconds_choose": choose, "seconds_votes": votes, "images": count, "device": name}
+            )  # fmt: skip
+    if args.save:
+        before = json.loads(args.save.read_text()) if args.save.exists() else []
+        args.save.write_text(json.dumps(before + lines, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -37,8 +37,9 @@ def read_results(results: Path) -> dict[str, list[Comparison]]:
         runs = [read_run(file.parent) for file in sorted(results.glob(f"{recipe}-*/*/run.json"))]
         if runs:
             most = max(len(run) for run in runs)
-            groups = [[run for run in runs if len(run) == most], runs]
-            found[recipe] = [compare(group)[0] for group in groups[: 1 if len(groups[0]) == len(runs) else 2]]
+            whole = [run for run in runs if len(run) == most]
+            groups = [whole] if len(whole) == len(runs) else [whole, runs]
+            found[recipe] = [comparison for group in groups for comparison in compare(group)]
     return found
 
 

@@ -1,6 +1,8 @@
-"""Toy classifiers whose answers under noise are known exactly."""
+"""Toy classifiers whose answers under noise are known exactly, and the exact relation of two regions."""
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,8 @@ from hypothesis import settings
 from scipy.special import ndtri
 from scipy.stats import binom
 from torch import Tensor, nn
+
+from anisocert.geometry import Region
 
 # A deadline measures the machine, which others share, not the code.
 settings.register_profile("no deadline", deadline=None)
@@ -51,6 +55,61 @@ class KnownShares(nn.Module):
         above = (x.flatten(1)[:, :1] > self.edges).float()
         ones = torch.ones_like(x.flatten(1)[:, :1])
         return torch.cat([ones, above], 1) - torch.cat([above, 0 * ones], 1)  # one-hot
+
+
+def exact_touch_l1(a: Region, b: Region) -> Fraction:
+    """The same exactly, by the fractional knapsack in rational numbers."""
+    items = []
+    for ca, cb, sa, sb in zip(a.center.flat, b.center.flat, a.axes.flat, b.axes.flat, strict=True):
+        items.append((abs(Fraction(cb) - Fraction(ca)), 1 / Fraction(sa), 1 / Fraction(sb)))
+    missing = sum((y * inv_a for y, inv_a, _ in items), Fraction(0)) - 1
+    cost = Fraction(0)
+    for y, inv_a, inv_b in sorted(items, key=lambda item: item[1] / item[2], reverse=True):
+        if missing <= 0:
+            break
+        step = min(y, missing / inv_a)
+        cost += step * inv_b
+        missing -= step * inv_a
+    return cost
+
+
+def exact_touch_l2(a: Region, b: Region) -> Decimal:
+    """Smallest gauge of b over the ellipsoid a, to 50 digits: bisection for the multiplier of the touch point."""
+    with localcontext() as context:
+        context.prec = 120
+        items = []
+        for ca, cb, sa, sb in zip(a.center.flat, b.center.flat, a.axes.flat, b.axes.flat, strict=True):
+            a2, b2 = Decimal(sa) ** 2, Decimal(sb) ** 2
+            items.append(((Decimal(cb) - Decimal(ca)) ** 2, a2, b2))
+
+        def gauge_a(multiplier: Decimal) -> Decimal:
+            return sum((y2 * a2 / (a2 + multiplier * b2) ** 2 for y2, a2, b2 in items), Decimal(0))
+
+        if gauge_a(Decimal(0)) <= 1:
+            return Decimal(0)
+        low, high = Decimal(1) / 1024, Decimal(1)
+        while gauge_a(high) > 1:
+            low, high = high, high * 1024
+        while gauge_a(low) <= 1:
+            low, high = low / 1024, low
+        for _ in range(200):
+            middle = (low + high) / 2
+            if gauge_a(middle) > 1:
+                low = middle
+            else:
+                high = middle
+        square = sum((y2 * low**2 * b2 / (a2 + low * b2) ** 2 for y2, a2, b2 in items), Decimal(0))
+        return square.sqrt()
+
+
+def exact_touch(a: Region, b: Region) -> Fraction:
+    """Smallest gauge of b over a; exact for norm 1, to 50 digits for norm 2."""
+    return exact_touch_l1(a, b) if a.norm == 1 else Fraction(exact_touch_l2(a, b))
+
+
+@pytest.fixture(name="exact_touch", scope="session")
+def _exact_touch() -> Callable[[Region, Region], Fraction]:
+    return exact_touch
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Proposed certificates, random scenes, and slow independent answers to whether two regions have a common point."""
+"""Proposed certificates and random scenes of them."""
 
 import numpy as np
 import pytest
@@ -40,42 +40,6 @@ def scene(rng, d, norm, count, classes=3, crowd=0.6):
     return proposals
 
 
-def largest_common_gauge(a, b):
-    """Smallest over all points of the larger gauge of two regions: above 1 means that they have no common point."""
-    from scipy.optimize import linprog, minimize_scalar  # here: writer.py needs none of it
-
-    ca, cb, sa, sb = (v.ravel() for v in (a.center, b.center, a.axes, b.axes))
-    d = len(ca)
-    if a.norm == 1:
-        # Variables z, |z - c_a|, |z - c_b|, t.
-        eye, zero, one = np.eye(d), np.zeros((d, d)), np.zeros((d, 1))
-        rows = np.block(
-            [
-                [eye, -eye, zero, one],
-                [-eye, -eye, zero, one],
-                [eye, zero, -eye, one],
-                [-eye, zero, -eye, one],
-                [np.zeros((1, d)), (1 / sa)[None], np.zeros((1, d)), -np.ones((1, 1))],
-                [np.zeros((1, d)), np.zeros((1, d)), (1 / sb)[None], -np.ones((1, 1))],
-            ]
-        )
-        limits = np.concatenate([ca, -ca, cb, -cb, [0.0, 0.0]])
-        cost = np.zeros(3 * d + 1)
-        cost[-1] = 1.0
-        bounds = [(None, None)] * d + [(0, None)] * (2 * d + 1)
-        answer = linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds)
-        assert answer.status == 0, answer.message
-        return float(answer.fun)
-
-    # The paper's K(t), which is convex: 1 - K scales with the square of the size of both.
-    def negative(logit):
-        t = 1 / (1 + np.exp(-logit))
-        return -((ca - cb) ** 2 * t * (1 - t) / (t * sb**2 + (1 - t) * sa**2)).sum()
-
-    answer = minimize_scalar(negative, bounds=(-40, 40), method="bounded", options={"xatol": 1e-12, "maxiter": 1000})
-    return float(np.sqrt(-answer.fun))
-
-
 @pytest.fixture(name="proposal", scope="session")
 def _proposal():
     return proposal
@@ -84,11 +48,6 @@ def _proposal():
 @pytest.fixture(name="scene", scope="session")
 def _scene():
     return scene
-
-
-@pytest.fixture(name="largest_common_gauge", scope="session")
-def _largest_common_gauge():
-    return largest_common_gauge
 
 
 @pytest.fixture(params=["process", "file"])

@@ -143,7 +143,8 @@ def main():
             lines.append(
                 {"network": known["architecture"], "norm": args.norm, "sigma": args.sigma, "n": args.n,
                  "method": method, "algorithm": algorithm,
-                 "isotropic_steps": args.iterations if algorithm == "published" else None, "seconds_choose": choose, "seconds_votes": votes, "images": count, "device": name}
+                 "isotropic_steps": args.iterations if algorithm == "published" else None,
+                 "seconds_choose": choose, "seconds_votes": votes, "images": count, "device": name}
             )  # fmt: skip
     if args.save:
         before = json.loads(args.save.read_text()) if args.save.exists() else []

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -231,3 +232,28 @@ def test_it_warns_of_noise_the_network_does_not_know(certify, tmp_path):
         certify("--n", 5, "--out", tmp_path / "c")
     with pytest.warns(AnisocertWarning, match=r"no input will reach a radius of 2: 200 votes reach 0\.4"):
         certify("--target-radius", 2, "--out", tmp_path / "d")
+
+
+@pytest.mark.parametrize("method", ["isotropic", "anisotropic"])
+def test_says_where_theta_reached_its_bound(cli, trained_digits, tmp_path, method):
+    """Where the largest value of theta is the bound; with a higher one the search does go farther."""
+    quick = (trained_digits, "--data", "digits", "--sigma", 0.1, "--method", method, "--n", 1000, "--max", 8)
+    quick = (*quick, "--rows", 800, "--no-compile", "--precision", "float32")
+    low = cli("certify", *quick, "--limit", 2, "--out", tmp_path / "low").out
+    high = cli("certify", *quick, "--limit", 8, "--out", tmp_path / "high").out
+    thetas = read_run(tmp_path / "low").thetas
+    there = {number: bool(np.isclose(theta.max(), 0.2, rtol=1e-5)) for number, theta in thetas.items()}
+    assert 0 < sum(there.values()) < 8
+    assert f"theta reached its bound on {sum(there.values())} of 8 inputs (--limit 2)" in low
+    assert read_run(tmp_path / "high").column("theta_max").max() > 0.21
+    assert "its bound" not in high
+    for number, reached in there.items():
+        said = cli("show", tmp_path / "low", number, "--out", tmp_path / "page.html").out
+        sentence = "The search for its noise θ ended at its bound, 2 x 0.1 (--limit)"
+        assert (sentence in said) == (sentence in (tmp_path / "page.html").read_text("utf-8")) == reached
+
+
+def test_what_has_no_bound_reaches_none(certify, tmp_path):
+    assert "its bound" not in certify("--out", tmp_path / "fixed").out
+    paper = ("--method", "isotropic", "--paper", "--iterations", 2, "--out", tmp_path / "paper")
+    assert "its bound" not in certify(*paper).out

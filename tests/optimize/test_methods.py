@@ -62,10 +62,11 @@ def test_theta_stays_within_its_limit(smoothing):
 
 
 def test_without_a_reach_the_limit_is_lower():
-    for x, expected in ((torch.rand(2, 16), 6.0), (torch.rand(2, 1, 4, 4), 32.0)):
-        assert ac.Isotropic().limit_for(x) == expected
-        assert ac.Isotropic(bounded_reach=False).limit_for(x) == 6.0
-        assert ac.Isotropic(limit=9.0).limit_for(x) == 9.0
+    for shape, expected in (((16,), 6.0), ((1, 4, 4), 32.0)):
+        assert ac.Isotropic().limit_for(shape) == ac.Anisotropic().limit_for(shape) == expected
+        assert ac.Isotropic(bounded_reach=False).limit_for(shape) == 6.0
+        assert ac.Isotropic(limit=9.0).limit_for(shape) == 9.0
+        assert ac.Fixed().limit_for(shape) == math.inf
 
 
 def test_regions_do_not_reach_beyond_half_the_way_to_a_blank_image():

@@ -166,7 +166,7 @@ def _run(told: "Told", job: "Job", out: Path, workers: "Callable[[], Workers]", 
         told.stopped(progress_of(job, out), "interrupted", out)
         raise typer.Exit(STOPPED) from None
     if outcome.finished:
-        told.finished(out)
+        told.finished(job, out)
     elif outcome.left:
         told.stopped(outcome, "out of time", out)
         raise typer.Exit(STOPPED)

@@ -88,9 +88,9 @@ class Told:
         self.console.print(line, soft_wrap=True, markup=False)
         self._object(out, outcome, "shard done")
 
-    def finished(self, out: Path) -> None:
+    def finished(self, job: Job, out: Path) -> None:
         """The summary of a whole run."""
-        run = read_run(out)
+        run, c, shape = read_run(out), job.configuration, job.examples.shape
         shown = {"certified": results_of(run)}
         if run.has_memory:
             shown["after the memory"] = results_of(run, memory=True)
@@ -98,6 +98,9 @@ class Told:
         levels = (run.description.get("preparation") or {}).get("levels")
         units = "in units of the network's input" + (f" (times {levels}: in pixel units)" if levels else "")
         self.console.print(_table(summary, units))
+        if held := int(c.at_limit(run.column("theta_max"), shape).sum()):
+            line = f"theta reached its bound on {held} of {len(run)} inputs (--limit {c.how().limit_for(shape):g})"
+            self.console.print(f"{line}: with a higher one more may be certified", soft_wrap=True)
         self.console.print(f"finished: {len(run)} inputs in {out}", soft_wrap=True, markup=False)
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)
 

@@ -68,7 +68,7 @@ def _print(console: "Console", e: "Evidence") -> None:
     from rich.markup import escape
 
     from anisocert.evidence.page import implied_table, memory_table, vote_counts, votes_table
-    from anisocert.evidence.sentence import assumptions, region_words, sentence
+    from anisocert.evidence.sentence import assumptions, limit_words, region_words, sentence
     from anisocert.report.gallery import NOTES
 
     label = e.name(int(e.row["label"]))
@@ -89,6 +89,8 @@ def _print(console: "Console", e: "Evidence") -> None:
         share = count / e.row["votes"]
         console.print(f"{name:<24} {count:>10,} {share:>8.2%} {'#' * round(share * 30)}", markup=False, soft_wrap=True)
     _print_table(console, votes_table(e))
+    if limited := limit_words(e):
+        console.print(limited)
     if e.note:
         console.print("\n[bold]Memory[/bold]")
         console.print(NOTES.get(e.note, e.note))

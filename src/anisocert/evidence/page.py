@@ -10,7 +10,7 @@ from anisocert import __version__
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import Cell, Column, Table, down
 from anisocert.evidence.gathering import Evidence
-from anisocert.evidence.sentence import FINE, PIXEL, assumptions, region_words, sentence
+from anisocert.evidence.sentence import FINE, PIXEL, assumptions, limit_words, region_words, sentence
 from anisocert.memory.policy import INHERITED
 from anisocert.report.gallery import NOTES, cards
 from anisocert.report.html import table_html, tag, words
@@ -66,6 +66,8 @@ def _parts(e: Evidence) -> Iterator[str]:
     yield words("h2", "Votes and bounds")
     yield from _votes(e)
     yield table_html(votes_table(e))
+    if limited := limit_words(e):
+        yield words("p", limited)
     if e.note:
         yield words("h2", "The memory")
         yield words("p", NOTES.get(e.note, e.note))

@@ -9,6 +9,7 @@ from anisocert.evaluate import down
 from anisocert.evidence.gathering import Evidence, Implied
 from anisocert.geometry import Region
 from anisocert.memory.policy import INHERITED, POLICIES, Policy
+from anisocert.runs import Configuration
 
 FINE, PIXEL = 4, 2  # decimals of lengths in the input's units, and in pixels
 
@@ -167,6 +168,19 @@ def region_words(region: Region, norm: str) -> str:
         f"{kind} with half-widths from {down(region.radius, FINE)} to {down(region.enclosing_radius, FINE)}, "
         f"of the volume of a ball of radius {down(region.proxy_radius, FINE)}"
     )
+
+
+def limit_words(evidence: Evidence) -> str:
+    """That the search for theta ended at its bound; empty where it did not, or where that is not known."""
+    e, said = evidence, evidence.run.description
+    shape = e.theta.shape or e.inputs.shape
+    if "limit" not in said or shape is None:
+        return ""
+    c = Configuration.from_dict(said)
+    if not c.at_limit(e.row["theta_max"], shape):
+        return ""
+    bound = f"{c.how().limit_for(shape):g} x {c.sigma:g}"
+    return f"The search for its noise θ ended at its bound, {bound} (--limit): with a higher one more may be certified."
 
 
 def _model(said: dict[str, Any]) -> str:

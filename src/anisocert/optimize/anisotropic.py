@@ -82,6 +82,10 @@ class Anisotropic(Method):
         """See Method."""
         return self.climb.group(rows)
 
+    def limit_for(self, shape: tuple[int, ...]) -> float:
+        """See Method."""
+        return self.start.limit_for(shape)
+
     def choose(
         self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
     ) -> Tensor:
@@ -93,8 +97,9 @@ class Anisotropic(Method):
             return self._grow(problem, isotropic, float("inf"))
         pilot = Pilot(network, smoothing, x, ids, plan, seed)
         isotropic, top = self.start.search(pilot, sigma)
-        grown = self._grow(problem, isotropic, sigma * self.start.limit_for(x))
-        return self._compete(pilot, sigma, isotropic, grown, top)
+        upper = sigma * self.limit_for(tuple(x.shape[1:]))
+        grown = self._grow(problem, isotropic, upper)
+        return self._compete(pilot, sigma, isotropic, grown, top, upper)
 
     def _grow(self, problem: Problem, isotropic: Tensor, upper: float) -> Tensor:
         full = isotropic.expand(problem.x.shape).contiguous()
@@ -107,12 +112,14 @@ class Anisotropic(Method):
 
         return self.climb.climb(problem, full, height, lower=full, upper=upper)
 
-    def _compete(self, pilot: Pilot, sigma: float, isotropic: Tensor, grown: Tensor, top: NDArray[np.int64]) -> Tensor:
+    def _compete(
+        self, pilot: Pilot, sigma: float, isotropic: Tensor, grown: Tensor, top: NDArray[np.int64], upper: float
+    ) -> Tensor:
         """The winner for each input."""
         x, norm = pilot.x, pilot.smoothing.norm
         farthest = reach(x, norm) if self.start.bounded_reach else np.full(len(x), np.inf)
         round_ = isotropic.expand(x.shape)
-        shapes = torch.stack([round_, *self._shapes(round_, grown, sigma * self.start.limit_for(x))], 1)
+        shapes = torch.stack([round_, *self._shapes(round_, grown, upper)], 1)
         radius, proxy, extent = sizes(shapes, pilot.gaps(pilot.votes(shapes, self.pilots[0]), top), norm)
         hopeful = (radius >= radius[:, :1]) & (extent <= farthest[:, None])
         by_proxy = np.where(hopeful, proxy, 0.0)[:, 1:].argsort(1)[:, ::-1] + 1

@@ -1,5 +1,6 @@
 """What every way to choose theta must say."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -31,6 +32,10 @@ class Method(ABC):
     def group(self, rows: int) -> int:
         """Inputs that cost no more than one, in a network whose voting calls take so many rows."""
         return 1
+
+    def limit_for(self, shape: tuple[int, ...]) -> float:
+        """A search keeps theta at most this times the noise's own, for inputs of a shape; a published one does not."""
+        return math.inf
 
     @abstractmethod
     def choose(

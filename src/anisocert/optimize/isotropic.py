@@ -55,11 +55,11 @@ class Isotropic(Method):
         if not min(self.pilots) > 0:
             raise ArgumentError(f"expected pilots > 0, got {self.pilots}")
 
-    def limit_for(self, x: Tensor) -> float:
-        """The limit in use. x: `b x *shape`."""
+    def limit_for(self, shape: tuple[int, ...]) -> float:
+        """See Method."""
         if self.limit is not None:
             return self.limit
-        return FAR if self.bounded_reach and is_image(x) else NEAR
+        return FAR if self.bounded_reach and is_image(shape) else NEAR
 
     @property
     def evaluations(self) -> int:
@@ -88,7 +88,7 @@ class Isotropic(Method):
 
     def search(self, pilot: Pilot, sigma: float) -> tuple[Tensor, NDArray[np.int64]]:
         """(theta, class) of each input: `b x 1 x ...` and `b`."""
-        x, limit = pilot.x, self.limit_for(pilot.x)
+        x, limit = pilot.x, self.limit_for(tuple(pilot.x.shape[1:]))
         farthest = reach(x, pilot.smoothing.norm) if self.bounded_reach else np.full(len(x), np.inf)
         coarse = np.tile(sigma * COARSE[limit >= COARSE], (len(x), 1))
         theta = _column(coarse, x)

@@ -106,15 +106,15 @@ def reach(x: Tensor, norm: int) -> Floats:
 
     A blank image has no class; and regions of half this size around two unrelated images cannot meet.
     """
-    if not is_image(x):
+    if not is_image(tuple(x.shape[1:])):
         return np.full(len(x), np.inf)
     contrast = (x - x.flatten(1).mean(1).view(-1, *(1 for _ in x.shape[1:]))).flatten(1).double()
     return np.asarray(contrast.norm(p=norm, dim=1).cpu().numpy() / 2)
 
 
-def is_image(x: Tensor) -> bool:
-    """Whether inputs have at least height and width, so that there is a blank one. x: `b x *shape`."""
-    return x.dim() > 2
+def is_image(shape: tuple[int, ...]) -> bool:
+    """Whether inputs have at least height and width, so that there is a blank one."""
+    return len(shape) > 1
 
 
 def take(theta: Tensor, index: NDArray[np.int64]) -> Tensor:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import shlex
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from anisocert import __version__
 from anisocert.bounds import Plan
@@ -149,6 +150,12 @@ class Configuration:
         if theta is not None:
             return Average(theta)
         return Fixed()
+
+    def at_limit(self, theta_max: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        """Whether thetas with these largest values are as large as the search may make them. shape: of an input."""
+        limit = math.inf if self.paper else self.how().limit_for(shape)
+        # It was kept in float32, which may have rounded it either way.
+        return np.asarray(theta_max) >= self.sigma * limit * (1 - 1e-6)
 
     @property
     def needs_gradients(self) -> bool:

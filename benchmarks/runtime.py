@@ -96,7 +96,7 @@ def published(model, images, args):
 
 
 def ours(model, images, args, device):
-    network = Network(model, 10, device, Numerics(compile=device == "cuda"))
+    network = Network(model, 10, device, Numerics())
     network.fit(images.shape[1:], args.n * len(images))
     smoothing = Gaussian(args.sigma) if args.norm == "l2" else Uniform(args.sigma)
     found = {}

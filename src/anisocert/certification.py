@@ -64,7 +64,7 @@ def certificates(
     alphas: `b`, where inputs have one of their own; they must not depend on any vote. The plan's then only steers.
     """
     plan.warn_if_hopeless(network.num_classes)
-    network.fit(tuple(x.shape[1:]), len(x) * (plan.n0 + plan.n))
+    network.fit(tuple(x.shape[1:]), len(x) * (plan.n0 + plan.n + method.pilot_votes(plan)))
     started = time.perf_counter()
 
     theta = _checked_theta(method.choose(network, x, ids, smoothing, plan, seed), x)

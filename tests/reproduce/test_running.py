@@ -24,6 +24,13 @@ def test_a_stage_comes_after_what_it_needs_and_is_done_once(tmp_path):
     assert told == []
 
 
+def test_what_was_done_before_need_not_be_chosen_again(tmp_path):
+    a, b, c = quick("a"), quick("b", "a"), quick("c", "b")
+    assert run_stages([b], tmp_path, among=[a, b, c]).left == ["b"]
+    run_stages([a], tmp_path)
+    assert run_stages([b], tmp_path, among=[a, b, c]).done == ["b"]
+
+
 def test_a_failure_is_told_and_stops_only_what_needs_it(tmp_path):
     told = {}
     stages = [Stage("bad", ("certfy",)), quick("after", "bad"), quick("other")]

@@ -51,7 +51,7 @@ def reproduce(
     budget = options.seconds(time_budget)
     deadline = None if budget is None else time.monotonic() + budget
     outcome = run_stages(
-        chosen, out, jobs=jobs, out_of_time=lambda: deadline is not None and time.monotonic() > deadline,
+        chosen, out, among=stages, jobs=jobs, out_of_time=lambda: deadline is not None and time.monotonic() > deadline,
         tell=lambda name, what: console.print(f"{name}: {what}", soft_wrap=True, markup=False),
     )  # fmt: skip
     if results is not None:

@@ -33,21 +33,25 @@ def run_stages(
     stages: Sequence[Stage],
     out: Path,
     *,
+    among: Sequence[Stage] = (),
     jobs: int = 1,
     out_of_time: Callable[[], bool] = lambda: False,
     tell: Callable[[str, str], None] = lambda name, what: None,
 ) -> Outcome:
     """Run what is not done yet, at most `jobs` at once, until `out_of_time()`. tell: (stage, what happened).
 
+    among: all stages of the experiment, where those to run may need others that were done before.
+
     A stage that ends well leaves a mark with its command in `out/stages`; one whose command has changed since then is
     refused, as its results would not be those of the file. Output goes to `out/logs`.
     """
     outcome = Outcome(done=[stage.name for stage in stages if _is_done(stage, out)])
+    before = {stage.name for stage in among if _is_done(stage, out)}
     waiting = [stage for stage in stages if stage.name not in outcome.done]
     running: dict[str, tuple[Stage, subprocess.Popen[bytes], float]] = {}
     try:
         while (waiting or running) and not out_of_time():
-            ready = [stage for stage in waiting if set(stage.needs) <= set(outcome.done)]
+            ready = [stage for stage in waiting if set(stage.needs) <= before.union(outcome.done)]
             for stage in ready[: jobs - len(running)]:
                 waiting.remove(stage)
                 running[stage.name] = (stage, _start(stage, out), time.monotonic())
@@ -56,8 +60,8 @@ def run_stages(
             for name in ended:
                 stage, process, started = running.pop(name)
                 _end(stage, process, time.monotonic() - started, out, outcome, tell)
-            if not running and not any(set(stage.needs) <= set(outcome.done) for stage in waiting):
-                break  # whatever is left needs something that failed
+            if not running and not any(set(stage.needs) <= before.union(outcome.done) for stage in waiting):
+                break  # whatever is left needs something that failed or is not to be run
             if not ended:
                 time.sleep(TICK)
     finally:

@@ -20,13 +20,15 @@ from anisocert.evaluate import Cell, Column, Comparison, Table, against_paper, c
 from anisocert.evaluate.gains import gain_table, largest_table, memory_gain_table
 from anisocert.evaluate.levels import average_table, level_table
 from anisocert.evaluate.paper import published_seconds
+from anisocert.evaluate.plans import plan_table
+from anisocert.evaluate.tails import tail_table
 from anisocert.runs import read_run
 
 RESULTS = Path(__file__).parent / "results"
 RECIPES = ("cohen", "smoothadv", "macer", "stability")
 KINDS = ("levels", "paper", "average")
 NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "superset", "average", "gains", "memory-gains",
-         "runtime")  # fmt: skip
+         "tails", "plans", "runtime")  # fmt: skip
 BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -58,6 +60,8 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
         "average": [average_table([comparisons[0] for comparisons in recipes.values()])],
         "gains": [gain_table(every)],
         "memory-gains": [memory_gain_table(every)],
+        "tails": [tail_table([comparisons[0] for comparisons in recipes.values()])],
+        "plans": [plan_table(comparisons[0]) for comparisons in recipes.values()],
     }
     if (results / "runtime.json").exists():
         made["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]

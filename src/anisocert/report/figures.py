@@ -76,8 +76,8 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
                     linestyle=":" if before else "-", label=one["label"] + (", before memory" if before else ""),
                 )  # fmt: skip
             counts = np.array([one[size] for one in level["series"] if one[size] is not None] or [[0]])
-            seen = np.flatnonzero(counts.max(0) > told["n"] // 200)  # a few huge regions would flatten the rest
-            end = at[min(int(1.05 * seen[-1]) + 1, len(at) - 1)] if len(seen) else at[-1]
+            seen = np.flatnonzero(counts.max(0) > told["n"] // 10)  # a long tail would flatten the rest
+            end = at[min(int(1.5 * seen[-1]) + 1, len(at) - 1)] if len(seen) else at[-1]
             axis.set(xlim=(0, end), ylim=(0, 100), xlabel=f"{told['norm']} {size.replace('_', ' ')}")
             axis.grid(visible=True)
         if not alone:

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from anisocert.runs.reading import TABLE, checksum, read_description, write_description
 
@@ -16,6 +17,13 @@ def publish(out: Path, results: Path) -> list[Path]:
         description = read_description(run)
         shutil.copyfile(run / TABLE, copy / TABLE)
         files = {TABLE: checksum(copy / TABLE)}
-        write_description(copy, description | {"files": files, "left_out": "theta"})
+        write_description(copy, _inside(description, out.resolve()) | {"files": files, "left_out": "theta"})
         made.append(copy)
     return made
+
+
+def _inside(said: Any, out: Path) -> Any:
+    """A description whose paths begin in the experiment's folder, wherever that lies on this machine."""
+    if isinstance(said, dict):
+        return {name: _inside(value, out) for name, value in said.items()}
+    return said.replace(f"{out}/", "") if isinstance(said, str) else said

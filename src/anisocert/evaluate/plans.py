@@ -1,0 +1,53 @@
+"""What fewer votes or the other bound would have certified, from the vote shares of finished runs."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from anisocert.bounds import Plan
+from anisocert.bounds.plan import Bound
+from anisocert.certificate import ABSTAIN
+from anisocert.evaluate.cells import accuracies, averages, noise
+from anisocert.evaluate.comparison import Comparison, Entry
+from anisocert.evaluate.results import Results, numbers
+from anisocert.evaluate.table import Cell, Column, Table
+from anisocert.smoothing import Gaussian, Uniform
+
+VOTES = (1_000, 10_000, 100_000)
+BOUNDS: tuple[Bound, ...] = ("one-vs-rest", "two-class")
+
+
+def plan_table(comparison: Comparison, method: str = "anisotropic") -> Table | None:
+    """A line a noise level, n and bound; the same thetas, classes and shares of the votes throughout."""
+    rows = []
+    for entry in comparison.entries:
+        if entry.before.label != method or np.isnan(numbers(entry.run, "theta_geomean")).any():
+            continue
+        for n in VOTES:
+            for bound in BOUNDS:
+                one = with_plan(entry, n, bound)
+                sizes = (Cell(one.median()), *averages([one]))
+                rows.append((noise(one), Cell(float(n)), Cell(bound), *accuracies(one, [0.0]), *sizes))
+    columns = (
+        Column(comparison.symbol), Column("n", "count"), Column("bound"), Column("% at radius 0", "share"),
+        Column("median", "length"), Column("ACR", "length"), Column("ACR~", "length"),
+    )  # fmt: skip
+    caption = (
+        "Before the memory, expected from the shares of the votes that were counted: same thetas, same classes. Inputs "
+        "that abstained abstain here too, though the two-class bound may certify some of them."
+    )
+    return Table(f"Votes and bounds: {method}, {comparison.recipe}", columns, tuple(rows), caption) if rows else None
+
+
+def with_plan(entry: Entry, n: int, bound: Bound) -> Results:
+    """A run's answers as n votes of the same shares would give them under a bound."""
+    run, plan = entry.run, Plan(n=n, bound=bound, alpha=entry.before.alpha or Plan().alpha)
+    shared = np.isin(numbers(run, "idx"), entry.before.ids)
+    top, second, votes, classes, smallest, middle = (
+        numbers(run, name)[shared]
+        for name in ("top_votes", "runner_up_votes", "votes", "num_classes", "theta_min", "theta_geomean")
+    )
+    p_a, p_b = plan.projected(top.astype(int), second.astype(int), votes.astype(int), int(classes[0]))
+    gap = (Gaussian(1.0) if entry.before.norm == "l2" else Uniform(1.0)).gap(p_a, p_b)
+    answers = np.where(gap > 0, entry.before.prediction, ABSTAIN)
+    return replace(entry.before, prediction=answers, radius=gap * smallest, proxy_radius=gap * middle)

@@ -1,0 +1,33 @@
+"""What large regions carry, on rows whose means are plain."""
+
+import pytest
+from scipy.special import ndtri
+
+from anisocert.evaluate import compare
+from anisocert.evaluate.tails import reachable, tail_table
+
+MOST = 0.25 * ndtri(0.001 ** (1 / 1000))  # all of 1,000 votes for one class
+
+
+@pytest.fixture
+def comparison(run, columns):
+    fixed = run(columns("fixed", [0.1] * 4, num_classes=[10] * 4), "runs/fixed", n=1000)
+    ours = columns("anisotropic", [0.1, 1.0, 5.0, 9.0], num_classes=[10] * 4, label=[1, 3, 3, 2], prediction=[1, 3, 3, 1])
+    return compare([fixed, run(ours, "runs/ours", n=1000)])[0]
+
+
+def test_fixed_noise_reaches_what_unanimous_votes_give(comparison):
+    assert reachable(comparison, 0.25) == pytest.approx(MOST, rel=1e-6)
+    assert reachable(comparison, 0.25) <= MOST
+
+
+def test_means_are_cut_there(comparison):
+    (table,) = [tail_table([comparison])]
+    fixed, ours = ([cell.value for cell in row] for row in table.rows)
+    assert fixed[4:7] == [0.0, None, 0.1]
+    assert ours[4:7] == [0.5, 1.0, 5.0]  # two of four, both of class 3; the wrong one counts nowhere
+    assert ours[7:] == pytest.approx([6.1 / 4, 12.2 / 4, (0.1 + 2 * MOST) / 4, (0.2 + 2 * MOST) / 4], rel=1e-6)
+
+
+def test_imported_runs_that_do_not_tell_their_votes_have_no_line(run, columns):
+    assert tail_table([compare([run(columns("fixed", [0.1]))])[0]]) is None

@@ -11,9 +11,10 @@ MOST = 0.25 * ndtri(0.001 ** (1 / 1000))  # all of 1,000 votes for one class
 
 @pytest.fixture
 def comparison(run, columns):
-    fixed = run(columns("fixed", [0.1] * 4, num_classes=[10] * 4), "runs/fixed", n=1000)
-    ours = columns("anisotropic", [0.1, 1.0, 5.0, 9.0], num_classes=[10] * 4, label=[1, 3, 3, 2], prediction=[1, 3, 3, 1])
-    return compare([fixed, run(ours, "runs/ours", n=1000)])[0]
+    told = {"num_classes": [10] * 4, "label": [1, 3, 3, 2]}
+    fixed = columns("fixed", [0.1] * 4, prediction=[1, 3, 3, 2], **told)
+    ours = columns("anisotropic", [0.1, 1.0, 5.0, 9.0], prediction=[1, 3, 3, 1], **told)
+    return compare([run(fixed, "runs/fixed", n=1000), run(ours, "runs/ours", n=1000)])[0]
 
 
 def test_fixed_noise_reaches_what_unanimous_votes_give(comparison):

@@ -18,7 +18,7 @@ from typing import Any
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import Cell, Column, Comparison, Table, against_paper, compare, render, without_intervals
 from anisocert.evaluate.gains import gain_table, largest_table, memory_gain_table
-from anisocert.evaluate.levels import average_table, level_table
+from anisocert.evaluate.levels import average_table, headline_table, level_table, sigma_table
 from anisocert.evaluate.paper import published_seconds
 from anisocert.evaluate.plans import plan_table
 from anisocert.evaluate.tails import tail_table
@@ -26,7 +26,7 @@ from anisocert.runs import read_run
 
 RESULTS = Path(__file__).parent / "results"
 RECIPES = ("cohen", "smoothadv", "macer", "stability")
-KINDS = ("levels", "paper", "average")
+KINDS = ("headline", "levels", "sigma", "paper", "average")
 NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "superset", "average", "gains", "memory-gains",
          "tails", "plans", "runtime")  # fmt: skip
 BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -52,6 +52,8 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
     made: dict[str, list[Table | None]] = {}
     for recipe, comparisons in recipes.items():
         made[f"{recipe}-levels"] = [level_table(comparison) for comparison in comparisons]
+        made[f"{recipe}-headline"] = [headline_table(comparison) for comparison in comparisons[:1]]
+        made[f"{recipe}-sigma"] = [sigma_table(comparison) for comparison in comparisons[:1]]
         made[f"{recipe}-paper"] = [against_paper(comparison) for comparison in comparisons]
         # the paper has its average theta at one noise level
         made[f"{recipe}-average"] = [against_paper(one, sigma) for one in comparisons[:1] for sigma in one.sigmas]

@@ -39,6 +39,39 @@ def level_table(comparison: Comparison) -> Table:
     return Table(title, columns, tuple(rows), caption)
 
 
+def headline_table(comparison: Comparison) -> Table | None:
+    """A line a noise level: what fixed noise, the published algorithm and ours certify after a memory."""
+    names, rows = ("fixed", THEIRS, OURS), []
+    for sigma in comparison.sigmas:
+        found = [comparison.after(name, sigma) for name in names]
+        whole = [one for one in found if one is not None]
+        if len(whole) == len(names):
+            numbers = [[*accuracies(one, [0.0]), Cell(one.median()), *averages([one])[:1]] for one in whole]
+            rows.append((noise(whole[0]), *_by_number(numbers)))
+    groups: tuple[tuple[str, Kind], ...] = (("% at radius 0:", "share"), ("median:", "length"), ("ACR:", "length"))
+    columns = (
+        Column(comparison.symbol),
+        *(Column(name, kind, group) for group, kind in groups for name in ("fixed", "published", "ours")),
+    )
+    title = f"{comparison.data}, {comparison.norm}, {comparison.recipe}: {len(comparison):,} inputs, after the memory"
+    return Table(title, columns, tuple(rows), "") if rows else None
+
+
+def sigma_table(comparison: Comparison) -> Table | None:
+    """What a deployed system certifies at each noise level: our choice of theta, after the memory."""
+    at, rows = table_radii(comparison), []
+    for sigma in comparison.sigmas:
+        if (one := comparison.after(OURS, sigma)) is not None:
+            rows.append((noise(one), *accuracies(one, at), Cell(one.median())))
+    columns = (
+        Column(comparison.symbol),
+        *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in at),
+        Column("median", "length"),
+    )
+    title = f"Noise levels: {OURS}, {comparison.recipe}, after the memory"
+    return Table(title, columns, tuple(rows), f"{len(comparison):,} inputs.") if rows else None
+
+
 def average_table(comparisons: Sequence[Comparison]) -> Table | None:
     """One theta for all inputs, the mean of those chosen for each, beside fixed noise, the choice, and the paper's."""
     rows = []

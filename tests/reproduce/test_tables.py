@@ -34,6 +34,10 @@ method = "fixed"
 [methods.isotropic]
 method = "isotropic"
 memory = true
+[methods.published-isotropic]
+method = "isotropic"
+paper = true
+iterations = 2
 [methods.published]
 method = "anisotropic"
 paper = true
@@ -207,13 +211,14 @@ def test_average_theta(results, beside):
 
 def test_gains_and_their_signs(results, beside):
     rows = {tuple(row[:3]): row[3:] for row in lines(beside, "gains")}
-    fixed, isotropic, published, ours = (
-        Rows(results, f"cohen-0.25/{name}") for name in ("fixed", "isotropic", "published", "ours")
+    fixed, start, isotropic, published, ours = (
+        Rows(results, f"cohen-0.25/{name}")
+        for name in ("fixed", "published-isotropic", "isotropic", "published", "ours")
     )
     ratios = [
         getattr(one, size).mean() / getattr(other, size).mean()
         for size in ("radius", "proxy")
-        for one, other in ((isotropic, fixed), (published, isotropic), (ours, isotropic))
+        for one, other in ((start, fixed), (published, start), (isotropic, fixed), (ours, isotropic))
     ]
     cells = rows["cohen", "σ 0.25", "5 inputs"]
     assert [cell.split()[0] for cell in cells] == [f"{ratio:.3f}" for ratio in ratios]

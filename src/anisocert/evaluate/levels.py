@@ -12,7 +12,8 @@ from anisocert.evaluate.table import Cell, Column, Kind, Table, short_down
 from anisocert.evaluate.tables import table_radii
 
 OURS, THEIRS = "anisotropic", "anisotropic" + AS_PUBLISHED
-ALGORITHMS = ("fixed", "average", "isotropic", THEIRS, OURS)
+THEIR_START = "isotropic" + AS_PUBLISHED
+ALGORITHMS = ("fixed", "average", THEIR_START, "isotropic", THEIRS, OURS)
 MEMORIES = ("volume", "ball")
 THREE: tuple[tuple[str, Kind], ...] = (("% at 0", "share"), ("ACR", "length"), ("ACR~", "length"))
 

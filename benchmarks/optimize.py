@@ -17,7 +17,7 @@ import torch
 from anisocert import Anisotropic, Fixed, Gaussian, Isotropic, Numerics, Plan, Uniform, certify
 from anisocert.data import digits
 from anisocert.engine import Network
-from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, build
+from anisocert.models import build, load
 from anisocert.train import Cohen, Sgd, train
 
 
@@ -30,12 +30,9 @@ def digits_network(smoothing):
 
 
 def cifar_network(weights, inputs):
-    from safetensors.torch import load_file
-
-    model = build("resnet18-paper", 10, CIFAR10_MEAN, CIFAR10_STD)
-    model.network.load_state_dict({name: value.float() for name, value in load_file(weights).items()})
+    model, _ = load(weights, num_classes=10)
     stored = np.load(inputs)
-    return model.eval(), stored["x"].astype(np.float32) / 255, stored["y"], stored["ids"]
+    return model, stored["x"].astype(np.float32) / 255, stored["y"], stored["ids"]
 
 
 class Timed:

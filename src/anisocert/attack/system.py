@@ -77,6 +77,8 @@ def copy_of(path: Path) -> Iterator[Memory]:
             source.backup(sink)
             # What is attacked are answers. Newcomers spend alpha, of which one for a lifetime would not have enough.
             sink.executescript("DROP TABLE IF EXISTS lifetime; DROP TABLE IF EXISTS spent")
+        except sqlite3.DatabaseError as error:
+            raise BrokenMemoryError(f"{path} is no memory, or a damaged one: {error}") from error
         finally:
             source.close()
             sink.close()

@@ -18,6 +18,7 @@ from anisocert.bounds.plan import Bound, Stop
 from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
 from anisocert.memory.ledger import Prefer
+from anisocert.memory.policy import POLICIES
 from anisocert.models.foreign import Layout
 from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic, Method
 from anisocert.optimize.soft import Outputs
@@ -107,6 +108,10 @@ class Configuration:
             raise ArgumentError("expected no limit with paper, as the published search has none, got one")
         if (self.method == "average") != (self.average_of is not None):
             raise ArgumentError("expected average_of, a run, with method 'average' and with no other")
+        if self.memory_policy not in (None, *POLICIES):
+            raise ArgumentError(f"expected memory_policy of {', '.join(POLICIES)}, got {self.memory_policy!r}")
+        if self.memory_prefer not in ("volume", "ball"):
+            raise ArgumentError(f"expected memory_prefer 'volume' or 'ball', got {self.memory_prefer!r}")
         if self.memory_policy is not None and self.memory is None:
             raise ArgumentError(f"expected memory, a file, with memory_policy {self.memory_policy!r}, got none")
         if self.memory_prefer != "volume" and self.memory is None:

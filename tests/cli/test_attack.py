@@ -104,6 +104,8 @@ def test_the_system(cli, made, run):
     with ac.Memory.open(memory) as opened:
         assert len(opened) == 4
     assert "without --ids" in cli("attack", run, "--memory", memory, "--ids", "0", code=1).err
+    said = cli("attack", run, "--memory", run / "run.json", code=1).err
+    assert said.startswith(f"error: {run / 'run.json'} is no memory, or a damaged one: ")
 
 
 def test_another_network_is_refused(cli, run, trained_digits, tmp_path):

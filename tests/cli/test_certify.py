@@ -83,9 +83,11 @@ def test_json_and_quiet(certify, tmp_path):
     assert certify("--quiet", "--out", tmp_path) == type(said)("", "")
 
 
-def test_shards(certify, tmp_path):
+def test_shards(certify, cli, tmp_path):
     assert "this shard is done; 3 of 6 inputs" in certify("--shard", "2/2", "--out", tmp_path).out
     assert not (tmp_path / "run.json").exists()
+    for reader in ("attack", "verify"):
+        assert "one under way: its certify command goes on" in cli(reader, tmp_path, code=1).err
     assert "finished: 6 inputs" in certify("--shard", "1/2", "--out", tmp_path).out
 
 
@@ -196,6 +198,8 @@ def test_a_model_from_a_function_and_in_onnx(cli, network, tmp_path, monkeypatch
         (["--device", "cpu,cuda"], "expected devices of one kind"),
         (["--average-of", "x"], "average_of"),
         (["--memory-policy", "inherit"], "expected memory, a file"),
+        (["--memory", "m", "--memory-policy", "share"], "expected memory_policy of inherit, abstain, worst-case, got"),
+        (["--memory", "m", "--memory-prefer", "size"], "expected memory_prefer 'volume' or 'ball', got 'size'"),
         (["--mean", "a"], "expected --mean as numbers"),
         (["--seed", "-1"], "expected seed"),
         (["--precision", "float8"], "precision"),

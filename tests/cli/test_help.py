@@ -129,6 +129,7 @@ def test_without_arguments_the_help_is_shown(cli):
         (["certify", "--methud=fixed"], "no such option: --methud; did you mean --method?"),
         (["predict", "net", "--data", "digits"], "missing option '--sigma'"),
         (["demo", "--n", "many"], "invalid value for '--n'"),
+        (["demo", "--n", "many"], "'many'"),
         (["demo", "extra"], "extra"),
     ],
 )

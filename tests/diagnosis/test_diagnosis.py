@@ -1,5 +1,6 @@
 """Diagnoses of networks whose behaviour under noise is known."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -113,6 +114,10 @@ def test_a_noise_trained_network_is_told_from_a_plain_one(trained_digits, plain_
     assert noisy.recommendation.useful
     assert noisy.recommendation.sigma in (0.18, 0.25, 0.35)
     assert (noisy.recommendation.norm, noisy.recommendation.method) == ("l2", "anisotropic")
+    said = re.search(r"can exceed a radius of ([\d.]+),.* would be ([\d.]+) or more", " ".join(noisy.findings))
+    level = next(one for one in noisy.levels if one.sigma == noisy.recommendation.sigma)
+    assert level.farthest <= float(said[1]) < level.farthest + 0.0011, "a bound is rounded up"
+    assert level.mean_radius - 0.0011 < float(said[2]) <= level.mean_radius, "what is reached is rounded down"
     best = {d: max(one.mean_radius for one in found.levels) for d, found in (("noisy", noisy), ("plain", plain))}
     assert best["noisy"] > best["plain"]
 

@@ -181,6 +181,9 @@ def test_other_contents(tmp_path: Path) -> None:
     torch.save({"epoch": 3}, tmp_path / "empty.pt")
     with pytest.raises(ModelError, match="expected a state dict of tensors"):
         load(tmp_path / "empty.pt")
+    (tmp_path / "text.pt").write_text("hello\n")
+    with pytest.raises(ModelError, match=r"expected a whole file written by torch.save at .*, got another \("):
+        load(tmp_path / "text.pt")
     with pytest.raises(ModelError, match="got nothing there"):
         load(tmp_path / "absent.safetensors")
 

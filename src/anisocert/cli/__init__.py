@@ -77,6 +77,8 @@ def _said(error: Exception) -> str:
 def _tell_usage(error: Any) -> None:
     """One line about a command that was typed wrongly, with the nearest right name and where to look."""
     said = " ".join(error.format_message().split()).rstrip(".")
+    if hasattr(error.__cause__, "errors"):  # pydantic's, by which newer typers read values; it knows the value
+        said += f", got {error.__cause__.errors()[0]['input']!r}"
     if near := getattr(error, "possibilities", None):
         said = f"{error.message}; did you mean {near[0]}?"
     if not said:  # a command without arguments has shown its help instead

@@ -1,10 +1,12 @@
 """What a diagnosis says in plain words: what was found, why inputs abstain, and what to do about it."""
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from anisocert.bounds import Plan
 from anisocert.diagnosis.probing import Level
+from anisocert.evaluate import down
 
 if TYPE_CHECKING:
     from anisocert.diagnosis.diagnosing import Diagnosis
@@ -95,8 +97,8 @@ def _reach(d: "Diagnosis") -> str:
     best = _recommended(d)
     return (
         f"At noise {best.sigma:.3g} ({best.norm}) no certificate with fixed noise can exceed a radius of "
-        f"{best.farthest:.3g}, however clear the votes; the mean over this sample would be {best.mean_radius:.3g} or "
-        f"more, with {best.certified:.0%} certified correctly."
+        f"{math.ceil(best.farthest * 1000) / 1000:g}, however clear the votes; the mean over this sample would be "
+        f"{down(best.mean_radius)} or more, with {best.certified:.0%} certified correctly."
     )
 
 

@@ -50,7 +50,7 @@ def read_torch(path: Path) -> Any:
             "which could run any code and are not loaded: save its state_dict() instead"
         ) from error
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, AttributeError, IndexError) as error:
-        raise ModelError(f"expected a whole file written by torch.save at {path}, got: {error}") from error
+        raise ModelError(f"expected a whole file written by torch.save at {path}, got another ({error!r})") from error
 
 
 def put(state: Mapping[str, Tensor], network: nn.Module, source: str) -> None:

@@ -59,10 +59,16 @@ def read_run(folder: Path) -> StoredRun:
     return StoredRun(folder, description, pq.read_table(folder / TABLE).sort_by("idx"))
 
 
+def expect_finished(folder: Path) -> None:
+    """An error where the folder is no run, or one that is still under way."""
+    if not (folder / "run.json").is_file():
+        why = ", one under way: its certify command goes on" if (folder / "unfinished").is_dir() else ""
+        raise ArgumentError(f"expected a finished run, a folder with run.json, got {folder}{why}")
+
+
 def read_description(folder: Path) -> dict[str, Any]:
     """`run.json`, once it is clear that the files are those it describes."""
-    if not (folder / "run.json").is_file():
-        raise ArgumentError(f"expected a finished run, a folder with run.json, got {folder}")
+    expect_finished(folder)
     described: dict[str, Any] = json.loads((folder / "run.json").read_text())
     for name, expected in described["files"].items():
         # An addition that was interrupted has left the table of before, or the next one.

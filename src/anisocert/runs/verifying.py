@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from anisocert.errors import ArgumentError
-from anisocert.runs.reading import JOURNAL, TABLE, checksum, read_run, rendered
+from anisocert.runs.reading import JOURNAL, TABLE, checksum, expect_finished, read_run, rendered
 from anisocert.runs.recomputing import check_rows
 from anisocert.runs.verification import Finding, Verification
 
@@ -18,8 +17,7 @@ def verify(folder: Path) -> Verification:
     fit. What this cannot find is a run that was made up whole, with votes that no network cast: draw some again
     (`anisocert.runs.recounting`).
     """
-    if not (folder / "run.json").is_file():
-        raise ArgumentError(f"expected a finished run, a folder with run.json, got {folder}")
+    expect_finished(folder)
     described, findings = _description(folder)
     if described is None:
         return Verification(tuple(findings))

@@ -294,6 +294,8 @@ def test_theta(run):
     assert said(run) == "example 77: has a theta but no row"
     tamper_theta(run, lambda thetas: [thetas.pop("77"), thetas.pop(number)])
     assert said(run) == f"example {number}: has no theta"
+    tamper_theta(run, lambda thetas: thetas.clear())
+    assert said(run) == "theta: is missing, so that no radius can be recomputed: verify the run itself"
 
 
 def test_a_theta_file_that_nobody_vouches_for(run):

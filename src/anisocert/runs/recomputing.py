@@ -75,10 +75,12 @@ def _alphas(described: Mapping[str, Any], count: int) -> list[float]:
 
 
 def _check_ids(ids: Counter[int], thetas: Thetas) -> Iterator[Finding]:
+    if ids and not thetas:  # a copy made for its table, as `reproduce --results` leaves them
+        yield Finding("theta", "is missing, so that no radius can be recomputed: verify the run itself")
     for number, count in ids.items():
         if count > 1:
             yield Finding(f"example {number}", f"has {count} rows")
-        if number not in thetas:
+        if thetas and number not in thetas:
             yield Finding(f"example {number}", "has no theta")
     for number in sorted(set(thetas) - set(ids)):
         yield Finding(f"example {number}", "has a theta but no row")

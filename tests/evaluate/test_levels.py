@@ -23,7 +23,7 @@ def test_a_line_tells_what_each_memory_left(group):
     found = {row[1].value: [cell.value for cell in row[2:]] for row in table.rows}
     assert list(found) == ["fixed", "average", "isotropic", "anisotropic"]
     at = [1.0, 2 / 3, 1 / 3, 0.0, 0.0, 0.0, 0.0]
-    before = [*at, 0.4, pytest.approx(0.4), pytest.approx(0.8)]
+    before = [*at, 0.4, 0.8, pytest.approx(0.4), pytest.approx(0.8)]
     volume = [2 / 3, pytest.approx(0.8 / 3), pytest.approx(1.6 / 3)]
     ball = [1.0, pytest.approx(1.1 / 3), pytest.approx(2.2 / 3)]
     assert found["anisotropic"] == before + volume + ball

@@ -7,7 +7,7 @@ from anisocert.evaluate.cells import accuracies, averages, noise
 from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.labels import AS_PUBLISHED
 from anisocert.evaluate.paper import Published, published
-from anisocert.evaluate.results import Results
+from anisocert.evaluate.results import SIZES, Results
 from anisocert.evaluate.table import Cell, Column, Kind, Table, short_down
 from anisocert.evaluate.tables import table_radii
 
@@ -25,16 +25,18 @@ def level_table(comparison: Comparison) -> Table:
         for name in ALGORITHMS:
             if (one := comparison.before(name, sigma)) is not None:
                 left = [cell for kept in MEMORIES for cell in three(comparison.after(name, sigma, kept))]
-                rows.append((noise(one), Cell(name), *accuracies(one, at), Cell(one.median()), *averages([one]), *left))
+                medians = (Cell(one.median(size)) for size in SIZES)
+                rows.append((noise(one), Cell(name), *accuracies(one, at), *medians, *averages([one]), *left))
     columns = (
         Column(comparison.symbol), Column("method"),
         *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in at),
-        Column("median", "length"), Column("ACR", "length"), Column("ACR~", "length"),
+        *(Column(name, "length") for name in ("median", "median~", "ACR", "ACR~")),
         *(Column(name, kind, f"after memory ({kept})") for kept in MEMORIES for name, kind in THREE),
     )  # fmt: skip
     caption = (
-        "Accuracies, median radius and the first ACR and ACR~ are before the memory. After it: regions that had to "
-        "make room kept the most volume, or the largest inscribed ball. One noise for all inputs needs no memory."
+        "Accuracies, medians of radius and proxy radius, and the first ACR and ACR~ are before the memory. After it: "
+        "regions that had to make room kept the most volume, or the largest inscribed ball. One noise for all inputs "
+        "needs no memory."
     )
     title = f"{comparison.data}, {comparison.recipe or 'networks'}, {comparison.norm}: {len(comparison):,} inputs"
     return Table(title, columns, tuple(rows), caption)

@@ -40,6 +40,7 @@ class Timed:
 
     def __init__(self, method):
         self.method, self.name, self.seconds = method, method.name, 0.0
+        self.pilot_votes = method.pilot_votes
 
     def choose(self, network, x, *rest):
         started = time.perf_counter()

@@ -17,7 +17,7 @@ from typing import Any
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import Cell, Column, Comparison, Table, against_paper, compare, render, without_intervals
-from anisocert.evaluate.gains import gain_table, largest_table, memory_gain_table
+from anisocert.evaluate.gains import duel_table, gain_table, largest_table, memory_gain_table
 from anisocert.evaluate.levels import average_table, headline_table, level_table, sigma_table
 from anisocert.evaluate.paper import published_seconds
 from anisocert.evaluate.plans import plan_table
@@ -28,7 +28,7 @@ RESULTS = Path(__file__).parent / "results"
 RECIPES = ("cohen", "smoothadv", "macer", "stability")
 KINDS = ("headline", "levels", "sigma", "paper", "average")
 NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "superset", "average", "gains", "memory-gains",
-         "tails", "plans", "runtime")  # fmt: skip
+         "duel", "tails", "plans", "runtime")  # fmt: skip
 BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -62,6 +62,7 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
         "average": [average_table([comparisons[0] for comparisons in recipes.values()])],
         "gains": [gain_table(every)],
         "memory-gains": [memory_gain_table(every)],
+        "duel": [duel_table([comparisons[0] for comparisons in recipes.values()])],
         "tails": [tail_table([comparisons[0] for comparisons in recipes.values()])],
         "plans": [plan_table(comparisons[0]) for comparisons in recipes.values()],
     }

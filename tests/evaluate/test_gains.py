@@ -1,7 +1,7 @@
 import pytest
 
 from anisocert.evaluate import compare
-from anisocert.evaluate.gains import gain_table, largest_table, memory_gain_table
+from anisocert.evaluate.gains import duel_table, gain_table, largest_table, memory_gain_table
 
 MANY = 50
 
@@ -65,6 +65,14 @@ def test_lost_accuracy_is_told_in_points(group):
     told = lines(memory_gain_table([group(1, 2, 3, None, left=0.0)]), 2)
     assert told["cohen", "σ 0.5"][-2] == "-100.0 ✗"  # a region without size is an abstention
     assert told["cohen", "σ 0.5"][1:4] == [None] * 3
+
+
+def test_a_duel_is_fought_input_by_input(run, columns):
+    ours = columns("anisotropic", [0.1, 0.2, 0.3, 0.4], prediction=[1, 1, 1, 2])
+    theirs = columns("anisotropic", [0.2, 0.1, 0.3, 0.4]) | {"proxy_radius": [0.5, 0.9, 0.6, 0.1]}
+    (comparison,) = compare([run(ours, "a"), run(theirs, "b", paper=True)])
+    # larger radius: ours the second, theirs the first and the fourth, which we got wrong; the third is equal
+    assert lines(duel_table([comparison]), 2)[None, "σ 0.25"] == [4, 0.25, 0.5, 0.0, 0.75, 0.5]
 
 
 def test_largest_counts_near_ties_apart(group):

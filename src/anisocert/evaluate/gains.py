@@ -102,6 +102,35 @@ def memory_gain_table(comparisons: Sequence[Comparison]) -> Table | None:
     return Table("Ours against the published algorithm", columns, tuple(rows), caption) if rows else None
 
 
+def duel_table(comparisons: Sequence[Comparison]) -> Table | None:
+    """Input by input: how often the published algorithm's certificate is the larger one, and how often ours."""
+    rows = []
+    for comparison in comparisons:
+        for sigma in comparison.sigmas:
+            ours, theirs = (comparison.before(name, sigma) for name in (OURS, THEIRS))
+            if ours is None or theirs is None:
+                continue
+            (radius, proxy), (their_radius, their_proxy) = (
+                [one.certified(size) for size in SIZES] for one in (ours, theirs)
+            )
+            shares = (
+                radius > their_radius, their_radius > radius, proxy > their_proxy, their_proxy > proxy,
+                (their_proxy > proxy) & (their_radius >= radius),
+            )  # fmt: skip
+            head = (*place(comparison, f"{sigma:g}"), Cell(float(len(comparison))))
+            rows.append((*head, *(Cell(float(share.mean())) for share in shares)))
+    columns = (
+        Column("recipe"), Column("noise"), Column("inputs", "count"),
+        *(Column(name, "share", f"% with the larger {size}:") for size in ("radius", "proxy radius")
+          for name in ("ours", "published")),
+        Column("published, with no smaller radius", "share", "% with the larger proxy radius:"),
+    )  # fmt: skip
+    caption = (
+        "Correct certificates before the memory; a wrong answer has size 0; what is missing to 100 % is equal."
+    )
+    return Table("Ours and the published algorithm, input by input", columns, tuple(rows), caption) if rows else None
+
+
 def _levels(comparison: Comparison, names: Sequence[str], size: Size) -> dict[str, list[Results]]:
     """Results of each method by noise level, where all were run; with several levels, also their oracle by a size."""
     found = {}

@@ -34,7 +34,7 @@ class Method(ABC):
         return 1
 
     def limit_for(self, shape: tuple[int, ...]) -> float:
-        """A search keeps theta at most this times the noise's own, for inputs of a shape; a published one does not."""
+        """A search keeps theta at most this times the noise's own, for inputs of a shape; the published have none."""
         return math.inf
 
     @abstractmethod

@@ -1,6 +1,7 @@
 """One theta an input (data-dependent smoothing, Alfarra et al. 2022)."""
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,6 +58,8 @@ class Isotropic(Method):
 
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """See Method."""
+        if self.paper:
+            return math.inf
         if self.limit is not None:
             return self.limit
         return FAR if self.bounded_reach and is_image(shape) else NEAR

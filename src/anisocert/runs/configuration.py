@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import shlex
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -158,9 +157,8 @@ class Configuration:
 
     def at_limit(self, theta_max: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         """Whether thetas with these largest values are as large as the search may make them. shape: of an input."""
-        limit = math.inf if self.paper else self.how().limit_for(shape)
         # It was kept in float32, which may have rounded it either way.
-        return np.asarray(theta_max) >= self.sigma * limit * (1 - 1e-6)
+        return np.asarray(theta_max) >= self.sigma * self.how().limit_for(shape) * (1 - 1e-6)
 
     @property
     def needs_gradients(self) -> bool:

@@ -29,6 +29,10 @@ def test_what_was_done_before_need_not_be_chosen_again(tmp_path):
     assert run_stages([b], tmp_path, among=[a, b, c]).left == ["b"]
     run_stages([a], tmp_path)
     assert run_stages([b], tmp_path, among=[a, b, c]).done == ["b"]
+    changed = Stage("a", ("--help",))
+    assert run_stages([c], tmp_path, among=[changed, b, c]).done == ["c"]  # which does not need it itself
+    with pytest.raises(ArgumentError, match="another command"):
+        run_stages([quick("d", "a")], tmp_path, among=[changed, b, c])
 
 
 def test_a_failure_is_told_and_stops_only_what_needs_it(tmp_path):

@@ -46,7 +46,8 @@ def run_stages(
     refused, as its results would not be those of the file. Output goes to `out/logs`.
     """
     outcome = Outcome(done=[stage.name for stage in stages if _is_done(stage, out)])
-    before = {stage.name for stage in among if _is_done(stage, out)}
+    needed = {name for stage in stages for name in stage.needs}
+    before = {stage.name for stage in among if stage.name in needed and _is_done(stage, out)}
     waiting = [stage for stage in stages if stage.name not in outcome.done]
     running: dict[str, tuple[Stage, subprocess.Popen[bytes], float]] = {}
     try:

@@ -101,7 +101,7 @@ def test_a_time_budget(certify, tmp_path):
 
 def test_ctrl_c_leaves_a_run_that_goes_on(network, tmp_path):
     command = [sys.executable, "-m", "anisocert", "certify", str(network), "--data", "digits", "--sigma", "0.25"]
-    command += ["--method", "fixed", "--n", "2000", "--rows", "160", "--no-compile", "--out", str(tmp_path)]
+    command += ["--method", "fixed", "--n", "10000", "--rows", "160", "--no-compile", "--out", str(tmp_path)]
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     while not list(tmp_path.glob("unfinished/part-*.parquet")) and process.poll() is None:

@@ -6,10 +6,13 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.fx.passes.shape_prop import ShapeProp
 
+from anisocert.engine import Network, Numerics
 from anisocert.engine import fold as folding
 from anisocert.engine.fold import fold
 from anisocert.engine.layers import BlockConv2d, DenseConv2d, PointwiseConv2d, ReluConv2d
 from anisocert.models import build
+
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
 def settled(model: nn.Module) -> nn.Module:
@@ -57,6 +60,46 @@ def test_our_networks(name):
     folded = assert_same(model, (3, size, size), 1e-4)
     if name.startswith("resnet"):
         assert layers(folded, nn.BatchNorm2d) == 0
+
+
+@pytest.mark.parametrize("name", ["resnet18-paper", "resnet20", "small-cnn"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_gradients_to_the_input_stay_as_they_are(name, device, precision):
+    model = settled(build(name, 10, (0.5,) * 3, (0.2,) * 3)).to(device)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.weight.data.uniform_(0.2, 0.4)
+    network = Network(model, 10, device, Numerics(precision, compile=False))
+    x = torch.rand(4, 3, 32, 32, device=device)
+
+    def slope(scores):
+        x.grad = None
+        scores(x.requires_grad_(True)).softmax(1)[:, 3].sum().backward()
+        return x.grad.clone()
+
+    expected, found = slope(model), slope(network.differentiable_scores)
+    rounding = 0.3 if precision == "bfloat16" else 0.06 if device == "cuda" else 1e-4  # TF32 on a GPU
+    assert (found - expected).norm() <= rounding * expected.norm()
+    assert layers(network._climbed, nn.BatchNorm2d) == 0
+
+
+class Viewing(nn.Module):
+    """A network that flattens maps as `view` does, which no channels-last map allows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.linear = nn.Conv2d(3, 4, 3), nn.Linear(4 * 36, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(self.conv(x).relu().view(len(x), -1))
+
+
+def test_a_network_that_views_its_maps_has_gradients():
+    network = Network(Viewing().eval(), 3, numerics=Numerics("float32", compile=False))
+    x = torch.rand(2, 3, 8, 8, requires_grad=True)
+    network.differentiable_scores(x)[:, 0].sum().backward()
+    assert x.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize("affine", [True, False])

@@ -197,7 +197,7 @@ def test_inputs_of_another_shape_are_settled_anew():
 
 
 def test_a_wrongly_rewritten_network_is_not_used(small_network, monkeypatch, caplog):
-    def wrong(model, sample, bfloat16):
+    def wrong(model, sample, bfloat16, gradients):
         other = copy.deepcopy(model)
         other[6].weight.mul_(-1)
         return other

@@ -20,8 +20,11 @@ from anisocert.engine.layers import BlockConv2d, DenseConv2d, PointwiseConv2d, R
 log = logging.getLogger(__name__)
 
 
-def fold(model: nn.Module, sample: Tensor, bfloat16: bool) -> nn.Module:
-    """A rewritten copy of `model`, or a plain copy where it cannot be traced. sample: `b x *shape`, on its device."""
+def fold(model: nn.Module, sample: Tensor, bfloat16: bool, gradients: bool = False) -> nn.Module:
+    """A rewritten copy of `model`, or a plain copy where it cannot be traced. sample: `b x *shape`, on its device.
+
+    gradients: only what is no slower, and can be differentiated, on the way back to the input.
+    """
     model = copy.deepcopy(model).eval().requires_grad_(False)
     if _hooked(model):  # tracing would lose what the hooks do
         return model
@@ -30,9 +33,12 @@ def fold(model: nn.Module, sample: Tensor, bfloat16: bool) -> nn.Module:
         ShapeProp(network).propagate(sample)
         _drop_identities(network)
         _fold_batch_norms(network)
-        _reshape_convolutions(network, sample.is_cuda)
-        if sample.is_cuda and bfloat16:
-            _fuse_relus(network)
+        if gradients:
+            _lower_weights(network, bfloat16)
+        else:
+            _reshape_convolutions(network, sample.is_cuda)
+            if sample.is_cuda and bfloat16:
+                _fuse_relus(network)
         network.recompile()
     except Exception as reason:  # tracing runs the user's code: whatever it raises, the network stays as it is
         log.info("network is not traced, so it stays as it is: %s", reason)
@@ -56,6 +62,14 @@ def _fold_batch_norms(network: fx.GraphModule) -> None:
         if type(conv) is nn.Conv2d and len(source.users) == 1:
             network.set_submodule(source.target, fuse_conv_bn_eval(conv, norm))
             _bypass(network, node, source)
+
+
+def _lower_weights(network: fx.GraphModule, bfloat16: bool) -> None:
+    """Round once the weights that autocast would round on every call."""
+    for node in network.graph.nodes if bfloat16 else ():
+        layer = _layer(network, node)
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            layer.to(torch.bfloat16)
 
 
 def _reshape_convolutions(network: fx.GraphModule, gpu: bool) -> None:

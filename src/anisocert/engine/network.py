@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.engine.fold import fold
-from anisocert.engine.numerics import Numerics, keep_large_blocks, native_precision
+from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision
 from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)
@@ -51,12 +51,27 @@ class Network:
         self.hash = model_id or _hash(self.model, self.numerics)
         self.compile_seconds = 0.0
         self._asked, self._shape, self._run = self.numerics, tuple[int, ...](), self.model
+        self._climbed: Classifier | None = None
         if self.device.type == "cpu":
             keep_large_blocks()
 
     def scores(self, x: Tensor) -> Tensor:
         """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`."""
         return self._evaluate(self._run, x)
+
+    def differentiable_scores(self, x: Tensor) -> Tensor:
+        """Scores of a batch with gradients to it, never to weights: for searches; no vote is counted with them."""
+        if self._climbed is None:
+            sample = x.detach()[:ALIGN]
+            plain = self._evaluate(self.model, sample)
+            rewritten = isinstance(self.model, nn.Module)
+            self._climbed = self._rewritten(sample, plain, gradients=True) if rewritten else self.model
+        with (
+            torch.backends.cudnn.flags(enabled=True, deterministic=True),
+            torch.autocast(self.device.type, torch.bfloat16, self.numerics.precision == "bfloat16"),
+        ):
+            scores: Tensor = self._climbed(x)
+            return scores.float()
 
     def fit(self, shape: tuple[int, ...], votes: int) -> int:
         """Settle, once and before the first counted vote, how this network runs; the rows a call.
@@ -109,7 +124,7 @@ class Network:
         if not isinstance(self.model, nn.Module):
             self.numerics = replace(self.numerics, compile=False)
             return self.model
-        run = self._rewritten(self.model, sample, plain)
+        run = self._rewritten(sample, plain)
         if self.numerics.compile or (self.numerics.compile is None and self._pays(run, sample, votes)):
             return self._compiled(run, sample, plain)
         self.numerics = replace(self.numerics, compile=False)
@@ -130,11 +145,12 @@ class Network:
             )
         return scores
 
-    def _rewritten(self, model: nn.Module, sample: Tensor, plain: Tensor) -> nn.Module:
+    def _rewritten(self, sample: Tensor, plain: Tensor, gradients: bool = False) -> nn.Module:
         """The first of the faster forms of the model that runs and gives its scores, or the model itself."""
+        assert isinstance(self.model, nn.Module)
         formats = [torch.channels_last, torch.contiguous_format] if sample.dim() == 4 else [torch.contiguous_format]
         for memory_format in formats:
-            folded = fold(model, sample[:2], self.numerics.precision == "bfloat16")
+            folded = fold(self.model, sample[:2], self.numerics.precision == "bfloat16", gradients)
             folded.to(memory_format=memory_format)  # type: ignore[call-overload]
             try:
                 if self._agree(plain, self._evaluate(folded, sample)):
@@ -144,7 +160,7 @@ class Network:
                 if out_of_memory(error):
                     raise
                 log.info("the rewritten network is not used (%s): %s", memory_format, error)
-        return model
+        return self.model
 
     def _agree(self, scores: Tensor, others: Tensor) -> bool:
         """Whether two evaluations differ by rounding alone, judged by the spread of the scores."""

@@ -21,7 +21,7 @@ from anisocert.smoothing import Smoothing
 BLENDS = (1 / 3, 2 / 3, 1.0)  # how much of the optimised shape: powers of its ratio to isotropic theta
 SCALES = 2.0 ** (np.arange(-4, 3) / 6)  # of each blend, for the pilot votes to choose from
 TIE = 0.99  # of a radius: less is a loss
-OURS = Ascent(iterations=40, samples=50, learning_rate=0.08, adam=True, logarithmic=True)
+OURS = Ascent(iterations=80, samples=50, learning_rate=0.08, adam=True, logarithmic=True, averaged=True)
 PUBLISHED = Ascent(iterations=100, samples=100, learning_rate=0.04, adam=True, logarithmic=False)
 
 

@@ -22,7 +22,8 @@ ROWS_SHARE = 5  # a step with gradients keeps every activation: a fifth of the r
 class Ascent:
     """How to climb: `iterations` steps of an optimiser, each on `samples` fresh noisy copies an input.
 
-    adam: Adam, else plain gradient steps. logarithmic: steps are taken in log(theta).
+    adam: Adam, else plain gradient steps. logarithmic: steps are taken in log(theta). averaged: the mean of the second
+    half of the steps is the result, not the last one, which has the noise of its own copies in it.
     """
 
     iterations: int
@@ -30,6 +31,7 @@ class Ascent:
     learning_rate: float
     adam: bool
     logarithmic: bool
+    averaged: bool = False
 
     def __post_init__(self) -> None:
         if self.iterations < 0 or self.samples < 1 or not self.learning_rate > 0:
@@ -67,6 +69,7 @@ class Ascent:
             optimizer = torch.optim.Adam([value], self.learning_rate, maximize=True)
         else:
             optimizer = torch.optim.SGD([value], self.learning_rate, maximize=True)
+        first, total = self.iterations // 2 if self.averaged else self.iterations - 1, torch.zeros_like(value)
         for i in range(self.iterations):
             theta = self._theta(value)
             top = votes.mean(theta, i * self.samples, self.samples).topk(2).values
@@ -76,7 +79,9 @@ class Ascent:
             with torch.no_grad():
                 bounded = self._theta(value).clamp(max=upper).maximum(lower)
                 value.copy_(bounded.log() if self.logarithmic else bounded)
-        return self._theta(value).detach().clamp(max=upper).maximum(lower)  # as its logarithm was rounded
+                total += value * (i >= first)
+        result = total / (self.iterations - first) if self.iterations else value
+        return self._theta(result).detach().clamp(max=upper).maximum(lower)  # as its logarithm was rounded
 
     def _theta(self, value: Tensor) -> Tensor:
         return value.exp() if self.logarithmic else value

@@ -35,14 +35,7 @@ class Problem:
 
     def probabilities(self, rows: Tensor) -> Tensor:
         """Class probabilities of noisy rows, with gradients to the rows, in the network's precision."""
-        if rows.dim() == 4:
-            rows = rows.contiguous(memory_format=torch.channels_last)
-        lowered = self.network.numerics.precision == "bfloat16"
-        with (
-            torch.backends.cudnn.flags(enabled=True, deterministic=True),
-            torch.autocast(self.network.device.type, torch.bfloat16, lowered),
-        ):
-            scores = self.network.model(rows).float()
+        scores = self.network.differentiable_scores(rows)
         return scores.softmax(1) if self.outputs == "logits" else scores
 
     def require_gradients(self) -> None:

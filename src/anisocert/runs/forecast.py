@@ -63,11 +63,9 @@ def _vote_seconds(job: Job, network: Network, rows: int) -> float:
 def _gradient_seconds(job: Job, network: Network, rows: int) -> float:
     """Seconds an evaluation with its gradient, in batches as the search for theta takes them."""
     noisy = torch.rand(max(1, rows // ROWS_SHARE), *job.examples.shape, device=network.device).requires_grad_(True)
-    lowered = network.numerics.precision == "bfloat16"
 
     def step() -> None:
-        with torch.autocast(network.device.type, torch.bfloat16, lowered):
-            scores = network.model(noisy).float().softmax(1)
+        scores = network.differentiable_scores(noisy).softmax(1)
         (slope,) = torch.autograd.grad(scores[:, 0].sum(), [noisy])
         slope.sum().item()  # waits for the device
 

@@ -29,11 +29,11 @@ def test_draws_do_not_depend_on_batching(kind, shape):
     votes, x, scale = 700, torch.rand(shape), scales(kind, shape)
     stream = Stream(3, Stage.ESTIMATE, 11)
     whole = source(kind, shape)
-    whole.open(0, stream, x, scale)
+    whole.open([0], [stream], x[None], scale[None])
     expected = whole.noisy(np.zeros(votes, int), np.arange(votes))
     parts = source(kind, shape, slots=3)
-    parts.open(2, stream, x, scale)
-    parts.open(0, Stream(3, Stage.ESTIMATE, 12), x, scale)
+    parts.open([2], [stream], x[None], scale[None])
+    parts.open([0], [Stream(3, Stage.ESTIMATE, 12)], x[None], scale[None])
     rng, done, other, rows = np.random.default_rng(0), 0, 0, []
     while done < votes:
         take, between, pad = min(int(rng.integers(1, 130)), votes - done), int(rng.integers(0, 5)), rng.integers(0, 3)
@@ -48,7 +48,7 @@ def test_draws_do_not_depend_on_batching(kind, shape):
 def test_distribution(kind):
     shape, votes = (2, 3), 40_000
     drawn = source(kind, shape)
-    drawn.open(0, Stream(0, Stage.ESTIMATE, 0), torch.zeros(shape), scales(kind, shape))
+    drawn.open([0], [Stream(0, Stage.ESTIMATE, 0)], torch.zeros(shape)[None], scales(kind, shape)[None])
     eps = drawn.noisy(np.zeros(votes, int), np.arange(votes)).double().numpy()
     base, weights = KINDS[kind]
     for i, j in np.ndindex(shape):
@@ -64,7 +64,12 @@ def test_distribution(kind):
 def test_one_component_a_vote_not_a_coordinate():
     shape = (50,)
     drawn = source("mixture", shape)
-    drawn.open(0, Stream(0, Stage.ESTIMATE, 0), torch.zeros(shape), torch.tensor([1.0, 100.0, 10000.0]).view(3, 1))
+    drawn.open(
+        [0],
+        [Stream(0, Stage.ESTIMATE, 0)],
+        torch.zeros(shape)[None],
+        torch.tensor([1.0, 100.0, 10000.0]).view(3, 1)[None],
+    )
     spread = drawn.noisy(np.zeros(3000, int), np.arange(3000)).std(1).log10().div(2).round()
     assert set(spread.tolist()) == {0.0, 1.0, 2.0}
     shares = np.bincount(spread.long(), minlength=3) / 3000
@@ -74,7 +79,7 @@ def test_one_component_a_vote_not_a_coordinate():
 def test_noise_is_float32_and_centred_at_x():
     x = torch.tensor([10.0, -20.0])
     drawn = source("uniform", (2,))
-    drawn.open(0, Stream(0, Stage.ESTIMATE, 0), x, torch.tensor([[0.5, 0.25]]))
+    drawn.open([0], [Stream(0, Stage.ESTIMATE, 0)], x[None], torch.tensor([[0.5, 0.25]])[None])
     rows = drawn.noisy(np.zeros(1000, int), np.arange(1000))
     assert rows.dtype == torch.float32
     assert ((rows - x).abs() <= torch.tensor([0.5, 0.25]) * (1 + 1e-5)).all()
@@ -82,6 +87,6 @@ def test_noise_is_float32_and_centred_at_x():
 
 def test_votes_out_of_order_are_refused():
     drawn = source("normal", (2,))
-    drawn.open(0, Stream(0, Stage.ESTIMATE, 0), torch.zeros(2), torch.ones(1, 1))
+    drawn.open([0], [Stream(0, Stage.ESTIMATE, 0)], torch.zeros(2)[None], torch.ones(1, 1)[None])
     with pytest.raises(AssertionError, match="in order"):
         drawn.noisy(np.zeros(3, int), np.arange(1, 4))

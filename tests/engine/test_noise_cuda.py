@@ -22,7 +22,7 @@ def scales(kind: str, shape: tuple[int, ...]) -> torch.Tensor:
 
 def draw(kind, shape, stream, votes):
     drawn = source(kind, shape)
-    drawn.open(0, stream, torch.zeros(shape, device="cuda"), scales(kind, shape))
+    drawn.open([0], [stream], torch.zeros(shape, device="cuda")[None], scales(kind, shape)[None])
     return drawn.noisy(np.zeros(len(votes), int), np.asarray(votes))
 
 
@@ -35,8 +35,8 @@ def test_draws_do_not_depend_on_batching(kind, shape):
     assert expected.dtype == torch.float32
     parts = source(kind, shape, slots=3)
     x = torch.zeros(shape, device="cuda")
-    parts.open(2, stream, x, scales(kind, shape))
-    parts.open(0, Stream(3, Stage.ESTIMATE, 12), x, scales(kind, shape))
+    parts.open([2], [stream], x[None], scales(kind, shape)[None])
+    parts.open([0], [Stream(3, Stage.ESTIMATE, 12)], x[None], scales(kind, shape)[None])
     rng, order = np.random.default_rng(0), np.random.default_rng(1).permutation(votes)
     for chosen in np.array_split(order, 9):
         slot = np.full(3 * len(chosen), -1)
@@ -93,14 +93,16 @@ def test_streams_share_no_noise():
 def test_components_have_their_weights():
     drawn = source("mixture", (50,))
     x, scale = torch.zeros(50, device="cuda"), torch.tensor([1.0, 100.0, 10000.0], device="cuda").view(3, 1)
-    drawn.open(0, Stream(0, Stage.ESTIMATE, 0), x, scale)
+    drawn.open([0], [Stream(0, Stage.ESTIMATE, 0)], x[None], scale[None])
     spread = drawn.noisy(np.zeros(30_000, int), np.arange(30_000)).std(1).log10().div(2).round().long().cpu().numpy()
     assert np.abs(np.bincount(spread, minlength=3) / 30_000 - KINDS["mixture"][1]).max() < 0.015
 
 
 def test_padding_has_no_noise():
     drawn = source("normal", (4,))
-    drawn.open(0, Stream(0, Stage.ESTIMATE, 0), torch.full((4,), 2.0, device="cuda"), scales("normal", (4,)))
+    drawn.open(
+        [0], [Stream(0, Stage.ESTIMATE, 0)], torch.full((4,), 2.0, device="cuda")[None], scales("normal", (4,))[None]
+    )
     rows = drawn.noisy(np.array([-1, 0, -1]), np.array([0, 0, 5]))
     assert torch.equal(rows[0], torch.full((4,), 2.0, device="cuda"))
     assert torch.equal(rows[2], rows[0])

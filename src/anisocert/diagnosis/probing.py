@@ -117,8 +117,8 @@ def _sharpness(
     """The factor of the scores that gives a few noisy copies their labels with the largest likelihood."""
     shape, rows = tuple(sample.x.shape[1:]), network.fit(tuple(sample.x.shape[1:]), 0)
     source = noise_source(network.device, smoothing.base, (1.0,), len(sample.x), shape)
-    for slot, number in enumerate(sample.ids):
-        source.open(slot, Stream(seed, Stage.PILOT, number), sample.x[slot], torch.full((1, *shape), sigma))
+    streams = [Stream(seed, Stage.PILOT, number) for number in sample.ids]
+    source.open(range(len(sample.x)), streams, sample.x, torch.full((len(sample.x), 1, *(1 for _ in shape)), sigma))
     slots = np.arange(len(sample.x)).repeat(COPIES)
     copies = np.tile(np.arange(COPIES), len(sample.x))
     padding = -len(slots) % rows  # one batch shape, as for votes

@@ -20,8 +20,11 @@ Base = Literal["normal", "uniform"]
 class NoiseSource(Protocol):
     """Draws noisy rows for the inputs in its slots."""
 
-    def open(self, slot: int, stream: Stream, x: Tensor, scales: Tensor) -> None:
-        """Put an input into a slot, before its first vote. x: `*shape`; scales: `j x *shape`, one a component."""
+    def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
+        """Put inputs into slots, before their first votes.
+
+        slots, streams: `b`; x: `b x *shape`; scales: `b x j x *shape` (or broadcastable to it), one a component.
+        """
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
         """One noisy copy a row: `rows x *shape`. slot, vote: `rows`; slot -1 is padding."""
@@ -48,9 +51,11 @@ class HostNoise:
         self.cumulative = np.cumsum(weights)[:-1]
         self.slots: list[_Slot | None] = [None] * slots
 
-    def open(self, slot: int, stream: Stream, x: Tensor, scales: Tensor) -> None:
+    def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """See NoiseSource."""
-        self.slots[slot] = _Slot(stream, x.flatten().cpu(), scales.flatten(1).cpu())
+        inputs = zip(x.flatten(1).cpu(), scales.flatten(2).cpu(), strict=True)
+        for slot, stream, one in zip(slots, streams, inputs, strict=True):
+            self.slots[slot] = _Slot(stream, *one)
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
         """See NoiseSource."""

@@ -31,13 +31,12 @@ class CudaNoise:
         self.scales = torch.zeros(slots, self.components, self.d, device=device)
         self.streams = torch.zeros(slots, 3, dtype=torch.int64, device=device)  # seed, low id, high id and stage
 
-    def open(self, slot: int, stream: Stream, x: Tensor, scales: Tensor) -> None:
+    def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """See NoiseSource."""
-        self.x[slot] = x.flatten()
-        self.scales[slot] = scales.flatten(1)
-        seed = stream.seed - 2**64 if stream.seed >= 2**63 else stream.seed
-        words = [seed, stream.id & 0xFFFFFFFF, (stream.id >> 32) << 4 | stream.stage]
-        self.streams[slot] = torch.tensor(words, dtype=torch.int64)
+        places = torch.tensor(slots, device=self.device)
+        self.x[places] = x.flatten(1).to(self.device)
+        self.scales[places] = scales.flatten(2).to(self.device)
+        self.streams[places] = torch.tensor([_words(stream) for stream in streams], device=self.device)
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
         """See NoiseSource."""
@@ -56,6 +55,11 @@ class CudaNoise:
                 self.d, quads, self.components, UNIFORM=self.base == "uniform", WIDTH=width,
             )  # fmt: skip
         return out.view(n, *self.shape)
+
+
+def _words(stream: Stream) -> list[int]:
+    seed = stream.seed - 2**64 if stream.seed >= 2**63 else stream.seed
+    return [seed, stream.id & 0xFFFFFFFF, (stream.id >> 32) << 4 | stream.stage]
 
 
 @triton.jit

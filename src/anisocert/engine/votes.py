@@ -55,10 +55,10 @@ class Counting:
         self.counts = torch.zeros(self.trash + 1, network.num_classes, dtype=torch.int32, device=network.device)
         self.nan = torch.zeros((), dtype=torch.bool, device=network.device)
 
-    def open(self, slot: int, stream: Stream, x: Tensor, scales: Tensor) -> None:
-        """Give an input a slot, with all its counts at zero."""
-        self.source.open(slot, stream, x, scales)
-        self.counts[slot * self.looks : (slot + 1) * self.looks] = 0
+    def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
+        """Give inputs slots, with all their counts at zero."""
+        self.source.open(slots, streams, x, scales)
+        self.counts[:-1].view(self.width, self.looks, -1)[torch.tensor(slots, device=self.counts.device)] = 0
 
     def add(self, slot: np.ndarray, vote: np.ndarray, bin_: np.ndarray) -> None:
         """Count one batch of votes, without waiting for the device."""
@@ -107,12 +107,16 @@ def count_votes(
         for one in flying.values():
             _schedule(one, looks, segments)
         planned = sum(s.stop - s.start for s in segments)
+        new = dict[int, int]()
         while waiting and free and planned < per_round:
             one = _InFlight(waiting.popleft(), free.pop())
-            flying[one.slot] = one
-            counting.open(one.slot, Stream(seed, stage, int(ids[one.position])), x[one.position], scales[one.position])
+            flying[one.slot], new[one.slot] = one, one.position
             _schedule(one, looks, segments)
             planned += looks[0]
+        if new:
+            positions = list(new.values())
+            streams = [Stream(seed, stage, int(ids[i])) for i in positions]
+            counting.open(list(new), streams, x[positions], scales[positions])
         spare = -planned % rows
         for one in flying.values():  # rows that would be padding look ahead instead
             while one.look < len(looks) and spare >= looks[one.look] - one.scheduled:

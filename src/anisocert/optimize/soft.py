@@ -68,9 +68,9 @@ class SoftVotes:
         self.problem, self.at_once = problem, at_once
         shape = tuple(problem.x.shape[1:])
         self._noise = noise_source(problem.network.device, problem.smoothing.base, (1.0,), len(problem.x), shape)
-        for slot, number in enumerate(problem.ids):
-            stream = Stream(problem.seed, stage, number)
-            self._noise.open(slot, stream, torch.zeros(shape), torch.ones(1, *(1 for _ in shape)))
+        streams = [Stream(problem.seed, stage, number) for number in problem.ids]
+        x, ones = torch.zeros_like(problem.x), torch.ones(len(problem.x), 1, *(1 for _ in shape))
+        self._noise.open(range(len(x)), streams, x, ones)
 
     def mean(self, theta: Tensor, first: int, samples: int, x: Tensor | None = None) -> Tensor:
         """Over the copies first, first + 1, ... `samples` of them, after those before: `b x num_classes`.

@@ -43,6 +43,23 @@ def pseudo_stop(looks):
     return lambda position, look, counts: counts[:, 0] * 7919 % (look + 3) == 0
 
 
+def test_every_look_is_remembered_whether_or_not_somebody_looked(small_network):
+    network, looks = Network(small_network, 5, numerics=FLOAT32), (32, 50, 120, 333)
+    ids, x = list(range(40)), images(40)
+    seen = np.zeros((40, 4, 5), int)
+
+    def look_on(position, look, counts):
+        seen[position, look] = counts
+        return np.zeros(len(position), bool)
+
+    watched = tallies(network, x, ids, looks=looks, stop=look_on)
+    alone = tallies(network, x, ids, looks=looks)
+    for i in ids:
+        assert np.array_equal(watched[i].history, seen[i])
+        assert np.array_equal(alone[i].history, seen[i])
+        assert seen[i].sum(1).tolist() == list(looks)
+
+
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("looks", [(200,), (32, 50, 120, 333)])
 def test_votes_do_not_depend_on_company_order_or_resumption(small_network, noise, looks):

@@ -26,11 +26,17 @@ SLOT_BYTES = 1 << 30  # device memory for inputs in flight, their scales and the
 
 @dataclass(frozen=True)
 class Tally:
-    """The votes of the input at `position`: one count a class, and how many in all."""
+    """The votes of the input at `position`: at each look so far one count a class, and how many in all."""
 
     position: int
-    counts: np.ndarray
+    history: np.ndarray
     votes: int
+
+    @property
+    def counts(self) -> np.ndarray:
+        """At the last look."""
+        latest: np.ndarray = self.history[-1]
+        return latest
 
 
 @dataclass
@@ -94,12 +100,13 @@ def count_votes(
 
     x: `b x *shape`; scales: `b x j x *shape` (or broadcastable to it); looks: increasing numbers of votes. Every input
     stops at the last look at the latest; stop(positions, looks, counts), each with one entry an input, tells which stop
-    earlier. on_votes is told how many votes each batch counted.
+    earlier: without it nobody waits before the last look. on_votes is told how many votes each batch counted.
     """
+    at_once, seen = (looks[0], 0) if stop is not None else (looks[-1], len(looks) - 1)
     rows = network.fit(tuple(x.shape[1:]), len(x) * looks[-1])
     per_round = rows * (40 if network.device.type == "cuda" else 1)
     slot_bytes = 4 * ((1 + len(smoothing.weights)) * x[0].numel() + len(looks) * network.num_classes)
-    width = min(len(x), max(1, SLOT_BYTES // slot_bytes), per_round // looks[0] + 2)
+    width = min(len(x), max(1, SLOT_BYTES // slot_bytes), per_round // at_once + 2)
     counting = Counting(network, smoothing, tuple(x.shape[1:]), width, len(looks))
     waiting, free, flying = deque(range(len(x))), list(range(width)), dict[int, _InFlight]()
     while waiting or flying:
@@ -109,10 +116,11 @@ def count_votes(
         planned = sum(s.stop - s.start for s in segments)
         new = dict[int, int]()
         while waiting and free and planned < per_round:
-            one = _InFlight(waiting.popleft(), free.pop())
+            one = _InFlight(waiting.popleft(), free.pop(), seen=seen)
             flying[one.slot], new[one.slot] = one, one.position
-            _schedule(one, looks, segments)
-            planned += looks[0]
+            while one.scheduled < at_once:
+                _schedule(one, looks, segments)
+            planned += at_once
         if new:
             positions = list(new.values())
             streams = [Stream(seed, stage, int(ids[i])) for i in positions]
@@ -135,17 +143,17 @@ def count_votes(
             rows = network.fit(tuple(x.shape[1:]), len(x) * looks[-1])
             continue
         while fresh := [one for one in flying.values() if one.seen < one.look]:
-            seen = np.array([one.seen for one in fresh])
-            latest = counts[[one.slot for one in fresh], seen]
-            stops = seen == len(looks) - 1
+            judged = np.array([one.seen for one in fresh])
+            stops = judged == len(looks) - 1
             if stop is not None:
-                stops = stop(np.array([one.position for one in fresh]), seen, latest) | stops
-            for one, done, tally in zip(fresh, stops, latest, strict=True):
+                latest = counts[[one.slot for one in fresh], judged]
+                stops = stop(np.array([one.position for one in fresh]), judged, latest) | stops
+            for one, done in zip(fresh, stops, strict=True):
                 one.seen += 1
                 if done:
                     del flying[one.slot]
                     free.append(one.slot)
-                    yield Tally(one.position, tally, looks[one.seen - 1])
+                    yield Tally(one.position, counts[one.slot, : one.seen], looks[one.seen - 1])
 
 
 class Segment(NamedTuple):

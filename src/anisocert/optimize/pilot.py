@@ -4,10 +4,8 @@ All candidates of an input see the same noise, so that their differences are les
 """
 
 import math
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -48,17 +46,11 @@ class Pilot:
         for first in range(0, b, step):
             part = slice(first, first + step)
             x, scales = self.x[part].repeat_interleave(c, 0), self.smoothing.scales(theta[part].flatten(0, 1))
-            here = counts[first * c : (first + step) * c]
-
-            def keep(place: NDArray[np.int64], look: NDArray[np.int64], seen: NDArray[np.int64], to: Any = here) -> Any:
-                to[place, look] = seen
-                return np.zeros(len(place), bool)
-
             ids = np.repeat(self.ids[part], c).tolist()
-            counting = count_votes(
-                self.network, self.smoothing, x, scales, ids, seed=self.seed, stage=Stage.PILOT, looks=looks, stop=keep
-            )
-            deque(counting, maxlen=0)
+            for tally in count_votes(
+                self.network, self.smoothing, x, scales, ids, seed=self.seed, stage=Stage.PILOT, looks=looks
+            ):
+                counts[first * c + tally.position] = tally.history
         return np.diff(counts, axis=1, prepend=0).reshape(b, c, BLOCKS, -1)
 
     def gaps(

@@ -91,17 +91,11 @@ def _counts(
     looks: Sequence[int],
 ) -> dict[int, NDArray[np.int64]]:
     """Votes of one input for each class, after each of `looks` votes. x: `1 x *shape`."""
-    found: dict[int, NDArray[np.int64]] = {}
-
-    def keep(_: NDArray[Any], look: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-        found.update({looks[i]: tally for i, tally in zip(look.tolist(), counts, strict=True)})
-        return np.zeros(len(look), bool)
-
     smoothing = (Gaussian if c.norm == "l2" else Uniform)(theta)
     shaped = torch.from_numpy(np.array(theta)).reshape(1, *(theta.shape or (1,) * (x.dim() - 1)))
     scales = smoothing.scales(shaped.to(network.device))
-    list(count_votes(network, smoothing, x, scales, [number], seed=c.seed, stage=stage, looks=looks, stop=keep))
-    return found
+    (tally,) = count_votes(network, smoothing, x, scales, [number], seed=c.seed, stage=stage, looks=looks)
+    return dict(zip(looks, tally.history, strict=True))
 
 
 def _check(row: Mapping[str, Any], top: int, counts: Mapping[int, NDArray[np.int64]]) -> Iterator[str]:

@@ -26,9 +26,9 @@ from anisocert.runs import read_run
 
 RESULTS = Path(__file__).parent / "results"
 RECIPES = ("cohen", "smoothadv", "macer", "stability")
-KINDS = ("headline", "levels", "sigma", "paper", "average")
+KINDS = ("headline", "levels", "sigma", "paper", "average", "plans")
 NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "superset", "average", "gains", "memory-gains",
-         "duel", "tails", "plans", "runtime")  # fmt: skip
+         "duel", "tails", "runtime")  # fmt: skip
 BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -54,6 +54,7 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
         made[f"{recipe}-levels"] = [level_table(comparison) for comparison in comparisons]
         made[f"{recipe}-headline"] = [headline_table(comparison) for comparison in comparisons[:1]]
         made[f"{recipe}-sigma"] = [sigma_table(comparison) for comparison in comparisons[:1]]
+        made[f"{recipe}-plans"] = [plan_table(comparisons[0])]
         made[f"{recipe}-paper"] = [against_paper(comparison) for comparison in comparisons]
         # the paper has its average theta at one noise level
         made[f"{recipe}-average"] = [against_paper(one, sigma) for one in comparisons[:1] for sigma in one.sigmas]
@@ -64,7 +65,6 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
         "memory-gains": [memory_gain_table(every)],
         "duel": [duel_table([comparisons[0] for comparisons in recipes.values()])],
         "tails": [tail_table([comparisons[0] for comparisons in recipes.values()])],
-        "plans": [plan_table(comparisons[0]) for comparisons in recipes.values()],
     }
     if (results / "runtime.json").exists():
         made["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]
@@ -83,7 +83,8 @@ def runtime_table(lines: Sequence[dict[str, Any]]) -> Table:
         rows.append(
             (
                 Cell(line["network"]), Cell(f"{line['norm']}, {line['sigma']:g}"), Cell(line["method"]),
-                Cell(line["algorithm"]), Cell(line["seconds_choose"]), Cell(line["seconds_votes"]), Cell(totals[key]),
+                Cell(line["algorithm"]), *(Cell(round(line[f"seconds_{part}"], 4)) for part in ("choose", "votes")),
+                Cell(totals[key]),
                 Cell(None if slower is None else slower / totals[key]), Cell(told),
                 Cell(None if told is None else told / totals[key]), Cell(float(line["images"])), Cell(line["device"]),
             )

@@ -13,6 +13,8 @@ from anisocert.evaluate.results import Results, said
 from anisocert.evaluate.table import Cell, Column, Table
 from anisocert.smoothing import Gaussian, Uniform
 
+ROUNDING = 1e-6  # of a noise level in float32, in which noise is drawn
+
 
 def tail_table(comparisons: Sequence[Comparison]) -> Table | None:
     """A line a recipe, noise level and method: inputs beyond fixed noise's largest radius, and means cut there."""
@@ -24,7 +26,7 @@ def tail_table(comparisons: Sequence[Comparison]) -> Table | None:
                 one = comparison.before(name, sigma)
                 if one is None or most is None:
                     continue
-                beyond = one.certified("radius") > most
+                beyond = one.certified("radius") > most * (1 + ROUNDING)
                 cut = replace(one, radius=one.radius.clip(max=most), proxy_radius=one.proxy_radius.clip(max=most))
                 rows.append(
                     (

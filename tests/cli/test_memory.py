@@ -222,6 +222,9 @@ def test_a_copy_goes_through_another_memory(tmp_path, file):
     assert " 0 shrunk" not in invoke("add", run, "--memory", file)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     again = ("add", run, "--memory", tmp_path / "ball.sqlite", "--memory-prefer", "ball", "--out", copy)
+    with pytest.raises(ArgumentError, match="expected 'volume' or 'ball'"):
+        invoke("add", run, "--memory", tmp_path / "ball.sqlite", "--memory-prefer", "balls", "--out", copy)
+    assert not copy.exists()
     invoke(*again)
     invoke(*again)  # as after a kill
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before

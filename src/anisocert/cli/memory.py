@@ -50,9 +50,6 @@ def add(
     from anisocert.runs import read_run
     from anisocert.runs.memory import add_to_memory, copy_run
 
-    if out is not None:
-        copy_run(run, out)
-        run = out
     stored = read_run(run)
     known = _from_file(inputs) if inputs else _of_run(stored)
     console = Console()
@@ -60,7 +57,9 @@ def add(
         Memory.open(memory, policy, prefer=prefer) as opened,  # type: ignore[arg-type]
         progress(console, "remembering", len(stored), "inputs") as advance,
     ):
-        notes = add_to_memory(run, opened, known, lambda count: advance(count, ""))
+        if out is not None:
+            copy_run(run, out)
+        notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""))
         told = ", ".join(f"{notes[note]} {note}" for note in ("kept", "shrunk", "inherited", "abstained"))
         console.print(f"{told}; {len(opened)} entries in {memory}, policy {opened.policy}", soft_wrap=True)
 

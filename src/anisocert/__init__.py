@@ -6,7 +6,7 @@ Public names are loaded when first used, so that importing the package (and `ani
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0.dev1"
 
 if TYPE_CHECKING:
     from anisocert import bounds, geometry

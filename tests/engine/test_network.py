@@ -66,22 +66,25 @@ def test_unknown_device(small_network, device):
         Network(small_network, 5, device=device)
 
 
-def test_batch_statistics_are_refused():
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_batch_statistics_are_refused(precision):
     """Such a batch norm answers for an input by its company, even in evaluation mode: its votes are not independent."""
     model = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, track_running_stats=False), nn.Flatten(), nn.Linear(144, 2)
     )
+    model[3].bias.data = torch.tensor([-40.0, 40.0])  # an offset between classes must not hide it
     with pytest.raises(ModelError, match="depend on that input alone"):
-        Network(model.eval(), 2, numerics=FLOAT32).fit(SHAPE, 1)
+        Network(model.eval(), 2, numerics=Numerics(precision, compile=False)).fit(SHAPE, 1)
 
 
-def test_random_layers_are_refused():
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_random_layers_are_refused(precision):
     class Dropping(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return nn.functional.dropout(x.flatten(1)[:, :2], 0.5, training=True)
 
     with pytest.raises(ModelError, match="from call to call"):
-        Network(Dropping().eval(), 2, numerics=FLOAT32).fit(SHAPE, 1)
+        Network(Dropping().eval(), 2, numerics=Numerics(precision, compile=False)).fit(SHAPE, 1)
 
 
 # The caller's model is the caller's
@@ -146,6 +149,18 @@ def test_hash_tells_weights_buffers_classes_and_precision_apart(small_network):
     assert len(hashes) == 2 + 1 + len(small_network.state_dict()) + 1 + 2
 
 
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (nn.LeakyReLU(0.01), nn.LeakyReLU(0.9)),
+        (nn.AvgPool2d(3, stride=1), nn.AvgPool2d(3, stride=2)),
+        (nn.BatchNorm2d(3, eps=1e-5), nn.BatchNorm2d(3, eps=1.0)),
+    ],
+)
+def test_hash_tells_settings_apart(pair):
+    assert len({Network(layer.eval(), 2).hash for layer in pair}) == 2
+
+
 def test_hash_does_not_depend_on_rows_or_compilation(small_network):
     assert (
         Network(small_network, 5, numerics=FLOAT32).hash == Network(small_network, 5, numerics=Numerics("float32")).hash
@@ -196,17 +211,35 @@ def test_inputs_of_another_shape_are_settled_anew():
         assert network.numerics == fresh.numerics
 
 
-def test_a_wrongly_rewritten_network_is_not_used(small_network, monkeypatch, caplog):
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("factor", [-1, 0])
+def test_a_wrongly_rewritten_network_is_not_used(small_network, monkeypatch, caplog, precision, factor):
+    """Also where the classes' offsets are far larger than what an input changes."""
+    small_network[6].bias.data = 3 * torch.arange(5.0)
+
     def wrong(model, sample, bfloat16, gradients):
         other = copy.deepcopy(model)
-        other[6].weight.mul_(-1)
+        other[6].weight.mul_(factor)
         return other
 
-    expected = votes(Network(small_network, 5, numerics=FLOAT32))
+    numerics = Numerics(precision, compile=False, rows=FLOAT32.rows)
+    expected = votes(Network(small_network, 5, numerics=numerics))
     monkeypatch.setattr("anisocert.engine.network.fold", wrong)
     with caplog.at_level(logging.WARNING):
-        assert np.array_equal(votes(Network(small_network, 5, numerics=FLOAT32)), expected)
+        assert np.array_equal(votes(Network(small_network, 5, numerics=numerics)), expected)
     assert "differ" in caplog.text
+
+
+def test_a_layer_that_no_memory_format_fits_is_no_obstacle():
+    class Deep(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.linear = nn.Conv3d(1, 2, 1), nn.Linear(128, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.linear(self.conv(x.unsqueeze(1)).flatten(1))
+
+    assert votes(Network(Deep().eval(), 5, numerics=FLOAT32)).sum() > 0
 
 
 def test_bfloat16_votes_agree_with_float32_votes(small_network):

@@ -60,6 +60,20 @@ def test_every_look_is_remembered_whether_or_not_somebody_looked(small_network):
         assert seen[i].sum(1).tolist() == list(looks)
 
 
+def test_many_small_counts_leave_little_padding(small_network):
+    rows = []
+
+    def spy(x):
+        rows.append(len(x))
+        return small_network(x)
+
+    network = Network(spy, 5, model_id="spy", numerics=Numerics("float32", compile=False, rows=800))
+    network.fit(SHAPE, 0)
+    rows.clear()
+    tallies(network, images(40), list(range(40)), looks=(64, 128, 512))
+    assert 40 * 512 <= sum(rows) <= 1.05 * 40 * 512
+
+
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("looks", [(200,), (32, 50, 120, 333)])
 def test_votes_do_not_depend_on_company_order_or_resumption(small_network, noise, looks):

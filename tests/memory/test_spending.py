@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from anisocert.bounds import lifetime_alpha
@@ -39,6 +40,14 @@ def test_everything_that_comes_is_counted_once(certificate):
         # also where only the noise differs and the counts are the same by chance
         memory.admit(replace(silent, theta=silent.theta * 2))
         assert memory.stats().spent == pytest.approx(0.01 * (1 / 2 + 3 / 6), rel=1e-12)
+
+
+def test_other_inputs_under_one_name_are_counted_too(certificate):
+    with Memory(lifetime=0.01) as memory:
+        silent = replace(certificate(1, 0.002), prediction=-1, region=None, gap=0.0)
+        for point in ([0.0, 0.0], [1.0, 0.0], [0.0, 0.0]):
+            memory.admit(replace(silent, x=np.array(point)))
+        assert memory.stats().spent == pytest.approx(0.004)
 
 
 def test_no_more_is_spent_than_there_is(certificate):

@@ -222,6 +222,35 @@ def test_memory_is_bounded_however_many_copies_an_input_has(smooth):
     assert 1 < max(calls) <= 320 // ROWS_SHARE
 
 
+def test_an_ascent_that_runs_out_of_memory_goes_on_with_fewer_copies(smooth, caplog):
+    start, tried = torch.full((3, *SHAPE), 0.3), []
+
+    class Small(torch.nn.Module):
+        def __init__(self, most):
+            super().__init__()
+            self.network, self.most = smooth, most
+
+        def forward(self, x):
+            if torch.is_grad_enabled() and x.requires_grad:
+                tried.append(len(x))
+                if len(x) > self.most:
+                    raise torch.OutOfMemoryError("CUDA out of memory")
+            return self.network(x)
+
+    def found(most):
+        network = Network(Small(most).eval(), 3, numerics=ac.Numerics(rows=1600))
+        problem = Problem(network, ac.Gaussian(0.3), torch.rand(3, *SHAPE, generator=torch.Generator().manual_seed(0)),
+                          [0, 1, 2], 0, "logits")  # fmt: skip
+        climb = Ascent(3, 40, 0.1, adam=True, logarithmic=True)
+        return climb.climb(problem, start, lambda gap, theta: gap * theta.flatten(1).sum(1), lower=start, upper=9.0)
+
+    whole = found(10**9)
+    torch.testing.assert_close(found(max(tried) // 3), whole)
+    assert "out of memory with gradients" in caplog.text
+    with pytest.raises(torch.OutOfMemoryError):
+        found(0)
+
+
 def test_groups_are_of_one_size_and_cover_all():
     groups = list(_groups(7, 3))
     assert [len(positions) for positions, _ in groups] == [3, 3, 3]

@@ -14,6 +14,7 @@ from torch import Tensor
 from anisocert.attack.ball import length, project, starts, steepest
 from anisocert.attack.targets import Targets
 from anisocert.engine import Network, Stage
+from anisocert.engine.numerics import repeatable
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.optimize.ascent import ROWS_SHARE
 from anisocert.optimize.soft import Outputs, Problem, SoftVotes
@@ -158,9 +159,9 @@ class _Finder:
         done = []
         for first in range(0, len(targets), group):
             places = torch.arange(first, min(first + group, len(targets)))
-            done.append(
-                self._climb(targets.part(places), u[first : first + group], budget[first : first + group], steps)
-            )
+            here = slice(first, first + group)
+            with repeatable():
+                done.append(self._climb(targets.part(places), u[here], budget[here], steps))
         return torch.cat(done)
 
     def _climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int) -> Tensor:

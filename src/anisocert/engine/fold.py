@@ -16,6 +16,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from anisocert.engine.layers import BlockConv2d, DenseConv2d, PointwiseConv2d, ReluConv2d
+from anisocert.engine.numerics import out_of_memory
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ def fold(model: nn.Module, sample: Tensor, bfloat16: bool, gradients: bool = Fal
                 _fuse_relus(network)
         network.recompile()
     except Exception as reason:  # tracing runs the user's code: whatever it raises, the network stays as it is
+        if out_of_memory(reason):
+            raise
         log.info("network is not traced, so it stays as it is: %s", reason)
         return model
     return network
@@ -68,7 +71,7 @@ def _lower_weights(network: fx.GraphModule, bfloat16: bool) -> None:
     """Round once the weights that autocast would round on every call."""
     for node in network.graph.nodes if bfloat16 else ():
         layer = _layer(network, node)
-        if isinstance(layer, nn.Conv2d | nn.Linear):
+        if layer is not None and type(layer) in (nn.Conv2d, nn.Linear):
             layer.to(torch.bfloat16)
 
 

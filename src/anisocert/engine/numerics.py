@@ -2,6 +2,8 @@
 
 import ctypes
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,3 +61,18 @@ def keep_large_blocks() -> None:
         mmap_threshold, trim_threshold = -3, -1
         libc.mallopt(mmap_threshold, 1 << 30)
         libc.mallopt(trim_threshold, (1 << 31) - 1)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error of torch's says that memory ran out."""
+    words = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    )
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Only those of cuDNN's kernels that give the same result each time, in a step and in its gradient alike."""
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True):
+        yield

@@ -104,7 +104,8 @@ def count_votes(
     """
     at_once, seen = (looks[0], 0) if stop is not None else (looks[-1], len(looks) - 1)
     rows = network.fit(tuple(x.shape[1:]), len(x) * looks[-1])
-    per_round = rows * (40 if network.device.type == "cuda" else 1)
+    # where a round is waited for, many batches make the wait small; and few of many inputs' votes leave no padding
+    per_round = rows * (40 if network.device.type == "cuda" or stop is None else 1)
     slot_bytes = 4 * ((1 + len(smoothing.weights)) * x[0].numel() + len(looks) * network.num_classes)
     width = min(len(x), max(1, SLOT_BYTES // slot_bytes), per_round // at_once + 2)
     counting = Counting(network, smoothing, tuple(x.shape[1:]), width, len(looks))

@@ -131,7 +131,7 @@ class Memory:
         if stored is not None:
             check_same_input(stored, point)
             return stored
-        spending.spend(ledger.store, proposed)
+        spending.spend(ledger.store, proposed, point)
         near = ledger.near(point, proposed.region, proposed.prediction)
 
         def fit(region: Region) -> Region | None:

@@ -12,6 +12,7 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
@@ -64,14 +65,14 @@ def reserve(store: Store, count: int) -> int:
     return known.numbers + 1
 
 
-def spend(store: Store, proposed: Certificate) -> None:
-    """Count a certificate that was not counted yet; refused where it would spend more than there is."""
+def spend(store: Store, proposed: Certificate, point: NDArray[np.generic]) -> None:
+    """Count a certificate, of the input `point`, that was not counted yet; refused where too little is left."""
     known = read(store)
     if known is None:
         return
     p = proposed
-    # Equal counts under other noise are other votes, so theta belongs to the name.
-    noise = hashlib.sha256(np.ascontiguousarray(p.theta).tobytes()).hexdigest()
+    # Equal counts of another input, or under other noise, are other votes: both belong to the name.
+    noise = hashlib.sha256(np.ascontiguousarray(p.theta).tobytes() + np.ascontiguousarray(point).tobytes()).hexdigest()
     evidence = f"{p.id} {p.seed} {p.alpha!r} {p.votes} {p.top_votes} {p.bound_n} {p.bound} {p.stop} {p.method} {noise}"
     if store.select("SELECT 1 FROM spent WHERE evidence = ?", evidence):
         return

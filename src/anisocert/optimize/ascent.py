@@ -3,14 +3,19 @@
 Inputs go through in groups of one fixed, padded size, so that a group's other inputs cannot change an input's theta.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from anisocert.engine.numerics import out_of_memory, repeatable
 from anisocert.errors import ArgumentError
 from anisocert.optimize.soft import Problem, SoftVotes
+
+log = logging.getLogger(__name__)
 
 Objective = Callable[[Tensor, Tensor], Tensor]
 """(gap `m`, theta `m x *shape`) -> what to maximise, `m`."""
@@ -23,7 +28,7 @@ class Ascent:
     """How to climb: `iterations` steps of an optimiser, each on `samples` fresh noisy copies an input.
 
     adam: Adam, else plain gradient steps. logarithmic: steps are taken in log(theta). averaged: the mean of the second
-    half of the steps is the result, not the last one, which has the noise of its own copies in it.
+    half of the steps (of log(theta), if steps are) is the result, not the last, which has its own copies' noise in it.
     """
 
     iterations: int
@@ -56,9 +61,22 @@ class Ascent:
         group, results = self.group(rows), []
         at_once = max(1, rows // ROWS_SHARE // group)
         for places, real in _groups(len(problem.x), group):
-            votes = SoftVotes(problem.part(places), at_once)
-            results.append(self._climb_group(votes, start[places], objective, lower[places], upper)[:real])
+            found = self._within_memory(problem.part(places), at_once, start[places], objective, lower[places], upper)
+            results.append(found[:real])
         return torch.cat(results)
+
+    def _within_memory(self, problem: Problem, at_once: int, *rest: Any) -> Tensor:
+        """One group's theta, with as many copies of an input at once as there is memory for."""
+        try:
+            with repeatable():
+                return self._climb_group(SoftVotes(problem, at_once), *rest)
+        except RuntimeError as error:
+            if not out_of_memory(error) or at_once == 1:
+                raise
+        log.warning("out of memory with gradients; going on with %d copies of an input at once", at_once // 2)
+        if problem.x.is_cuda:
+            torch.cuda.empty_cache()
+        return self._within_memory(problem, at_once // 2, *rest)
 
     def _climb_group(
         self, votes: SoftVotes, start: Tensor, objective: Objective, lower: Tensor, upper: float
@@ -79,7 +97,8 @@ class Ascent:
             with torch.no_grad():
                 bounded = self._theta(value).clamp(max=upper).maximum(lower)
                 value.copy_(bounded.log() if self.logarithmic else bounded)
-                total += value * (i >= first)
+                if i >= first:
+                    total += value
         result = total / (self.iterations - first) if self.iterations else value
         return self._theta(result).detach().clamp(max=upper).maximum(lower)  # as its logarithm was rounded
 

@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from anisocert.engine import Network, Stage, Stream
 from anisocert.engine.noise import noise_source
+from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import ModelError
 from anisocert.smoothing import Smoothing
 
@@ -45,6 +46,8 @@ class Problem:
             p = self.probabilities(probe)
             (slope,) = torch.autograd.grad(p.sum(), [probe], allow_unused=True)
         except RuntimeError as reason:
+            if out_of_memory(reason):
+                raise
             slope = None
             cause: RuntimeError | None = reason
         else:

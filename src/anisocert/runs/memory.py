@@ -154,10 +154,12 @@ def _replace_table(folder: Path, described: dict[str, Any], table: Any) -> None:
     """Put a new table in place so that a crash at any moment leaves a run whose checksums hold."""
     part = folder / f"{TABLE}.part"
     pq.write_table(table, part)
+    to_disk(part)
     found = checksum(part)
     # The table in place may be the next one of an earlier addition, which was interrupted.
     files = described["files"] | {TABLE: checksum(folder / TABLE)}
     write_description(folder, described | {"files": files, "next": {TABLE: found}})
     part.replace(folder / TABLE)
+    to_disk(folder)
     files[TABLE] = found
     write_description(folder, {name: value for name, value in described.items() if name != "next"} | {"files": files})

@@ -56,11 +56,12 @@ def _training(metadata: dict[str, Any]) -> dict[str, str]:
 
 
 def _rows(ids: list[int], where: dict[int, Path]) -> Any:
-    """All rows in order of id, each once."""
-    parts = [pq.read_table(part, columns=files.SCHEMA.names) for part in sorted(set(where.values()))]
-    table = pa.concat_tables(parts)
-    _, first = np.unique(table["idx"].to_numpy(), return_index=True)
-    table = table.take(pa.array(first))
+    """All rows in order of id, each once, and from the part that its theta comes from."""
+    parts = []
+    for part in sorted(set(where.values())):
+        rows = pq.read_table(part, columns=files.SCHEMA.names)
+        parts.append(rows.filter(pa.array([where[number] == part for number in rows["idx"].to_pylist()])))
+    table = pa.concat_tables(parts).sort_by("idx")
     assert table["idx"].to_pylist() == ids
     return table
 

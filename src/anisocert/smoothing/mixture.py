@@ -11,6 +11,8 @@ from torch import Tensor
 from anisocert.errors import ArgumentError
 from anisocert.smoothing.base import Floats, Smoothing, positive
 
+DRAWN = 2.0**-22  # components are drawn in float32: none more often than its weight and this
+
 
 @dataclass(frozen=True, init=False, eq=False)
 class GaussianMixture(Smoothing):
@@ -37,7 +39,7 @@ class GaussianMixture(Smoothing):
         if len({s.shape for s in each if s.ndim}) > 1:
             raise ArgumentError(f"expected sigmas as scalars or of one shape, got shapes {[s.shape for s in each]}")
         stacked = np.stack(np.broadcast_arrays(*each))
-        theta = np.tensordot(a, stacked.astype(np.float64) ** -2.0, 1) ** -0.5
+        theta = np.tensordot(a + DRAWN, stacked.astype(np.float64) ** -2.0, 1) ** -0.5
         # float32 like every theta, rounded down: the region may only become smaller
         object.__setattr__(self, "theta", np.asarray(np.nextafter(theta.astype(np.float32), np.float32(0))))
         object.__setattr__(self, "weights", tuple(a.tolist()))

@@ -86,9 +86,7 @@ def main():
         if args.only and name not in args.only:
             continue
         timed = Timed(method)
-        if device == "cuda" and not name.startswith(
-            "published"
-        ):  # what happens once a run; the published steps are too many
+        if device == "cuda" and not name.startswith("published"):  # whose steps are too many to be taken twice
             certify(network, x[:1], smoothing=smoothing, method=method, plan=plan)
         found = certify(network, x, ids=ids, smoothing=smoothing, method=timed, plan=plan, seed=0)
         radius, proxy = (np.array([getattr(c, field) for c in found]) for field in ("radius", "proxy_radius"))

@@ -169,13 +169,30 @@ def test_prefer_ball(open_memory, proposal):
     assert answers["volume"].radius < answers["ball"].radius
 
 
+@POLICIES
+def test_other_votes_about_a_stored_input_get_its_promise_and_not_their_own(open_memory, proposal, policy):
+    """A run may not be told that its own region was kept, where an earlier one of another size stands."""
+    memory = open_memory(policy)
+    first = memory.admit(proposal(7, 1, [0, 0], [1, 1]))
+    for other in (
+        replace(proposal(7, 1, [0, 0], [2, 2]), theta=2 * first.theta),
+        proposal(7, 2, [0, 0], [0.5, 0.5]),
+        proposal(7, -1, [0, 0]),
+        replace(proposal(7, 1, [0, 0], [1, 1]), seed=9),
+    ):
+        answer = memory.admit(other)
+        assert (answer.note, answer.prediction, answer.region) == ("inherited", 1, first.region)
+        assert "answered before" in answer.reason
+    assert memory.admit(proposal(7, 1, [0, 0], [1, 1])).note == "kept"
+    assert len(memory) == 1
+
+
 def test_same_id_again_gives_the_stored_answer(open_memory, proposal):
     memory = open_memory()
     memory.admit(proposal(0, 0, [0, 0], [1, 1]))
     first = memory.admit(proposal(1, 1, [1.5, 0], [1, 1]))
-    for again in (proposal(1, 1, [1.5, 0], [1, 1]), proposal(1, 0, [1.5, 0], [9, 9]), proposal(1, -1, [1.5, 0])):
-        stored = memory.admit(again)
-        assert (stored.note, stored.prediction, stored.region) == ("shrunk", 1, first.region)
+    stored = memory.admit(proposal(1, 1, [1.5, 0], [1, 1]))
+    assert (stored.note, stored.prediction, stored.region) == ("shrunk", 1, first.region)
     assert len(memory) == 2
 
 

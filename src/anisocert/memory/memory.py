@@ -17,7 +17,7 @@ from anisocert.memory.belonging import check_belongs, check_same_input, check_sh
 from anisocert.memory.check import Check, check
 from anisocert.memory.export import export
 from anisocert.memory.ledger import Ledger, Prefer
-from anisocert.memory.policy import INHERITED, KEPT, SHRUNK, named, settle
+from anisocert.memory.policy import INHERITED, KEPT, SHRUNK, inherited, named, same_evidence, settle
 from anisocert.memory.stats import Stats, stats
 
 # Entries that `entries` reads at a time.
@@ -114,7 +114,7 @@ class Memory:
         Returns:
             The certificate with a note. kept: as proposed; shrunk: made room for earlier promises; inherited: an
             earlier promise covers the input, its class is the answer; abstained. The first two are stored. A
-            certificate whose id is stored gives the stored answer.
+            certificate whose id is stored gives the stored answer: inherited, where that rests on other votes.
         """
         return self.admit_all([certificate])[0]
 
@@ -130,7 +130,7 @@ class Memory:
         stored = ledger.find(int(proposed.id))
         if stored is not None:
             check_same_input(stored, point)
-            return stored
+            return stored if same_evidence(stored, proposed) else inherited(stored, proposed)
         spending.spend(ledger.store, proposed, point)
         near = ledger.near(point, proposed.region, proposed.prediction)
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
@@ -80,7 +82,18 @@ def inherited(covering: Certificate, proposed: Certificate) -> Certificate:
     """The earlier promise, restricted to the newcomer's surroundings; the evidence is that of the promise."""
     where = "inside" if covering.region is not None else "on the boundary of"
     reason = f"{where} the region promised to input {covering.id}"
+    if covering.id == proposed.id:
+        reason = "answered before, from other votes: that promise stands"
     return replace(covering, id=proposed.id, seconds=proposed.seconds, note=INHERITED, reason=reason)
+
+
+def same_evidence(one: Certificate, other: Certificate) -> bool:
+    """Whether two certificates of one input rest on the same votes, whatever a memory made of their regions."""
+    names = (
+        "prediction", "gap", "seed", "alpha", "votes", "top_votes", "runner_up_votes", "bound_k", "bound_n", "bound",
+        "stop", "method",
+    )  # fmt: skip
+    return np.array_equal(one.theta, other.theta) and all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def abstained(proposed: Certificate, reason: str) -> Certificate:

@@ -98,6 +98,9 @@ class Told:
         levels = (run.description.get("preparation") or {}).get("levels")
         units = "in units of the network's input" + (f" (times {levels}: in pixel units)" if levels else "")
         self.console.print(_table(summary, units))
+        if run.has_memory and (told := int((run.column("memory_note") == "inherited").sum())):
+            line = f"{told} of {len(run)} answers are promises that the memory had made before, to them or around them"
+            self.console.print(line, soft_wrap=True)
         if held := int(c.at_limit(run.column("theta_max"), shape).sum()):
             line = f"theta reached its bound on {held} of {len(run)} inputs (--limit {c.how().limit_for(shape):g})"
             self.console.print(f"{line}: with a higher one more may be certified", soft_wrap=True)

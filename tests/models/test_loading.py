@@ -51,6 +51,8 @@ def test_own_files_come_back(tmp_path: Path) -> None:
         load(tmp_path / "m.safetensors", num_classes=10)
     with pytest.raises(ModelError, match="got none of mean, std"):
         save(model, tmp_path / "n.safetensors", {"architecture": "small-cnn", "num_classes": 4})
+    with pytest.raises(ArgumentError, match="expected no mean and std"):
+        load(tmp_path / "m.safetensors", mean=(0.5,), std=(0.1,))
 
 
 @pytest.mark.parametrize("wrap", [lambda s: s, lambda s: {"state_dict": s, "epoch": 3}, lambda s: {"model": s}])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anisocert.runs.workers import Workers
 
 EPILOG = (
-    "Example: anisocert certify nets/cohen/best.safetensors --data cifar10 --sigma 0.25 --skip 20 --out runs/a\n\n"
+    "Example: anisocert certify nets/cohen/last.safetensors --data cifar10 --sigma 0.25 --skip 20 --out runs/a\n\n"
     "Exit codes: 0 done; 1 error; 2 wrong usage; 3 stopped, by --time-budget or Ctrl-C: the same command goes on."
 )
 VOTES, PLACE = "Votes and bounds", "Where, how long, what is said"

@@ -11,7 +11,7 @@ from anisocert.cli.config import ConfigFile
 if TYPE_CHECKING:
     from anisocert.diagnosis import Diagnosis
 
-EPILOG = "Example: anisocert diagnose nets/cohen/best.safetensors --data cifar10 --figure diagnosis.png"
+EPILOG = "Example: anisocert diagnose nets/cohen/last.safetensors --data cifar10 --figure diagnosis.png"
 
 
 def diagnose(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from anisocert.engine import Network
     from anisocert.runs import Job
 
-EPILOG = "Example: anisocert predict nets/cohen/best.safetensors --data digits --sigma 0.25 --n 1000 --out answers.csv"
+EPILOG = "Example: anisocert predict nets/cohen/last.safetensors --data cifar10 --sigma 0.25 --n 1000 --out answers.csv"
 AT_ONCE = 64  # inputs a call: answers do not depend on it, and the progress bar moves
 COLUMNS = ("id", "label", "answer")
 

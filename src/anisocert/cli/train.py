@@ -128,7 +128,7 @@ def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], data: s
         console.print(f"noisy test accuracy: best {best:.2%}, last {last:.2%} (one draw of the noise an example)")
     console.print(
         f"{out}/best.safetensors, last.safetensors and log.jsonl are written. Next:\n"
-        f"anisocert certify {out}/best.safetensors --data {data} --norm {norm} --sigma {sigma:g} --out RUN",
+        f"anisocert certify {out}/last.safetensors --data {data} --norm {norm} --sigma {sigma:g} --out RUN",
         soft_wrap=True,
         markup=False,
     )

@@ -94,6 +94,8 @@ def _from_weights(
         if "anisocert" in said:
             model, metadata = from_metadata(state, said["anisocert"], path)
             _check_classes(metadata["num_classes"], num_classes, str(path))
+            if mean is not None:
+                raise ArgumentError(f"expected no mean and std for {path}, which has its own, got mean {mean!r}")
             return model.eval(), metadata
         foreign = take_apart(state, str(path), layout)
         if mean is None and {"normalize_mean", "normalize_std"} <= said.keys():

@@ -69,7 +69,14 @@ def expect_finished(folder: Path) -> None:
 def read_description(folder: Path) -> dict[str, Any]:
     """`run.json`, once it is clear that the files are those it describes."""
     expect_finished(folder)
-    described: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    try:
+        text = (folder / "run.json").read_text()
+        described: dict[str, Any] = json.loads(text)
+        whole = text == rendered(described)
+    except (ValueError, AttributeError):
+        whole = False
+    if not whole:
+        raise ArgumentError(f"{folder / 'run.json'} is not what the run wrote: its checksum differs")
     for name, expected in described["files"].items():
         # An addition that was interrupted has left the table of before, or the next one.
         if checksum(folder / name) not in (expected, described.get("next", {}).get(name)):

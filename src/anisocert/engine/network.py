@@ -164,8 +164,8 @@ class Network:
         return self.model
 
     def _same(self, scores: Tensor, others: Tensor) -> bool:
-        """Whether two forms of the network agree but for rounding (in float32 that of TF32, on a GPU)."""
-        relative, absolute = (0.03, 1e-3) if self.numerics.precision == "float32" else (0.1, 1e-2)
+        """Whether two forms of the network agree but for rounding."""
+        relative, absolute = (1e-2, 1e-5) if self.numerics.precision == "float32" else (0.1, 1e-2)
         return _agree(scores, others, relative, absolute)
 
     def _pays(self, run: nn.Module, sample: Tensor, votes: int) -> bool:

@@ -76,10 +76,16 @@ def test_a_duel_is_fought_input_by_input(run, columns):
 
 
 def test_largest_counts_near_ties_apart(group):
-    told = lines(largest_table([group(1, 2, 1.99, 1.9)]))
+    told = lines(largest_table([group(1, 2, 1.99, 1.9, start=1.95)]))
     assert told["cohen", "σ 0.25", "anisotropic"] == [MANY, 0.0, 0.0, 1.0, 1.0]
     assert told["cohen", "oracle", "anisotropic, as published"] == [MANY, 0.0, 0.0, 0.0, 0.0]
     assert told["cohen", "oracle", "paper"] == [None, "83", "93", None, None]
+
+
+def test_each_algorithm_is_held_against_its_own_isotropic_theta(group):
+    told = lines(largest_table([group(1, 2, 2, 1.5, start=1.4)]))
+    assert told["cohen", "σ 0.25", "anisotropic"][1:] == [1.0] * 4
+    assert told["cohen", "σ 0.25", "anisotropic, as published"][1:] == [1.0] * 4
 
 
 def test_the_papers_line_comes_once_a_recipe(group):

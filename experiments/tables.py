@@ -1,8 +1,8 @@
-"""The tables and the picture of docs/reproduction.md, from the committed rows of experiments/results; no GPU needed.
+"""The tables and pictures of docs/reproduction.md, from the committed rows of experiments/results; no GPU needed.
 
     python experiments/tables.py                                # all tables as Markdown
     python experiments/tables.py --write docs/reproduction.md   # between <!-- table NAME --> and <!-- end -->
-    python experiments/tables.py --figures docs                 # docs/reproduction-l2.png
+    python experiments/tables.py --figures docs                 # docs/reproduction-l2.png, -l1.png
 
 A run is experiments/results/NETWORK/METHOD, as `anisocert reproduce experiments/cifar10.toml --results` leaves them;
 runtime.json is from benchmarks/runtime.py. What was not run is left out.
@@ -116,16 +116,17 @@ def written(page: str, tables: dict[str, list[Table]]) -> str:
     return BLOCK.sub(block, page)
 
 
-def write_figure(results: Path, folder: Path) -> Path:
-    """Certified accuracy of the Cohen networks, a column a noise level; the memory is the default one."""
+def write_figures(results: Path, folder: Path) -> list[Path]:
+    """Certified accuracy, a picture a norm and in it a column a noise level; the memory is the default one."""
     from anisocert.report.figures import accuracy, save, styled
 
-    methods = ("fixed", "isotropic", "published", "ours")
-    files = [file for method in methods for file in sorted(results.glob(f"cohen-*/{method}/run.json"))]
-    (comparison,) = compare([read_run(file.parent) for file in files])
-    with styled():
-        (file,) = save(accuracy(comparison, together=False), folder / "reproduction-l2", ("png",))
-    return file
+    methods, made = ("fixed", "isotropic", "published", "ours"), []
+    for recipe, norm in (("cohen", "l2"), ("stability", "l1")):
+        files = [file for method in methods for file in sorted(results.glob(f"{recipe}-*/{method}/run.json"))]
+        for comparison in compare([read_run(file.parent) for file in files]):
+            with styled():
+                made += save(accuracy(comparison, together=False), folder / f"reproduction-{norm}", ("png",))
+    return made
 
 
 def main() -> None:
@@ -133,10 +134,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the runs")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="the page whose tables are drawn anew")
-    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="where the picture goes")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="where the pictures go")
     args = parser.parse_args()
     if args.figures:
-        print(write_figure(args.results, args.figures))
+        print(*write_figures(args.results, args.figures), sep="\n")
     if args.write:
         args.write.write_text(written(args.write.read_text(), all_tables(args.results)))
     if not args.figures and not args.write:

@@ -249,10 +249,10 @@ def test_a_page_is_written_between_its_marks_and_stays_so(script, results, tmp_p
         script.written("<!-- table gians -->\n<!-- end -->", {})
 
 
-def test_the_picture(script, results, tmp_path):
-    file = script.write_figure(results, tmp_path)
-    assert file.name == "reproduction-l2.png"
-    assert file.read_bytes()[:4] == b"\x89PNG"
+def test_the_pictures(script, results, tmp_path):
+    files = script.write_figures(results, tmp_path)
+    assert [file.name for file in files] == ["reproduction-l2.png", "reproduction-l1.png"]
+    assert all(file.read_bytes()[:4] == b"\x89PNG" for file in files)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/reproduction.md", "docs/how-to-choose.md"])

@@ -12,13 +12,13 @@ from anisocert.evaluate.results import SIZES, Size, numbers
 POINTS, BINS = 400, 28
 
 
-def curves(comparison: Comparison) -> dict[str, Any]:
+def curves(comparison: Comparison, points: int = POINTS) -> dict[str, Any]:
     """Certified accuracy against radius and proxy radius.
 
     sizes: for each, the grid's step and how many points; levels: for each noise level, envelope and oracle, the
     series, each with the number of inputs that are certified at every point of the grid.
     """
-    grids = {size: _grid(comparison, size) for size in SIZES}
+    grids = {size: _grid(comparison, size, points) for size in SIZES}
     return {
         "norm": comparison.norm,
         "n": len(comparison),
@@ -95,14 +95,14 @@ def _series(kind: str, content: Any, grids: dict[Size, dict[str, Any]]) -> dict[
     return made
 
 
-def _grid(comparison: Comparison, size: Size) -> dict[str, Any]:
-    """Step and number of points, up to the largest certificate unless a few are huge; how many lie beyond."""
+def _grid(comparison: Comparison, size: Size, most: int) -> dict[str, Any]:
+    """Step and number of points (about `most`), up to the largest size unless a few are huge; how many lie beyond."""
     sizes = np.concatenate([one.certified(size) for one in comparison.stages() if one.knows(size)] or [np.zeros(1)])
     top = 1.04 * min(float(sizes.max()), 1.5 * float(np.quantile(sizes, 0.995)))
     if not top > 0:
         return {"step": 1.0, "points": 2, "beyond": 0}
-    power = 10.0 ** np.floor(np.log10(top / POINTS))
-    step = next(float(f"{power * unit:.12g}") for unit in (1, 2, 2.5, 5, 10) if power * unit >= top / POINTS)
+    power = 10.0 ** np.floor(np.log10(top / most))
+    step = next(float(f"{power * unit:.12g}") for unit in (1, 2, 2.5, 5, 10) if power * unit >= top / most)
     points = int(np.ceil(top / step)) + 1
     return {"step": step, "points": points, "beyond": int((sizes > step * (points - 1)).sum())}
 

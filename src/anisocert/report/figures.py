@@ -27,6 +27,7 @@ STYLE = {
     "grid.color": "#dddddd",
 }  # fmt: skip
 EXAMPLES = 6
+FINE = 10_000  # points of a curve: a panel shows what a tenth of the inputs reach, a small part of the whole
 
 
 def write_figures(comparisons: Sequence[Comparison], folder: Path, model: str | None = None) -> list[Path]:
@@ -57,7 +58,7 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
 
     together: whether the envelope and the oracle over the levels have columns too.
     """
-    told = curves(comparison)
+    told = curves(comparison, FINE)
     levels = [level for level in told["levels"] if together or level["name"] not in ("envelope", "oracle")]
     sizes = ("radius", "proxy_radius")
     alone = len(levels) == 1  # then the two stand side by side

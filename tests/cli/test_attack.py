@@ -91,7 +91,7 @@ def test_some_of_them(cli, run):
     assert [one["id"] for one in found["results"]] == [5, 15]
     found = json.loads(cli("attack", run, *QUICK, "--json", "--max", 2).out)
     assert [one["id"] for one in found["results"]] == [0, 15]
-    assert "which is not in it" in cli("attack", run, "--ids", "1", code=1).err
+    assert "which is not in it" in cli("attack", run, "--ids", "1", code=2).err
 
 
 def test_the_system(cli, made, run):
@@ -103,7 +103,7 @@ def test_the_system(cli, made, run):
     assert (found["promises"], found["failed"], found["changed"]) == (1, False, [])
     with ac.Memory.open(memory) as opened:
         assert len(opened) == 4
-    assert "without --ids" in cli("attack", run, "--memory", memory, "--ids", "0", code=1).err
+    assert "without --ids" in cli("attack", run, "--memory", memory, "--ids", "0", code=2).err
     said = cli("attack", run, "--memory", run / "run.json", code=1).err
     assert said.startswith(f"error: {run / 'run.json'} is no memory, or a damaged one: ")
 
@@ -114,7 +114,7 @@ def test_another_network_is_refused(cli, run, trained_digits, tmp_path):
     model, metadata = models.load(trained_digits)
     model.network.head.bias.data += 1
     models.save(model, tmp_path / "other.safetensors", metadata)
-    said = cli("attack", run, "--model", tmp_path / "other.safetensors", code=1).err
+    said = cli("attack", run, "--model", tmp_path / "other.safetensors", code=2).err
     assert said.startswith("error: expected the network that ")
 
 
@@ -124,4 +124,4 @@ def test_a_run_that_promises_nothing(cli, run):
     pq.write_table(pa.Table.from_pylist(rows, table.schema), run / "certificates.parquet")
     described = json.loads((run / "run.json").read_text())
     write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
-    assert "expected a certificate to attack, got none" in cli("attack", run, code=1).err
+    assert "expected a certificate to attack, got none" in cli("attack", run, code=2).err

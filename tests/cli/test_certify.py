@@ -87,7 +87,7 @@ def test_shards(certify, cli, tmp_path):
     assert "this shard is done; 3 of 6 inputs" in certify("--shard", "2/2", "--out", tmp_path).out
     assert not (tmp_path / "run.json").exists()
     for reader in ("attack", "verify"):
-        assert "one under way: its certify command goes on" in cli(reader, tmp_path, code=1).err
+        assert "one under way: its certify command goes on" in cli(reader, tmp_path, code=2).err
     assert "finished: 6 inputs" in certify("--shard", "1/2", "--out", tmp_path).out
 
 
@@ -132,7 +132,7 @@ def test_a_dry_run_says_what_and_how_long_and_does_nothing(certify, tmp_path, mo
 
 def test_a_changed_configuration_is_one_line(certify, tmp_path):
     certify("--shard", "1/2", "--out", tmp_path)
-    said = certify("--n", 201, "--seed", 4, "--out", tmp_path, code=1).err
+    said = certify("--n", 201, "--seed", 4, "--out", tmp_path, code=2).err
     assert said.startswith(f"error: expected the configuration that {tmp_path} was begun with, got another: ")
     assert "n: 200 -> 201; seed: 0 -> 4" in said
     assert len(said.splitlines()) == 1
@@ -210,7 +210,7 @@ def test_a_model_from_a_function_and_in_onnx(cli, network, tmp_path, monkeypatch
     ],
 )
 def test_wrong_values_are_one_line_and_leave_nothing(certify, tmp_path, arguments, words):
-    said = certify(*arguments, "--out", tmp_path / "run", code=1)
+    said = certify(*arguments, "--out", tmp_path / "run", code=2)
     assert words in said.err
     assert said.err.startswith("error: ")
     assert len(said.err.splitlines()) == 1
@@ -219,7 +219,7 @@ def test_wrong_values_are_one_line_and_leave_nothing(certify, tmp_path, argument
 
 
 def test_places_that_are_none(certify, cli, tmp_path):
-    assert "nothing there" in cli("certify", "no.pt", "--data", "digits", "--sigma", 1, "--out", tmp_path, code=1).err
+    assert "nothing there" in cli("certify", "no.pt", "--data", "digits", "--sigma", 1, "--out", tmp_path, code=2).err
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "below", "/proc/run"):
         said = certify("--out", place, code=1).err

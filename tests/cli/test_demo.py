@@ -23,15 +23,6 @@ def anisocert(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=one_thread)
 
 
-def in_process(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
-    """What the command says as it ends with an error; torch is loaded already."""
-    monkeypatch.setattr(sys, "argv", ["anisocert", *arguments])
-    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
-    with pytest.raises(SystemExit) as end:
-        main()
-    return str(end.value.code)
-
-
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory) -> tuple[subprocess.CompletedProcess[str], Path]:
     out = tmp_path_factory.mktemp("demo") / "run"
@@ -95,25 +86,23 @@ def test_demo_leaves_whole_runs(quick):
         (["--seed", "-1"], ("seed", "-1")),
     ],
 )
-def test_wrong_values_are_one_readable_line(tmp_path, monkeypatch, capsys, arguments, words):
-    message = in_process(monkeypatch, "demo", *arguments, "--out", str(tmp_path / "run"))
-    assert message.startswith("error: expected ")
-    assert len(message.splitlines()) == 1
-    assert capsys.readouterr().out == ""
+def test_wrong_values_are_one_readable_line(cli, tmp_path, arguments, words):
+    said = cli("demo", *arguments, "--out", tmp_path / "run", code=2)
+    assert said.err.startswith("error: expected ")
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ""
     for word in words:
-        assert word in message
+        assert word in said.err
 
 
-def test_out_that_is_a_file(tmp_path, monkeypatch):
+def test_out_that_is_a_file(cli, tmp_path):
     (tmp_path / "file").touch()
-    message = in_process(monkeypatch, "demo", "--out", str(tmp_path / "file"))
-    assert message.startswith("error: ")
-    assert len(message.splitlines()) == 1
+    assert cli("demo", "--out", tmp_path / "file", code=1).err == f"error: {tmp_path / 'file'}: File exists\n"
 
 
 def test_a_wrong_value_ends_the_process_with_its_line():
     done = anisocert("demo", "--alpha", "1.5")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == "error: expected alpha in (0, 1), got 1.5\n"
 

@@ -54,6 +54,6 @@ def test_with_a_denoiser(cli, trained_digits, tmp_path, monkeypatch):
 def test_wrong_options(cli, trained_digits):
     assert (
         "expected --norm l2, l1 or both"
-        in cli("diagnose", trained_digits, "--data", "digits", "--norm", "l3", code=1).err
+        in cli("diagnose", trained_digits, "--data", "digits", "--norm", "l3", code=2).err
     )
-    assert "expected --sigma above 0" in cli("diagnose", trained_digits, "--data", "digits", "--sigma", "0", code=1).err
+    assert "expected --sigma above 0" in cli("diagnose", trained_digits, "--data", "digits", "--sigma", "0", code=2).err

@@ -178,7 +178,7 @@ def test_how_errors_are_told(cli, monkeypatch, ending, code, line):
     [
         (KeyboardInterrupt(), 3, "stopped\n"), (typer.Exit(3), 3, ""), (typer.Exit(1), 1, ""), (typer.Exit(), 0, ""),
         (typer.Abort(), 1, "stopped\n"), (typer.BadParameter("too far"), 2, "error: invalid value: too far ("),
-        (ArgumentError("expected less"), 1, "error: expected less\n"),
+        (ArgumentError("expected less"), 2, "error: expected less\n"),
     ],
 )  # fmt: skip
 def test_how_commands_end(cli, monkeypatch, ending, code, said):

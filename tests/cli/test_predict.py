@@ -82,7 +82,7 @@ def test_options_from_a_file(cli, net, tmp_path):
     [
         (("--alpha", "2"), "expected alpha in (0, 1), got 2.0"),
         (("--norm", "l0"), "expected norm l1 or l2, got 'l0'"),
-        (("--max", "0"), "max >= 1"),
+        (("--max", "0"), "'--max'"),
         (("--format", "xml"), "expected --format csv or json"),
         (("--out", "answers.txt"), "expected --format csv or json"),
         (("--ids", "7000"), "not in it"),
@@ -93,7 +93,7 @@ def test_options_from_a_file(cli, net, tmp_path):
     ],
 )
 def test_wrong_values(cli, net, arguments, words):
-    said = cli("predict", net, "--data", "digits", "--sigma", 0.5, "--n", 20, *arguments, code=1)
+    said = cli("predict", net, "--data", "digits", "--sigma", 0.5, "--n", 20, *arguments, code=2)
     assert said.err.startswith("error: ")
     assert len(said.err.splitlines()) == 1
     assert words in said.err
@@ -102,5 +102,5 @@ def test_wrong_values(cli, net, arguments, words):
 
 def test_a_network_that_is_not_there(cli, tmp_path):
     assert "expected a network file" in cli(
-        "predict", tmp_path / "no.safetensors", "--data", "digits", "--sigma", 0.5, code=1
+        "predict", tmp_path / "no.safetensors", "--data", "digits", "--sigma", 0.5, code=2
     ).err  # fmt: skip

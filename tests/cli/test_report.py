@@ -31,7 +31,7 @@ def make(folder, method="anisotropic", sigma=0.25):
 
 @pytest.fixture
 def report(monkeypatch, capsys):
-    """report(arguments) -> (exit code or message, standard output, standard error)."""
+    """report(arguments) -> (exit code, standard output, standard error)."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["anisocert", "report", *map(str, arguments)])
@@ -95,15 +95,17 @@ def test_one_run_twice_is_one_run(report, tmp_path):
 )
 def test_wrong_values_are_one_line(report, tmp_path, arguments, words):
     run = make(tmp_path / "run")
-    code, out, _ = report(run, *arguments)
-    assert words in str(code)
+    code, out, err = report(run, *arguments)
+    assert code == 2
+    assert words in err
     assert out == ""
     assert not (tmp_path / "run" / "report.html").exists()
 
 
 def test_a_folder_without_a_run(report, tmp_path):
-    code, _, _ = report(tmp_path)
-    assert "expected a finished run" in str(code)
+    code, _, err = report(tmp_path)
+    assert code == 2
+    assert "expected a finished run" in err
 
 
 def test_help():

@@ -1,7 +1,6 @@
 """`anisocert reproduce`: a small experiment, whole."""
 
-import subprocess
-import sys
+import pytest
 
 from anisocert.evaluate import compare
 from anisocert.runs import read_run
@@ -26,37 +25,55 @@ sigma = 0.25
 """
 
 
-def anisocert(*arguments):
-    return subprocess.run([sys.executable, "-m", "anisocert", *arguments], capture_output=True, text=True)
-
-
-def test_an_experiment_ends_in_runs_that_can_be_compared_without_their_thetas(tmp_path):
+def test_an_experiment_ends_in_runs_that_can_be_compared_without_their_thetas(cli, tmp_path):
     (tmp_path / "small.toml").write_text(SMALL)
-    command = ["reproduce", str(tmp_path / "small.toml"), "--out", str(tmp_path / "work")]
-    shown = anisocert(*command, "--dry-run")
-    assert shown.returncode == 0
-    assert shown.stdout.count("anisocert certify") == 2
+    command = ("reproduce", tmp_path / "small.toml", "--out", tmp_path / "work")
+    assert cli(*command, "--dry-run").out.count("anisocert certify") == 2
     assert not (tmp_path / "work").exists()
-    made = anisocert(*command, "--results", str(tmp_path / "results"))
-    assert made.returncode == 0, made.stdout + made.stderr
-    assert "3 of 3 stages done" in made.stdout
+    assert "3 of 3 stages done" in cli(*command, "--results", tmp_path / "results").out
     runs = [read_run(tmp_path / "results" / "cohen-0.25" / name) for name in ("ours", "average")]
     assert runs[0].has_memory
     (comparison,) = compare(runs)
     assert len(comparison) == 4
     assert {entry.before.method for entry in comparison.entries} == {"anisotropic", "average"}
-    again = anisocert(*command)
-    assert again.returncode == 0
-    assert "started" not in again.stdout
+    assert "started" not in cli(*command).out
 
 
-def test_a_misspelt_option_is_found_before_anything_starts(tmp_path):
-    (tmp_path / "small.toml").write_text(SMALL.replace("epochs = 2", "epoch = 2"))
-    found = anisocert("reproduce", str(tmp_path / "small.toml"), "--out", str(tmp_path / "work"))
-    assert found.returncode == 1
-    assert "--epoch is no option of anisocert train; did you mean --epochs?" in found.stderr
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("epochs = 2", "epoch = 2", "train cohen-0.25: no such option: --epoch; did you mean --epochs?"),
+        ("epochs = 2", "epochs = 0", "train cohen-0.25: expected epochs >= 1"),
+        ("epochs = 2", 'epochs = "two"', "train cohen-0.25: invalid value for '--epochs'"),
+        ("epochs = 2", 'set = ["epsilon=1"]', "expected --set of nothing with cohen, got 'epsilon=1'"),
+        ('arch = "small-cnn"', "", "train cohen-0.25: missing option '--arch'"),
+        ('arch = "small-cnn"', 'arch = "small"', "expected an architecture of small-cnn, "),
+        ('recipe = "cohen"', 'recipe = "kohen"', "expected --recipe of cohen"),
+        ("sigma = 0.25", "sigma = -1", "train cohen--1: expected sigma positive and finite, got -1.0"),
+        ('"anisotropic"', '"fixedd"', "certify cohen-0.25 ours: expected method of fixed, isotropic"),
+        ("n = 300", "n = 0", "certify cohen-0.25 ours: expected n in"),
+        ("n = 300", 'split = "tset"', "expected split of train, test, got 'tset'"),
+        ("n = 300", "limit = 0.5", "expected limit >= 1, got 0.5"),
+        ("n = 300", "skip = 0", "invalid value for '--skip'"),
+        ("n = 300", 'ids = "x"', "expected ids as in 3,17,100-199, got 'x'"),
+        ("n = 300", "seed = -1", "expected seed: whole numbers"),
+        ('method = "average"\naverage-of', 'memory-prefer = "bal"\nof', "expected 'volume' or 'ball', got 'bal'"),
+    ],
+)
+def test_a_dry_run_refuses_what_a_stage_would(cli, tmp_path, old, new, words):
+    (tmp_path / "small.toml").write_text(SMALL.replace(old, new))
+    command = ("reproduce", tmp_path / "small.toml", "--out", tmp_path / "work")
+    said = cli(*command, "--dry-run", code=2)
+    assert said.err.startswith(f"error: {tmp_path}/small.toml: ")
+    assert words in said.err
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ""
+    assert cli(*command, code=2).err == said.err
+    assert not (tmp_path / "work").exists()
+
+
+def test_no_stage_matches(cli, tmp_path):
     (tmp_path / "small.toml").write_text(SMALL)
-    found = anisocert("reproduce", str(tmp_path / "small.toml"), "--out", str(tmp_path / "work"), "--only", "*macer*")
-    assert found.returncode == 1
-    assert "'train cohen-0.25'" in found.stderr
+    said = cli("reproduce", tmp_path / "small.toml", "--out", tmp_path / "work", "--only", "*macer*", code=2)
+    assert "'train cohen-0.25'" in said.err
     assert not (tmp_path / "work").exists()

@@ -59,5 +59,5 @@ def test_votes_that_are_not_the_run_s(cli, made, tmp_path):
     described = json.loads((run / "run.json").read_text())
     write_description(run, described | {"seed": 1})
     assert "expected the run's votes when drawn again, got others" in cli("show", run, 0, "--recount", code=1).err
-    assert "which is not in it" in cli("show", run, 1, "--recount", code=1).err
-    assert "which is not in it" in cli("show", run, 1, code=1).err
+    assert "which is not in it" in cli("show", run, 1, "--recount", code=2).err
+    assert "which is not in it" in cli("show", run, 1, code=2).err

@@ -43,15 +43,15 @@ def test_import_report_export(cli, tmp_path):
     told = cli("verify", tmp_path / "run").out
     assert "imported" in told
     assert "0 rows recomputed" in told
-    assert "imported" in cli("verify", tmp_path / "run", "--recount", 3, code=1).err
+    assert "imported" in cli("verify", tmp_path / "run", "--recount", 3, code=2).err
     assert "2 results before the memory" in cli("export", tmp_path / "run", "--out", tmp_path / "out.tsv").out
     assert read_tsv(tmp_path / "out.tsv").lines == read_tsv(tmp_path / "sigma_0.25").lines
-    assert "without a run" in cli("import", tmp_path / "out.tsv", "--out", tmp_path / "run", code=1).err
+    assert "without a run" in cli("import", tmp_path / "out.tsv", "--out", tmp_path / "run", code=2).err
 
 
 def test_export_before_and_after_a_memory(cli, tmp_path):
     data = run(tmp_path / "run")
-    assert "memory" in cli("export", tmp_path / "run", "--after-memory", "--out", tmp_path / "x", code=1).err
+    assert "memory" in cli("export", tmp_path / "run", "--after-memory", "--out", tmp_path / "x", code=2).err
     with Memory.open(tmp_path / "m.sqlite", "worst-case") as memory:
         add_to_memory(tmp_path / "run", memory, dict(zip(data.ids.tolist(), data.x, strict=True)))
     table = pq.read_table(tmp_path / "run" / "certificates.parquet").to_pylist()
@@ -73,13 +73,15 @@ def test_export_before_and_after_a_memory(cli, tmp_path):
 def test_bad_paths(cli, tmp_path):
     assert "does not exist" in cli("import", tmp_path / "no.tsv", "--out", tmp_path / "run", code=2).err
     assert "does not exist" in cli("export", tmp_path / "no", "--out", tmp_path / "x.tsv", code=2).err
-    assert "finished run" in cli("export", tmp_path, "--out", tmp_path / "x.tsv", code=1).err
+    assert "finished run" in cli("export", tmp_path, "--out", tmp_path / "x.tsv", code=2).err
     (tmp_path / "a.tsv").write_text(COHEN)
     (tmp_path / "file").touch()
     said = cli("import", tmp_path / "a.tsv", "--out", tmp_path / "file" / "run", code=1)
     assert said.err.startswith("error: ")
     assert len(said.err.splitlines()) == 1
+    for wrong in (("--method", "best"), ("--sigma", -1), ("--alpha", 2), ("--n", 0), ("--norm", "l3")):
+        assert str(wrong[1]) in cli("import", tmp_path / "a.tsv", *wrong, "--out", tmp_path / "run", code=2).err
     cli("import", tmp_path / "a.tsv", "--out", tmp_path / "run")
     said = cli("export", tmp_path / "run", "--out", tmp_path / "nowhere" / "x.tsv", code=1)
     assert said.err == f"error: {tmp_path}/nowhere/x.tsv: No such file or directory\n"
-    assert "'latex'" in cli("export", tmp_path / "run", "--format", "latex", "--out", tmp_path / "x", code=1).err
+    assert "'latex'" in cli("export", tmp_path / "run", "--format", "latex", "--out", tmp_path / "x", code=2).err

@@ -100,16 +100,16 @@ def test_recount_with_a_network_that_is_elsewhere(cli, run, tmp_path):
     described = json.loads((run / "run.json").read_text())
     net = shutil.copy(described["model"], tmp_path / "moved.safetensors")
     write_description(run, described | {"model": "/nowhere/net.safetensors"})
-    said = cli("verify", run, "--recount", 1, code=1)
+    said = cli("verify", run, "--recount", 1, code=2)
     assert said.err.startswith("error: expected a network file")
     assert "votes of 1 drawn again" in cli("verify", run, "--recount", 1, "--model", net).out
     write_description(run, described | {"device": "cuda"})
-    assert "it draws other noise" in cli("verify", run, "--recount", 1, "--device", "cpu", code=1).err
+    assert "it draws other noise" in cli("verify", run, "--recount", 1, "--device", "cpu", code=2).err
 
 
 def test_bad_paths(cli, tmp_path):
     assert "does not exist" in cli("verify", tmp_path / "no", code=2).err
-    assert cli("verify", tmp_path, code=1).err == (
+    assert cli("verify", tmp_path, code=2).err == (
         f"error: expected a finished run, a folder with run.json, got {tmp_path}\n"
     )
 

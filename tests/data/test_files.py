@@ -123,6 +123,9 @@ def test_preparation_of_arrays(tmp_path: Path) -> None:
         ({"x": np.zeros((3, 3)), "y": np.zeros(2, int)}, "of one length"),
         ({"x": np.zeros((2, 3)), "y": np.array([0, -1])}, "expected labels 0 to"),
         ({"x": np.array([{}, {}]), "y": np.zeros(2, int)}, "whole numpy file"),  # a pickle: not loaded
+        ({"x": np.zeros((2, 3)), "y": np.zeros(0, int)}, "of one length"),
+        ({"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array(["a", "b"])}, "a label and id .* in ids"),
+        ({"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array([0.1, 1.1])}, "a label and id .* float64"),
     ],
 )
 def test_wrong_npz(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
@@ -138,6 +141,11 @@ def test_truncated_npz_and_unknown_name(tmp_path: Path) -> None:
         (tmp_path / "cut.npz").write_bytes(content[:kept])
         with pytest.raises(ArgumentError, match=r"expected a whole numpy file at .*cut.npz"):
             load(tmp_path / "cut.npz")
+    np.savez_compressed(tmp_path / "cut.npz", x=RNG.random((50, 3)), y=np.zeros(50, int))
+    content = (tmp_path / "cut.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(content[:100] + bytes(50) + content[150:])  # zlib's to find
+    with pytest.raises(ArgumentError, match=r"expected a whole numpy file at .*cut.npz"):
+        load(tmp_path / "cut.npz")
     with pytest.raises(ArgumentError, match=r"expected a data set of digits, .*, got nonsense"):
         load("nonsense")
     with pytest.raises(ArgumentError, match="expected split 'train' or 'test', got 'val'"):

@@ -47,7 +47,7 @@ def test_own_files_come_back(tmp_path: Path) -> None:
     assert torch.equal(loaded(x), model(x))
     assert (metadata["sigma"], metadata["recipe"]) == (0.25, {"name": "cohen"})
     assert list(tmp_path.iterdir()) == [tmp_path / "m.safetensors"]  # nothing half-written stays
-    with pytest.raises(ModelError, match=r"expected a network with 10 classes in .*m\.safetensors, got 4"):
+    with pytest.raises(ArgumentError, match=r"expected a network with 10 classes in .*m\.safetensors, got 4"):
         load(tmp_path / "m.safetensors", num_classes=10)
     with pytest.raises(ModelError, match="got none of mean, std"):
         save(model, tmp_path / "n.safetensors", {"architecture": "small-cnn", "num_classes": 4})
@@ -186,7 +186,7 @@ def test_other_contents(tmp_path: Path) -> None:
     (tmp_path / "text.pt").write_text("hello\n")
     with pytest.raises(ModelError, match=r"expected a whole file written by torch.save at .*, got another \("):
         load(tmp_path / "text.pt")
-    with pytest.raises(ModelError, match="got nothing there"):
+    with pytest.raises(ArgumentError, match="got nothing there"):
         load(tmp_path / "absent.safetensors")
 
 

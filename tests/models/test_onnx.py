@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import anisocert as ac
-from anisocert.errors import MissingExtraError, ModelError
+from anisocert.errors import ArgumentError, MissingExtraError, ModelError
 from anisocert.models import build, load
 from anisocert.train import Cohen, Sgd, train
 
@@ -111,7 +111,7 @@ def test_broken_files(exported: Path, tmp_path: Path) -> None:
 
 
 def test_wrong_class_count_and_wrong_output(exported: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"expected a network with 100 classes in .*, got 10"):
+    with pytest.raises(ArgumentError, match=r"expected a network with 100 classes in .*, got 10"):
         load(exported, num_classes=100)
     with pytest.raises(ModelError, match=r"expected one input and scores of shape \(b, classes\)"):
         load(_export(nn.Identity(), tmp_path / "identity.onnx"))

@@ -89,8 +89,23 @@ def test_a_group_of_networks_may_differ(write):
         ("methods.ours = {", "methods.our = {", "got 'our'"),
         ("sigma = 0.25", 'sigma = 0.25\nname = "cohen"', "'train cohen-0.25' twice"),
         ("[train]", "[train", "not TOML"),
+        ('"digits"', '"digit"', "expected a data set of"),
+        ('"digits"', "3", "expected data in the file as a text, got 3"),
+        ("sigma = [0.25, 0.5]", 'sigma = "all"', "expected sigma in networks as a number or several, got 'all'"),
+        ("sigma = [0.25, 0.5]", "sigma = []", r"a number or several, got \[\]"),
+        ("train = {", "certify = 3 # {", "expected certify in networks as a table, got 3"),
+        ("methods.ours = {", "methods.ours = 3 # {", "expected methods.ours in networks as a table, got 3"),
+        ('average-of = "ours"', 'average-of = "hours"', "'certify cohen-0.25 hours' among the stages"),
+        ('of = "ours"\nmemory', 'of = "fixd"\nmemory', "'certify cohen-0.25 fixd' among the stages"),
     ],
 )
 def test_mistakes_are_named(write, old, new, said):
     with pytest.raises(ArgumentError, match=said):
         read_matrix(write(TEXT.replace(old, new)))
+
+
+@pytest.mark.parametrize("networks", ['[networks]\nrecipe = "cohen"\nsigma = 1', "networks = []", "networks = [3]"])
+def test_networks_are_several_tables(write, networks):
+    text = TEXT.partition("[[networks]]")[0]
+    with pytest.raises(ArgumentError, match="expected networks as"):
+        read_matrix(write(text + networks if networks[0] == "[" else f"{networks}\n{text}"))

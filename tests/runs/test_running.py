@@ -14,6 +14,7 @@ from anisocert.models import load
 from anisocert.optimize import Anisotropic
 from anisocert.runs import Configuration, load_job, read_run, row, scheduling
 from anisocert.runs import folder as folder_room
+from anisocert.runs.durable import BusyError
 from anisocert.runs.forecast import forecast
 from anisocert.runs.unfinished import Unfinished
 from anisocert.smoothing import Gaussian
@@ -146,7 +147,7 @@ def test_time_that_does_not_suffice(quick, do, same, whole, tmp_path, monkeypatc
 
 
 def test_one_process_a_shard(quick, do, tmp_path):
-    with Unfinished(tmp_path).working((1, 1)), pytest.raises(ArgumentError, match="a process at work on it"):
+    with Unfinished(tmp_path).working((1, 1)), pytest.raises(BusyError, match="a process at work on it"):
         do(quick, tmp_path)
     assert do(replace(quick, max=2), tmp_path).finished
 

@@ -180,7 +180,7 @@ def small_disk(tmp_path):
         subprocess.run(["umount", str(folder)], capture_output=True)
 
 
-def test_a_full_disk(small_disk, network_file, whole, same, monkeypatch):
+def test_a_full_disk(small_disk, network_file, whole, same, monkeypatch, capsys):
     from anisocert.cli import main
 
     monkeypatch.setattr(sys, "argv", ["anisocert", "certify", str(network_file), *COMMAND, "--quiet", "--out"])
@@ -194,7 +194,8 @@ def test_a_full_disk(small_disk, network_file, whole, same, monkeypatch):
         os.truncate(filler, max(0, filler.stat().st_size - room))
         with pytest.raises(SystemExit) as end:
             main()
-        assert re.fullmatch(rf"error: {small_disk}/run.*: No space left on device", str(end.value.code))
+        assert end.value.code == 1
+        assert re.fullmatch(rf"error: {small_disk}/run.*: No space left on device\n", capsys.readouterr().err)
         assert not (small_disk / "run" / "run.json").exists()
     filler.unlink()
     with pytest.raises(SystemExit) as end:

@@ -17,7 +17,12 @@ def test_devices():
     assert devices_of("cpu") == ["cpu"]
     assert devices_of("cuda:0, cuda:1") == ["cuda:0", "cuda:1"]
     assert device_kind(devices_of("cuda:0,cuda:1")) == "cuda"
-    for wrong, said in (("cpu,cuda", "one kind"), ("gpu", "expected auto, cpu, cuda"), ("", "expected auto")):
+    for wrong, said in (
+        ("cpu,cuda", "one kind"),
+        ("gpu", "expected auto, cpu, cuda"),
+        ("meta", "expected auto"),
+        ("", "expected auto"),
+    ):
         with pytest.raises(ArgumentError, match=said):
             devices_of(wrong)
 

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,18 @@ def test_errors(tmp_path: Path) -> None:
         train(model, toy(), MACER(), Uniform(0.2))
     with pytest.raises(ArgumentError, match=r"made by anisocert.models.build .* got Linear"):
         train(nn.Linear(3, 2), toy(), Cohen(), Gaussian(0.2), folder=tmp_path)
+
+
+def test_labels_and_inputs_that_the_network_does_not_know(tmp_path: Path) -> None:
+    model = build("small-cnn", 2, (0.4,), (0.3,))
+    more = replace(toy(), y=np.arange(150) % 3, num_classes=3, name="more")
+    for data, test in ((more, None), (toy(), more)):
+        with pytest.raises(ArgumentError, match=r"expected labels below 2, the network's .* in more, got 2"):
+            train(model, data, Cohen(), Gaussian(0.2), test=test, folder=tmp_path)
+    points = Dataset("points", np.zeros((4, 3), np.float32), np.arange(4) % 2, np.arange(4), 2, (0.0,), (1.0,))
+    with pytest.raises(ModelError, match=r"expected a network that takes inputs of shape \(3,\), got: "):
+        train(model, points, Cohen(), Gaussian(0.2), folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_users_own_network_of_any_rank() -> None:

@@ -5,7 +5,7 @@ import sys
 import warnings
 from typing import Any, NoReturn
 
-from anisocert.errors import AnisocertError, MissingExtraError
+from anisocert.errors import AnisocertError, ArgumentError, MissingExtraError
 
 FAILED, WRONG_USAGE, STOPPED = 1, 2, 3
 CTRL_C = 130  # how typer tells of it
@@ -28,12 +28,12 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
         code = FAILED
     except Exception as error:
-        if hasattr(error, "format_message"):  # click's, wherever this typer keeps it
-            _tell_usage(error)
-            sys.exit(WRONG_USAGE)
-        if debug:
+        typed_wrongly = hasattr(error, "format_message")  # click's, wherever this typer keeps it
+        if debug and not typed_wrongly:
             raise
-        sys.exit(f"error: {_said(error)}")
+        if line := said(error):
+            print(f"error: {line}", file=sys.stderr)
+        sys.exit(WRONG_USAGE if typed_wrongly or isinstance(error, ArgumentError) else FAILED)
     if code == CTRL_C:
         print("stopped", file=sys.stderr)
         code = STOPPED
@@ -65,8 +65,10 @@ def _flowing(text: str) -> str:
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n") if part.strip())
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
     """What an error says; one that nobody foresaw, in one line with its kind."""
+    if hasattr(error, "format_message"):
+        return _usage(error)
     if isinstance(error, AnisocertError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
@@ -74,15 +76,15 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())} (not foreseen: --debug shows where)"
 
 
-def _tell_usage(error: Any) -> None:
+def _usage(error: Any) -> str:
     """One line about a command that was typed wrongly, with the nearest right name and where to look."""
-    said = " ".join(error.format_message().split()).rstrip(".")
+    line = " ".join(error.format_message().split()).rstrip(".")
     if hasattr(error.__cause__, "errors"):  # pydantic's, by which newer typers read values; it knows the value
-        said += f", got {error.__cause__.errors()[0]['input']!r}"
+        line += f", got {error.__cause__.errors()[0]['input']!r}"
     if near := getattr(error, "possibilities", None):
-        said = f"{error.message}; did you mean {near[0]}?"
-    if not said:  # a command without arguments has shown its help instead
-        return
+        line = f"{error.message}; did you mean {near[0]}?"
+    if not line:  # a command without arguments has shown its help instead
+        return ""
     context = getattr(error, "ctx", None)
     where = f" ({context.command_path} --help tells more)" if context is not None else ""
-    print(f"error: {said[0].lower()}{said[1:]}{where}", file=sys.stderr)
+    return f"{line[0].lower()}{line[1:]}{where}"

@@ -25,7 +25,9 @@ def attack(
     memory: Annotated[
         Path | None,
         typer.Option(
-            help="Attack the system that answers by this memory, instead of single certificates.", exists=True
+            help="Attack the system that answers by this memory, instead of single certificates.",
+            exists=True,
+            dir_okay=False,
         ),
     ] = None,
     most: Annotated[int | None, typer.Option("--max", help="How many, evenly spaced. Default: all.", min=1)] = None,

@@ -87,7 +87,7 @@ def certify(
         str | None, typer.Option(help="On the Ray cluster at this address.", rich_help_panel=PLACE)
     ] = None,
     ray_workers: Annotated[
-        int | None, typer.Option(help="How many. Default: one a GPU, or one a node.", rich_help_panel=PLACE)
+        int | None, typer.Option(help="How many. Default: one a GPU, or one a node.", min=1, rich_help_panel=PLACE)
     ] = None,
     shard: Annotated[
         str, typer.Option(help="Do one of several parts, as in 2/8; all share --out.", rich_help_panel=PLACE)
@@ -130,7 +130,9 @@ def certify(
         "device": None if on_cluster else device_kind(devices), "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]
     }  # fmt: skip
     circumstances = Circumstances(_shard(shard), options.seconds(time_budget), told.begin, told.rows, told.remembered)
-    job = load_job(Configuration(**asked))
+    configuration = Configuration(**asked)
+    options.checked()
+    job = load_job(configuration)
     job.warn()
     if dry_run:
         from anisocert.runs.forecast import forecast
@@ -178,6 +180,6 @@ def _shard(text: str) -> tuple[int, int]:
     from anisocert.errors import ArgumentError
 
     number, slash, count = text.partition("/")
-    if not (slash and number.isdigit() and count.isdigit()):
+    if not (slash and number.isdecimal() and count.isdecimal()):
         raise ArgumentError(f"expected --shard as in 2/8, got {text!r}")
     return int(number), int(count)

@@ -60,6 +60,8 @@ def diagnose(
     norms, sigmas = ("l2", "l1") if norm == "both" else (norm,), options.numbers("--sigma", sigma)
     if sigmas is not None and min(sigmas) <= 0:
         raise ArgumentError(f"expected --sigma above 0, got {sigma}")
+    if figure is not None and figure.suffix not in (".png", ".pdf"):
+        raise ArgumentError(f"expected --figure as a .png or .pdf file, got {figure}")
     asked: dict[str, Any] = {
         "model": options.absolute(model), "data": options.absolute(data), "sigma": 1.0, "norm": norms[0],
         "method": "fixed", "split": split, "n": n, "alpha": alpha, "bound": bound, "seed": seed, "outputs": outputs,

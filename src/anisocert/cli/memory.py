@@ -27,7 +27,7 @@ Inputs = Annotated[
 
 @app.command("add", epilog="Example: anisocert memory add runs/demo --memory memory.sqlite")
 def add(
-    run: Annotated[Path, typer.Argument(help="A finished run.", exists=True, file_okay=False)],
+    run: Annotated[Path, typer.Argument(help="A finished run.")],
     memory: Annotated[Path, typer.Option("--memory", help="The memory; made if it is not there.")],
     policy: Annotated[
         str | None,
@@ -50,6 +50,8 @@ def add(
     from anisocert.runs import read_run
     from anisocert.runs.memory import add_to_memory, copy_run
 
+    Memory(policy or "inherit", prefer=prefer).close()  # type: ignore[arg-type]  # it checks both
+    options.checked()
     stored = read_run(run)
     known = _from_file(inputs) if inputs else _of_run(stored)
     console = Console()
@@ -85,7 +87,9 @@ def lookup(
     wanted = parse_ids(ids) if ids else None
     known = _from_file(inputs) if inputs else _from_data(data, split, wanted)
     table, covered = Table("id", "class", "radius", "proxy radius", "promised to input", box=None), 0
-    chosen = known if wanted is None else {number: known[number] for number in wanted if number in known}
+    if missing := set(wanted or ()) - set(known):
+        raise ArgumentError(f"expected --ids of the inputs, got {min(missing)}, which is not among them")
+    chosen = known if wanted is None else {number: known[number] for number in wanted}
     with Memory.open(file) as memory:
         for number, x in chosen.items():
             found = memory.lookup(x)
@@ -195,14 +199,17 @@ def _from_file(path: Path) -> "dict[int, NDArray[Any]]":
     """Inputs by id from an .npz file; ids default to 0, 1, ..."""
     import numpy as np
 
+    from anisocert.data.arrays import read
     from anisocert.errors import ArgumentError
 
-    with np.load(path, allow_pickle=False) as arrays:
-        if "x" not in arrays:
-            raise ArgumentError(f"expected an array x in {path}, got {', '.join(arrays) or 'nothing'}")
-        x = arrays["x"]
-        ids = arrays["ids"] if "ids" in arrays else np.arange(len(x))
-    if x.dtype.kind != "f" or ids.shape != (len(x),):
+    if path.suffix != ".npz":
+        raise ArgumentError(f"expected --inputs as an .npz file, got {path}")
+    arrays = read(path)
+    if "x" not in arrays:
+        raise ArgumentError(f"expected an array x in {path}, got {', '.join(arrays) or 'nothing'}")
+    x = arrays["x"]
+    ids = arrays.get("ids", np.arange(len(np.atleast_1d(x))))
+    if x.dtype.kind != "f" or ids.shape != x.shape[:1] or ids.dtype.kind not in "iu":
         raise ArgumentError(
             f"expected x as floats, as the network sees them, and one id each in {path}, got {x.dtype} of shape "
             f"{x.shape} and ids of shape {ids.shape}"
@@ -228,7 +235,7 @@ def _from_data(name: str | None, split: str, ids: list[int] | None) -> "dict[int
 
     if name is None:
         raise ArgumentError("the run does not say which data it is of: give its inputs with --inputs")
-    data = load(name, "train" if split == "train" else "test")
+    data = load(name, split)  # type: ignore[arg-type]  # it checks the name
     data = data if ids is None else data.subset(ids=ids)
     return dict(zip(data.ids.tolist(), data.x, strict=True))
 

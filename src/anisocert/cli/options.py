@@ -1,15 +1,17 @@
 """Options that several commands share, and how their texts are read."""
 
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 EXAMPLES, NETWORK = "Which examples", "The network"
+ONLY_CHECK = ContextVar("ONLY_CHECK", default=False)
 
 
-def _of(panel: str, help: str, *names: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(*names, help=help, rich_help_panel=panel)
+def _of(panel: str, help: str, *names: str, least: int | None = None) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(*names, help=help, min=least, rich_help_panel=panel)
     return option
 
 
@@ -22,18 +24,24 @@ MemoryPrefer = Annotated[
     str, typer.Option("--memory-prefer", help="Where a region must make room: keep volume or ball.")
 ]
 Split = Annotated[str, _of(EXAMPLES, "test or train.")]
-Skip = Annotated[int, _of(EXAMPLES, "Every k-th of them.")]
-Most = Annotated[int | None, _of(EXAMPLES, "How many.", "--max")]
+Skip = Annotated[int, _of(EXAMPLES, "Every k-th of them.", least=1)]
+Most = Annotated[int | None, _of(EXAMPLES, "How many.", "--max", least=1)]
 Ids = Annotated[str | None, _of(EXAMPLES, "Only these: 3,17,100-199.")]
 Precision = Annotated[str | None, _of(NETWORK, "float32 or bfloat16. Default: what is fast here.")]
 Compile = Annotated[bool | None, _of(NETWORK, "Use torch.compile. Default: where it pays.")]
 Rows = Annotated[int | None, _of(NETWORK, "Votes a network call. Default: as many as fit.")]
 Outputs = Annotated[str, _of(NETWORK, "What it returns: logits or probabilities.")]
-NumClasses = Annotated[int | None, _of(NETWORK, "Where the model does not tell.")]
+NumClasses = Annotated[int | None, _of(NETWORK, "Where the model does not tell.", least=2)]
 Layout = Annotated[str | None, _of(NETWORK, "Whose checkpoint it is: cohen, salman or macer.")]
 Mean = Annotated[str | None, _of(NETWORK, "Of its inputs, as in 0.49,0.48,0.45.")]
 Std = Annotated[str | None, _of(NETWORK, "As in 0.2,0.2,0.2.")]
 Denoise = Annotated[str | None, _of(NETWORK, "A denoiser to put in front of it: package.module:function.")]
+
+
+def checked() -> None:
+    """Called by a command once its options are checked and nothing is loaded; where that is all, it ends here."""
+    if ONLY_CHECK.get():
+        raise typer.Exit
 
 
 def absolute(place: str | Path | None) -> str | None:

@@ -1,11 +1,16 @@
 """`anisocert reproduce`: a whole experiment from one file."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anisocert.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from anisocert.reproduce import Stage
 
 EPILOG = (
     "Example: anisocert reproduce experiments/cifar10.toml --out work/cifar10 --jobs 4 --results results\n\n"
@@ -14,13 +19,17 @@ EPILOG = (
 
 
 def reproduce(
-    experiment: Annotated[Path, typer.Argument(help="A TOML file of networks and methods.", exists=True)],
+    experiment: Annotated[
+        Path, typer.Argument(help="A TOML file of networks and methods.", exists=True, dir_okay=False)
+    ],
     out: Annotated[Path, typer.Option(help="Folder for networks, runs, memories and logs.")],
     results: Annotated[Path | None, typer.Option(help="Folder for the finished runs without their thetas.")] = None,
     only: Annotated[str | None, typer.Option(help="Stages whose name matches, as in '*cohen-0.25*'.")] = None,
     jobs: Annotated[int, typer.Option(help="Stages at once: small networks leave most of a GPU idle.", min=1)] = 1,
     time_budget: Annotated[str | None, typer.Option(help="Stop after so long, as in 90, 10m or 2h.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say which commands would be run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check every option and say which commands would be run.")
+    ] = False,
 ) -> None:
     """Train, certify and remember everything that an experiment names, by the commands you could type yourself.
 
@@ -37,9 +46,9 @@ def reproduce(
     from anisocert.reproduce.publishing import publish
     from anisocert.reproduce.running import command_line
 
-    console = Console(highlight=False)
+    console, budget = Console(highlight=False), options.seconds(time_budget)
     stages = read_matrix(experiment)
-    _check_options(experiment, [stage.command for stage in stages])
+    _check(experiment, stages)
     chosen = [stage for stage in stages if only is None or fnmatch(stage.name, only)]
     if not chosen:
         raise ArgumentError(f"expected --only to match a stage, got {only!r}; there is {stages[0].name!r}")
@@ -48,7 +57,6 @@ def reproduce(
             console.print(command_line(stage), soft_wrap=True, markup=False)
         return
     out.mkdir(parents=True, exist_ok=True)
-    budget = options.seconds(time_budget)
     deadline = None if budget is None else time.monotonic() + budget
     outcome = run_stages(
         chosen, out, among=stages, jobs=jobs, out_of_time=lambda: deadline is not None and time.monotonic() > deadline,
@@ -63,21 +71,20 @@ def reproduce(
         raise typer.Exit(STOPPED)
 
 
-def _check_options(experiment: Path, commands: list[tuple[str, ...]]) -> None:
-    """An error for a misspelt option now, not after hours of training."""
-    from difflib import get_close_matches
-
+def _check(experiment: Path, stages: "Iterable[Stage]") -> None:
+    """Have every command check its options: a wrong one is an error now, not after hours of training."""
+    from anisocert.cli import said
     from anisocert.cli.app import app
-    from anisocert.errors import ArgumentError
+    from anisocert.errors import AnisocertError, ArgumentError
 
-    top = typer.main.get_group(app).commands
-    for name, *rest in commands:
-        command = top[name]
-        if isinstance(command, typer.core.TyperGroup):
-            command = command.commands[rest[0]]
-        known = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
-        for flag in rest:
-            if flag.startswith("--") and flag not in known:
-                near = get_close_matches(flag, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise ArgumentError(f"{experiment}: {flag} is no option of anisocert {name}{hint}")
+    command, before = typer.main.get_command(app), options.ONLY_CHECK.set(True)
+    try:
+        for stage in stages:
+            try:
+                command.main(list(stage.command), "anisocert", standalone_mode=False)
+            except Exception as error:
+                if not (isinstance(error, AnisocertError) or hasattr(error, "format_message")):
+                    raise
+                raise ArgumentError(f"{experiment}: {stage.name}: {said(error)}") from error
+    finally:
+        options.ONLY_CHECK.reset(before)

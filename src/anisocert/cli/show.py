@@ -52,7 +52,7 @@ def show(
 
 def _recounted(stored: "StoredRun", number: int, model: str | None, device: str) -> "NDArray[Any]":
     """The votes of every class, once it is clear that they are those of the run."""
-    from anisocert.errors import ArgumentError
+    from anisocert.errors import AnisocertError, ArgumentError
     from anisocert.runs.recounting import recount
 
     if number not in stored.column("idx"):
@@ -60,7 +60,7 @@ def _recounted(stored: "StoredRun", number: int, model: str | None, device: str)
     counts: list[NDArray[Any]] = []
     wrong = list(recount(stored, [number], model, device, counts.append))
     if wrong:
-        raise ArgumentError(f"expected the run's votes when drawn again, got others: {wrong[0]}")
+        raise AnisocertError(f"expected the run's votes when drawn again, got others: {wrong[0]}")
     return counts[0]
 
 

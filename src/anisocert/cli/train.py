@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
 
 if TYPE_CHECKING:
-    from anisocert.train import Recipe
+    from anisocert.train import Recipe, Sgd
 
 
 def train(
@@ -30,7 +31,9 @@ def train(
     option: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the recipe, as in epsilon=0.5; repeatable.")
     ] = None,
-    crop: Annotated[int | None, typer.Option(help="Random crops after so many pixels of padding. CIFAR-10: 4.")] = None,
+    crop: Annotated[
+        int | None, typer.Option(help="Random crops after so many pixels of padding. CIFAR-10: 4.", min=0)
+    ] = None,
     flip: Annotated[bool | None, typer.Option(help="Random mirroring. Default: on for CIFAR-10.")] = None,
     seed: Annotated[int, typer.Option(help="Of weights, order, augmentation and noise.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
@@ -50,9 +53,10 @@ def train(
 
     from anisocert.cli.progress import progress
     from anisocert.data import load, splits
-    from anisocert.engine import Numerics
+    from anisocert.engine import Numerics, Stage, Stream
     from anisocert.errors import ArgumentError
     from anisocert.models import build
+    from anisocert.runs.workers import devices_of
     from anisocert.smoothing import Gaussian, Uniform
     from anisocert.train import train as run
 
@@ -63,14 +67,20 @@ def train(
     chosen = _recipe(recipe, sigma, option or [])
     chosen.check(smoothing)
     numerics = Numerics(precision=precision)  # type: ignore[arg-type]  # it checks the name
-    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    where = torch.device(devices_of(device)[0])
+    given = {"batch_size": batch_size, "learning_rate": lr, "weight_decay": weight_decay, "schedule": schedule}
+
+    def sgd(size: int) -> "Sgd":
+        return dataclasses.replace(chosen.sgd(size, epochs), **{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
+
+    # What will not do is said now, not once the data is read.
+    sgd(1)
+    Stream(seed, Stage.ESTIMATE, 0)
+    with torch.device("meta"):
+        build(arch, 2, [0.0], [1.0])
+    options.checked()
     examples = load(data, "train")
     test = load(data, "test") if splits(data) else None
-    suited = chosen.sgd(len(examples), epochs)
-    sgd = dataclasses.replace(
-        suited, batch_size=batch_size or suited.batch_size, learning_rate=lr or suited.learning_rate,
-        weight_decay=weight_decay, schedule=schedule,  # type: ignore[arg-type]
-    )  # fmt: skip
     torch.manual_seed(seed)
     model = build(arch, examples.num_classes, examples.mean, examples.std)
     with progress(console, "training", epochs, "epochs") as advance:
@@ -84,8 +94,8 @@ def train(
                 console.print(f"epoch {record['epoch']}/{epochs}  {_line(record)}", soft_wrap=True)
 
         records = run(
-            model, examples, chosen, smoothing, sgd=sgd, test=test, folder=out, crop=crop, flip=flip, seed=seed,
-            device=where, precision=numerics.precision, compile=compile, on_epoch=tell,
+            model, examples, chosen, smoothing, sgd=sgd(len(examples)), test=test, folder=out, crop=crop, flip=flip,
+            seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell,
         )  # fmt: skip
     _tell_result(console, out, records, data, norm, sigma)
 

@@ -41,7 +41,9 @@ def export(
     after_memory: Annotated[
         bool, typer.Option("--after-memory", help="What the memory answered and promised, not what was proposed.")
     ] = False,
-    digits: Annotated[int | None, typer.Option(help="Of radii, which are rounded down. Default: all.")] = None,
+    digits: Annotated[
+        int | None, typer.Option(help="Of radii, which are rounded down. Default: all.", min=1, max=17)
+    ] = None,
 ) -> None:
     """Write a run's results as TSV, for scripts of the field. Abstentions are -1, 0.0, 0."""
     from anisocert.evaluate.exchange import export_run

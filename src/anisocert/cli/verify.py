@@ -29,7 +29,7 @@ def verify(
     by yourself. Of a memory's answers it checks that they can follow from the run (in a memory that answered the same
     examples for another run before, they need not); `anisocert memory check` proves the rest.
 
-    Exit code: 0 where nothing is wrong, else 1.
+    Exit codes: 0 where nothing is wrong, 1 where something is, 2 wrong usage.
     """
     from anisocert.runs.verifying import verify as check
 

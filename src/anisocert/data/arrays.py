@@ -1,7 +1,7 @@
 """Data sets from numpy files: `.npz` with both splits or one, `.npy` with its labels beside it."""
 
-import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,19 @@ def load(path: Path, split: Split) -> Dataset:
     Images are uint8, or float32 in the data's own units; `n x h x w x c` and `n x h x w` are brought to
     `n x c x h x w`. Mean and standard deviation are those of the training examples.
     """
-    arrays = _read(path)
+    arrays = read(path)
     suffix = f"_{split}" if has_splits(arrays) else ""
     if f"x{suffix}" not in arrays or f"y{suffix}" not in arrays:
         raise ArgumentError(f"expected {LAYOUT}, got {', '.join(arrays) or 'nothing'} in {path}")
     x, y = channels_first(arrays[f"x{suffix}"], path), arrays[f"y{suffix}"]
-    if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
-        raise ArgumentError(f"expected one whole number a label in {path}, got {y.dtype} of shape {y.shape}")
+    for name in set(arrays) & {f"{kind}{part}" for kind in ("y", "ids") for part in ("", "_train", "_test")}:
+        if arrays[name].ndim != 1 or not np.issubdtype(arrays[name].dtype, np.integer):
+            got = f"{arrays[name].dtype} of shape {arrays[name].shape}"
+            raise ArgumentError(f"expected one whole number a label and id in {path}, got {got} in {name}")
     reference = channels_first(arrays["x_train"], path) if suffix else x
     mean, std = statistics(reference)
     ids = arrays.get(f"ids{suffix}", np.arange(len(x)) + (FIRST_TRAIN_ID if suffix == "_train" else 0))
-    classes = 1 + max(int(arrays[name].max()) for name in arrays if name in ("y", "y_train", "y_test"))
+    classes = 1 + max(int(arrays[name].max(initial=0)) for name in arrays if name in ("y", "y_train", "y_test"))
     return Dataset(path.stem, x, y.astype(np.int64), ids.astype(np.int64), max(classes, 2), mean, std)
 
 
@@ -43,7 +45,7 @@ def has_splits(arrays: dict[str, NDArray[np.generic]]) -> bool:
 
 def split_names(path: Path) -> tuple[Split, ...]:
     """The splits of a file; none if it holds one set of examples."""
-    return ("train", "test") if has_splits(_read(path)) else ()
+    return ("train", "test") if has_splits(read(path)) else ()
 
 
 def channels_first(x: NDArray[np.generic], path: Path) -> Array:
@@ -80,7 +82,8 @@ def statistics(x: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple(mean), tuple(std)
 
 
-def _read(path: Path) -> dict[str, NDArray[np.generic]]:
+def read(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz file, or of an .npy file and its labels."""
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as arrays:
@@ -89,7 +92,7 @@ def _read(path: Path) -> dict[str, NDArray[np.generic]]:
         if not labels.is_file():
             raise ArgumentError(f"expected the labels of {path} in {labels}, got no such file")
         return {"x": np.load(path, allow_pickle=False), "y": np.load(labels, allow_pickle=False)}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, ArgumentError):
-            raise
+    except ArgumentError:
+        raise
+    except Exception as error:  # damage shows itself to numpy, zipfile or zlib, in their own ways
         raise ArgumentError(f"expected a whole numpy file at {path}, got: {error}") from error

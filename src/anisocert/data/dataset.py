@@ -109,7 +109,7 @@ def parse_ids(text: str) -> list[int]:
     ids: list[int] = []
     for part in filter(None, text.replace(" ", "").split(",")):
         first, dash, last = part.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ArgumentError(f"expected ids as in 3,17,100-199, got {part!r}")
         ids.extend(range(int(first), int(last or first) + 1))
     return ids

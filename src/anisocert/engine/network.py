@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from anisocert.engine.fold import fold
 from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
+from anisocert.engine.taking import taking
 from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)
@@ -132,7 +133,9 @@ class Network:
 
     def _checked(self, sample: Tensor) -> Tensor:
         """The model's scores of a batch; an error unless they are what votes can stand on."""
-        scores, wanted = self._evaluate(self.model, sample), (len(sample), self.num_classes)
+        with taking(tuple(sample.shape[1:])):
+            scores = self._evaluate(self.model, sample)
+        wanted = (len(sample), self.num_classes)
         if not isinstance(scores, Tensor) or tuple(scores.shape) != wanted:
             got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
             raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}")

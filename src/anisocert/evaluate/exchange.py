@@ -7,6 +7,7 @@ from typing import Any
 from anisocert.certificate import ABSTAIN
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.evaluate.tsv import Format, Line, TsvFile, read_tsv, write_tsv
+from anisocert.runs.configuration import Configuration
 from anisocert.runs.folder import SCHEMA, clear, describe, write_table
 from anisocert.runs.reading import checksum, read_run
 
@@ -33,11 +34,10 @@ def import_tsv(file: Path, folder: Path, **said: Any) -> TsvFile:
     found = read_tsv(file)
     if not found.lines:
         raise ArgumentError(f"expected at least one result in {file}, got none")
-    known = {"method": METHODS[found.format], "norm": "l2"} | {
+    known: dict[str, Any] = {"method": METHODS[found.format], "norm": "l2"} | {
         name: value for name, value in said.items() if value is not None
     }
-    if known["norm"] not in ("l1", "l2"):
-        raise ArgumentError(f"expected norm l1 or l2, got {known['norm']!r}")
+    Configuration(**{"model": "", "data": "", "sigma": 1.0, **known})  # it checks the values
     clear(folder)
     (folder / "theta").rmdir()
     write_table(folder, pa.Table.from_pylist([_row(line, known) for line in found.lines], SCHEMA))

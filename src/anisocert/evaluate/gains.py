@@ -47,8 +47,9 @@ def largest_table(comparisons: Sequence[Comparison]) -> Table | None:
         ),
     )  # fmt: skip
     caption = (
-        "Share of inputs whose certificate is at least as large as those of fixed and of isotropic noise (the published "
-        "one for the published algorithm), before the memory. Oracle: of each method the best noise level for each input, as in the paper."
+        "Share of inputs whose certificate is at least as large as those of fixed and of isotropic noise (the "
+        "published one for the published algorithm), before the memory. Oracle: of each method the best noise "
+        "level for each input, as in the paper."
     )
     return Table("Whose certificate is the largest", columns, tuple(rows), caption) if rows else None
 

@@ -248,7 +248,10 @@ def _create(path: Path) -> None:
         return
     # Never by opening the path itself: closing it again would release the locks that another connection of this process
     # may hold by then.
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+    except OSError as error:  # which names the temporary file
+        raise OSError(error.errno, error.strerror, str(path)) from error
     os.close(handle)
     try:
         os.link(temporary, path)

@@ -65,7 +65,7 @@ def _network(
     if _is_function(text):
         model, metadata = _from_function(text), dict[str, Any]()
     elif not Path(source).is_file():
-        raise ModelError(f"expected a network file, or package.module:function, at {text}, got nothing there")
+        raise ArgumentError(f"expected a network file, or package.module:function, at {text}, got nothing there")
     elif text.endswith(".onnx"):
         from anisocert.models.onnx_network import OnnxNetwork, to_torch
 
@@ -128,7 +128,7 @@ def _architecture(foreign: Foreign, wanted: str | None, path: Path) -> tuple[str
 
 def _check_classes(found: int | None, wanted: int | None, source: str) -> None:
     if wanted is not None and found is not None and found != wanted:
-        raise ModelError(f"expected a network with {wanted} classes in {source}, got {found}")
+        raise ArgumentError(f"expected a network with {wanted} classes in {source}, got {found}")
 
 
 def _numbers(text: str, path: Path) -> tuple[float, ...]:
@@ -149,8 +149,8 @@ def _from_function(text: str) -> nn.Module:
     sys.path.insert(0, "")
     try:
         made = getattr(importlib.import_module(module), function)()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise ModelError(f"expected {text} to be a function without arguments, got: {error}") from error
+    except Exception as error:  # it is the user's code: anything
+        raise ModelError(f"expected {text} to be a function without arguments, got: {error!r}") from error
     finally:
         sys.path.remove("")
     if not isinstance(made, nn.Module):

@@ -27,10 +27,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from anisocert.data import splits
 from anisocert.errors import ArgumentError
 
 TOP = {"data", "train", "certify", "methods", "networks"}
 OF_NETWORKS = {"recipe", "norm", "sigma", "name", "train", "certify", "methods"}
+TEXTS = {"data", "recipe", "norm", "name"}
+TABLES = {"train", "certify", "methods"}
 Options = dict[str, Any]
 
 
@@ -50,18 +53,28 @@ def read_matrix(file: Path) -> list[Stage]:
     except (UnicodeError, tomllib.TOMLDecodeError) as error:
         raise ArgumentError(f"{file} is not TOML: {error}") from error
     _expect(file, "the file", said, TOP, {"data", "methods", "networks"})
+    splits(said["data"])  # an error where there is no such data
+    if not said["networks"] or not isinstance(said["networks"], list):
+        raise ArgumentError(f"{file}: expected networks as [[networks]], one at least, got {said['networks']!r}")
     stages = [stage for group in said["networks"] for stage in _networks(file, said, group)]
     names = [stage.name for stage in stages]
     for name in names:
         if names.count(name) > 1:
             raise ArgumentError(f"{file}: expected each network once, got {name!r} twice: give one a name of its own")
+    for stage in stages:
+        for need in stage.needs:
+            if need not in names:
+                raise ArgumentError(f"{file}: expected {need!r} among the stages, which {stage.name!r} needs, got none")
     return stages
 
 
 def _networks(file: Path, said: Options, group: Options) -> Iterator[Stage]:
     """Training and runs of each noise level of one group."""
     _expect(file, "networks", group, OF_NETWORKS, {"recipe", "sigma"})
-    for sigma in group["sigma"] if isinstance(group["sigma"], list) else [group["sigma"]]:
+    sigmas = group["sigma"] if isinstance(group["sigma"], list) else [group["sigma"]]
+    if not sigmas or not all(type(sigma) in (int, float) for sigma in sigmas):
+        raise ArgumentError(f"{file}: expected sigma in networks as a number or several, got {group['sigma']!r}")
+    for sigma in sigmas:
         network = f"{group.get('name', group['recipe'])}-{sigma:g}"
         data = Path(said["data"]).resolve() if Path(said["data"]).exists() else said["data"]
         shared = {"data": data, "norm": group.get("norm", "l2"), "sigma": sigma}
@@ -73,13 +86,16 @@ def _networks(file: Path, said: Options, group: Options) -> Iterator[Stage]:
         if unknown := set(special) - set(said["methods"]):
             raise ArgumentError(f"{file}: expected methods of {', '.join(said['methods'])}, got {sorted(unknown)[0]!r}")
         for method, its in said["methods"].items():
+            apart = special.get(method, {})
+            _expect_table(file, f"methods.{method}", its)
+            _expect_table(file, f"methods.{method} in networks", apart)
             memory, out = {"memory": f"memories/{network}-{method}.sqlite"}, ("--out", f"runs/{network}/{method}")
             if other := its.get("of"):
                 options = {name: value for name, value in its.items() if name != "of"} | memory
                 command = ("memory", "add", f"runs/{network}/{other}", *_flags(options), *out)
                 yield Stage(f"remember {network} {method}", command, (f"certify {network} {other}",))
                 continue
-            options = shared | said.get("certify", {}) | group.get("certify", {}) | its | special.get(method, {})
+            options = shared | said.get("certify", {}) | group.get("certify", {}) | its | apart
             needs = [train.name]
             if options.pop("memory", False):
                 options |= memory
@@ -101,8 +117,19 @@ def _flags(options: Options) -> Iterator[str]:
                 yield from (flag, str(one))
 
 
+def _expect_table(file: Path, where: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise ArgumentError(f"{file}: expected {where} as a table, got {value!r}")
+
+
 def _expect(file: Path, where: str, table: Options, known: set[str], needed: set[str]) -> None:
+    _expect_table(file, where, table)
     if unknown := set(table) - known:
         raise ArgumentError(f"{file}: expected {', '.join(sorted(known))} in {where}, got {sorted(unknown)[0]!r}")
     if missing := needed - set(table):
         raise ArgumentError(f"{file}: expected {', '.join(sorted(missing))} in {where}, got none")
+    for name, value in table.items():
+        if name in TABLES:
+            _expect_table(file, f"{name} in {where}", value)
+        elif name in TEXTS and not isinstance(value, str):
+            raise ArgumentError(f"{file}: expected {name} in {where} as a text, got {value!r}")

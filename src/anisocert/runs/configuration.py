@@ -5,7 +5,7 @@ import json
 import shlex
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from anisocert import __version__
 from anisocert.bounds import Plan
 from anisocert.bounds.plan import Bound, Stop
-from anisocert.engine import Numerics
+from anisocert.data import Split, parse_ids
+from anisocert.engine import Numerics, Stage, Stream
 from anisocert.errors import ArgumentError
 from anisocert.memory.ledger import Prefer
 from anisocert.memory.policy import POLICIES
@@ -56,7 +57,7 @@ class Configuration:
     model: str
     data: str
     sigma: float
-    split: Literal["train", "test"] = "test"
+    split: Split = "test"
     skip: int = 1
     max: int | None = None
     ids: str | None = None
@@ -95,12 +96,16 @@ class Configuration:
     versions: dict[str, str] = field(default_factory=_versions)
 
     def __post_init__(self) -> None:
+        if self.split not in get_args(Split):
+            raise ArgumentError(f"expected split of {', '.join(get_args(Split))}, got {self.split!r}")
         if self.norm not in ("l1", "l2"):
             raise ArgumentError(f"expected norm l1 or l2, got {self.norm!r}")
         if self.method not in METHODS:
             raise ArgumentError(f"expected method of {', '.join(METHODS)}, got {self.method!r}")
         if self.outputs not in ("logits", "probabilities"):
             raise ArgumentError(f"expected outputs 'logits' or 'probabilities', got {self.outputs!r}")
+        if self.layout not in (None, *get_args(Layout)):
+            raise ArgumentError(f"expected layout of {', '.join(get_args(Layout))}, got {self.layout!r}")
         if self.iterations is not None and not self.paper:
             raise ArgumentError("expected iterations, of the published search, with paper, got them without")
         if self.limit is not None and self.paper:
@@ -119,7 +124,10 @@ class Configuration:
             raise ArgumentError("expected simultaneous, of one run, or lifetime, of a memory, got both")
         if self.lifetime and self.memory is None:
             raise ArgumentError("expected memory, a file, with lifetime, which is the memory's, got none")
-        self.smoothing()
+        self.smoothing()  # these are made for their own checks
+        self.how()
+        parse_ids(self.ids or "")
+        Stream(self.seed, Stage.ESTIMATE, 0)
         object.__setattr__(self, "stop", self.plan().stop)  # a target radius makes a plan sequential
 
     def smoothing(self) -> Smoothing:

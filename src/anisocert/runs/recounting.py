@@ -20,6 +20,7 @@ from anisocert.runs.configuration import Configuration
 from anisocert.runs.job import hash_of, load_examples, load_model
 from anisocert.runs.reading import TABLE, StoredRun
 from anisocert.runs.verification import Finding
+from anisocert.runs.workers import devices_of
 from anisocert.smoothing import Gaussian, Uniform
 
 
@@ -134,7 +135,7 @@ def network_of(
     """The run's network, in the run's numerics. same_kind: only on a device of the kind that the run was made on."""
     here = "cuda" if torch.cuda.is_available() else "cpu"
     kind = c.device if same_kind and c.device is not None else here
-    where = torch.device(kind if device in (None, "auto") else device)
+    where = torch.device(kind if device in (None, "auto") else devices_of(device)[0])
     if same_kind and c.device is not None and where.type != c.device:
         raise ArgumentError(
             f"expected a {c.device} device, on which the run's votes were drawn, got {where.type}: it draws other noise"

@@ -103,7 +103,11 @@ def refuse_differences(begun: Configuration, job: Job, folder: Path) -> None:
 
 def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Configuration | None) -> None:
     """Before the work and not after it: whether the memory, if it exists, will take this run's certificates."""
-    if configuration.memory is None or not Path(configuration.memory).exists():
+    if configuration.memory is None:
+        return
+    if not (place := Path(configuration.memory)).exists():
+        if not place.parent.is_dir():
+            raise ArgumentError(f"expected a memory in a folder that exists, got {place}")
         return
     with Memory.open(configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer) as memory:
         known = memory.stats()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.errors import MissingExtraError
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.durable import BusyError, locked, write_whole
 from anisocert.runs.folder import SCHEMA
@@ -65,7 +65,7 @@ class Unfinished:
                 yield
         except BusyError as error:
             which = "" if count == 1 else f"shard {first}/{count} of "
-            raise ArgumentError(f"expected {which}{self.folder} to be idle, got a process at work on it") from error
+            raise BusyError(f"expected {which}{self.folder} to be idle, got a process at work on it") from error
 
     def add(self, rows: Sequence[dict[str, Any]]) -> None:
         """Keep finished inputs: rows with their `theta`, an array."""

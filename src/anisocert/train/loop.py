@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from anisocert.data import Dataset
 from anisocert.engine.numerics import Precision, keep_large_blocks, native_precision
-from anisocert.errors import ModelError
+from anisocert.engine.taking import taking
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.smoothing import Smoothing
 from anisocert.train.accuracy import Held
 from anisocert.train.augment import Batches
@@ -53,6 +54,11 @@ def train(
     Everything random in an epoch follows from (seed, epoch). on_epoch is told each record as it is made.
     """
     device, sgd = torch.device(device), sgd or recipe.sgd(len(data), 60)
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ArgumentError(f"expected a device that this torch can use, got '{device}' ({reason})") from error
     recipe.check(smoothing)
     crop, flip = data.crop if crop is None else crop, data.flip if flip is None else flip
     precision = precision or native_precision(device)
@@ -75,6 +81,8 @@ def train(
         "flip": flip, "seed": seed, "numerics": {"precision": precision, "compile": compile, "device": device.type},
     }  # fmt: skip
     place = None if folder is None else Folder(Path(folder), config, describe(model, data.num_classes) | config)
+    for one in (data,) if test is None else (data, test):
+        _refuse_labels(model, one, device)
     records = place.resume(model, optimizer) if place else []
     with torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches):
         compiled = False
@@ -110,6 +118,16 @@ def train(
     if place:
         place.finish(model, records)
     return records
+
+
+def _refuse_labels(model: nn.Module, data: Dataset, device: torch.device) -> None:
+    """Classes that the network does not have are an error now; a GPU's own would not say what is wrong."""
+    with taking(data.shape), torch.no_grad():
+        classes = model.eval()(torch.from_numpy(data.subset(most=1).x).to(device)).shape[1]
+    if data.y.max() >= classes:
+        raise ArgumentError(
+            f"expected labels below {classes}, the network's number of classes, in {data.name}, got {data.y.max()}"
+        )
 
 
 def _epoch(

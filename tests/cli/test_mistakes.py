@@ -1,0 +1,127 @@
+"""What a newcomer gets wrong: one line that says what was expected, and the documented exit code."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from anisocert.runs import Circumstances, Configuration, certify_run, load_job
+from anisocert.runs.workers import InProcess
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def made(trained_digits, tmp_path_factory):
+    """A folder with a network, a run through a memory, and things that are not what they should be."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    shutil.copy(trained_digits, folder / "net.safetensors")
+    job = load_job(
+        Configuration(
+            str(folder / "net.safetensors"), "digits", 0.25, method="fixed", n=100, max=2, device="cpu",
+            memory=str(folder / "memory.sqlite"),
+        )
+    )  # fmt: skip
+    certify_run(job, folder / "run", lambda: InProcess(job, "cpu"), Circumstances())
+    x, y = RNG.random((12, 8, 8), np.float32), np.arange(12) % 10
+    np.savez(folder / "good.npz", x=x[:, None], y=y)
+    np.savez(folder / "flat.npz", x=x.reshape(12, 64), y=y)
+    np.savez(folder / "colour.npz", x=x[:, None].repeat(3, 1), y=y)
+    np.savez(folder / "eleven.npz", x=x, y=np.arange(12) - 1 + (np.arange(12) == 0))
+    np.savez(folder / "none.npz", a=x)
+    (folder / "cut.npz").write_bytes((folder / "good.npz").read_bytes()[:500])
+    (folder / "empty.npz").touch()
+    np.save(folder / "plain.npy", x)
+    (folder / "cut.safetensors").write_bytes((folder / "net.safetensors").read_bytes()[:5000])
+    (folder / "text.txt").write_text("hello\n")
+    (folder / "nothing").mkdir()
+    (folder / "nets.py").write_text(
+        "from torch import nn\n"
+        "def narrow(): return nn.Sequential(nn.Flatten(), nn.Linear(3, 10))\n"
+        "def broken(): raise OSError('no weights\\nhere')\n"
+    )
+    for name, change in (
+        ("no-table", lambda run: (run / "certificates.parquet").unlink()),
+        ("no-json", lambda run: (run / "run.json").write_text("{")),
+    ):
+        change(shutil.copytree(folder / "run", folder / name))
+    return folder
+
+
+CERTIFY = "--data digits --sigma 0.25 --method fixed --n 100 --max 2 --out out"
+TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        (f"certify net.safetensors {CERTIFY} --sigma -1", 2, "expected sigma positive and finite, got -1.0"),
+        (f"certify net.safetensors {CERTIFY} --method nonsense", 2, "got 'nonsense'"),
+        (f"certify net.safetensors {CERTIFY} --bound x", 2, "expected bound to be one of"),
+        (f"certify net.safetensors {CERTIFY} --n 0", 2, "expected n in [1, 1000000000], got 0"),
+        (f"certify net.safetensors {CERTIFY} --layout x", 2, "expected layout of cohen, salman, macer, got 'x'"),
+        (f"certify net.safetensors {CERTIFY} --num-classes 7", 2, "expected a network with 7 classes"),
+        (f"certify net.safetensors {CERTIFY} --num-classes 0", 2, "'--num-classes'"),
+        (f"certify net.safetensors {CERTIFY} --shard ²/²", 2, "expected --shard as in 2/8, got '²/²'"),
+        (f"certify net.safetensors {CERTIFY} --ids ²", 2, "expected ids as in 3,17,100-199, got '²'"),
+        (f"certify net.safetensors {CERTIFY} --device meta", 2, "expected auto, cpu, cuda"),
+        (f"certify net.safetensors {CERTIFY} --memory nowhere/m.sqlite", 2, "in a folder that exists, got"),
+        (f"certify net.safetensors {CERTIFY} --data eleven.npz --ids 11", 2, "expected labels below 10, the network's"),
+        (f"certify net.safetensors {CERTIFY} --data flat.npz", 1, "takes inputs of shape (64,), got: "),
+        (f"certify net.safetensors {CERTIFY} --data flat.npz --dry-run", 1, "takes inputs of shape (64,), got: "),
+        (f"certify nets:narrow {CERTIFY}", 1, "takes inputs of shape (1, 8, 8), got: "),
+        (f"certify nets:broken {CERTIFY}", 1, r"got: OSError('no weights\nhere')"),
+        (f"certify cut.safetensors {CERTIFY}", 1, "expected a whole safetensors file at"),
+        (f"certify nothing {CERTIFY}", 2, "expected a network file, or package.module:function, at"),
+        (f"{TRAIN} --seed -1", 2, "expected seed: whole numbers in [0, 2**64), got -1"),
+        (f"{TRAIN} --batch-size 0", 2, "got epochs 1 and batch_size 0"),
+        (f"{TRAIN} --lr 0", 2, "expected learning_rate > 0"),
+        (f"{TRAIN} --crop -1", 2, "'--crop'"),
+        (f"{TRAIN} --device nonsense", 2, "expected auto, cpu, cuda"),
+        (f"{TRAIN} --data flat.npz", 1, "takes inputs of shape (64,), got: "),
+        (f"{TRAIN} --out text.txt", 1, "text.txt: File exists"),
+        ("predict net.safetensors --data colour.npz --sigma 1", 1, "takes inputs of shape (3, 8, 8), got: "),
+        ("diagnose net.safetensors --data colour.npz", 1, "takes inputs of shape (3, 8, 8), got: "),
+        ("diagnose net.safetensors --data digits --figure a.xyz", 2, "expected --figure as a .png or .pdf file"),
+        ("verify run --recount 1 --device nonsense", 2, "expected auto, cpu, cuda"),
+        ("verify nothing", 2, "expected a finished run"),
+        ("attack run --device nonsense", 2, "expected auto, cpu, cuda"),
+        ("attack run --memory nothing", 2, "is a directory"),
+        ("show run 99999", 2, "got 99999, which is not in it"),
+        ("show no-table 0", 1, "certificates.parquet: No such file"),
+        ("report no-json", 2, "is not what the run wrote"),
+        ("memory lookup memory.sqlite --data digits --split x", 2, "expected split 'train' or 'test', got 'x'"),
+        (
+            "memory lookup memory.sqlite --data colour.npz",
+            2,
+            "of shape (1, 8, 8), as all in this memory, got (3, 8, 8)",
+        ),
+        ("memory lookup memory.sqlite --inputs good.npz --ids 99", 2, "got 99, which is not among them"),
+        ("memory lookup memory.sqlite --inputs cut.npz", 2, "expected a whole numpy file at cut.npz"),
+        ("memory lookup memory.sqlite --inputs empty.npz", 2, "expected a whole numpy file at empty.npz"),
+        ("memory lookup memory.sqlite --inputs none.npz", 2, "expected an array x in none.npz, got a"),
+        ("memory lookup memory.sqlite --inputs plain.npy", 2, "expected --inputs as an .npz file, got plain.npy"),
+        ("memory add run --memory nowhere/m.sqlite", 1, "nowhere/m.sqlite: No such file or directory"),
+        ("memory add nowhere --memory m.sqlite", 2, "expected a finished run"),
+        ("memory stats text.txt", 1, "is no memory, or a damaged one"),
+        ("export run --digits 1000000 --out a.tsv", 2, "'--digits'"),
+        ("data info cut.npz", 2, "expected a whole numpy file at cut.npz"),
+        ("reproduce nothing --out out", 2, "is a directory"),
+    ],
+)
+def test_one_line_and_the_documented_code(cli, made, monkeypatch, command, code, words):
+    monkeypatch.chdir(made)
+    said = cli(*command.split(), code=code)
+    assert words in said.err
+    assert said.err.startswith("error: ")
+    assert len(said.err.splitlines()) == 1
+    assert "not foreseen" not in said.err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_training_on_a_device_that_is_not_here(cli, made, monkeypatch):
+    monkeypatch.chdir(made)
+    assert (
+        "expected a device that this torch can use, got 'cuda'" in cli(*TRAIN.split(), "--device", "cuda", code=2).err
+    )

@@ -180,6 +180,13 @@ def test_folder_with_splits(tmp_path: Path) -> None:
     assert not set(train.ids) & set(test.ids)
 
 
+def test_a_class_that_one_split_lacks_moves_no_label(tmp_path: Path) -> None:
+    for name in ("train/a/1.png", "train/b/1.png", "train/c/1.png", "test/a/1.png", "test/c/1.png"):
+        paint(tmp_path / name, 7)
+    test = load(tmp_path, "test")
+    assert (test.y.tolist(), test.num_classes, test.class_names) == ([0, 2], 3, ("a", "b", "c"))
+
+
 def test_wrong_folders(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="one folder of images a class"):
         load(tmp_path)

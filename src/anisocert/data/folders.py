@@ -25,7 +25,8 @@ def load(folder: Path, split: Split) -> Dataset:
     its path below the folder, so it stays when other images come or go.
     """
     where, notes = _split_folder(folder, split) or folder, read_notes(folder)
-    paths, places, folders = scan(where)
+    # a class that one split lacks must not move the numbers of the others
+    paths, places, folders = scan(where, *filter(None, (_split_folder(folder, one) for one in SPLITS)))
     numbers, classes = labelled(notes, folders, folder)
     labels = np.array(numbers, np.int64)[places]
     ids = np.array([_id(path.relative_to(folder)) for path in paths], np.int64)
@@ -64,9 +65,15 @@ def find_imagenet() -> Path | None:
     return next((place for place in places if place.is_dir()), None)
 
 
-def scan(folder: Path) -> tuple[list[Path], "np.ndarray[tuple[int], np.dtype[np.int64]]", tuple[str, ...]]:
-    """Paths, labels and class names: classes in alphabetical order, and the files of each (torchvision's order)."""
-    classes = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+def scan(
+    folder: Path, *others: Path
+) -> tuple[list[Path], "np.ndarray[tuple[int], np.dtype[np.int64]]", tuple[str, ...]]:
+    """Paths, labels and class names: classes in alphabetical order, and the files of each (torchvision's order).
+
+    others: folders whose classes count too, without their files.
+    """
+    entries = [entry for place in (folder, *others) for entry in place.iterdir()]
+    classes = sorted({entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")})
     paths: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(classes):

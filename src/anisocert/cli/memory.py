@@ -64,6 +64,9 @@ def add(
         notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""))
         told = ", ".join(f"{notes[note]} {note}" for note in ("kept", "shrunk", "inherited", "abstained"))
         console.print(f"{told}; {len(opened)} entries in {memory}, policy {opened.policy}", soft_wrap=True)
+        earlier = (stored.description.get("memory") or {}).get("file")
+        if out is None and earlier not in (None, str(opened.path)):
+            console.print(f"these answers took the place of those by {earlier}; --out keeps both", soft_wrap=True)
 
 
 @app.command("lookup", epilog="Example: anisocert memory lookup memory.sqlite --data digits --ids 0,5,10")

@@ -103,7 +103,10 @@ def test_ctrl_c_leaves_a_run_that_goes_on(network, tmp_path):
     command = [sys.executable, "-m", "anisocert", "certify", str(network), "--data", "digits", "--sigma", "0.25"]
     command += ["--method", "fixed", "--n", "10000", "--rows", "160", "--no-compile", "--out", str(tmp_path)]
     env = os.environ | {"OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )  # fmt: skip
     while not list(tmp_path.glob("unfinished/part-*.parquet")) and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)

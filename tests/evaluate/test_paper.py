@@ -73,7 +73,7 @@ def test_ours_beside_the_papers(run, columns):
     table = against_paper(compare(runs)[0])
     told = lines(table)
     assert [column.name for column in table.columns[4:]] == ["0", "0.25", "0.5", "1", "1.5", "2", "2.5", "ACR", "ACR~"]
-    assert told["fixed", "paper", "oracle", "none"] == ["86", "71", "51", "27", "14", "6", "2", "0.722", "0.722"]
+    assert told["fixed", "paper", "oracle", "as printed"] == ["86", "71", "51", "27", "14", "6", "2", "0.722", "0.722"]
     assert told["fixed", "here", "envelope", "not needed"] == [1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, None, None]
     at_radii, means = told["fixed", "here", "oracle", "not needed"][:-2], told["fixed", "here", "oracle", "not needed"]
     assert at_radii == [1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0]
@@ -89,7 +89,7 @@ def test_the_published_algorithm_and_ours_both_stand_beside_the_papers(run, colu
     ]
     told = lines(against_paper(compare(runs)[0]))
     assert [(key[0], key[1], key[3]) for key in told] == [
-        ("anisotropic", "paper", "none"),
+        ("anisotropic", "paper", "as printed"),
         ("anisotropic", "here", "before"), ("anisotropic", "here", "after"),
         ("anisotropic, as published", "here", "before"), ("anisotropic, as published", "here", "after"),
     ]  # fmt: skip
@@ -107,9 +107,9 @@ def test_one_noise_level_stands_beside_the_papers_table_of_that_level(run, colum
     assert set(told) == {
         (method, who, level, memory)
         for method in ("fixed", "average")
-        for who, level, memory in (("paper", "1", "none"), ("here", "1", "not needed"))
+        for who, level, memory in (("paper", "1", "as printed"), ("here", "1", "not needed"))
     }
-    assert told["average", "paper", "1", "none"][-2:] == ["0.329", "0.379"]
+    assert told["average", "paper", "1", "as printed"][-2:] == ["0.329", "0.379"]
     assert told["average", "here", "1", "not needed"][1] == 1.0
     assert against_paper(compare(runs)[0], 0.5) is None
 

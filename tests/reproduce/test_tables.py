@@ -182,7 +182,7 @@ def test_best_over_the_levels_stands_beside_the_paper(results, beside):
     ]  # fmt: skip
     envelope = [percent(((radii >= r) & right).mean(1).max()) for r in at]
     assert found["anisotropic", "here", "envelope", "before"] == [*envelope, "–", "–"]
-    assert found["anisotropic", "paper", "oracle", "none"] == [
+    assert found["anisotropic", "paper", "oracle", "as printed"] == [
         "86", "85", "77", "53", "31", "17", "10", "1.449", "1.772",
     ]  # fmt: skip
     assert ("anisotropic, as published", "here", "oracle", "after") in found

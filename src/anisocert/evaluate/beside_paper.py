@@ -32,7 +32,7 @@ def against_paper(comparison: Comparison, sigma: float | None = None) -> Table |
     for method, row in told.rows.items():
         ours = [line for family in families if family[0].method == method for line in _ours(family, told.radii)]
         if ours:
-            rows += [(Cell(method), Cell("paper"), Cell(rule), Cell("none"), *their_numbers(row)), *ours]
+            rows += [(Cell(method), Cell("paper"), Cell(rule), Cell("as printed"), *their_numbers(row)), *ours]
     if not rows:
         return None
     columns = (

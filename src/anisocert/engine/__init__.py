@@ -1,6 +1,7 @@
 """Counts votes of a network under noise: streams, batching, precision, compilation."""
 
-from anisocert.engine.network import Classifier, Network
+from anisocert.engine.given import Classifier
+from anisocert.engine.network import Network
 from anisocert.engine.numerics import Numerics
 from anisocert.engine.stopping import Judge
 from anisocert.engine.streams import Stage, Stream

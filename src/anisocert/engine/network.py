@@ -1,11 +1,8 @@
 """A classifier as the engine runs it: frozen, checked, in one precision, on one device, one batch shape a run."""
 
-import copy
-import hashlib
 import logging
 import math
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,13 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.engine.fold import fold
+from anisocert.engine.given import Classifier, frozen, hash_of, home, taking, usable
 from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
-from anisocert.engine.taking import taking
 from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)
-
-Classifier = nn.Module | Callable[[Tensor], Tensor]
 
 ROWS = (20_000, 4_000, 800, 160, 32)  # multiples of 32 that divide the usual 100,000 votes: no padding
 CACHE_BYTES = 2_600_000
@@ -44,12 +39,12 @@ class Network:
             raise ArgumentError(f"expected num_classes, a whole number >= 2, got {num_classes!r}")
         if not isinstance(model, nn.Module) and model_id is None:
             raise ArgumentError(f"expected model_id with a bare callable (its weights cannot be hashed), got {model!r}")
-        self.device = _home(model) if device is None else _device(device)
-        self.model = _frozen(model, self.device) if isinstance(model, nn.Module) else model
+        self.device = home(model) if device is None else usable(device)
+        self.model = frozen(model, self.device) if isinstance(model, nn.Module) else model
         self.num_classes = int(num_classes)
         numerics = numerics or Numerics()
         self.numerics = replace(numerics, precision=numerics.precision or native_precision(self.device))
-        self.hash = model_id or _hash(self.model, self.numerics)
+        self.hash = model_id or hash_of(self.model, self.numerics.precision)
         self.compile_seconds = 0.0
         self._asked, self._shape, self._run = self.numerics, tuple[int, ...](), self.model
         self._differentiable: Classifier | None = None if isinstance(model, nn.Module) else model
@@ -229,60 +224,3 @@ def _agree(scores: Tensor, others: Tensor, relative: float, absolute: float) -> 
         return bool(same.all())
     limit = relative * (finite.amax(0) - finite.amin(0)).max() + absolute * finite.abs().max()
     return bool((same | ((a - b).abs() <= limit)).all())
-
-
-def _frozen(model: nn.Module, device: torch.device) -> nn.Module:
-    """A copy of a model in evaluation mode, on a device: what the caller does to the original changes no vote."""
-    training = [name or type(model).__name__ for name, m in model.named_modules() if m.training]
-    if training:
-        raise ModelError(f"expected a model in evaluation mode, got training mode in {training[0]}: call model.eval()")
-    try:
-        return copy.deepcopy(model).to(device).requires_grad_(False)
-    except (TypeError, RuntimeError) as error:
-        if out_of_memory(error):
-            raise
-        raise ModelError(
-            f"expected a model that copy.deepcopy can copy, got {type(model).__name__}: {error}"
-        ) from error
-
-
-def _home(model: Classifier) -> torch.device:
-    """The device a model's weights are on."""
-    if isinstance(model, nn.Module):
-        for tensor in [*model.parameters(), *model.buffers()]:
-            return tensor.device
-    return torch.device("cpu")
-
-
-def _device(device: torch.device | str) -> torch.device:
-    """A device that is there; "cuda" as the card it means now, so that devices compare."""
-    try:
-        found = torch.device(device)
-        return torch.empty(0, device=found).device
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ArgumentError(f"expected a device that this torch can use, got {device!r} ({reason})") from error
-
-
-def _plain(value: object) -> bool:
-    """Whether a value is a setting that reads the same in every process."""
-    if isinstance(value, tuple | list):
-        return all(_plain(one) for one in value)
-    return value is None or isinstance(value, bool | int | float | str)
-
-
-def _hash(model: Classifier, numerics: Numerics) -> str:
-    """SHA-256 of classes, their settings, state, buffers and precision: equal where votes mean the same classifier."""
-    assert isinstance(model, nn.Module)
-    digest = hashlib.sha256(f"{numerics.precision}".encode())
-    for name, module in model.named_modules():
-        settings = sorted((key, value) for key, value in vars(module).items() if key != "training" and _plain(value))
-        digest.update(f" {name}: {type(module).__module__}.{type(module).__qualname__} {settings!r}".encode())
-    for name, value in sorted((dict(model.named_buffers()) | dict(model.state_dict())).items()):
-        if not isinstance(value, Tensor):  # a module's extra state
-            digest.update(f"{name} {value!r}".encode())
-            continue
-        tensor = value.detach().cpu().contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()

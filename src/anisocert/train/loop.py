@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
+from anisocert.engine.given import taking, usable
 from anisocert.engine.numerics import Precision, keep_large_blocks, native_precision
-from anisocert.engine.taking import taking
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.smoothing import Smoothing
 from anisocert.train.accuracy import Held
@@ -53,12 +53,7 @@ def train(
     which did not pay where it was measured (benchmarks/train.py).
     Everything random in an epoch follows from (seed, epoch). on_epoch is told each record as it is made.
     """
-    device, sgd = torch.device(device), sgd or recipe.sgd(len(data), 60)
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ArgumentError(f"expected a device that this torch can use, got '{device}' ({reason})") from error
+    device, sgd = usable(device), sgd or recipe.sgd(len(data), 60)
     recipe.check(smoothing)
     crop, flip = data.crop if crop is None else crop, data.flip if flip is None else flip
     precision = precision or native_precision(device)

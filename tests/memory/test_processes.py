@@ -14,6 +14,7 @@ import pytest
 
 from anisocert.errors import AnisocertError
 from anisocert.memory import Memory
+from anisocert.memory.store import Store
 
 WRITER = Path(__file__).with_name("writer.py")
 
@@ -58,6 +59,23 @@ def test_eight_writers_at_once(tmp_path):
         stored = check_stored(memory, told)
     assert {"kept", "shrunk", "inherited", "abstained"} == {note for _, note, _ in told.values()}
     assert len(stored) == sum(note in ("kept", "shrunk") for _, note, _ in told.values())
+
+
+def test_a_file_that_another_is_making_is_no_foreign_one(tmp_path, monkeypatch):
+    path, others, real = tmp_path / "memory.sqlite", [], Store._number
+
+    def number(self, query):
+        found = real(self, query)
+        if query == "PRAGMA application_id" and not others:
+            others.append(threading.Thread(target=lambda: Memory.open(path).close()))
+            others[0].start()
+            others[0].join(0.5)  # it ends, or it waits for us
+        return found
+
+    monkeypatch.setattr(Store, "_number", number)
+    with Memory.open(path) as memory:
+        assert memory.policy == "inherit"
+    others[0].join()
 
 
 def test_killed_writers_lose_nothing_they_acknowledged(tmp_path):

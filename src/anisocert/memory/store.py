@@ -68,7 +68,8 @@ class Store:
             self._db.execute("PRAGMA journal_mode = MEMORY")
             self._db.execute("PRAGMA synchronous = OFF")
         else:
-            self._refuse_foreign()
+            with self.transaction(write=False):  # of one moment: another process may be making the file just now
+                self._refuse_foreign()
             self._write_ahead()
             self._db.execute("PRAGMA synchronous = FULL")
         with self.transaction(write=True):

@@ -78,8 +78,9 @@ def test_gradients_to_the_input_stay_as_they_are(name, device, precision):
         scores(x.requires_grad_(True)).softmax(1)[:, 3].sum().backward()
         return x.grad.clone()
 
-    expected, found = slope(model), slope(network.differentiable_scores)
-    rounding = 0.3 if precision == "bfloat16" else 0.06 if device == "cuda" else 1e-4  # TF32 on a GPU
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # untrained scores hardly differ: TF32 does more
+        expected, found = slope(model), slope(network.differentiable_scores)
+    rounding = 0.3 if precision == "bfloat16" else 1e-2 if device == "cuda" else 1e-4
     assert (found - expected).norm() <= rounding * expected.norm()
     assert layers(network._differentiable, nn.BatchNorm2d) == 0
     lowered = {module.weight.dtype for module in network._differentiable.modules() if isinstance(module, nn.Conv2d)}

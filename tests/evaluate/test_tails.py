@@ -25,9 +25,10 @@ def test_fixed_noise_reaches_what_unanimous_votes_give(comparison):
 def test_means_are_cut_there(comparison):
     (table,) = [tail_table([comparison])]
     fixed, ours = ([cell.value for cell in row] for row in table.rows)
-    assert fixed[4:7] == [0.0, None, 0.1]
-    assert ours[4:7] == [0.5, 1.0, 5.0]  # two of four, both of class 3; the wrong one counts nowhere
-    assert ours[7:] == pytest.approx([6.1 / 4, 12.2 / 4, (0.1 + 2 * MOST) / 4, (0.2 + 2 * MOST) / 4], rel=1e-6)
+    assert fixed[4:8] == [0.0, None, 0.1, 0.25]
+    # two of four, both of class 3; the wrong one counts nowhere
+    assert ours[4:8] == [0.5, 1.0, 5.0, pytest.approx(5.0 / 6.1)]
+    assert ours[8:] == pytest.approx([6.1 / 4, 12.2 / 4, (0.1 + 2 * MOST) / 4, (0.2 + 2 * MOST) / 4], rel=1e-6)
 
 
 def test_imported_runs_that_do_not_tell_their_votes_have_no_line(run, columns):

@@ -163,11 +163,8 @@ class Network:
 
     def _same(self, scores: Tensor, others: Tensor) -> bool:
         """Whether two forms of the network agree but for rounding."""
-        if self.numerics.precision == "bfloat16":
-            return _agree(scores, others, relative=0.1, absolute=1e-2)
-        if self.device.type == "cuda":  # where torch allows TF32, of three more bits than bfloat16
-            return _agree(scores, others, relative=0.03, absolute=3e-3)
-        return _agree(scores, others, relative=1e-2, absolute=1e-5)
+        relative, absolute = (1e-2, 1e-5) if self.numerics.precision == "float32" else (0.1, 1e-2)
+        return _agree(scores, others, relative, absolute)
 
     def _pays(self, run: nn.Module, sample: Tensor, votes: int) -> bool:
         """Whether compiling is expected to save more than it takes, from the measured time of plain calls."""

@@ -31,20 +31,21 @@ def tail_table(comparisons: Sequence[Comparison]) -> Table | None:
                 rows.append(
                     (
                         *place(comparison, f"{sigma:g}"), Cell(name), Cell(most), Cell(float(beyond.mean())),
-                        _largest_class(one, beyond), Cell(float(one.certified("radius").max())), *averages([one]),
-                        *averages([cut]),
+                        _largest_class(one, beyond), Cell(float(one.certified("radius").max())), _tenth(one),
+                        *averages([one]), *averages([cut]),
                     )
                 )  # fmt: skip
     columns = (
         Column("recipe"), Column("noise"), Column("method"), Column("fixed noise reaches", "length"),
         Column("% beyond", "share"), Column("of one class (%)", "share"), Column("largest radius", "length"),
-        Column("ACR", "length"), Column("ACR~", "length"), Column("ACR", "length", "cut there:"),
-        Column("ACR~", "length", "cut there:"),
+        Column("% of ACR in the largest tenth", "share"), Column("ACR", "length"), Column("ACR~", "length"),
+        Column("ACR", "length", "cut there:"), Column("ACR~", "length", "cut there:"),
     )  # fmt: skip
     caption = (
         "Fixed noise reaches at most its σ times the gap of n votes for one class. Beyond: correct certificates with a "
-        "larger radius, and the share of the commonest class among them. Cut there: the means with every larger size "
-        "counted as that one, so that no region counts for more than fixed noise could have given. Before the memory."
+        "larger radius, and the share of the commonest class among them. The largest tenth: of all inputs. Cut there: "
+        "the means with every larger size counted as that one, so that no region counts for more than fixed noise "
+        "could have given. Before the memory."
     )
     return Table("What large regions carry", columns, tuple(rows), caption) if rows else None
 
@@ -58,6 +59,12 @@ def reachable(comparison: Comparison, sigma: float) -> float | None:
             noise = Gaussian(sigma) if comparison.norm == "l2" else Uniform(sigma)
             return sigma * float(noise.gap(p_a, p_b))
     return None
+
+
+def _tenth(one: Results) -> Cell:
+    """The share of all radii that those of the largest tenth of the inputs make up."""
+    sizes = np.sort(one.certified("radius"))
+    return Cell(float(sizes[-max(1, len(sizes) // 10) :].sum() / sizes.sum()) if sizes.any() else None)
 
 
 def _largest_class(one: Results, beyond: "np.ndarray") -> Cell:

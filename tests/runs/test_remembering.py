@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from anisocert.cli.app import app
+from anisocert.durable import BusyError, locked
 from anisocert.memory import Memory
 from anisocert.runs import read_run
-from anisocert.runs.durable import BusyError, locked
 from anisocert.runs.verifying import verify
 
 

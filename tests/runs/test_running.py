@@ -8,13 +8,13 @@ import pytest
 
 from anisocert.certification import certify
 from anisocert.data import digits
+from anisocert.durable import BusyError
 from anisocert.engine import Network, Numerics
 from anisocert.errors import ArgumentError
 from anisocert.models import load
 from anisocert.optimize import Anisotropic
 from anisocert.runs import Configuration, load_job, read_run, row, scheduling
 from anisocert.runs import folder as folder_room
-from anisocert.runs.durable import BusyError
 from anisocert.runs.forecast import forecast
 from anisocert.runs.unfinished import Unfinished
 from anisocert.smoothing import Gaussian

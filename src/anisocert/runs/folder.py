@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from anisocert import __version__
 from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.durable import write_whole
 from anisocert.errors import MissingExtraError
-from anisocert.runs.durable import write_whole
 from anisocert.runs.reading import JOURNAL, TABLE, checksum, write_description
 
 try:

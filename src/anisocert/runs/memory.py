@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.durable import locked, to_disk
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.memory import Memory, columns
-from anisocert.runs.durable import locked, to_disk
 from anisocert.runs.reading import JOURNAL, TABLE, StoredRun, checksum, read_run, write_description
 from anisocert.smoothing import Gaussian, Uniform
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError, MissingExtraError
-from anisocert.runs.durable import write_whole
 
 try:
     import pyarrow.parquet as pq

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from anisocert.durable import BusyError, locked, write_whole
 from anisocert.errors import MissingExtraError
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.durable import BusyError, locked, write_whole
 from anisocert.runs.folder import SCHEMA
 from anisocert.runs.reading import JOURNAL
 

@@ -1,5 +1,6 @@
 """Toy classifiers whose answers under noise are known exactly, and the exact relation of two regions."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -110,6 +111,32 @@ def exact_touch(a: Region, b: Region) -> Fraction:
 @pytest.fixture(name="exact_touch", scope="session")
 def _exact_touch() -> Callable[[Region, Region], Fraction]:
     return exact_touch
+
+
+def refit_memory(path: Path) -> None:
+    """Make the checksums of a memory's file fit what it holds now, as somebody who edits it with care would."""
+    from anisocert.memory import chain
+    from anisocert.memory.head import COLUMNS, TABLES
+
+    db = sqlite3.connect(path)
+    with db:
+        row = dict(zip(COLUMNS, db.execute(f"SELECT {', '.join(COLUMNS)} FROM head").fetchone(), strict=True))
+        for table in TABLES:
+            rows = db.execute(f"SELECT * FROM {table} ORDER BY number").fetchall()
+            link = chain.first(table, row["generation"])
+            for values in rows:
+                link = chain.link(link, values[:-1])
+                db.execute(f"UPDATE {table} SET link = ? WHERE number = ?", (link, values[0]))
+            row |= {table: len(rows), f"{table}_link": link}
+        values = [row[name] for name in COLUMNS[:-1]]
+        marks = ", ".join("?" * len(COLUMNS))
+        db.execute(f"INSERT OR REPLACE INTO head VALUES (1, {marks})", (*values, chain.link(b"head", values)))
+    db.close()
+
+
+@pytest.fixture(name="refit_memory", scope="session")
+def _refit_memory() -> Callable[[Path], None]:
+    return refit_memory
 
 
 @pytest.fixture

@@ -13,10 +13,15 @@ class BusyError(AnisocertError):
     """Another process holds the lock."""
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Have `write` fill a file beside `path`, bring it to the disk, then put it in place in one step."""
+def write_whole(path: Path, write: Callable[[Path], object], private: bool = False) -> None:
+    """Have `write` fill a file beside `path`, bring it to the disk, then put it in place in one step.
+
+    private: readable and writable by its owner only.
+    """
     part = path.with_name(f"{path.name}.{os.uname().nodename}-{os.getpid()}.part")
     try:
+        if private:
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         write(part)
         to_disk(part)
         part.replace(path)

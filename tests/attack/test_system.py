@@ -10,6 +10,7 @@ import anisocert as ac
 from anisocert.attack import Search, attack_system, copy_of
 from anisocert.attack.system import FIRST_ID, _towards
 from anisocert.data import digits
+from anisocert.memory import BrokenMemoryError
 
 QUICK = Search(starts=2, steps=5, samples=8)
 PLAN = ac.Plan(n=200)
@@ -17,13 +18,16 @@ PLAN = ac.Plan(n=200)
 
 @pytest.fixture
 def crowded(digits_network, tmp_path):
-    """A memory in which regions had to make room: certificates blown up fourfold before they are admitted."""
+    """A memory in which regions had to make room: blown up fourfold, with their noise, before they are admitted."""
     network, _ = digits_network
     some = digits("test").subset(most=10)
     found = ac.certify(network, some.x, ids=some.ids.tolist(), smoothing=ac.Gaussian(0.25), plan=PLAN)
     path = tmp_path / "memory.sqlite"
     with ac.Memory.open(path) as memory:
-        notes = [memory.admit(c if c.region is None else replace(c, region=c.region.scaled(4.0))).note for c in found]
+        notes = [
+            memory.admit(c if c.region is None else replace(c, region=c.region.scaled(4.0), theta=4 * c.theta)).note
+            for c in found
+        ]
     assert {"kept", "shrunk"} <= set(notes)
     return network, path
 
@@ -59,23 +63,31 @@ def test_weaker_policies_may_abstain_and_never_contradict(digits_network, tmp_pa
 
 
 def test_a_memory_with_an_alpha_for_its_lifetime_can_be_attacked_too(digits_network, tmp_path):
-    network, certificates = digits_network
+    network, _ = digits_network
+    some = digits("test").subset(most=1)
     with ac.Memory.open(tmp_path / "memory.sqlite", lifetime=0.01) as memory:
-        memory.admit_all(certificates)
+        first = memory.reserve(some.ids.tolist(), 0, some.x)
+        plan = replace(PLAN, alpha=ac.bounds.lifetime_alpha(0.01, first))
+        found = ac.certify(network, some.x, ids=some.ids.tolist(), smoothing=ac.Gaussian(0.25), plan=plan)
+        assert memory.admit(found[0]).note == "kept"
     with copy_of(tmp_path / "memory.sqlite") as copy:
         assert not attack_system(copy, network, proposals(network), how=QUICK, most=1).failed
     with ac.Memory.open(tmp_path / "memory.sqlite") as memory:
         assert memory.lifetime == 0.01
 
 
-def test_an_inflated_region_is_found(crowded):
-    """Somebody makes a stored region larger by 30 %: it reaches into its neighbours, whose promises it breaks."""
+def test_an_inflated_region_is_found(crowded, refit_memory):
+    """Somebody makes stored regions larger by 30 %, and their noise: they reach into each other."""
     network, path = crowded
     with sqlite3.connect(path) as db:
-        for number, axes in db.execute("SELECT number, axes FROM entries").fetchall():
-            larger = np.frombuffer(axes, "<f8") * 1.3
-            db.execute("UPDATE entries SET axes = ? WHERE number = ?", (larger.tobytes(), number))
+        for number, axes, theta in db.execute("SELECT number, axes, theta FROM entries").fetchall():
+            larger, noisier = np.frombuffer(axes, "<f8") * 1.3, np.frombuffer(theta, "<f4") * np.float32(1.4)
+            values = (larger.tobytes(), noisier.tobytes(), number)
+            db.execute("UPDATE entries SET axes = ?, theta = ? WHERE number = ?", values)
     db.close()
+    with pytest.raises(BrokenMemoryError), copy_of(path):
+        pass
+    refit_memory(path)
     with copy_of(path) as copy:
         found = attack_system(copy, network, proposals(network), how=QUICK)
     assert found.failed

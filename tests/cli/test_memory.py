@@ -6,11 +6,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from anisocert.bounds import Plan
 from anisocert.certificate import Certificate
 from anisocert.cli.app import app
 from anisocert.data import digits
 from anisocert.errors import ArgumentError
-from anisocert.memory import Memory
+from anisocert.memory import BrokenMemoryError, Memory
 from anisocert.runs import save_run
 from anisocert.smoothing import Gaussian, Uniform
 
@@ -23,40 +24,29 @@ def invoke(*arguments, code=0):
     return " ".join(result.output.split())
 
 
-def certificates(count, norm=2, gap=2.0, flip=()):
-    """Certificates of test digits with made-up votes; those of `flip` claim the next class."""
+def certificates(count, norm=2, size=2.0, flip=()):
+    """Certificates of test digits, from 90 of 100 votes; those of `flip` claim the next class.
+
+    size: of the regions, whose noise is scaled to it.
+    """
     data, rng = digits("test").subset(most=count), np.random.default_rng(0)
+    noise = Gaussian if norm == 2 else Uniform
+    p_a, p_b = Plan().estimate(90, 10, 100, 10, 0.001)
+    gap = float(noise(1.0).gap(p_a, p_b))
     found = []
     for i, (x, y, number) in enumerate(zip(data.x, data.y, data.ids.tolist(), strict=True)):
-        theta = np.float32(0.25) if i % 2 else rng.uniform(0.2, 0.6, x.shape).astype(np.float32)
+        theta = np.float32(0.25) if i % 2 else rng.uniform(0.2, 0.6, x.shape)
+        theta = np.float32(theta * size / gap)
         abstains = i % 10 == 9
-        region = (Gaussian if norm == 2 else Uniform)(theta).region(x, theta, gap)
         found.append(
             Certificate(
-                id=number,
-                prediction=-1 if abstains else int(y + (i in flip)) % 10,
-                gap=0.0 if abstains else gap,
-                region=None if abstains else region,
-                theta=np.asarray(theta),
-                p_a=0.9,
-                p_b=0.1,
-                top_votes=90,
-                runner_up_votes=10,
-                votes=100,
-                bound_k=90,
-                bound_n=100,
-                alpha=0.001,
-                num_classes=10,
-                bound="one-vs-rest",
-                stop=None,
-                method="anisotropic",
-                norm=norm,
-                seed=0,
-                model_hash="toy",
-                seconds=0.1,
-                reason="too few votes" if abstains else "",
+                id=number, prediction=-1 if abstains else int(y + (i in flip)) % 10, gap=0.0 if abstains else gap,
+                region=None if abstains else noise(theta).region(x, theta, gap), theta=np.asarray(theta), p_a=p_a,
+                p_b=p_b, top_votes=90, runner_up_votes=10, votes=100, bound_k=90, bound_n=100, alpha=0.001,
+                num_classes=10, bound="one-vs-rest", stop=None, method="anisotropic", norm=norm, seed=0,
+                model_hash="toy", seconds=0.1, reason="too few votes" if abstains else "",
             )
-        )
+        )  # fmt: skip
     return found, data
 
 
@@ -122,7 +112,7 @@ def test_add_writes_the_columns(run, file):
 
 @pytest.mark.parametrize(("policy", "note"), [("inherit", "inherited"), ("abstain", "abstained")])
 def test_conflicts(tmp_path, file, policy, note):
-    found, data = certificates(40, gap=4.0, flip={7})
+    found, data = certificates(40, size=4.0, flip={7})
     save_run(tmp_path / "run", {"data": "digits"}, found, data.y.tolist(), 0.25)
     told = invoke("add", tmp_path / "run", "--memory", file, "--memory-policy", policy)
     assert f"policy {policy}" in told
@@ -194,15 +184,41 @@ def test_lookup(run, file):
         invoke("lookup", file)
 
 
-def test_check_names_the_pairs(run, file):
+def test_check_names_the_pairs(run, file, refit_memory):
     import sqlite3
 
     invoke("add", run, "--memory", file)
-    assert "36 entries: all regions of different classes are proven disjoint" in invoke("check", file)
+    told = invoke("check", file)
+    assert "36 entries: all regions of different classes are proven disjoint" in told
+    assert "each follows from its votes" in told
     with sqlite3.connect(file) as db:
         db.execute("UPDATE entries SET axes = ? WHERE id = 5", (np.array([5.0]).tobytes(),))
+    db.close()
+    with pytest.raises(BrokenMemoryError, match="row 2 of its entries"):
+        invoke("check", file)
+    refit_memory(file)
     told = invoke("check", file, code=1)
     assert "inputs 0 (class 0) and 5 (class " in told
+    assert "damaged: entry 2: its column radius is not what" in told
+
+
+def test_reading_commands_make_no_memory_of_an_empty_file(file, tmp_path):
+    file.touch()
+    np.savez(tmp_path / "x.npz", x=np.zeros((1, 2), np.float32))
+    for command in (
+        ("check", file), ("stats", file), ("lookup", file, "--inputs", tmp_path / "x.npz"),
+        ("export", file, "--out", tmp_path / "out.npz"), ("reset", file, "--yes"),
+    ):  # fmt: skip
+        with pytest.raises(ArgumentError, match="expected a certificate memory, got an empty file"):
+            invoke(*command)
+    assert file.stat().st_size == 0
+
+
+def test_a_memory_that_keeps_nothing_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArgumentError, match=r"the path of a file for the memory, got ':memory:'"):
+        invoke("add", run, "--memory", ":memory:")
+    assert "memory_note" not in pq.read_table(run / "certificates.parquet").column_names
 
 
 def test_stats_export_reset(run, file, tmp_path):
@@ -211,10 +227,16 @@ def test_stats_export_reset(run, file, tmp_path):
     assert "entries 36" in told
     assert "1 x 8 x 8" in told
     assert "toy" in told
+    assert "submissions 40, abstentions included; their alphas add up to 0.04" in told
     assert "36 entries without" in invoke("export", file, "--out", tmp_path / "out.npz", "--no-inputs")
     with np.load(tmp_path / "out.npz") as arrays:
         assert arrays["axes"].shape == (36, 1, 8, 8)
         assert "center" not in arrays
+    assert (tmp_path / "out.npz").stat().st_mode & 0o077 == 0
+    with pytest.raises(ArgumentError, match="--force"):
+        invoke("export", file, "--out", run / "run.json")
+    invoke("export", file, "--out", tmp_path / "out.npz")
+    invoke("export", file, "--out", run / "run.json", "--force")
     invoke("reset", file, code=1)  # nobody says yes
     assert "entries 36" in invoke("stats", file)
     assert "36 entries dropped" in invoke("reset", file, "--yes")
@@ -224,7 +246,7 @@ def test_stats_export_reset(run, file, tmp_path):
 
 def test_a_copy_goes_through_another_memory(tmp_path, file):
     """Shrunk for the ball, radii are larger and volumes smaller than shrunk for volume; the run itself stays."""
-    found, data = certificates(40, gap=5.0)
+    found, data = certificates(40, size=5.0)
     run, copy = tmp_path / "run", tmp_path / "copy"
     save_run(run, {"data": "digits", "norm": "l2"}, found, data.y.tolist(), 0.25)
     assert " 0 shrunk" not in invoke("add", run, "--memory", file)

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 
+from anisocert.bounds import Plan
 from anisocert.certificate import Certificate
 from anisocert.data import digits
 from anisocert.evaluate.tsv import read_tsv
@@ -16,13 +17,15 @@ COHEN = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t3\t3\t0.978\t1\t0:02:31.
 
 def run(folder):
     """A run of three digits whose regions, said to be of different classes, meet."""
-    data, gap = digits("test").subset(most=3), 9.0
-    theta = np.full(data.shape, 0.25, np.float32)
-    theta[0, 0, 0] = 0.5
+    data = digits("test").subset(most=3)
+    p_a, p_b = Plan().estimate(90, 10, 100, 10, 0.001)
+    gap = float(Gaussian(1.0).gap(p_a, p_b))
+    theta = np.full(data.shape, 2.25 / gap, np.float32)
+    theta[0, 0, 0] *= 2
     found = [
         Certificate(
-            id=number, prediction=place, gap=gap, region=Gaussian(theta).region(x, theta, gap), theta=theta, p_a=0.9,
-            p_b=0.1, top_votes=90, runner_up_votes=10, votes=100, bound_k=90, bound_n=100, alpha=0.001,
+            id=number, prediction=place, gap=gap, region=Gaussian(theta).region(x, theta, gap), theta=theta, p_a=p_a,
+            p_b=p_b, top_votes=90, runner_up_votes=10, votes=100, bound_k=90, bound_n=100, alpha=0.001,
             num_classes=10, bound="one-vs-rest", stop=None, method="anisotropic", norm=2, seed=0, model_hash="toy",
             seconds=0.1,
         )

@@ -30,7 +30,7 @@ def made(trained_digits, tmp_path_factory):
     other = np.array([c.prediction != found[0].prediction for c in found])
     factors = np.full(len(found), 3.0)
     factors[0] = 1.02 * gauges[other].min()
-    grown = [_grown(c, smoothing, k) for c, k in zip(found, factors, strict=True)]
+    grown = [_grown(c, k) for c, k in zip(found, factors, strict=True)]
     last = int(gauges.argmax())
     found[last] = grown[last] = replace(
         grown[last], prediction=-1, gap=0.0, region=None, p_a=0.4, p_b=0.6, x=some.x[last], reason="no class is clear"
@@ -42,10 +42,10 @@ def made(trained_digits, tmp_path_factory):
     return folder
 
 
-def _grown(certificate, smoothing, factor):
-    gap = factor * certificate.gap
-    region = smoothing.region(certificate.region.center, certificate.theta, gap)
-    return replace(certificate, gap=gap, region=region, method="anisotropic")
+def _grown(certificate, factor):
+    theta = (certificate.theta * factor).astype(np.float32)
+    region = ac.Gaussian(theta).region(certificate.region.center, theta, certificate.gap)
+    return replace(certificate, theta=theta, region=region, method="anisotropic")
 
 
 @pytest.fixture

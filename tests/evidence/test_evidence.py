@@ -88,7 +88,7 @@ def test_every_note_of_a_memory(remembered, noted, note, made):
         with ac.Memory.open(made / "memory.sqlite") as memory:
             for direction in np.random.default_rng(1).normal(size=(10, 1, 8, 8)):
                 step = direction / np.linalg.norm(direction / e.binding.axes) * 0.999
-                assert memory.lookup(e.binding.center + step).prediction == e.prediction
+                assert memory.lookup((e.binding.center + step).astype(np.float32)).prediction == e.prediction
     if note == "shrunk":
         assert e.binding.proxy_radius < e.region.proxy_radius
     if note == "inherited":

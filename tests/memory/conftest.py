@@ -3,21 +3,31 @@
 import numpy as np
 import pytest
 
+from anisocert.bounds import Plan
 from anisocert.certificate import Certificate
 from anisocert.geometry import Region
+from anisocert.smoothing import Gaussian, Uniform
+
+P_A, P_B = Plan().estimate(950, 50, 1000, 3, 0.001)
+GAP = {1: float(Uniform(1.0).gap(P_A, P_B)), 2: float(Gaussian(1.0).gap(P_A, P_B))}
 
 
 def proposal(id_, prediction, center, axes=None, norm=2, model_hash="model"):
-    """A certificate as certify gives it; without axes: an abstention."""
-    x = np.asarray(center, float)
-    region = None if axes is None else Region(x, axes, norm)
+    """A certificate as certify gives it, from 950 of 1000 votes; without axes: an abstention."""
+    x = np.asarray(center, np.float32)
+    theta = np.float32(0.25) if axes is None else _theta(np.asarray(axes, float) / GAP[norm], x.shape, id_ % 2)
     return Certificate(
-        id=id_, prediction=-1 if region is None else prediction, gap=0.0 if region is None else 1.5, region=region,
-        theta=np.float32(0.25 + id_ % 7) if id_ % 2 else np.full(x.shape, 0.1 + id_ % 5, np.float32),
-        p_a=0.9 + 0.001 / 3, p_b=0.1, top_votes=950, runner_up_votes=50, votes=1000, bound_k=950, bound_n=1000,
-        alpha=0.001, num_classes=3, bound="one-vs-rest", stop=None, method="anisotropic", norm=norm, seed=2**63 + id_,
-        model_hash=model_hash, seconds=0.25, x=x,
+        id=id_, prediction=-1 if axes is None else prediction, gap=0.0 if axes is None else GAP[norm],
+        region=None if axes is None else Region(x, axes, norm), theta=theta, p_a=P_A, p_b=P_B, top_votes=950,
+        runner_up_votes=50, votes=1000, bound_k=950, bound_n=1000, alpha=0.001, num_classes=3, bound="one-vs-rest",
+        stop=None, method="anisotropic", norm=norm, seed=2**63 + id_, model_hash=model_hash, seconds=0.25, x=x,
     )  # fmt: skip
+
+
+def _theta(needed, shape, may_be_one):
+    """The noise that gives such a region, a hair larger; one number for some balls."""
+    theta = np.nextafter(np.nextafter(needed.astype(np.float32), np.float32(np.inf)), np.float32(np.inf))
+    return theta.max() if may_be_one and needed.min() == needed.max() else np.broadcast_to(theta, shape).copy()
 
 
 def scene(rng, d, norm, count, classes=3, crowd=0.6):

@@ -29,7 +29,6 @@ def test_against_the_plain_loop(norm, d, count, unit):
     for i, region in enumerate(regions):
         index.append(i + 100, int(classes[i]), region)
     assert len(index) == count
-    assert index.last == count + 99
     excluded, stack = 0, Regions(np.stack([r.center for r in regions]), np.stack([r.axes for r in regions]), norm)
     for one in random_regions(rng, 8, d, norm, unit, 0.1):
         near = index.near(one.center, one.enclosing_radius, 1)

@@ -23,7 +23,7 @@ def test_far_apart_is_kept_as_it_is(open_memory, proposal, policy, norm):
         answer = memory.admit(proposed)
         assert answer.note == "kept"
         assert answer.region == proposed.region
-        assert (answer.prediction, answer.gap, answer.radius) == (i, 1.5, 1 / 3)
+        assert (answer.prediction, answer.gap, answer.radius) == (i, proposed.gap, 1 / 3)
     assert len(memory) == 3
     assert memory.check().ok
 
@@ -107,7 +107,7 @@ def test_inherits_the_largest_copy(open_memory, proposal):
     answer = memory.admit(proposal(3, 0, [0.5, 0], [1, 1]))
     assert answer.region.radius == pytest.approx(1.5)
     assert "input 1" in answer.reason
-    assert memory.lookup([0.5, 0]).id == 1
+    assert memory.lookup([0.5, 0.0]).id == 1
 
 
 @POLICIES
@@ -125,9 +125,8 @@ def test_abstention_outside_is_no_promise(open_memory, proposal, policy):
 @NORMS
 def test_no_room(open_memory, proposal, norm):
     memory = open_memory()
-    memory.admit(proposal(0, 0, [0, 0], [1, 1], norm))
-    outside = np.nextafter(1.0, 2.0)
-    answer = memory.admit(proposal(1, 1, [outside, 0], [1, 1], norm))
+    memory.admit(proposal(0, 0, [0, 0], [np.nextafter(1.0, 0.0), 1], norm))
+    answer = memory.admit(proposal(1, 1, [1.0, 0], [1, 1], norm))  # outside, by the last bit
     assert (answer.note, answer.prediction, len(memory)) == ("abstained", -1, 1)
 
 
@@ -135,9 +134,9 @@ def test_no_room_in_a_region_of_its_own_class_inherits(open_memory, proposal):
     # The input is covered by a promise of its class, whose border touches another class to the last bit.
     memory = open_memory()
     memory.admit(proposal(0, 0, [0.0], [1.0]))
-    shrunk = memory.admit(proposal(1, 1, [2.0], [1.0]))
-    edge = float(shrunk.region.center[0] - shrunk.region.axes[0])
-    edge = next(x for x in (edge, np.nextafter(edge, 3)) if shrunk.region.contains([x]))
+    second = memory.admit(proposal(1, 1, [2.0], [1.0]))
+    edge = np.float32(second.region.center[0] - second.region.axes[0])
+    edge = next(x for x in (edge, np.nextafter(edge, np.float32(3))) if second.region.contains([x]))
     answer = memory.admit(proposal(2, 1, [edge], [1.0]))
     assert answer.prediction == 1
     assert memory.check().ok
@@ -151,9 +150,9 @@ def test_boundary_belongs_to_the_region(open_memory, proposal, method):
     def ask(i, x):
         return memory.lookup(x) if method == "lookup" else memory.admit(proposal(i, 0, x))
 
-    answer = ask(1, [1.0, 0])
+    answer = ask(1, [1.0, 0.0])
     assert (answer.prediction, answer.region, answer.radius, answer.note) == (2, None, 0.0, "inherited")
-    beyond = ask(2, [np.nextafter(1.0, 2), 0])
+    beyond = ask(2, [np.nextafter(np.float32(1), np.float32(2)), np.float32(0)])
     assert beyond is None or beyond.prediction == -1
 
 
@@ -175,7 +174,7 @@ def test_other_votes_about_a_stored_input_get_its_promise_and_not_their_own(open
     memory = open_memory(policy)
     first = memory.admit(proposal(7, 1, [0, 0], [1, 1]))
     for other in (
-        replace(proposal(7, 1, [0, 0], [2, 2]), theta=2 * first.theta),
+        proposal(7, 1, [0, 0], [2, 2]),
         proposal(7, 2, [0, 0], [0.5, 0.5]),
         proposal(7, -1, [0, 0]),
         replace(proposal(7, 1, [0, 0], [1, 1]), seed=9),
@@ -216,7 +215,7 @@ def test_what_belongs_to_another_memory_is_refused_with_the_way_out(open_memory,
         with pytest.raises(ArgumentError, match="shape"):
             memory.admit(bad)
     with pytest.raises(ArgumentError, match="shape"):
-        memory.lookup([0, 0, 0])
+        memory.lookup([0.0, 0.0, 0.0])
     assert len(memory) == 1
     memory.reset()
     assert memory.admit(proposal(1, 0, [9, 0, 0], [1, 1, 1], norm=1, model_hash="other")).note == "kept"
@@ -250,7 +249,7 @@ def test_all_or_none(open_memory, proposal):
     with pytest.raises(ArgumentError):
         memory.admit_all([good, bad])
     assert len(memory) == 1
-    assert memory.lookup([9, 0]) is None
+    assert memory.lookup([9.0, 0.0]) is None
     assert [c.note for c in memory.admit_all([good, replace(bad, model_hash="model")])] == ["kept", "kept"]
 
 

@@ -127,12 +127,12 @@ def test_sees_what_others_store(tmp_path, proposal):
     path = tmp_path / "memory.sqlite"
     with Memory.open(path) as one, Memory.open(path) as two:
         one.admit(proposal(0, 0, [0, 0], [1, 1]))
-        assert two.lookup([0.5, 0]).prediction == 0
+        assert two.lookup([0.5, 0.0]).prediction == 0
         assert two.admit(proposal(1, 1, [1.5, 0], [1, 1])).note == "shrunk"
         assert one.admit(proposal(2, 0, [1.6, 0], [1, 1])).prediction == 1
         assert one.admit(proposal(1, 1, [1.5, 0], [1, 1])).note == "shrunk"
         two.reset()
-        assert one.lookup([0.5, 0]) is None
+        assert one.lookup([0.5, 0.0]) is None
         assert one.admit(proposal(5, 0, [1.6, 0, 0], [1, 1, 1], model_hash="next")).note == "kept"
         assert len(two) == 1
 
@@ -165,9 +165,9 @@ def test_a_forked_process_is_told_to_open_its_own(tmp_path, proposal):
     child = os.fork()
     if child == 0:
         try:
-            memory.lookup([0, 0])
+            memory.lookup([0.0, 0.0])
             os._exit(1)
         except AnisocertError as error:
             os._exit(0 if "forked" in str(error) else 2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert memory.lookup([0, 0]).prediction == 0
+    assert memory.lookup([0.0, 0.0]).prediction == 0

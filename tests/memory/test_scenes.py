@@ -15,11 +15,13 @@ CASES = [(norm, d) for norm in (1, 2) for d in (2, 3, 7, 20, 50)]
 
 
 def points_inside(rng, region, count):
-    """Random points with a gauge below 1, some close to it."""
+    """Random float32 points with a gauge below 1, some close to it."""
     for _ in range(count):
         step = rng.standard_normal(region.dim) * rng.dirichlet(np.ones(region.dim))
         step /= np.linalg.norm(step / 1.0, region.norm)
-        yield region.center + region.axes * step * rng.choice([0.3, 0.9, 1 - 1e-9])
+        point = (region.center + region.axes * step * rng.choice([0.3, 0.9, 1 - 1e-6])).astype(np.float32)
+        if region.gauge(point) < 1 - 1e-12:
+            yield point
 
 
 @pytest.mark.parametrize("policy", ["inherit", "abstain", "worst-case"])

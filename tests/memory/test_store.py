@@ -1,12 +1,16 @@
 """The file: what is in it, what is refused, what is dropped."""
 
+import os
 import sqlite3
-from dataclasses import fields
+import tempfile
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from anisocert.errors import AnisocertError, ArgumentError
+from anisocert.geometry import Region
 from anisocert.memory import BrokenMemoryError, Memory
 from anisocert.memory import store as store_module
 
@@ -40,7 +44,7 @@ def test_every_field_survives(path, proposal):
 
 
 def test_one_coordinate_and_two(path, proposal):
-    # Lengths at which float32 inputs, float64 inputs and a ball's radius are told apart by their bytes.
+    # Lengths at which semi-axes and a ball's radius are told apart by their bytes.
     for d in (1, 2):
         for unit in (0.5, 1 / 3):
             memory = Memory()
@@ -86,7 +90,7 @@ def test_policy_stays_with_the_promises(path, proposal):
         with Memory.open(path, "worst-case") as second:
             assert second.policy == "worst-case"
             with pytest.raises(ArgumentError, match="open it again"):
-                first.lookup([0, 0])
+                first.lookup([0.0, 0.0])
 
 
 def test_refuses_what_is_no_memory(path):
@@ -101,12 +105,118 @@ def test_refuses_what_is_no_memory(path):
         Memory.open(path.parent / "nowhere" / "memory.sqlite")
 
 
-def test_refuses_a_later_format(path):
+@pytest.mark.parametrize(("version", "what"), [(1, r"format 1: it did not count.*memory add RUN"), (3, "format 3$")])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_refuses_other_formats(path, version, what, read_only):
     Memory.open(path).close()
     with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 2")
-    with pytest.raises(ArgumentError, match="format 2"):
-        Memory.open(path)
+        db.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(ArgumentError, match=what):
+        Memory.open(path, read_only=read_only)
+
+
+@pytest.mark.parametrize("name", ["", ":memory:", "file:x.sqlite", "file::memory:?cache=shared"])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_refuses_names_that_sqlite_takes_for_something_else(tmp_path, monkeypatch, name, read_only):
+    """A memory that acknowledges promises and keeps none."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArgumentError, match="expected the path of a file for the memory"):
+        Memory.open(name, read_only=read_only)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_refuses_what_is_no_file(tmp_path, read_only):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for path, what in ((tmp_path, "a folder"), (tmp_path / "fifo", "a FIFO"), (tmp_path / "link", "a link to nothing")):
+        with pytest.raises(ArgumentError, match=what):
+            Memory.open(path, read_only=read_only)
+    with pytest.raises(ArgumentError, match="a device"):
+        Memory.open("/dev/zero", read_only=read_only)
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_reading_makes_nothing(path, proposal):
+    with pytest.raises(ArgumentError, match="does not exist"):
+        Memory.open(path, read_only=True)
+    assert not path.exists()
+    path.touch()
+    with pytest.raises(ArgumentError, match="expected a certificate memory, got an empty file"):
+        Memory.open(path, read_only=True)
+    assert path.stat().st_size == 0
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE songs (name TEXT)")
+    with pytest.raises(ArgumentError, match="another database"):
+        Memory.open(path, read_only=True)
+
+
+def test_reading_changes_nothing(path, proposal):
+    with Memory.open(path, "abstain") as memory:
+        memory.admit(proposal(0, 1, [0, 0], [1, 1]))
+    content = path.read_bytes()
+    with Memory.open(path, read_only=True) as memory:
+        assert (len(memory), memory.lookup([0.5, 0.0]).prediction, memory.policy) == (1, 1, "abstain")
+        assert memory.check().ok
+        for change in (
+            lambda: memory.admit(proposal(0, 1, [0, 0], [1, 1])),
+            lambda: memory.reserve([1], 0, [[0.0, 0.0]]),
+            memory.reset,
+        ):
+            with pytest.raises(ArgumentError, match=r"opened for writing, got .* opened read-only"):
+                change()
+        assert content == path.read_bytes()
+        with Memory.open(path) as other:  # and it sees what others store
+            other.admit(proposal(1, 0, [9, 0], [1, 1]))
+        assert memory.lookup([9.0, 0.0]).prediction == 0
+    with pytest.raises(ArgumentError, match="'abstain', under which"):
+        Memory.open(path, "inherit", read_only=True)
+    with pytest.raises(ArgumentError, match="opened for writing"):
+        Memory.open(path, lifetime=0.1, read_only=True)
+
+
+def as_nobody(work):
+    """Do something in a process that may not write where only root may: what it returns, or its error, as text."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setegid(65534)
+                os.seteuid(65534)
+            told = str(work())
+        except BaseException as error:
+            told = f"{type(error).__name__}: {error}"
+        os.write(writing, told.encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as file:
+        return file.read()
+
+
+def test_reading_where_nothing_may_be_written(proposal):
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # others may enter it, unlike pytest's own
+        folder = Path(name)
+        path = folder / "memory.sqlite"
+        with Memory.open(path) as memory:
+            memory.admit(proposal(0, 1, [0, 0], [1, 1]))
+        path.chmod(0o444)
+        folder.chmod(0o555)
+
+        def look():
+            with Memory.open(path, read_only=True) as memory:
+                return memory.lookup([0.5, 0.0]).prediction, memory.check().ok, len(list(folder.iterdir()))
+
+        def look_again():
+            with Memory.open(path, read_only=True) as memory:
+                os.seteuid(os.getuid())
+                os.utime(path)
+                return memory.lookup([0.5, 0.0])
+
+        assert as_nobody(look) == "(1, True, 1)"
+        assert "changed while it was open" in as_nobody(look_again)
+        folder.chmod(0o755)
 
 
 def test_notices_that_its_file_is_gone(path, proposal):
@@ -118,7 +228,7 @@ def test_notices_that_its_file_is_gone(path, proposal):
         memory.admit(proposal(1, 0, [5, 0], [1, 1]))
     Memory.open(path).close()
     with pytest.raises(AnisocertError, match="replaced"):
-        memory.lookup([0, 0])
+        memory.lookup([0.0, 0.0])
 
 
 def test_says_when_the_file_is_locked(path, proposal, monkeypatch):
@@ -127,18 +237,107 @@ def test_says_when_the_file_is_locked(path, proposal, monkeypatch):
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(AnisocertError, match="locked"):
             memory.admit(proposal(0, 0, [0, 0], [1, 1]))
-        assert memory.lookup([0, 0]) is None  # reading does not wait
+        assert memory.lookup([0.0, 0.0]) is None  # reading does not wait
         other.execute("ROLLBACK")
         assert memory.admit(proposal(0, 0, [0, 0], [1, 1])).note == "kept"
 
 
-def test_damaged_entry(path, proposal):
+def test_damaged_entry(path, proposal, refit_memory):
     with Memory.open(path) as memory:
         memory.admit(proposal(0, 0, [0, 0, 0], [1, 2, 3]))
     with sqlite3.connect(path) as db:
         db.execute("UPDATE entries SET axes = x'0011'")
+    with pytest.raises(BrokenMemoryError, match="row 1 of its entries is not what was written"):
+        Memory.open(path)
+    refit_memory(path)
     with pytest.raises(BrokenMemoryError, match="damaged"):
         Memory.open(path)
+
+
+def test_inputs_are_what_float32_holds(path, proposal):
+    """`certify` sees float32: were `lookup` to take what it is given, the two could be about different inputs."""
+    with Memory.open(path) as memory:
+        good = proposal(0, 1, [0.5, 0.1], [1, 1])
+        memory.admit(good)
+        assert memory.lookup(np.float32([0.5, 0.1])).prediction == 1
+        for call in (memory.lookup, memory.covers, memory.attempts):
+            with pytest.raises(ArgumentError, match="float32 holds exactly"):
+                call([0.5, 0.1])
+            with pytest.raises(ArgumentError, match="integers"):
+                call([0, 0])
+        inexact = Region([0.5, 0.1], [1, 1], 2)
+        with pytest.raises(ArgumentError, match="the centre of certificate 1 that float32 holds exactly"):
+            memory.admit(replace(good, id=1, region=inexact))
+        with pytest.raises(ArgumentError, match="float32 holds exactly"):
+            memory.admit(replace(proposal(2, 0, [0, 0]), x=np.array([0.5, 0.1])))
+        assert len(memory) == 1
+
+
+def test_find_and_covers(path, proposal):
+    with Memory.open(path) as memory:
+        assert (memory.find(0), memory.covers([0.0, 0.0])) == (None, [])
+        memory.admit(proposal(3, 1, [0, 0], [1, 1]))
+        memory.admit(proposal(4, 1, [0.5, 0], [1, 2]))
+        memory.admit(proposal(5, 0, [2.5, 0], [2, 1]))
+        found = memory.find(5)
+        assert (found.id, found.note, found.prediction) == (5, "shrunk", 0)
+        assert memory.find(6) is None
+        first, second = memory.covers([0.25, 0.0])
+        assert (first.id, second.id) == (3, 4)
+        assert first.region.axes == pytest.approx([0.75, 0.75])
+        assert second.region.axes == pytest.approx([0.75, 1.5])
+        border, inner = memory.covers([1.0, 0.0])
+        assert (border.id, border.region, inner.region.radius) == (3, None, pytest.approx(0.5))
+        assert memory.covers([9.0, 9.0]) == []
+
+
+def test_expects_the_network_that_it_was_made_with(path, proposal, monkeypatch):
+    from anisocert import engine
+
+    close = lambda stored, found: bool(np.allclose(stored, found, atol=1e-3))  # noqa: E731
+    monkeypatch.setattr(engine, "same_behaviour", close, raising=False)
+    probe = np.random.default_rng(0).standard_normal((4, 10)).astype(np.float32)
+    with Memory.open(path) as memory:
+        memory.expect("model", probe)
+        memory.expect("model", probe + np.float32(1e-5))
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+    for read_only in (False, True):
+        with Memory.open(path, read_only=read_only) as memory:
+            memory.expect("model", probe)
+            for other in (probe[::-1], probe[:2]):
+                with pytest.raises(ArgumentError, match="answers otherwise under the same hash"):
+                    memory.expect("model", other)
+            with pytest.raises(ArgumentError, match="expected model model"):
+                memory.expect("other", probe)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE head SET probe = ?", (probe[::-1].tobytes(),))
+    db.close()
+    with pytest.raises(BrokenMemoryError, match="its head"):
+        Memory.open(path)
+    with Memory.open(path.with_name("next")) as memory:
+        memory.expect("model", probe)
+        memory.reset()
+        memory.expect("other", probe[::-1])
+
+
+def test_export_is_private_and_replaces_only_its_like(path, proposal, tmp_path):
+    out = tmp_path / "out.npz"
+    with Memory.open(path) as memory:
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+        for _ in range(2):
+            assert memory.export(out) == 1
+            assert out.stat().st_mode & 0o777 == 0o600
+        for content in (b"thesis", b""):
+            out.write_bytes(content)
+            with pytest.raises(ArgumentError, match=r"an earlier export, got another file.*--force"):
+                memory.export(out)
+            assert out.read_bytes() == content
+        np.savez(out, x=np.zeros(3))
+        with pytest.raises(ArgumentError, match="got another file"):
+            memory.export(out)
+        assert memory.export(out, force=True) == 1
+        with np.load(out) as arrays:
+            assert "center" in arrays
 
 
 def test_stats_and_export(path, proposal, tmp_path):
@@ -154,6 +353,7 @@ def test_stats_and_export(path, proposal, tmp_path):
         assert found.created <= found.newest
         assert found.file_bytes > 0
         assert found.median_radius == 1.0
+        assert (found.submissions, found.lifetime, found.spent) == (3, None, 0.0)
         assert memory.export(tmp_path / "all.npz") == 3
         assert memory.export(tmp_path / "shared.npz", inputs=False) == 3
         stored = list(memory.entries())

@@ -14,6 +14,7 @@ import torch
 
 from anisocert.bounds import Plan, lifetime_alpha, lower
 from anisocert.certification import certificates, certify
+from anisocert.data import digits
 from anisocert.engine import Network, Numerics
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
@@ -141,7 +142,9 @@ def test_a_memory_s_lifetime(few, do, tmp_path):
         found = opened.stats()
         assert opened.lifetime == found.lifetime == 0.01
         assert found.spent == pytest.approx(0.01 * (1 - 1 / 18))
-        assert opened.reserve(3) == 18
+        assert (found.numbers, found.submissions) == (17, 17)
+        assert opened.check().ok
+        assert opened.reserve([0], 0, np.zeros((1, 1, 8, 8), np.float32)) == 18
     forge(tmp_path / "second", lambda rows: rows, lifetime_from=1)
     assert any("alpha is " in str(finding) for finding in verify(tmp_path / "second").findings)
     forge(tmp_path / "second", lambda rows: rows, lifetime_from=None)
@@ -177,8 +180,25 @@ def test_run_and_memory_must_agree_before_the_work(few, do, tmp_path):
 def test_a_plain_run_cannot_be_added_to_a_lifetime_memory(few, do, tmp_path):
     do(few, tmp_path / "plain")
     inputs = {int(i): np.zeros((1, 8, 8)) for i in read_run(tmp_path / "plain").column("idx")}
-    with Memory(lifetime=0.002) as memory, pytest.raises(ArgumentError, match="what is left of this memory's lifetime"):
+    with Memory(lifetime=0.9) as memory, pytest.raises(ArgumentError, match="have no number"):
         add_to_memory(tmp_path / "plain", memory, inputs)
+
+
+def test_a_memory_that_keeps_nothing_is_refused_before_the_work(few, do, tmp_path):
+    with pytest.raises(ArgumentError, match="the path of a file for the memory"):
+        do(replace(few, memory=str(tmp_path / ":memory:")), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_lifetime_run_has_no_place_in_another_memory(few, do, tmp_path):
+    do(replace(few, lifetime=True, memory=str(tmp_path / "memory.sqlite")), tmp_path / "run")
+    data = digits("test")
+    inputs = dict(zip(data.ids.tolist(), data.x, strict=True))
+    with Memory.open(tmp_path / "memory.sqlite") as memory:
+        add_to_memory(tmp_path / "run", memory, inputs)
+        assert memory.submissions == 12
+    with Memory(lifetime=0.001) as memory, pytest.raises(ArgumentError, match="have no number"):
+        add_to_memory(tmp_path / "run", memory, inputs)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ The attack sends it points of stored regions, those that the network is most lik
 that claim the rival's class for themselves. It works on a copy: nothing is written to the memory in use.
 """
 
-import sqlite3
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -68,22 +66,13 @@ class SystemAttack:
 
 @contextmanager
 def copy_of(path: Path) -> Iterator[Memory]:
-    """A private copy of a memory, which ends with the block. Not to be called while this process has it open."""
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "memory.sqlite"
-        target.touch(mode=0o600)
-        source, sink = sqlite3.connect(path), sqlite3.connect(target)
-        try:
-            source.backup(sink)
-            # What is attacked are answers. Newcomers spend alpha, of which one for a lifetime would not have enough.
-            sink.executescript("DROP TABLE IF EXISTS lifetime; DROP TABLE IF EXISTS spent")
-        except sqlite3.DatabaseError as error:
-            raise BrokenMemoryError(f"{path} is no memory, or a damaged one: {error}") from error
-        finally:
-            source.close()
-            sink.close()
-        with Memory.open(target) as memory:
-            yield memory
+    """A private copy of a memory, which ends with the block.
+
+    What is attacked are answers: newcomers spend alpha, of which one for a lifetime would not have enough, so that in
+    the copy each has its own.
+    """
+    with Memory.open(path, read_only=True) as memory, memory.copy() as copy:
+        yield copy
 
 
 def attack_system(

@@ -93,7 +93,7 @@ def lookup(
     if missing := set(wanted or ()) - set(known):
         raise ArgumentError(f"expected --ids of the inputs, got {min(missing)}, which is not among them")
     chosen = known if wanted is None else {number: known[number] for number in wanted}
-    with Memory.open(file) as memory:
+    with Memory.open(file, read_only=True) as memory:
         for number, x in chosen.items():
             found = memory.lookup(x)
             if found is not None:
@@ -108,13 +108,16 @@ def lookup(
 
 @app.command("check", epilog="Example: anisocert memory check memory.sqlite")
 def check(file: File) -> None:
-    """Prove that promised regions of different classes have no common point; name the pairs where that fails."""
+    """Prove that promised regions of different classes have no common point; name the pairs where that fails.
+
+    Also that every entry is as it was written, and follows from its votes and its noise.
+    """
     from rich.console import Console
 
     from anisocert.memory import Memory
 
     console = Console()
-    with Memory.open(file) as memory, console.status("checking"):
+    with Memory.open(file, read_only=True) as memory, console.status("checking"):
         result = memory.check()
     for conflict in result.conflicts:
         (first, second), (one, other) = conflict.ids, conflict.classes
@@ -125,7 +128,7 @@ def check(file: File) -> None:
         raise typer.Exit(1)
     console.print(
         f"{result.entries} entries: all regions of different classes are proven disjoint "
-        f"({result.compared} pairs compared, the others are too far apart)",
+        f"({result.compared} pairs compared, the others are too far apart); each follows from its votes",
         soft_wrap=True,
     )
 
@@ -140,7 +143,7 @@ def stats(file: File) -> None:
 
     from anisocert.memory import Memory
 
-    with Memory.open(file) as memory:
+    with Memory.open(file, read_only=True) as memory:
         found = memory.stats()
 
     def when(seconds: float | None) -> str:
@@ -159,9 +162,11 @@ def stats(file: File) -> None:
         "model": found.model_hash or "none yet",
         "norm": "none yet" if found.norm is None else f"l{found.norm}",
         "shape": "none yet" if found.shape is None else " x ".join(map(str, found.shape)),
+        "submissions": f"{found.submissions:,}, abstentions included; their alphas add up to {found.alphas:.6g}",
         "alpha": "of each certificate"
         if found.lifetime is None
-        else f"{found.lifetime:g} for all that it ever promises, of which {found.spent:g} is spent",
+        else f"{found.lifetime:g} for all that it ever promises, of which {found.spent:g} is spent, by "
+        f"{found.numbers:,} numbers",
         "created": when(found.created),
         "newest entry": when(found.newest),
         "file": f"{found.file_bytes / 1e6:,.1f} MB",
@@ -176,12 +181,13 @@ def export(
     file: File,
     out: Annotated[Path, typer.Option(help="An .npz file.")],
     inputs: Annotated[bool, typer.Option(help="With the raw inputs, or without.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is no export.")] = False,
 ) -> None:
-    """Write all entries to an .npz file."""
+    """Write all entries to an .npz file that only its owner may read."""
     from anisocert.memory import Memory
 
-    with Memory.open(file) as memory:
-        count = memory.export(out, inputs=inputs)
+    with Memory.open(file, read_only=True) as memory:
+        count = memory.export(out, inputs=inputs, force=force)
     typer.echo(f"{count} entries {'with' if inputs else 'without'} their inputs in {out}")
 
 
@@ -190,10 +196,11 @@ def reset(file: File, yes: Annotated[bool, typer.Option("--yes", help="Do not as
     """Drop all promises, and the raw inputs with them. What was promised from this memory holds no longer."""
     from anisocert.memory import Memory
 
-    with Memory.open(file) as memory:
+    with Memory.open(file, read_only=True) as memory:  # which makes none of an empty file
         count = len(memory)
-        if not yes:
-            typer.confirm(f"Drop all {count} promises in {file}?", abort=True)
+    if not yes:
+        typer.confirm(f"Drop all {count} promises in {file}?", abort=True)
+    with Memory.open(file) as memory:
         memory.reset()
     typer.echo(f"{count} entries dropped; {file} is empty and may serve another model")
 

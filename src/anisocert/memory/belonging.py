@@ -9,26 +9,29 @@ import numpy as np
 
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError
-from anisocert.geometry.region import checked_array
+from anisocert.inputs import exact_float32
+from anisocert.memory.evidence import wrong_with
 from anisocert.memory.float_rows import Floats
-from anisocert.memory.store import Head
+from anisocert.memory.head import Head
 
 
-def checked_point(x: Any) -> Floats:
-    """An input, array or tensor on any device, as float64."""
-    return checked_array("x", x.detach().cpu().numpy() if hasattr(x, "detach") else x)
+def checked_point(x: Any, name: str = "x") -> Floats:
+    """An input that float32 holds, array or tensor on any device, as float64: what is asked is what was certified."""
+    return exact_float32(name, x).astype(np.float64)
 
 
 def input_of(certificate: Certificate) -> Floats:
-    """The input that a certificate is about."""
+    """The input that a certificate is about; an error if it claims more than its votes and its noise give."""
     region = certificate.region
     if (region is None) != (certificate.prediction == ABSTAIN):
         raise ArgumentError(
             f"certificate {certificate.id}: expected a class with a region, or -1 without one, got class "
             f"{certificate.prediction} {'without' if region is None else 'with'} a region"
         )
+    if (wrong := wrong_with(certificate)) is not None:
+        raise ArgumentError(f"certificate {certificate.id}: {wrong}")
     if region is not None:
-        return region.center
+        return checked_point(region.center, f"the centre of certificate {certificate.id}")
     if certificate.x is None:
         # Without it the answer could be "abstain" inside a promised region.
         raise ArgumentError(f"certificate {certificate.id}: expected its input in x, as it abstains, got None")

@@ -1,14 +1,18 @@
-"""Proof that all promises in a memory can be kept at once."""
+"""Proof that all promises in a memory can be kept at once, and that each follows from its evidence."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from anisocert.geometry import disjoint
-from anisocert.memory import spending
+from anisocert.memory import entry, spending
+from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.evidence import digest, wrong_with
 from anisocert.memory.ledger import Ledger
+from anisocert.memory.policy import KEPT, SHRUNK
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Conflict:
 class Check:
     """entries: how many; compared: pairs that needed more than a look at their coordinates.
 
-    damage: of the file, or of its account of alpha.
+    damage: of the file, of an entry that does not follow from its evidence, or of the account of alpha.
     """
 
     entries: int
@@ -33,13 +37,14 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Whether every pair is proven disjoint and the file is whole."""
+        """Whether every pair is proven disjoint, every entry follows from its evidence and the file is whole."""
         return not self.conflicts and not self.damage
 
 
 def check(ledger: Ledger) -> Check:
     """Ask every stored region against all that came before it; the numbers are those of the store."""
     index, compared, conflicts = ledger.index, 0, []
+    damage = [*ledger.store.damage(), *_problems(ledger)]
     for row in range(len(index)):
         me = np.array([row])
         region, mine = ledger.exact(me)[0], int(index.classes(me)[0])
@@ -52,4 +57,25 @@ def check(ledger: Ledger) -> Check:
             if not (disjoint(earlier, region) and disjoint(region, earlier)):
                 first, second = ledger.promise(other), ledger.promise(me[0])
                 conflicts.append(Conflict((first.id, second.id), (first.prediction, second.prediction)))
-    return Check(len(index), compared, tuple(conflicts), (*ledger.store.damage(), *spending.overspent(ledger.store)))
+    return Check(len(index), compared, tuple(conflicts), tuple(damage))
+
+
+def _problems(ledger: Ledger) -> Iterator[str]:
+    """What is wrong with entries, one by one, and with the account of all submissions."""
+    head, alphas = ledger.head, {}
+    for number, *values, _ in ledger.store.rows("entries", head):
+        row = dict(zip(entry.COLUMNS, values, strict=True))
+        try:
+            found = entry.promise(row, head.shape or ())
+        except BrokenMemoryError as error:
+            yield f"entry {number}: {error}"
+            continue
+        assert found.region is not None
+        alphas[digest(found, found.region.center)] = found.alpha
+        if (found.model_hash, found.norm) != (head.model_hash, head.norm):
+            yield f"entry {number}: is of another model or norm than the memory"
+        if found.note not in (KEPT, SHRUNK):
+            yield f"entry {number}: has the note {found.note!r}"
+        if (wrong := wrong_with(found)) is not None:
+            yield f"entry {number}, input {found.id}: {wrong}"
+    yield from spending.problems(ledger.store, head, alphas)

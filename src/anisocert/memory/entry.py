@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -14,7 +13,6 @@ import numpy as np
 from anisocert.certificate import Certificate
 from anisocert.geometry import Region
 from anisocert.memory.errors import BrokenMemoryError
-from anisocert.memory.float_rows import Floats
 
 # The whole certificate but its arrays is kept as JSON, which holds float64 exactly; a few fields have a column as well,
 # for whoever reads the file with other tools.
@@ -47,7 +45,7 @@ def to_row(certificate: Certificate, region: Region, time: float) -> tuple[Any, 
         "time": time,
         "certificate": json.dumps(values),
         "theta": np.asarray(certificate.theta, "<f4").tobytes(),
-        "center": pack_center(region.center),
+        "center": region.center.astype("<f4").tobytes(),  # exact: belonging.py lets no other input in
         # One number for a ball.
         "axes": np.asarray(region.radius if region.radius == region.enclosing_radius else region.axes, "<f8").tobytes(),
     }
@@ -65,21 +63,27 @@ def certificate(scalars: str, theta: bytes, center: bytes, axes: bytes, shape: t
 def region(center: bytes, axes: bytes, shape: tuple[int, ...], norm: int) -> Region:
     """The region of a row."""
     with _undamaged():
-        kind = "<f4" if len(center) == 4 * math.prod(shape) else "<f8"
         half = np.frombuffer(axes, "<f8").reshape(shape if len(axes) != 8 else ())
-        return Region(np.frombuffer(center, kind).reshape(shape), half, norm)
+        return Region(np.frombuffer(center, "<f4").reshape(shape), half, norm)
 
 
-def pack_center(center: Floats) -> bytes:
-    """Little-endian float32 where that is the same numbers, as it nearly always is; else float64."""
-    with np.errstate(over="ignore"):
-        narrow = center.astype("<f4")
-    return narrow.tobytes() if (narrow == center).all() else center.astype("<f8").tobytes()
+def promise(row: dict[str, Any], shape: tuple[int, ...]) -> Certificate:
+    """The certificate of a whole row, by column; an error if a column says otherwise."""
+    found = certificate(row["certificate"], row["theta"], row["center"], row["axes"], shape)
+    assert found.region is not None
+    fresh = dict(zip(COLUMNS, to_row(found, found.region, row["time"]), strict=True))
+    # Logarithms differ between machines in the last digits.
+    close = abs(row["proxy_radius"] - fresh["proxy_radius"]) <= 1e-9 * fresh["proxy_radius"]
+    for name in COLUMNS:
+        if name != "certificate" and not (close if name == "proxy_radius" else row[name] == fresh[name]):
+            shown = "" if isinstance(row[name], bytes) else f" {row[name]!r}, expected {fresh[name]!r}"
+            raise BrokenMemoryError(f"its column {name} is not what its certificate gives:{shown}")
+    return found
 
 
 @contextmanager
 def _undamaged() -> Iterator[None]:
     try:
         yield
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BrokenMemoryError(f"this memory is broken: an entry of it is damaged ({error})") from error

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import zipfile
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from anisocert.durable import write_whole
+from anisocert.errors import ArgumentError
 from anisocert.memory.ledger import Ledger
 
 _NUMBERS: Final = {
@@ -26,34 +26,50 @@ _NUMBERS: Final = {
 }
 
 
-def export(ledger: Ledger, path: Path, inputs: bool) -> int:
+_HEAD: Final = ("policy", "created", "model_hash", "norm", "shape", "lifetime", "entries", "submissions", "alphas")
+_MARK: Final = b"anisocert memory"
+
+
+def export(ledger: Ledger, path: Path, inputs: bool, force: bool) -> int:
     """Write the entries, asked inside a transaction.
 
     Arrays: id, prediction, votes, alpha, radius, proxy_radius, time (`n`), method, note (`n` texts), axes (`n x shape`,
-    float64), head (a JSON text) and, if wanted, center (`n x shape`, float32 or, where needed, float64).
+    float64), head (a JSON text) and, if wanted, center (`n x shape`, float32).
     """
+    if path.exists() and not force and not _is_export(path):
+        raise ArgumentError(
+            f"expected nothing at {path}, or an earlier export, got another file: choose another name, or replace it "
+            "with --force"
+        )
+    write_whole(path, lambda part: _fill(ledger, part, inputs), private=True)
+    return len(ledger.index)
+
+
+def _is_export(path: Path) -> bool:
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return archive.comment == _MARK
+
+
+def _fill(ledger: Ledger, part: Path, inputs: bool) -> None:
     store, head, count = ledger.store, ledger.head, len(ledger.index)
     shape = head.shape or ()
-    part = path.with_name(path.name + ".part")
     with zipfile.ZipFile(part, "w") as archive:
+        archive.comment = _MARK
         for name, kind in _NUMBERS.items():
             values = np.array([row[0] for row in store.select(f"SELECT {name} FROM entries ORDER BY number")], kind)
             _write(archive, name, kind, (count,), iter([values.tobytes()]))
         for name in ("method", "note"):
             texts = np.array([row[0] for row in store.select(f"SELECT {name} FROM entries ORDER BY number")], np.str_)
             _write(archive, name, texts.dtype, (count,), iter([texts.tobytes()]))
-        _write(
-            archive, "axes", "<f8", (count, *shape), (region.axes.tobytes() for _, _, region in store.after(0, head))
-        )
+        regions = (store.regions([number], head)[0] for number in range(1, count + 1))
+        _write(archive, "axes", "<f8", (count, *shape), (region.axes.tobytes() for region in regions))
         if inputs:
-            longest = store.select("SELECT coalesce(max(length(center)), 0) FROM entries")[0][0]
-            precision = "<f4" if longest == 4 * math.prod(shape) else "<f8"
-            centers = (region.center.astype(precision).tobytes() for _, _, region in store.after(0, head))
-            _write(archive, "center", precision, (count, *shape), centers)
-        text = np.array(json.dumps(asdict(head)))
+            regions = (store.regions([number], head)[0] for number in range(1, count + 1))
+            _write(archive, "center", "<f4", (count, *shape), (r.center.astype("<f4").tobytes() for r in regions))
+        text = np.array(json.dumps({name: getattr(head, name) for name in _HEAD}))
         _write(archive, "head", text.dtype, (), iter([text.tobytes()]))
-    part.replace(path)
-    return count
 
 
 def _write(

@@ -61,11 +61,6 @@ class Index:
         small = self._entries.nbytes + self._classes.nbytes + self._longest.nbytes + self._slots.nbytes
         return self._centers.nbytes + self._axes.nbytes + small + (self._shadow.nbytes if self._shadow else 0)
 
-    @property
-    def last(self) -> int:
-        """Number of the newest entry; 0 if there is none."""
-        return int(self._entries[self._count - 1]) if self._count else 0
-
     def entries(self, rows: Numbers) -> list[int]:
         """Numbers of the entries in some rows."""
         return [int(number) for number in self._entries[rows]]

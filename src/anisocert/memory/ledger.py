@@ -14,7 +14,7 @@ import numpy as np
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
 from anisocert.geometry import NoRoomError, Region, Regions, disjoint, inner_copy, shrink_outside
-from anisocert.memory import spending
+from anisocert.memory import chain, entry
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.float_rows import Floats
 from anisocert.memory.index import Index
@@ -35,10 +35,11 @@ class Ledger:
     Everything but `transaction` is asked inside one.
     """
 
-    def __init__(self, path: Path | None, policy: str | None) -> None:
-        self.store = Store(path, policy)
+    def __init__(self, path: Path | None, policy: str | None, read_only: bool = False) -> None:
+        self.store = Store(path, policy, read_only)
         self._lock = threading.RLock()
         self._index = Index((), 2)
+        self._link = b""  # of the newest entry in the index
         # Reading a large file takes seconds: now, and not when others wait for the first transaction to end.
         with self.store.transaction(write=False):
             self.head = self.store.head()
@@ -61,27 +62,33 @@ class Ledger:
                         self._index.truncate(0)
                     self.head = head
                     self._read_new()
-                    known = len(self._index)
+                    known = len(self._index), self._link
                     yield
             except BaseException:
                 # What this step has put into the index was not stored after all.
                 if known is not None:
-                    self._index.truncate(known)
+                    self._index.truncate(known[0])
+                    self._link = known[1]
                 raise
 
     def reset(self) -> None:
         """Drop all promises."""
         with self._lock:
-            self.store.reset(self.head.policy, lambda: spending.forget(self.store))
+            self.store.reset()
 
     def _read_new(self) -> None:
-        for number, prediction, region in self.store.after(self._index.last, self.head):
-            self._index_one(number, prediction, region)
+        count, head = len(self._index), self.head
+        link = self._link if count else chain.first("entries", head.generation)
+        for number, *values, newest in self.store.rows("entries", head, count, link):
+            row = dict(zip(entry.COLUMNS, values, strict=True))
+            region = entry.region(row["center"], row["axes"], head.shape or (), head.norm or 0)
+            self._index_one(number, row["prediction"], region, newest)
 
-    def _index_one(self, number: int, prediction: int, region: Region) -> None:
+    def _index_one(self, number: int, prediction: int, region: Region, link: bytes) -> None:
         if not len(self._index):
             self._index = Index(region.shape, region.norm)
         self._index.append(number, prediction, region)
+        self._link = link
 
     @property
     def index(self) -> Index:
@@ -90,14 +97,15 @@ class Ledger:
 
     def add(self, promise: Certificate, region: Region) -> None:
         """Store a promise; it counts when the transaction ends."""
-        number = self.store.insert(promise, region)
-        if self.head.model_hash is None:
-            self.head = self.store.head()
-        self._index_one(number, promise.prediction, region)
+        self.head = self.store.insert(promise, region)
+        self._index_one(self.head.entries, promise.prediction, region, self.head.entries_link)
 
     def find(self, id_: int) -> Certificate | None:
         """The promise to the input with that id."""
-        return next((promise for promise, _ in self.store.certificates(self.head, "id = ?", id_)), None)
+        found = self.store.certificate(self.head, "id", id_)
+        if found is not None and found.id != id_:
+            raise BrokenMemoryError(f"this memory is broken: asked for input {id_} it gives input {found.id}")
+        return found
 
     def near(self, point: Floats, region: Region | None = None, own: int | None = None) -> Numbers:
         """Rows that may contain the point, or meet a region around it unless they are of class `own`."""
@@ -111,23 +119,31 @@ class Ledger:
         Raises:
             BrokenMemoryError: the point lies in regions of two classes.
         """
-        rows = self._index.containing(point, near)
-        found = [(row, region) for row, region in zip(rows, self.exact(rows), strict=True) if inside(region, point)]
+        found = self._homes(point, near)
         if not found:
             return None
-        copies = [_copy(region, point) for _, region in found]
-        sizes = [-np.inf if copy is None else float(np.log(copy.axes).mean()) for copy in copies]
-        best = int(np.argmax(sizes))
-        chosen = self.promise(found[best][0])
+        sizes = [-np.inf if copy is None else float(np.log(copy.axes).mean()) for _, copy in found]
+        best, copy = found[int(np.argmax(sizes))]
+        chosen = self.promise(best)
         for row, _ in found:
-            if self._index.classes(row) != chosen.prediction:
+            if self._index.classes(np.array([row]))[0] != chosen.prediction:
                 other = self.promise(row)
                 raise BrokenMemoryError(
                     f"this memory is broken: an input lies in the regions of input {chosen.id}, class "
                     f"{chosen.prediction}, and of input {other.id}, class {other.prediction}. Nothing may be answered "
                     "from it; Memory.check and `anisocert memory check` name all such pairs"
                 )
-        return replace(chosen, region=copies[best], x=point)
+        return replace(chosen, region=copy, x=point)
+
+    def all_covering(self, point: Floats) -> list[Certificate]:
+        """Every promise whose region contains a point, with the copy of it around the point, or None on the border."""
+        homes = self._homes(point, self.near(point))
+        return [replace(self.promise(row), region=copy, x=point) for row, copy in homes]
+
+    def _homes(self, point: Floats, near: Numbers) -> list[tuple[np.intp, Region | None]]:
+        rows = self._index.containing(point, near)
+        regions = zip(rows, self.exact(rows), strict=True)
+        return [(row, _copy(region, point)) for row, region in regions if inside(region, point)]
 
     def fit(self, region: Region, own: int, near: Numbers, shrinks: bool, prefer: Prefer) -> Region | None:
         """The largest region inside this one that is disjoint from all of other classes; None if there is no room.
@@ -156,8 +172,9 @@ class Ledger:
 
     def promise(self, row: np.intp) -> Certificate:
         """What was promised in a row, with its evidence."""
-        number = self._index.entries(np.array([row]))[0]
-        return next(promise for promise, _ in self.store.certificates(self.head, "number = ?", number))
+        found = self.store.certificate(self.head, "number", self._index.entries(np.array([row]))[0])
+        assert found is not None
+        return found
 
 
 def _copy(region: Region, point: Floats) -> Region | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,12 +12,15 @@ import numpy as np
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
-from anisocert.memory import spending
+from anisocert.memory import place, spending
 from anisocert.memory.belonging import check_belongs, check_same_input, check_shape, checked_point, input_of
 from anisocert.memory.check import Check, check
+from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.evidence import digest, digest_of_input, name_of
 from anisocert.memory.export import export
 from anisocert.memory.ledger import Ledger, Prefer
-from anisocert.memory.policy import INHERITED, KEPT, SHRUNK, inherited, named, same_evidence, settle
+from anisocert.memory.policy import INHERITED, KEPT, SHRUNK, inherited, named, settle
+from anisocert.memory.probe import expect
 from anisocert.memory.stats import Stats, stats
 
 # Entries that `entries` reads at a time.
@@ -34,7 +37,8 @@ class Memory:
         policy: "inherit", "abstain" (the paper's Algorithm 2) or "worst-case" (its reporting rule).
         prefer: what a region that must make room keeps: most "volume", or the largest inscribed "ball".
         lifetime: probability with which any promise, of all that will ever be admitted, may be wrong. Certificates must
-            then be made with the alphas that `reserve` tells; by default each has its own and the memory does not add.
+            then be made for the numbers that `reserve` gives; by default each has an alpha of its own, and the memory
+            adds up those of all that are submitted (`stats`).
     """
 
     def __init__(self, policy: str = "inherit", *, prefer: Prefer = "volume", lifetime: float | None = None) -> None:
@@ -42,26 +46,34 @@ class Memory:
 
     @classmethod
     def open(
-        cls, path: str | Path, policy: str | None = None, *, prefer: Prefer = "volume", lifetime: float | None = None
+        cls,
+        path: str | Path,
+        policy: str | None = None,
+        *,
+        prefer: Prefer = "volume",
+        lifetime: float | None = None,
+        read_only: bool = False,
     ) -> Memory:
         """The memory in a file, which is created if it is not there.
 
         policy, lifetime: fixed when the file is created (default: inherit, none); others are refused while there are
-        promises.
+        promises. read_only: for lookups; nothing is created or changed, and nothing is admitted.
         """
         memory = cls.__new__(cls)
-        memory._start(Path(path), policy, prefer, lifetime)
+        memory._start(place.checked(path), policy, prefer, lifetime, read_only)
         return memory
 
-    def _start(self, path: Path | None, policy: str | None, prefer: Prefer, lifetime: float | None) -> None:
+    def _start(
+        self, path: Path | None, policy: str | None, prefer: Prefer, lifetime: float | None, read_only: bool = False
+    ) -> None:
         if prefer not in ("volume", "ball"):
             raise ArgumentError(f"prefer: expected 'volume' or 'ball', got {prefer!r}")
         self._prefer = prefer
-        self._ledger = Ledger(path, None if policy is None else named(policy).name)
+        self._ledger = Ledger(path, None if policy is None else named(policy).name, read_only)
         self._policy = named(self._ledger.head.policy)
-        if lifetime is not None:
+        if lifetime is not None and lifetime != self._ledger.head.lifetime:
             with self._ledger.transaction(write=True):
-                spending.begin(self._ledger.store, float(lifetime), len(self._ledger.index))
+                spending.begin(self._ledger.store, float(lifetime))
 
     @property
     def path(self) -> Path | None:
@@ -88,17 +100,40 @@ class Memory:
     def lifetime(self) -> float | None:
         """Probability with which any promise, of all ever admitted, may be wrong; None where each has its own alpha."""
         with self._ledger.transaction(write=False):
-            known = spending.read(self._ledger.store)
-        return None if known is None else known.alpha
+            return self._ledger.head.lifetime
 
-    def reserve(self, count: int) -> int:
-        """Numbers for so many inputs to come, nobody else's for good; the first, from 1.
+    @property
+    def submissions(self) -> int:
+        """How many certificates came, abstentions included; the same one again does not count."""
+        with self._ledger.transaction(write=False):
+            return self._ledger.head.submissions
 
-        The certificate of number i is to be made with `anisocert.bounds.lifetime_alpha(memory.lifetime, i)`. Numbers
-        that are never used are lost, which is safe.
+    def attempts(self, x: Any) -> int:
+        """How often votes about exactly this input were submitted, or numbers reserved for them."""
+        point = checked_point(x)
+        with self._ledger.transaction(write=False):
+            return spending.attempts(self._ledger.store, point)
+
+    def reserve(self, ids: Sequence[int], seed: int, x: Iterable[Any]) -> int:
+        """Numbers for inputs that are about to be certified, nobody else's for good: the first, the others follow it.
+
+        The certificate of number i is to be made with `anisocert.bounds.lifetime_alpha(memory.lifetime, i)`, and only
+        the one with this id, this seed and this input may enter under it. Call it before any vote is drawn. What is
+        reserved is spent: a number that is never used is lost, which is safe.
+
+        Args:
+            ids: by which the noise will be drawn, `b`.
+            seed: of the noise.
+            x: the inputs, `b x *shape`, or one after the other.
         """
+        points = [checked_point(one) for one in x]
+        if len(points) != len(ids) or not points:
+            raise ArgumentError(f"expected one of ids for each input, and at least one, got {len(ids)}, {len(points)}")
+        names = [
+            (name_of(number, seed, point), digest_of_input(point)) for number, point in zip(ids, points, strict=True)
+        ]
         with self._ledger.transaction(write=True):
-            return spending.reserve(self._ledger.store, count)
+            return spending.reserve(self._ledger.store, names)
 
     def __len__(self) -> int:
         with self._ledger.transaction(write=False):
@@ -130,8 +165,10 @@ class Memory:
         stored = ledger.find(int(proposed.id))
         if stored is not None:
             check_same_input(stored, point)
-            return stored if same_evidence(stored, proposed) else inherited(stored, proposed)
-        spending.spend(ledger.store, proposed, point)
+        spending.submit(ledger.store, proposed, point)
+        if stored is not None:
+            same = digest(stored, point) == digest(proposed, point)
+            return stored if same else inherited(stored, proposed)
         near = ledger.near(point, proposed.region, proposed.prediction)
 
         def fit(region: Region) -> Region | None:
@@ -156,10 +193,51 @@ class Memory:
             promise = ledger.covering(point, ledger.near(point))
             return None if promise is None else replace(promise, note=INHERITED)
 
+    def find(self, id_: int) -> Certificate | None:
+        """The stored promise with that id; None if there is none."""
+        with self._ledger.transaction(write=False):
+            return self._ledger.find(int(id_))
+
+    def covers(self, x: Any) -> list[Certificate]:
+        """Every stored promise whose region contains x, in order of arrival.
+
+        Each with the copy around x that lies inside its region, or None where x is on the boundary.
+        """
+        ledger, point = self._ledger, checked_point(x)
+        with ledger.transaction(write=False):
+            if ledger.head.shape is None:
+                return []
+            check_shape(point, ledger.head)
+            return ledger.all_covering(point)
+
+    def expect(self, model_hash: str, probe: Any) -> None:
+        """Keep the network's scores on a probe (`Network.probe`), or compare them with those that are kept.
+
+        Raises:
+            ArgumentError: the memory belongs to another model, or to one that behaves otherwise.
+        """
+        with self._ledger.transaction(write=not self._ledger.store.read_only):
+            expect(self._ledger.store, model_hash, probe)
+
+    def copy(self) -> Memory:
+        """A memory of this process with the same promises, where each certificate has its own alpha: to try things."""
+        other = Memory(self.policy, prefer=self.prefer)
+        with self._ledger.transaction(write=False):
+            self._ledger.store.copy_to(other._ledger.store)
+        with other._ledger.transaction(write=True):
+            other._ledger.store.append("numbers", [], lifetime=None)
+        return other
+
     def check(self) -> Check:
-        """Prove, from the stored numbers alone, that regions of different classes have no common point."""
-        with self._ledger.transaction(write=False, anew=True):
-            return check(self._ledger)
+        """Prove, from the stored numbers alone, that regions of different classes have no common point.
+
+        And that every entry is as it was written and follows from its evidence.
+        """
+        try:
+            with self._ledger.transaction(write=False, anew=True):
+                return check(self._ledger)
+        except BrokenMemoryError as error:
+            return Check(0, 0, (), (str(error),))
 
     def entries(self) -> Iterator[Certificate]:
         """Yield the stored promises in order of arrival."""
@@ -178,10 +256,13 @@ class Memory:
         with self._ledger.transaction(write=False):
             return stats(self._ledger)
 
-    def export(self, path: str | Path, *, inputs: bool = True) -> int:
-        """Write all entries to an `.npz` file and return their number. inputs: whether with the raw inputs."""
+    def export(self, path: str | Path, *, inputs: bool = True, force: bool = False) -> int:
+        """Write all entries to an `.npz` file that only its owner may read, and return their number.
+
+        inputs: whether with the raw inputs. force: also over a file that is no export.
+        """
         with self._ledger.transaction(write=False):
-            return export(self._ledger, Path(path), inputs)
+            return export(self._ledger, Path(path), inputs, force)
 
     def reset(self) -> None:
         """Drop all promises, and with them the raw inputs; the next entry may be of another model."""

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
-
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
@@ -85,15 +83,6 @@ def inherited(covering: Certificate, proposed: Certificate) -> Certificate:
     if covering.id == proposed.id:
         reason = "answered before, from other votes: that promise stands"
     return replace(covering, id=proposed.id, seconds=proposed.seconds, note=INHERITED, reason=reason)
-
-
-def same_evidence(one: Certificate, other: Certificate) -> bool:
-    """Whether two certificates of one input rest on the same votes, whatever a memory made of their regions."""
-    names = (
-        "prediction", "gap", "seed", "alpha", "votes", "top_votes", "runner_up_votes", "bound_k", "bound_n", "bound",
-        "stop", "method",
-    )  # fmt: skip
-    return np.array_equal(one.theta, other.theta) and all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def abstained(proposed: Certificate, reason: str) -> Certificate:

@@ -1,106 +1,110 @@
-"""One alpha for all promises that a memory will ever make, spent little by little.
+"""What chance of being wrong the promises carry: how often the smoothed classifier was asked, and at which alpha.
 
-The certificate of number i may be wrong with probability alpha/(i(i+1)), which over all i adds up to alpha. Every
-proposal counts, also one that abstains or is not stored: its votes might have certified it, wrongly, and it is the same
-votes that decide who is stored. So numbers are given before the votes are drawn, and what was spent is added up when
-certificates come, whoever made them.
+Every submission counts, also one that abstains or is not stored: its votes might have certified it, wrongly, and it is
+the same votes that decide who is stored.
+
+Where there is one alpha for all that a memory will ever promise, number i has alpha/(i(i+1)) of it, which over all i
+adds up to alpha. A number is given to an input, an id and a seed before their votes are drawn, and is spent from then
+on: another attempt has another name, and needs another number.
 """
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
 
-import numpy as np
-from numpy.typing import NDArray
-
+from anisocert.bounds import lifetime_alpha
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
+from anisocert.memory.evidence import digest, digest_of_input, name_of
+from anisocert.memory.float_rows import Floats
+from anisocert.memory.head import Head
 from anisocert.memory.store import Store
 
 
-@dataclass(frozen=True)
-class Spending:
-    """alpha: for everything. numbers: how many were given out. spent: by the certificates that came."""
-
-    alpha: float
-    numbers: int
-    spent: float
+def spent(head: Head) -> float:
+    """How much of a lifetime's alpha the numbers have that were given out."""
+    return 0.0 if head.lifetime is None else head.lifetime * (head.numbers / (head.numbers + 1))
 
 
-def read(store: Store) -> Spending | None:
-    """What was spent so far; None where each certificate has an alpha of its own. Asked inside a transaction."""
-    if not store.select("SELECT 1 FROM sqlite_master WHERE name = 'lifetime'"):
-        return None
-    return Spending(*store.select("SELECT alpha, numbers, spent FROM lifetime")[0])
-
-
-def begin(store: Store, alpha: float, entries: int) -> None:
-    """Have one alpha for everything from now on; refused where promises were made otherwise."""
+def begin(store: Store, alpha: float) -> None:
+    """Have one alpha for everything from now on; refused where anything was counted otherwise."""
     if not 0 < alpha < 1:
         raise ArgumentError(f"lifetime: expected alpha in (0, 1), got {alpha}")
-    known = read(store)
-    if known is not None and known.alpha == alpha:
+    head = store.head()
+    if head.lifetime == alpha:
         return
-    if entries or (known is not None and known.numbers):
-        has = "each with an alpha of its own" if known is None else f"with {known.alpha:g} for all"
-        raise ArgumentError(f"lifetime: expected {alpha:g} from the first promise on, got {store.path}, {has}")
-    store.change("DROP TABLE IF EXISTS lifetime")
-    store.change(
-        "CREATE TABLE lifetime (one INTEGER PRIMARY KEY CHECK (one = 1), alpha REAL NOT NULL, "
-        "numbers INTEGER NOT NULL, spent REAL NOT NULL)"
-    )
-    store.change("CREATE TABLE IF NOT EXISTS spent (evidence TEXT PRIMARY KEY)")
-    store.change("INSERT INTO lifetime VALUES (1, ?, 0, 0.0)", alpha)
+    if head.submissions or head.numbers:
+        has = "each with an alpha of its own" if head.lifetime is None else f"with {head.lifetime:g} for all"
+        raise ArgumentError(f"lifetime: expected {alpha:g} from the first submission on, got {store.path}, {has}")
+    store.append("numbers", [], lifetime=alpha)
 
 
-def reserve(store: Store, count: int) -> int:
-    """The first of so many numbers, which from now on nobody else gets."""
-    known = read(store)
-    if known is None:
+def reserve(store: Store, names: list[tuple[bytes, bytes]]) -> int:
+    """The first of so many numbers, which from now on are spent. names: of (id, seed, input), and of the input."""
+    head = store.head()
+    if head.lifetime is None:
         raise ArgumentError(f"expected a memory with a lifetime alpha to reserve from, got {store.path} without")
-    if count < 1:
-        raise ArgumentError(f"count: expected at least 1, got {count}")
-    store.change("UPDATE lifetime SET numbers = numbers + ?", count)
-    return known.numbers + 1
+    first = head.numbers + 1
+    rows = [(*name, float(lifetime_alpha(head.lifetime, i))) for i, name in enumerate(names, first)]
+    store.append("numbers", rows)
+    return first
 
 
-def spend(store: Store, proposed: Certificate, point: NDArray[np.generic]) -> None:
-    """Count a certificate, of the input `point`, that was not counted yet; refused where too little is left."""
-    known = read(store)
-    if known is None:
+def submit(store: Store, proposed: Certificate, point: Floats) -> None:
+    """Count a certificate of the input `point`, once; refused where it needs a number and has none."""
+    evidence, alpha = digest(proposed, point), float(proposed.alpha)
+    if store.select("SELECT 1 FROM submissions WHERE evidence = ?", evidence):
         return
-    p = proposed
-    # Equal counts of another input, or under other noise, are other votes: both belong to the name.
-    noise = hashlib.sha256(np.ascontiguousarray(p.theta).tobytes() + np.ascontiguousarray(point).tobytes()).hexdigest()
-    evidence = f"{p.id} {p.seed} {p.alpha!r} {p.votes} {p.top_votes} {p.bound_n} {p.bound} {p.stop} {p.method} {noise}"
-    if store.select("SELECT 1 FROM spent WHERE evidence = ?", evidence):
-        return
-    total = known.spent + p.alpha
-    # The sum of alpha/(i(i+1)) stays below alpha by more than rounding, however many there are.
-    if total > known.alpha:
+    head = store.head()
+    number = None if head.lifetime is None else _number(store, head, proposed, point)
+    total = math.nextafter(head.alphas + alpha, math.inf)  # never less than the sum
+    store.append("submissions", [(evidence, digest_of_input(point), alpha, number)], alphas=total)
+
+
+def attempts(store: Store, point: Floats) -> int:
+    """How often votes about an input were submitted, or numbers given for them."""
+    name = digest_of_input(point)
+    return sum(
+        store.select(f"SELECT count(*) FROM {table} WHERE input = ?{but}", name)[0][0]
+        for table, but in (("numbers", ""), ("submissions", " AND reserved IS NULL"))
+    )
+
+
+def _number(store: Store, head: Head, proposed: Certificate, point: Floats) -> int:
+    """The number that a certificate was made for: its alpha tells which of those with its name."""
+    name = name_of(proposed.id, proposed.seed, point)
+    given = dict(store.select("SELECT alpha, number FROM numbers WHERE name = ?", name))
+    number = given.get(float(proposed.alpha))
+    if number is None:
+        found = f"the alphas {', '.join(map(repr, given))}" if given else "no number"
         raise ArgumentError(
-            f"certificate {p.id}: expected an alpha of at most {known.alpha - known.spent:.3g}, what is left of this "
-            f"memory's lifetime alpha of {known.alpha:g}, got {p.alpha:g}: certify with --lifetime, or by the numbers "
-            "of Memory.reserve"
+            f"certificate {proposed.id}: expected one made for a number of this memory, as its lifetime alpha of "
+            f"{head.lifetime:g} is for all that it ever promises, got alpha {proposed.alpha!r} where its input, id and "
+            f"seed have {found}: certify with --lifetime, or call Memory.reserve before the votes are drawn"
         )
-    store.change("INSERT INTO spent VALUES (?)", evidence)
-    store.change("UPDATE lifetime SET spent = ?", total)
+    if store.select("SELECT 1 FROM submissions WHERE reserved = ?", number):
+        raise ArgumentError(
+            f"certificate {proposed.id}: expected the votes that number {number} was used for, got others: each "
+            "attempt needs a number of its own, from Memory.reserve"
+        )
+    return int(number)
 
 
-def overspent(store: Store) -> list[str]:
-    """What is wrong with the account: entries cannot have spent more than was counted, nor that be more than all."""
-    known = read(store)
-    if known is None:
-        return []
-    stored = sum(alpha for (alpha,) in store.select("SELECT alpha FROM entries"))
-    if stored <= known.spent * (1 + 1e-9) and known.spent <= known.alpha:
-        return []
-    return [f"its entries spend {stored:g}, {known.spent:g} was counted, of a lifetime alpha of {known.alpha:g}"]
-
-
-def forget(store: Store) -> None:
-    """Begin anew, with the same alpha, after all promises were dropped."""
-    if read(store) is not None:
-        store.change("UPDATE lifetime SET numbers = 0, spent = 0.0")
-        store.change("DELETE FROM spent")
+def problems(store: Store, head: Head, stored: dict[bytes, float]) -> Iterator[str]:
+    """What is wrong with the account. stored: alpha by evidence of each entry."""
+    given = {number: (name, alpha) for number, name, _, alpha, _ in store.rows("numbers", head)}
+    if head.lifetime is not None:
+        for number, (_, alpha) in given.items():
+            if alpha != lifetime_alpha(head.lifetime, number):
+                yield f"number {number} has alpha {alpha!r}, which is not its part of {head.lifetime:g}"
+    total, counted = 0.0, {}
+    for _, evidence, _, alpha, number, _ in store.rows("submissions", head):
+        total, counted[evidence] = math.nextafter(total + alpha, math.inf), alpha
+        if head.lifetime is not None and given.get(number, (b"", None))[1] != alpha:
+            yield f"a submission of alpha {alpha!r} has number {number}, which is of another"
+    if total != head.alphas:
+        yield f"its submissions add up to alpha {total!r}, {head.alphas!r} was counted"
+    for evidence, alpha in stored.items():
+        if counted.get(evidence) != alpha:
+            yield f"an entry of alpha {alpha!r} was never submitted"

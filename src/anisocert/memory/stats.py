@@ -14,7 +14,8 @@ from anisocert.memory.ledger import Ledger
 class Stats:
     """classes, notes: entries of each. Radii are medians, 0 without entries. Times are seconds since 1970.
 
-    lifetime: alpha for all promises together, None where each has its own; spent: how much of it is.
+    submissions: certificates that came, abstentions included, whose alphas add up to `alphas`. lifetime: alpha for all
+    promises together, None where each has its own; numbers: given out, to which `spent` of it belongs.
     """
 
     entries: int
@@ -30,14 +31,16 @@ class Stats:
     newest: float | None
     file_bytes: int
     index_bytes: int
-    lifetime: float | None = None
-    spent: float = 0.0
+    submissions: int
+    alphas: float
+    lifetime: float | None
+    numbers: int
+    spent: float
 
 
 def stats(ledger: Ledger) -> Stats:
     """Counts and sizes, asked inside a transaction."""
     store, head = ledger.store, ledger.head
-    spent = spending.read(store)
     rows = store.select("SELECT prediction, note, radius, proxy_radius, time FROM entries")
     classes, notes, radius, proxy, time = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     return Stats(
@@ -54,6 +57,9 @@ def stats(ledger: Ledger) -> Stats:
         newest=max(time, default=None),
         file_bytes=store.nbytes,
         index_bytes=ledger.index.nbytes,
-        lifetime=None if spent is None else spent.alpha,
-        spent=0.0 if spent is None else spent.spent,
+        submissions=head.submissions,
+        alphas=head.alphas,
+        lifetime=head.lifetime,
+        numbers=head.numbers,
+        spent=spending.spent(head),
     )

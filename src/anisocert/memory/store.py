@@ -7,54 +7,46 @@ overwritten.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sqlite3
-import tempfile
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from anisocert.certificate import Certificate
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.geometry import Region
-from anisocert.memory import entry
+from anisocert.memory import chain, entry, place, schema
 from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.head import COLUMNS, TABLES, Head
 
-_APPLICATION_ID: Final = 0x414E4943  # "ANIC"
-_VERSION: Final = 1
 _WAIT_SECONDS: Final = 60.0
 
 
-@dataclass(frozen=True)
-class Head:
-    """What a memory belongs to; the last three are None until the first entry. generation: changes with every reset."""
-
-    policy: str
-    generation: str
-    created: float
-    model_hash: str | None
-    norm: int | None
-    shape: tuple[int, ...] | None
-
-
 class Store:
-    """A memory file. path: None for a private one that ends with the process."""
+    """A memory file. path: None for a private one that ends with the process. read_only: never made, never changed."""
 
-    def __init__(self, path: Path | None, policy: str | None) -> None:
-        self.path = path
+    def __init__(self, path: Path | None, policy: str | None, read_only: bool = False) -> None:
+        self.path, self.read_only = path, read_only
         self._process = os.getpid()
+        self._known_schema = -1
+        self._unchanged = False
+        name: str | Path = ""  # SQLite's own temporary file: in memory while small, on disk beyond that, never shared
         if path is not None:
-            _create(path)
-            self._file = _identity(path)
+            if read_only and not path.exists():
+                raise ArgumentError(f"expected a certificate memory, got {path}, which does not exist")
+            self._unchanged = read_only and place.still(path)
+            place.create(path)
+            self._file = place.identity(path, self._unchanged)
+            name = place.read_only_uri(path, self._unchanged) if read_only else path
         with _explained(path):
-            # The empty name is SQLite's own temporary file: in memory while small, on disk beyond that, never shared.
-            self._db = sqlite3.connect(path or "", timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(
+                name, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=read_only
+            )
             try:
                 self._prepare(policy)
             except BaseException:
@@ -64,42 +56,51 @@ class Store:
     def _prepare(self, policy: str | None) -> None:
         self._db.execute("PRAGMA page_size = 16384")  # an entry is tens of kilobytes
         self._db.execute("PRAGMA secure_delete = ON")
+        self._db.execute("PRAGMA trusted_schema = OFF")
         if self.path is None:
             self._db.execute("PRAGMA journal_mode = MEMORY")
             self._db.execute("PRAGMA synchronous = OFF")
         else:
-            with self.transaction(write=False):  # of one moment: another process may be making the file just now
+            with self._step(write=False):  # of one moment: another process may be making the file just now
                 self._refuse_foreign()
+        if self.read_only:
+            self._db.execute("PRAGMA query_only = ON")
+        elif self.path is not None:
             self._write_ahead()
             self._db.execute("PRAGMA synchronous = FULL")
-        with self.transaction(write=True):
-            if self._number("PRAGMA application_id") != _APPLICATION_ID:
-                columns = ", ".join(f"{name} {kind}" for name, kind in entry.COLUMNS.items())
-                # Numbers are never used twice, so "after this number" always means "newer".
-                self._db.execute(f"CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, {columns})")
-                self._db.execute(
-                    "CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), policy TEXT NOT NULL, "
-                    "generation TEXT NOT NULL, created REAL NOT NULL, model_hash TEXT, norm INTEGER, shape TEXT)"
-                )
-                self._db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-                self._db.execute(f"PRAGMA user_version = {_VERSION}")
-                self._new_head(policy or "inherit")
-            head = self.head()
-            if policy is not None and policy != head.policy:
-                if head.model_hash is not None:
-                    raise ArgumentError(
-                        f"policy: expected {head.policy!r}, under which the promises in {self.path} were made, got "
-                        f"{policy!r}; open it without a policy, use a new file, or empty it with reset"
-                    )
-                self._new_head(policy)
+        if not self.read_only:
+            with self._step(write=True):
+                if self._number("PRAGMA application_id") != schema.APPLICATION_ID:
+                    schema.create(self._db)
+                    self.write(Head.new(policy or "inherit"))
+        with self.transaction(write=not self.read_only):
+            self._settle(policy)
+
+    def _settle(self, policy: str | None) -> None:
+        """A policy that differs is taken while nothing is promised, else refused."""
+        head = self.head()
+        if policy is None or policy == head.policy:
+            return
+        if head.entries or self.read_only:
+            raise ArgumentError(
+                f"policy: expected {head.policy!r}, under which the promises in {self.path} were made, got "
+                f"{policy!r}; open it without a policy, use a new file, or empty it with reset"
+            )
+        self.write(replace(head, policy=policy))
 
     def _refuse_foreign(self) -> None:
-        """An error if the file is a database of something else, or of a later version."""
-        if self._number("PRAGMA application_id") != _APPLICATION_ID:
+        """An error if the file is a database of something else, or of another version."""
+        if self._number("PRAGMA application_id") != schema.APPLICATION_ID:
             if self._number("SELECT count(*) FROM sqlite_master"):
                 raise ArgumentError(f"expected a certificate memory or a new file, got another database, {self.path}")
-        elif (version := self._number("PRAGMA user_version")) != _VERSION:
-            raise ArgumentError(f"{self.path} has format {version}, this version of anisocert reads format {_VERSION}")
+            if self.read_only:
+                raise ArgumentError(f"expected a certificate memory, got an empty file, {self.path}")
+        elif (version := self._number("PRAGMA user_version")) != schema.VERSION:
+            raise ArgumentError(
+                f"expected a memory of format {schema.VERSION}, got {self.path} of format {version}"
+                + (": it did not count submissions, so nobody can say what its promises are worth together. Pass its "
+                   "runs through a new one: anisocert memory add RUN --memory NEW" if version == 1 else "")
+            )  # fmt: skip
 
     def _write_ahead(self) -> None:
         # Switching the journal needs the file alone and does not wait for it, so this does.
@@ -121,10 +122,22 @@ class Store:
     @contextmanager
     def transaction(self, write: bool) -> Iterator[None]:
         """All or nothing. write: nobody else writes meanwhile; otherwise everything read is of one moment."""
+        if write and self.read_only:
+            raise ArgumentError(f"expected a memory opened for writing, got {self.path}, opened read-only")
+        with self._step(write):
+            found = self._number("PRAGMA schema_version")
+            if found != self._known_schema:
+                schema.check(self._db)
+                self._known_schema = found
+            yield
+
+    @contextmanager
+    def _step(self, write: bool) -> Iterator[None]:
         if self._process != os.getpid():
             raise AnisocertError("a memory cannot be used in a forked process: open it there with Memory.open")
-        if self.path is not None and _identity(self.path) != self._file:
-            raise AnisocertError(f"{self.path} was removed or replaced while it was open: open it again")
+        if self.path is not None and place.identity(self.path, self._unchanged) != self._file:
+            what = "removed, replaced or changed" if self._unchanged else "removed or replaced"
+            raise AnisocertError(f"{self.path} was {what} while it was open: open it again")
         with _explained(self.path):
             self._begin(write)
             try:
@@ -156,34 +169,42 @@ class Store:
             self._db.execute(f"PRAGMA busy_timeout = {int(_WAIT_SECONDS * 1000)}")
 
     def head(self) -> Head:
-        """What the memory belongs to."""
-        row = self._db.execute("SELECT policy, generation, created, model_hash, norm, shape FROM head").fetchone()
-        policy, generation, created, model_hash, norm, shape = row
-        return Head(policy, generation, created, model_hash, norm, None if shape is None else tuple(json.loads(shape)))
+        """What the memory belongs to, and what it must hold."""
+        return Head.of_row(self._db.execute(f"SELECT {', '.join(COLUMNS)} FROM head").fetchone())
 
-    def _new_head(self, policy: str) -> None:
-        self._db.execute("DELETE FROM head")
-        values = (policy, uuid.uuid4().hex, time.time())
-        self._db.execute("INSERT INTO head (one, policy, generation, created) VALUES (1, ?, ?, ?)", values)
+    def write(self, head: Head) -> Head:
+        """Put a head in the place of the one before."""
+        marks = ", ".join("?" * len(COLUMNS))
+        self._db.execute(f"INSERT OR REPLACE INTO head VALUES (1, {marks})", head.to_row())
+        return head
 
-    def insert(self, certificate: Certificate, region: Region) -> int:
-        """Add an entry, the first of which fixes what the memory belongs to; returns its number."""
-        self._db.execute(
-            "UPDATE head SET model_hash = ?, norm = ?, shape = ? WHERE model_hash IS NULL",
-            (certificate.model_hash, region.norm, json.dumps(region.shape)),
-        )
-        marks = ", ".join("?" * len(entry.COLUMNS))
-        row = entry.to_row(certificate, region, time.time())
-        cursor = self._db.execute(f"INSERT INTO entries ({', '.join(entry.COLUMNS)}) VALUES ({marks})", row)
-        return int(cursor.lastrowid or 0)
+    def append(self, table: str, rows: Iterable[Sequence[Any]], **changes: Any) -> Head:
+        """Add rows, tied to those before them, and change the head: the new one."""
+        head = self.head()
+        count, link = getattr(head, table), getattr(head, f"{table}_link")
+        for row in rows:
+            count += 1
+            link = chain.link(link, (count, *row))
+            marks = ", ".join("?" * (len(row) + 2))
+            self._db.execute(f"INSERT INTO {table} VALUES ({marks})", (count, *row, link))
+        return self.write(replace(head, **{table: count, f"{table}_link": link} | changes))
 
-    def after(self, number: int, head: Head) -> Iterator[tuple[int, int, Region]]:
-        """Yield (number, class, region) of all entries that came after one."""
-        rows = self._db.execute(
-            "SELECT number, prediction, center, axes FROM entries WHERE number > ? ORDER BY number", (number,)
-        )
-        for found, prediction, center, axes in rows:
-            yield found, prediction, entry.region(center, axes, head.shape or (), head.norm or 0)
+    def rows(self, table: str, head: Head, after: int = 0, link: bytes | None = None) -> Iterator[tuple[Any, ...]]:
+        """Yield all rows of a table after one, of which `link` is known, if they are as they were written."""
+        link = chain.first(table, head.generation) if link is None else link
+        found = self._db.execute(f"SELECT * FROM {table} WHERE number > ? ORDER BY number", (after,))
+        for row in chain.linked(found, link, table):
+            after, link = row[0], row[-1]
+            yield row
+        if (after, link) != (getattr(head, table), getattr(head, f"{table}_link")):
+            raise BrokenMemoryError(
+                f"this memory is broken: it must hold {getattr(head, table)} {table}, got others, up to {after}"
+            )
+
+    def insert(self, certificate: Certificate, region: Region) -> Head:
+        """Add an entry, the first of which fixes what the memory belongs to; the new head."""
+        belongs = {"model_hash": certificate.model_hash, "norm": region.norm, "shape": region.shape}
+        return self.append("entries", [entry.to_row(certificate, region, time.time())], **belongs)
 
     def regions(self, numbers: Sequence[int], head: Head) -> list[Region]:
         """The regions of some entries, as they were promised."""
@@ -194,27 +215,26 @@ class Store:
             found.append(entry.region(center, axes, head.shape or (), head.norm or 0))
         return found
 
-    def certificates(self, head: Head, where: str = "", *values: int) -> Iterator[tuple[Certificate, float]]:
-        """Yield (certificate, time) in order of arrival. where: a condition on columns, with marks for the values."""
-        wanted = f"WHERE {where}" if where else ""
-        query = f"SELECT time, certificate, theta, center, axes FROM entries {wanted} ORDER BY number"
-        for moment, scalars, theta, center, axes in self._db.execute(query, values):
-            yield entry.certificate(scalars, theta, center, axes, head.shape or ()), moment
+    def certificate(self, head: Head, column: str, value: int) -> Certificate | None:
+        """The entry with a value in a column that no two share: number, or id."""
+        query = f"SELECT certificate, theta, center, axes FROM entries WHERE {column} = ?"
+        row = self._db.execute(query, (value,)).fetchone()
+        if row is None:
+            return None
+        scalars, theta, center, axes = row
+        return entry.certificate(scalars, theta, center, axes, head.shape or ())
 
     def select(self, query: str, *values: Any) -> list[Any]:
         """Rows of a query, with marks for the values."""
         return self._db.execute(query, values).fetchall()
 
-    def change(self, statement: str, *values: Any) -> None:
-        """Execute a statement, with marks for the values, inside a transaction."""
-        self._db.execute(statement, values)
-
-    def reset(self, policy: str, also: Callable[[], None] = lambda: None) -> None:
-        """Drop all entries and what the memory belongs to. also: done in the same transaction."""
+    def reset(self) -> None:
+        """Drop all rows, and what the memory belongs to; policy and lifetime stay."""
         with self.transaction(write=True):
-            self._db.execute("DELETE FROM entries")
-            self._new_head(policy)
-            also()
+            head = self.head()
+            for table in TABLES:
+                self._db.execute(f"DELETE FROM {table}")
+            self.write(Head.new(head.policy, head.lifetime))
         try:
             # The file shrinks, and the log with the last inputs in it is cut off.
             self._db.execute("VACUUM")
@@ -225,50 +245,26 @@ class Store:
                 f"process reads it: close that one and reset again ({error})"
             ) from error
 
+    def copy_to(self, other: Store) -> None:
+        """Put all that is here in the place of all that is there."""
+        with _explained(self.path):
+            self._db.backup(other._db)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the file with its log, or of what would be one."""
         if self.path is None:
             return self._number("PRAGMA page_count") * self._number("PRAGMA page_size")
-        files = (self.path, self.path.with_name(self.path.name + "-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        return sum(file.stat().st_size for file in (self.path, place.log(self.path)) if file.exists())
 
     def damage(self) -> list[str]:
         """What SQLite finds wrong with the file; empty where all is well."""
-        with _explained(self.path):
-            lines = [row[0] for row in self._db.execute("PRAGMA integrity_check")]
+        schema.check(self._db)
+        lines = [row[0] for row in self._db.execute("PRAGMA integrity_check")]
         return [] if lines == ["ok"] else lines
 
     def _number(self, query: str) -> int:
         return int(self._db.execute(query).fetchone()[0])
-
-
-def _create(path: Path) -> None:
-    """An empty file that only its owner may read, unless there is one."""
-    if path.exists():
-        return
-    # Never by opening the path itself: closing it again would release the locks that another connection of this process
-    # may hold by then.
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-    except OSError as error:  # which names the temporary file
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    os.close(handle)
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        pass
-    finally:
-        os.unlink(temporary)
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file a path names at this moment."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 @contextmanager
@@ -280,5 +276,5 @@ def _explained(path: Path | None) -> Iterator[None]:
         locked = "locked" in str(error)
         wait = f"another process has kept it locked for {_WAIT_SECONDS:.0f} seconds" if locked else str(error)
         raise AnisocertError(f"cannot use the memory {path or 'of this process'}: {wait}") from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise BrokenMemoryError(f"{path} is no memory, or a damaged one: {error}") from error

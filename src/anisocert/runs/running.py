@@ -7,6 +7,7 @@ from pathlib import Path
 
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, Stats
+from anisocert.memory.place import checked
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.job import Job
 from anisocert.runs.merging import merge
@@ -105,7 +106,7 @@ def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Co
     """Before the work and not after it: whether the memory, if it exists, will take this run's certificates."""
     if configuration.memory is None:
         return
-    if not (place := Path(configuration.memory)).exists():
+    if not (place := checked(configuration.memory)).exists():
         if not place.parent.is_dir():
             raise ArgumentError(f"expected a memory in a folder that exists, got {place}")
         return
@@ -152,7 +153,8 @@ def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
             assert begun.memory is not None
             # Now and for good: whatever becomes of this run, nobody else gets these shares of alpha.
             with Memory.open(begun.memory, begun.memory_policy, lifetime=begun.alpha) as memory:
-                begun = replace(begun, lifetime_from=memory.reserve(len(job.ids)))
+                inputs = (job.chunk([number]).x[0] for number in job.ids)
+                begun = replace(begun, lifetime_from=memory.reserve(job.ids, begun.seed, inputs))
         unfinished.begin(begun)
         return begun
 

@@ -1,14 +1,18 @@
 """What every smoothing distribution must say: how its noise is drawn, and which region a pair of bounds certifies."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Floats = NDArray[np.float64]
 # Relative and absolute; they cover the rounding of the quantile function and of the difference of two of them.

@@ -1,14 +1,18 @@
 """Gaussian smoothing: l2 ellipsoids (Cohen et al. 2019; ANCER, Theorem 1)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
-from torch import Tensor
 
 from anisocert.smoothing.base import Floats, Smoothing, positive
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -32,5 +36,7 @@ class Gaussian(Smoothing):
 
     def soft_gap(self, p_a: Tensor, p_b: Tensor) -> Tensor:
         """See Smoothing; probabilities are kept off 0 and 1, where the quantile's slope is infinite."""
+        import torch  # only optimisers come here: what merely asks for a gap or a region does without
+
         a, b = (torch.special.ndtri(p.clamp(0.001, 0.999)) for p in (p_a, p_b))
         return torch.sub(a, b) / 2

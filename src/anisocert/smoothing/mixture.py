@@ -1,15 +1,19 @@
 """Gaussian-mixture smoothing: l2 ellipsoids from several covariances (ANCER, appendix B)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from anisocert.errors import ArgumentError
 from anisocert.smoothing.base import Floats, Smoothing, positive
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 DRAWN = 2.0**-22  # components are drawn in float32: none more often than its weight and this
 
@@ -47,6 +51,8 @@ class GaussianMixture(Smoothing):
 
     def scales(self, theta: Tensor) -> Tensor:
         """The given components for every input, whose theta must be this mixture's own."""
+        import torch
+
         if not bool((theta == torch.from_numpy(np.array(self.theta)).to(theta.device)).all()):
             # The noise would stay as it is, and a region of another theta would be promised from its votes.
             raise ArgumentError("expected a mixture's own theta (method Fixed), got another: its components are given")

@@ -1,12 +1,17 @@
 """Uniform smoothing: l1 cross-polytopes (Lee et al. 2019; Yang et al. 2020; ANCER, Theorem 2)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from anisocert.smoothing.base import Floats, Smoothing, positive
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, init=False, eq=False)

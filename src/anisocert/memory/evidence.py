@@ -1,0 +1,112 @@
+"""What a certificate rests on: whether its numbers follow from its votes, and digests by which it is known again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from anisocert.bounds import Plan
+from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.errors import AnisocertError
+from anisocert.memory.float_rows import Floats
+from anisocert.smoothing import Gaussian, GaussianMixture, Smoothing, Uniform
+
+_NAMES: Final = (
+    "id", "prediction", "gap", "seed", "alpha", "votes", "top_votes", "runner_up_votes", "bound_k", "bound_n", "bound",
+    "stop", "method", "norm", "num_classes", "model_hash",
+)  # fmt: skip
+# By norm; a certificate does not say which of them it was.
+_NOISES: Final[dict[int, tuple[Smoothing, ...]]] = {
+    1: (Uniform(1.0),),
+    2: (Gaussian(1.0), GaussianMixture((1.0,), (1.0,))),
+}
+# Recomputed numbers may differ by the first, relatively; a claim may exceed them by the second, because two machines'
+# libraries differ in the last digits, and gaps are rounded down by more than that.
+_TOLERANCE, _PORTABLE = 1e-9, 1e-13
+
+
+def digest(certificate: Certificate, point: Floats) -> bytes:
+    """A name of the votes about an input. The same counts of another input, or under other noise, are other votes."""
+    values = [_plain(getattr(certificate, name)) for name in _NAMES]
+    found = hashlib.sha256(json.dumps(values).encode())
+    found.update(np.ascontiguousarray(certificate.theta, "<f4").tobytes())
+    found.update(digest_of_input(point))
+    return found.digest()
+
+
+def digest_of_input(point: Floats) -> bytes:
+    """A name of an input. Adding zero merges -0.0 with 0.0."""
+    return hashlib.sha256(f"{point.shape}".encode() + (point + 0.0).astype("<f4").tobytes()).digest()
+
+
+def name_of(id_: int, seed: int, point: Floats) -> bytes:
+    """A name of the noise that is drawn for an input, known before it is."""
+    return hashlib.sha256(f"{int(id_)} {int(seed)} ".encode() + digest_of_input(point)).digest()
+
+
+def wrong_with(c: Certificate) -> str | None:
+    """What a certificate claims beyond its votes and its noise; None where all follows from them."""
+    if not (isinstance(c.id, int | np.integer) and 0 <= c.id < 2**60):
+        return f"expected an id in [0, 2**60), got {c.id!r}"
+    numbers = [c.gap, c.p_a, c.p_b, c.alpha, c.seconds]
+    if not all(isinstance(value, int | float | np.number) and math.isfinite(value) for value in numbers):
+        return f"expected finite numbers, got gap, p_a, p_b, alpha, seconds = {numbers}"
+    if not 0 < c.alpha < 1:
+        return f"expected alpha in (0, 1), got {c.alpha}"
+    if c.prediction == ABSTAIN:
+        return None
+    return _wrong_counts(c) or _wrong_bounds(c) or _wrong_region(c)
+
+
+def _wrong_counts(c: Certificate) -> str | None:
+    if not 0 <= c.prediction < c.num_classes:
+        return f"expected one of {c.num_classes} classes, got {c.prediction}"
+    one_count = 0 <= c.bound_k <= c.top_votes and c.top_votes - c.bound_k <= c.votes - c.bound_n
+    second = c.runner_up_votes
+    others = second >= 0 and c.bound_k + second <= c.bound_n <= c.bound_k + second * (c.num_classes - 1)
+    if not (1 <= c.bound_n <= c.votes and one_count and others):
+        return (
+            f"expected votes that one counting gives, got {c.top_votes} of {c.votes} for its class, after {c.bound_k} "
+            f"of {c.bound_n} with {second} for the next"
+        )
+    return None
+
+
+def _wrong_bounds(c: Certificate) -> str | None:
+    try:
+        plan = Plan(bound=c.bound, stop=c.stop)  # type: ignore[arg-type]  # it checks both
+        p_a, p_b = plan.estimate(c.bound_k, c.runner_up_votes, c.bound_n, c.num_classes, c.alpha)
+    except AnisocertError as error:
+        return str(error)
+    # Checkpoints share alpha in parts that depend on the plan's n: at the whole of it the votes give the most.
+    below = math.inf if c.stop == "checkpoints" else _TOLERANCE
+    for name, claimed, fresh, better in (("p_a", c.p_a, float(p_a), 1), ("p_b", c.p_b, float(p_b), -1)):
+        if not -below * fresh <= better * (claimed - fresh) <= _PORTABLE * fresh:
+            return f"expected {name} = {fresh!r}, which its votes give, got {claimed!r}"
+    gaps = [float(noise.gap(c.p_a, c.p_b)) for noise in _NOISES.get(c.norm, ())]
+    if not any(abs(c.gap - gap) <= _TOLERANCE * gap and c.gap <= gap * (1 + _PORTABLE) for gap in gaps):
+        return f"expected the gap that p_a and p_b give in norm {c.norm}, {gaps}, got {c.gap!r}"
+    return None
+
+
+def _wrong_region(c: Certificate) -> str | None:
+    theta = np.asarray(c.theta)
+    if theta.dtype != np.float32 or not bool(np.isfinite(theta).all() and (theta > 0).all()):
+        return f"expected theta positive and finite, as float32, got {theta.dtype}"
+    region = c.region
+    assert region is not None
+    if region.norm != c.norm or (theta.size > 1 and theta.shape != region.shape):
+        return f"expected a region of norm {c.norm} and theta's shape {theta.shape}, got {region}"
+    largest = _NOISES[c.norm][0].region(region.center, theta if theta.size > 1 else theta.reshape(()), c.gap)
+    if not bool((region.axes <= largest.axes).all()):
+        excess = float((region.axes / largest.axes).max())
+        return f"expected semi-axes of at most gap x theta, got {excess:.6g} times that"
+    return None
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

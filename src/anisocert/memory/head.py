@@ -1,0 +1,71 @@
+"""What a memory belongs to, and what its tables must hold: one row, sealed by a checksum of itself."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from anisocert.memory import chain
+from anisocert.memory.errors import BrokenMemoryError
+
+
+@dataclass(frozen=True)
+class Head:
+    """model_hash, norm and shape are None until the first entry. generation: changes with every reset.
+
+    lifetime: alpha for all promises together, None where each has its own. probe: scores of the network, float32 bytes.
+    entries, submissions, numbers: rows of these tables, and the link of the last one. alphas: of all submissions.
+    """
+
+    policy: str
+    generation: str
+    created: float
+    model_hash: str | None
+    norm: int | None
+    shape: tuple[int, ...] | None
+    lifetime: float | None
+    probe: bytes | None
+    probe_shape: tuple[int, ...] | None
+    alphas: float
+    entries: int
+    entries_link: bytes
+    submissions: int
+    submissions_link: bytes
+    numbers: int
+    numbers_link: bytes
+
+    @classmethod
+    def new(cls, policy: str, lifetime: float | None = None) -> Head:
+        """The head of an empty memory."""
+        generation = uuid.uuid4().hex
+        entries, submissions, numbers = (chain.first(table, generation) for table in TABLES)
+        return cls(
+            policy, generation, time.time(), None, None, None, lifetime, None, None,
+            0.0, 0, entries, 0, submissions, 0, numbers,
+        )  # fmt: skip
+
+    def to_row(self) -> tuple[Any, ...]:
+        """Values in the order of COLUMNS, the seal last."""
+        values = [getattr(self, name) for name in COLUMNS[:-1]]
+        row = tuple(json.dumps(value) if isinstance(value, tuple) else value for value in values)
+        return (*row, chain.link(b"head", row))
+
+    @classmethod
+    def of_row(cls, row: tuple[Any, ...] | None) -> Head:
+        """Back from a row; an error unless it is as it was written."""
+        if row is None or chain.link(b"head", row[:-1]) != row[-1]:
+            raise BrokenMemoryError("this memory is broken: its head is not what was written")
+        values = dict(zip(COLUMNS, row[:-1], strict=False))
+        try:
+            for name in ("shape", "probe_shape"):
+                values[name] = None if values[name] is None else tuple(json.loads(values[name]))
+        except (ValueError, TypeError) as error:
+            raise BrokenMemoryError(f"this memory is broken: its head cannot be read ({error})") from error
+        return cls(**values)
+
+
+TABLES: Final = ("entries", "submissions", "numbers")
+COLUMNS: Final = (*(one.name for one in fields(Head)), "seal")

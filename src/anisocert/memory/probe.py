@@ -1,0 +1,32 @@
+"""How the network behaved that a memory belongs to: a second line behind its hash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anisocert.errors import ArgumentError
+from anisocert.memory.store import Store
+
+
+def expect(store: Store, model_hash: str, probe: Any) -> None:
+    """Keep the scores of a probe, or compare them with those that are kept. Asked inside a transaction."""
+    from anisocert.engine import same_behaviour  # type: ignore[attr-defined]
+
+    head, found = store.head(), np.ascontiguousarray(probe, "<f4")
+    way_out = f"use a new file, or empty this one: anisocert memory reset {store.path}"
+    if head.model_hash not in (None, model_hash):
+        raise ArgumentError(
+            f"expected model {head.model_hash}, to which this memory belongs, got {model_hash}: {way_out}"
+        )
+    if head.probe is None:
+        if not store.read_only:
+            store.append("entries", [], probe=found.tobytes(), probe_shape=found.shape)
+        return
+    kept = np.frombuffer(head.probe, "<f4").reshape(head.probe_shape or ())
+    if kept.shape != found.shape or not same_behaviour(kept, found):
+        raise ArgumentError(
+            f"expected the network that this memory was made with, got one that answers otherwise under the same hash, "
+            f"{model_hash}: {way_out}"
+        )

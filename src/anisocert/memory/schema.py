@@ -1,0 +1,62 @@
+"""The tables of a memory's file, and that nothing else is in it: a trigger or a view could answer in its place."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import cache
+from typing import Final
+
+from anisocert.memory import entry, head
+from anisocert.memory.errors import BrokenMemoryError
+
+APPLICATION_ID: Final = 0x414E4943  # "ANIC"
+VERSION: Final = 2
+
+# Rows are only ever added, numbered 1, 2, ...; all go with a reset. What is asked for by value is a digest, so that the
+# file knows of inputs that abstained no more than whether they came before.
+_STATEMENTS: Final = (
+    "CREATE TABLE entries (number INTEGER PRIMARY KEY, "
+    + "".join(f"{name} {kind}, " for name, kind in entry.COLUMNS.items())
+    + "link BLOB NOT NULL)",
+    "CREATE TABLE submissions (number INTEGER PRIMARY KEY, evidence BLOB NOT NULL UNIQUE, input BLOB NOT NULL, "
+    "alpha REAL NOT NULL, reserved INTEGER UNIQUE, link BLOB NOT NULL)",
+    "CREATE INDEX submitted ON submissions (input)",
+    "CREATE TABLE numbers (number INTEGER PRIMARY KEY, name BLOB NOT NULL, input BLOB NOT NULL, alpha REAL NOT NULL, "
+    "link BLOB NOT NULL)",
+    "CREATE INDEX named ON numbers (name)",
+    "CREATE INDEX reserved ON numbers (input)",
+    f"CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), {', '.join(head.COLUMNS)})",
+)
+
+
+def create(db: sqlite3.Connection) -> None:
+    """Make the tables, inside a transaction."""
+    for statement in _STATEMENTS:
+        db.execute(statement)
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def check(db: sqlite3.Connection) -> None:
+    """An error unless the file has the tables of a memory, and nothing else."""
+    found, expected = _objects(db), _expected()
+    if found != expected:
+        differing = sorted({f"{kind} {name}" for kind, name, *_ in found ^ expected})
+        raise BrokenMemoryError(
+            "this memory is broken: expected its own tables in the file and nothing else, got others: "
+            + ", ".join(differing)
+        )
+
+
+def _objects(db: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
+    return frozenset(db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall())
+
+
+@cache
+def _expected() -> frozenset[tuple[str, ...]]:
+    db = sqlite3.connect(":memory:")
+    try:
+        create(db)
+        return _objects(db)
+    finally:
+        db.close()

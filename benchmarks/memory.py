@@ -24,9 +24,11 @@ from pathlib import Path
 import numpy as np
 import torch  # noqa: F401  (part of the baseline of the memory measurement)
 
+from anisocert.bounds import Plan
 from anisocert.certificate import Certificate
 from anisocert.geometry import Region, disjoint
 from anisocert.memory import Memory
+from anisocert.smoothing import Gaussian, Uniform
 
 SHAPE = (3, 32, 32)
 TIMED = 200
@@ -62,12 +64,16 @@ class Proposals:
         self._patterns = np.stack([np.exp((smooth(rng) - 0.5) * 1.5) for _ in range(64)])
         self._size = size * np.exp(0.7 * rng.standard_normal(len(pixels)))
         self._class = rng.integers(0, 10, len(pixels))
+        self._noise = Gaussian(1.0) if norm == 2 else Uniform(1.0)
+        self._p_a, self._p_b = Plan().estimate(99_500, 500, 100_000, 10, 0.001)
+        self._gap = float(self._noise.gap(self._p_a, self._p_b))
 
     def __getitem__(self, i: int) -> Certificate:
-        theta = np.float32(self._patterns[i % 64])
-        region = Region(self._pixels[i] / np.float32(255), theta.astype(float) * self._size[i], self._norm)
+        theta = np.float32(self._patterns[i % 64] * (self._size[i] / self._gap))
+        region = self._noise.region(self._pixels[i] / np.float32(255), theta, self._gap)
         return Certificate(
-            id=i, prediction=int(self._class[i]), gap=1.0, region=region, theta=theta, p_a=0.99, p_b=0.01,
+            id=i, prediction=int(self._class[i]), gap=self._gap, region=region, theta=theta, p_a=self._p_a,
+            p_b=self._p_b,
             top_votes=99_500, runner_up_votes=500, votes=100_000, bound_k=99_500, bound_n=100_000, alpha=0.001,
             num_classes=10, bound="one-vs-rest", stop=None, method="anisotropic", norm=self._norm, seed=0,
             model_hash="benchmark", seconds=0.0,
@@ -127,6 +133,7 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, folder: str) -> N
             inside = [proposals[int(i)] for i in rng.integers(0, after, TIMED // 2)]
             points = [c.region.center + c.region.axes * rng.uniform(-1, 1, SHAPE) * 0.01 for c in inside]
             points += [proposals[i].region.center for i in range(after, after + TIMED // 2)]
+            points = [point.astype(np.float32) for point in points]
             notes: list[str] = []
             admit, admit99 = times(lambda c, notes=notes: notes.append(memory.admit(c).note), newcomers)
             found, found99 = times(memory.lookup, points)

@@ -126,12 +126,11 @@ class Memory:
             seed: of the noise.
             x: the inputs, `b x *shape`, or one after the other.
         """
-        points = [checked_point(one) for one in x]
-        if len(points) != len(ids) or not points:
-            raise ArgumentError(f"expected one of ids for each input, and at least one, got {len(ids)}, {len(points)}")
-        names = [
-            (name_of(number, seed, point), digest_of_input(point)) for number, point in zip(ids, points, strict=True)
-        ]
+        # Before others wait for the transaction to end; and only digests stay in memory.
+        inputs = [digest_of_input(checked_point(one)) for one in x]
+        if len(inputs) != len(ids) or not inputs:
+            raise ArgumentError(f"expected one of ids for each input, and at least one, got {len(ids)}, {len(inputs)}")
+        names = [(name_of(number, seed, name), name) for number, name in zip(ids, inputs, strict=True)]
         with self._ledger.transaction(write=True):
             return spending.reserve(self._ledger.store, names)
 

@@ -73,7 +73,7 @@ def attempts(store: Store, point: Floats) -> int:
 
 def _number(store: Store, head: Head, proposed: Certificate, point: Floats) -> int:
     """The number that a certificate was made for: its alpha tells which of those with its name."""
-    name = name_of(proposed.id, proposed.seed, point)
+    name = name_of(proposed.id, proposed.seed, digest_of_input(point))
     given = dict(store.select("SELECT alpha, number FROM numbers WHERE name = ?", name))
     number = given.get(float(proposed.alpha))
     if number is None:

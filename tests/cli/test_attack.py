@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import anisocert as ac
-from anisocert.runs.reading import checksum, read_run, write_description
+from anisocert.runs.files import checksum, write_description
+from anisocert.runs.stored import read_run
 
 QUICK = ("--n", 1000, "--starts", 2, "--steps", 5, "--samples", 8)
 

@@ -89,7 +89,7 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         ("attack run --device nonsense", 2, "expected auto, cpu, cuda"),
         ("attack run --memory nothing", 2, "is a directory"),
         ("show run 99999", 2, "got 99999, which is not in it"),
-        ("show no-table 0", 1, "certificates.parquet: No such file"),
+        ("show no-table 0", 2, "certificates.parquet: is missing"),
         ("report no-json", 2, "is not what the run wrote"),
         ("memory lookup memory.sqlite --data digits --split x", 2, "expected split 'train' or 'test', got 'x'"),
         (

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from anisocert.runs.reading import write_description
+from anisocert.runs.files import write_description
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from anisocert.data import digits
 from anisocert.engine import Network, Numerics
 from anisocert.models import build, save
 from anisocert.runs import save_run
-from anisocert.runs.reading import checksum, write_description
+from anisocert.runs.files import checksum, write_description
 from anisocert.smoothing import Gaussian
 
 

@@ -206,7 +206,7 @@ def test_an_imported_run_is_a_run(write, tmp_path):
     assert results.accuracy([0.0, 0.5]).tolist() == [0.5, 0.25]
     checked = verify(tmp_path / "run")
     assert checked.ok
-    assert "imported" in checked.notes[0]
+    assert "imported" in checked.undone[0]
     assert checked.rows == 0
     (tmp_path / "run" / "certificates.parquet").write_bytes(b"other")
     assert not verify(tmp_path / "run").ok

@@ -17,7 +17,7 @@ from anisocert.errors import ArgumentError
 from anisocert.evidence import assumptions, evidence_of, evidence_page, sentence
 from anisocert.evidence.page import vote_counts
 from anisocert.runs import read_run, save_run
-from anisocert.runs.reading import checksum, write_description
+from anisocert.runs.files import checksum, write_description
 
 NOTES = ("kept", "shrunk", "inherited", "abstained")
 

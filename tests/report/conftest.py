@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from anisocert.runs import StoredRun, read_run
-from anisocert.runs.reading import checksum, write_description
+from anisocert.runs.files import checksum, write_description
 
 CHROMIUM = Path("/usr/bin/chromium")
 

@@ -36,7 +36,9 @@ def test_the_same_figure_gives_the_same_files(group, tmp_path):
         assert a.read_bytes() == b.read_bytes()
 
 
-def test_a_network_that_was_asked_for_must_be_there(group):
+def test_a_network_that_was_asked_for_must_be_there(make_run, data):
+    group = compare([make_run("a", data, model="gone.safetensors")])[0]
+    assert landscape(group) is None
     with pytest.raises(AnisocertError, match=r"nowhere\.safetensors"):
         landscape(group, "nowhere.safetensors")
 
@@ -50,7 +52,7 @@ def test_a_run_names_files_and_calls_nothing(make_run, data, monkeypatch):
 
 def test_runs_without_theta_have_the_other_figures(make_run, tmp_path):
     run = make_run("a", None)
-    (run.folder / "theta" / "theta.safetensors").unlink()
+    del run.description["files"]["theta/theta.safetensors"]
     names = {file.stem.partition("-")[0] for file in write_figures([compare([run])[0]], tmp_path / "figures")}
     assert names == {"accuracy", "gap", "theta"}  # theta-ratio; no maps
 

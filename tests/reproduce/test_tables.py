@@ -17,7 +17,7 @@ from anisocert.errors import ArgumentError
 from anisocert.evaluate import down, percent
 from anisocert.reproduce import read_matrix
 from anisocert.reproduce.publishing import publish
-from anisocert.runs.reading import read_description, write_description
+from anisocert.runs.files import read_description, write_description
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "experiments" / "tables.py"

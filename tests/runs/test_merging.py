@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anisocert.runs.folder import SCHEMA
 from anisocert.runs.merging import _rows, _thetas
+from anisocert.runs.rows import SCHEMA
 from anisocert.runs.unfinished import PART_SCHEMA
 
 

@@ -20,7 +20,7 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
 from anisocert.optimize import Fixed
 from anisocert.runs import Configuration, add_to_memory, read_run
-from anisocert.runs.reading import checksum, write_description
+from anisocert.runs.files import checksum, write_description
 from anisocert.runs.spending import shares
 from anisocert.runs.verifying import verify
 from anisocert.smoothing import Gaussian

@@ -24,6 +24,9 @@ def main() -> NoReturn:
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = CTRL_C
+    except SystemExit as end:  # commands do not end like this: a function of the user's did
+        print(f"error: the code that the command called ended it with exit code {end.code}", file=sys.stderr)
+        code = FAILED
     except BrokenPipeError:  # the reader has seen enough, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
         code = FAILED

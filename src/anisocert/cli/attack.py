@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anisocert.cli import options
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -37,7 +39,9 @@ def attack(
     steps: Annotated[int, typer.Option(help="Of an ascent.", min=1, rich_help_panel=EFFORT)] = 20,
     samples: Annotated[int, typer.Option(help="Noisy copies a step.", min=1, rich_help_panel=EFFORT)] = 32,
     seed: Annotated[int, typer.Option(help="Of the attack's own noise.")] = 0,
-    model: Annotated[str | None, typer.Option(help="The network, if it is not where the run says.")] = None,
+    model: options.RunModel = None,
+    denoise: options.RunDenoise = None,
+    data: options.RunData = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     out: Annotated[Path | None, typer.Option(help="An .npz file for the points that were found.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
@@ -61,22 +65,19 @@ def attack(
     from anisocert.cli.attack_text import tell, tell_system
     from anisocert.errors import ArgumentError
     from anisocert.runs import read_run
-    from anisocert.runs.recounting import configuration_of, network_of
 
     if memory is not None and (ids is not None or out is not None):
         raise ArgumentError("expected --memory without --ids and --out, which are about single certificates")
     stored = read_run(run)
-    c = configuration_of(stored)
-    network = network_of(stored, c, model, device, same_kind=False)
-    if network.hash != stored.description.get("model_hash"):
-        raise ArgumentError(f"expected the network that {run} certifies, got another: {model or c.model}")
-    how, guide = Search(starts=starts, steps=steps, samples=samples), _guide(c, network, model)
+    c = stored.configuration
+    network = stored.network(model, denoise, device, same_kind=False)
+    how, guide = Search(starts=starts, steps=steps, samples=samples), _guide(stored, network, model, denoise)
     if memory is not None:
         system = _attack_system(memory, stored.thetas, c, network, guide, how, n, most, seed)
         tell_system(system, memory, as_json)
         failed = system.failed
     else:
-        found = _attack(_certificates(stored, c, ids, most), c, network, guide, how, n, seed)
+        found = _attack(_certificates(stored, ids, most, data), c, network, guide, how, n, seed)
         tell(found, stored, as_json)
         failed = found.failed
         if out is not None:
@@ -85,46 +86,35 @@ def attack(
         raise typer.Exit(FAILED)
 
 
-def _certificates(stored: "StoredRun", c: "Configuration", ids: str | None, most: int | None) -> "list[Certificate]":
+def _certificates(stored: "StoredRun", ids: str | None, most: int | None, data: str | None) -> "list[Certificate]":
     """Those of the run that promise something, with their inputs."""
     import numpy as np
 
-    from anisocert import data
     from anisocert.certificate import ABSTAIN
+    from anisocert.data import parse_ids
     from anisocert.errors import ArgumentError
-    from anisocert.runs.memory import certificate_of
-    from anisocert.runs.recounting import examples_of
 
-    wanted = None if ids is None else set(data.parse_ids(ids))
-    rows = [row for row in stored.table.to_pylist() if wanted is None or row["idx"] in wanted]
-    if wanted is not None and len(rows) < len(wanted):
-        missing = sorted(wanted - {row["idx"] for row in rows})
-        raise ArgumentError(f"expected ids of examples in {stored.folder}, got {missing[0]}, which is not in it")
-    rows = [row for row in rows if row["prediction"] != ABSTAIN]
+    chosen = stored.rows if ids is None else [stored.row(number) for number in sorted(set(parse_ids(ids)))]
+    rows = [row for row in chosen if row["prediction"] != ABSTAIN]
     if not rows:
         raise ArgumentError(
             f"expected a certificate to attack, got none: all chosen examples of {stored.folder} abstain"
         )
     at = np.unique(np.linspace(0, len(rows) - 1, min(most or len(rows), len(rows))).round().astype(int))
-    rows = [rows[i] for i in at]
-    examples = examples_of(stored, c).subset(ids=[row["idx"] for row in rows])
-    inputs = dict(zip(examples.ids.tolist(), examples.x, strict=True))
-    return [certificate_of(row, stored.thetas, inputs.get, stored.description["model_hash"]) for row in rows]
+    inputs = stored.inputs(data)
+    return [stored.certificate(number, inputs(number)) for number in (rows[i]["idx"] for i in at)]
 
 
-def _guide(c: "Configuration", network: "Network", model: str | None) -> "Network | None":
+def _guide(stored: "StoredRun", network: "Network", model: str | None, denoise: str | None) -> "Network | None":
     """A network with gradients, where the run asked its own for votes alone."""
-    from anisocert import models
     from anisocert.engine import Network
     from anisocert.errors import ModelError
 
-    source = model or c.model
-    if c.needs_gradients or not source.endswith(".onnx"):
+    c = stored.configuration
+    if c.needs_gradients or not (model or c.model).endswith(".onnx"):
         return None
     try:
-        found, _ = models.load(
-            source, num_classes=c.num_classes, mean=c.mean, std=c.std, gradients=True, denoise=c.denoise
-        )
+        found = stored.module(model, denoise, gradients=True)
     except ModelError as error:
         raise ModelError(f"expected a network with gradients to search with, got none: {error}") from error
     return Network(found, network.num_classes, network.device, network.numerics)

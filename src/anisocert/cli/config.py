@@ -56,8 +56,19 @@ def _defaults(context: typer.Context, file: Path, said: dict[str, Any]) -> dict[
             raise typer.BadParameter(f"{file}: {key!r} is no option of {context.command_path}{_nearest(key, names)}")
         if not _fits(value, types[name]):
             raise typer.BadParameter(f"{file}: expected {key} as {_kind(types[name])}, got {value!r}")
+        if name in ("model", "denoise"):
+            _refuse_function(file, key, value)
         found[name] = value
     return found
+
+
+def _refuse_function(file: Path, key: str, value: str) -> None:
+    """Code is executed where somebody typed its name, and not because a file came along that names it."""
+    from anisocert.models.loading import is_function
+
+    if is_function(value):
+        how = value if key == "model" else f"--{key} {value}"
+        raise typer.BadParameter(f"{file}: expected {key} as a file, got the function {value}: type it, as in {how}")
 
 
 def _nearest(key: str, names: Iterable[str]) -> str:

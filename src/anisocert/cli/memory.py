@@ -85,10 +85,13 @@ def lookup(
     from anisocert.errors import ArgumentError
     from anisocert.memory import Memory
 
-    if (data is None) == (inputs is None):
-        raise ArgumentError("expected either --data or --inputs")
     wanted = parse_ids(ids) if ids else None
-    known = _from_file(inputs) if inputs else _from_data(data, split, wanted)
+    if data is not None and inputs is None:
+        known = _from_data(data, split, wanted)
+    elif inputs is not None and data is None:
+        known = _from_file(inputs)
+    else:
+        raise ArgumentError("expected either --data or --inputs")
     table, covered = Table("id", "class", "radius", "proxy radius", "promised to input", box=None), 0
     if missing := set(wanted or ()) - set(known):
         raise ArgumentError(f"expected --ids of the inputs, got {min(missing)}, which is not among them")
@@ -229,22 +232,18 @@ def _from_file(path: Path) -> "dict[int, NDArray[Any]]":
 
 def _of_run(run: "StoredRun") -> "dict[int, NDArray[Any]]":
     """Inputs by id of a run's data, which must be what it was where the run says that."""
-    from anisocert.runs.recounting import configuration_of, examples_of
+    from anisocert.errors import ArgumentError
 
-    said, ids = run.description, run.column("idx").tolist()
-    if said.get("data_hash") is None:
-        return _from_data(said.get("data"), said.get("split", "test"), ids)
-    examples = examples_of(run, configuration_of(run)).subset(ids=ids)
+    if run.description.get("data") is None:
+        raise ArgumentError("the run does not say which data it is of: give its inputs with --inputs")
+    examples = run.examples(run.column("idx").tolist())
     return dict(zip(examples.ids.tolist(), examples.x, strict=True))
 
 
-def _from_data(name: str | None, split: str, ids: list[int] | None) -> "dict[int, NDArray[Any]]":
+def _from_data(name: str, split: str, ids: list[int] | None) -> "dict[int, NDArray[Any]]":
     """Inputs by id of a data set."""
     from anisocert.data import load
-    from anisocert.errors import ArgumentError
 
-    if name is None:
-        raise ArgumentError("the run does not say which data it is of: give its inputs with --inputs")
     data = load(name, split)  # type: ignore[arg-type]  # it checks the name
     data = data if ids is None else data.subset(ids=ids)
     return dict(zip(data.ids.tolist(), data.x, strict=True))

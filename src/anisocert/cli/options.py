@@ -36,6 +36,15 @@ Layout = Annotated[str | None, _of(NETWORK, "Whose checkpoint it is: cohen, salm
 Mean = Annotated[str | None, _of(NETWORK, "Of its inputs, as in 0.49,0.48,0.45.")]
 Std = Annotated[str | None, _of(NETWORK, "As in 0.2,0.2,0.2.")]
 Denoise = Annotated[str | None, _of(NETWORK, "A denoiser to put in front of it: package.module:function.")]
+# Of commands that read a run, which may name files but no code.
+RunModel = Annotated[
+    str | None,
+    typer.Option("--model", help="The network, if it is not where the run says; a function must be typed here."),
+]
+RunDenoise = Annotated[
+    str | None, typer.Option("--denoise", help="The run's denoiser, package.module:function, if it has one.")
+]
+RunData = Annotated[str | None, typer.Option("--data", help="The run's data, if they are not where it says.")]
 
 
 def checked() -> None:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anisocert.cli import options
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
@@ -23,7 +25,9 @@ def show(
     recount: Annotated[
         bool, typer.Option("--recount", help="Draw the votes again, to show those of every class.")
     ] = False,
-    model: Annotated[str | None, typer.Option(help="For --recount: the network, if it is elsewhere.")] = None,
+    model: options.RunModel = None,
+    denoise: options.RunDenoise = None,
+    data: options.RunData = None,
     device: Annotated[str, typer.Option(help="For --recount: of the run's kind.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
 ) -> None:
@@ -38,8 +42,8 @@ def show(
     from anisocert.runs import read_run
 
     stored = read_run(run)
-    counts = _recounted(stored, id, model, device) if recount else None
-    evidence = evidence_of(stored, id, counts)
+    counts = _recounted(stored, id, model, denoise, data, device) if recount else None
+    evidence = evidence_of(stored, id, counts, data)
     if as_json:
         _print_json(evidence)
     else:
@@ -50,15 +54,16 @@ def show(
         Console(stderr=as_json).print(f"page: {out}", soft_wrap=True, highlight=False, markup=False)
 
 
-def _recounted(stored: "StoredRun", number: int, model: str | None, device: str) -> "NDArray[Any]":
+def _recounted(
+    stored: "StoredRun", number: int, model: str | None, denoise: str | None, data: str | None, device: str
+) -> "NDArray[Any]":
     """The votes of every class, once it is clear that they are those of the run."""
-    from anisocert.errors import AnisocertError, ArgumentError
+    from anisocert.errors import AnisocertError
     from anisocert.runs.recounting import recount
 
-    if number not in stored.column("idx"):
-        raise ArgumentError(f"expected the id of an example in {stored.folder}, got {number}, which is not in it")
+    stored.row(number)  # an error where it is not in the run
     counts: list[NDArray[Any]] = []
-    wrong = list(recount(stored, [number], model, device, counts.append))
+    wrong = list(recount(stored, [number], model, device, counts.append, denoise, data))
     if wrong:
         raise AnisocertError(f"expected the run's votes when drawn again, got others: {wrong[0]}")
     return counts[0]

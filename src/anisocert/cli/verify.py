@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anisocert.cli import FAILED, options
+
+NOT_ALL = 3
+
 if TYPE_CHECKING:
     from anisocert.runs.verification import Verification
 
@@ -14,55 +18,63 @@ def verify(
     recount: Annotated[
         int, typer.Option(min=0, metavar="K", help="Draw the votes of K rows again, chosen at random.")
     ] = 0,
-    model: Annotated[str | None, typer.Option(help="The network, if it is not where the run says.")] = None,
+    model: options.RunModel = None,
+    denoise: options.RunDenoise = None,
+    data: options.RunData = None,
+    memory: Annotated[
+        Path | None, typer.Option(help="The run's memory, if it is not where it says.", exists=True, dir_okay=False)
+    ] = None,
     device: Annotated[str, typer.Option(help="For --recount: auto, cpu, cuda, ...; of the run's kind.")] = "auto",
     json_: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
 ) -> None:
     """Check a run's files, and recompute every row from its votes and theta; one line for each thing that is wrong.
 
     It finds any changed byte (SHA-256 of every file, and of run.json by itself), and a row that claims more than its
-    votes, alpha and theta give, also where somebody made the checksums fit.
+    votes, alpha and theta give, also where somebody made the checksums fit. A memory's answers are derived again from
+    the memory, which is checked first.
 
     It cannot tell votes that a network cast from votes that somebody made up. --recount can, for the rows it draws
     again with the same network, data, noise and arithmetic, on the kind of device that the run was made on; it also
     finds examples that were left out. Whether network, data and seed are the ones you believe them to be, you must know
-    by yourself. Of a memory's answers it checks that they can follow from the run (in a memory that answered the same
-    examples for another run before, they need not); `anisocert memory check` proves the rest.
+    by yourself.
 
-    Exit codes: 0 where nothing is wrong, 1 where something is, 2 wrong usage.
+    Nothing that a run names is executed. A network or denoiser that is a function runs only if you type it.
+
+    Exit codes: 0 everything was recomputed and nothing is wrong, 1 something is wrong, 2 wrong usage, 3 nothing wrong
+    was found, but not everything could be recomputed.
     """
     from anisocert.runs.verifying import verify as check
 
-    found = check(run)
+    found = check(run, memory, data)
     recounted: list[int] = []
     if recount and found.run is not None:
-        found, recounted = _recounted(found, recount, model, device)
+        found, recounted = _recounted(found, recount, model, denoise, data, device)
     if json_:
         _print_json(run, found, recounted)
     else:
-        for line in (*found.findings, *(f"note: {note}" for note in found.notes)):
+        undone = (f"not recomputed: {one}" for one in found.undone)
+        for line in (*found.findings, *undone, *(f"note: {note}" for note in found.notes)):
             typer.echo(line)
         typer.echo(_summary(run, found, recounted))
-    if not found.ok:
-        raise typer.Exit(1)
+    if not found.ok or found.undone:
+        raise typer.Exit(NOT_ALL if found.ok else FAILED)
 
 
-def _recounted(found: "Verification", count: int, model: str | None, device: str) -> "tuple[Verification, list[int]]":
+def _recounted(
+    found: "Verification", count: int, model: str | None, denoise: str | None, data: str | None, device: str
+) -> "tuple[Verification, list[int]]":
     """The verification with the findings of some rows' votes, drawn again, and which rows these are."""
     from dataclasses import replace
 
     from rich.console import Console
 
     from anisocert.cli.progress import progress
-    from anisocert.errors import ArgumentError
     from anisocert.runs.recounting import other_versions, pick, recount
 
     assert found.run is not None
-    if "imported" in found.run.description:
-        raise ArgumentError(f"expected a run with votes to draw again, got {found.run.folder}, which was imported")
     ids, notes = pick(found.run, count), other_versions(found.run)
     with progress(Console(stderr=True), "recounting", len(ids), "examples") as advance:
-        wrong = tuple(recount(found.run, ids, model, device, lambda _: advance(1, "")))
+        wrong = tuple(recount(found.run, ids, model, device, lambda _: advance(1, ""), denoise, data))
     if wrong and notes:
         notes.append("other versions can round otherwise: a difference of a few votes need not be anybody's doing")
     return replace(found, findings=found.findings + wrong, notes=(*found.notes, *notes)), ids
@@ -73,7 +85,8 @@ def _summary(run: Path, found: "Verification", recounted: list[int]) -> str:
     if recounted:
         done += f", votes of {len(recounted)} drawn again (ids {', '.join(map(str, recounted))})"
     if found.ok:
-        return f"{run}: nothing wrong; {done}"
+        verdict = "nothing wrong found, but not everything was recomputed" if found.undone else "nothing wrong"
+        return f"{run}: {verdict}; {done}"
     return f"{run}: {len(found.findings)} thing{'s' * (len(found.findings) > 1)} wrong; {done}"
 
 
@@ -83,6 +96,7 @@ def _print_json(run: Path, found: "Verification", recounted: list[int]) -> None:
 
     said = {
         "run": str(run), "ok": found.ok, "findings": [asdict(finding) for finding in found.findings],
-        "notes": list(found.notes), "files": found.files, "rows": found.rows, "recounted": recounted,
+        "not_recomputed": list(found.undone), "notes": list(found.notes), "files": found.files, "rows": found.rows,
+        "recounted": recounted,
     }  # fmt: skip
     typer.echo(json.dumps(said, indent=2))

@@ -8,8 +8,10 @@ from anisocert.certificate import ABSTAIN
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.evaluate.tsv import Format, Line, TsvFile, read_tsv, write_tsv
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.folder import SCHEMA, clear, describe, write_table
-from anisocert.runs.reading import checksum, read_run
+from anisocert.runs.files import checksum
+from anisocert.runs.folder import clear, describe, write_table
+from anisocert.runs.rows import SCHEMA
+from anisocert.runs.stored import read_run
 
 try:
     import pyarrow as pa

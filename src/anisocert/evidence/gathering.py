@@ -15,11 +15,11 @@ from anisocert.evaluate import Comparison, compare
 from anisocert.evaluate.results import SAME_FOR_ALL
 from anisocert.geometry import Region, inscribed_radius
 from anisocert.memory import Memory
-from anisocert.memory.policy import INHERITED, KEPT, SHRUNK
+from anisocert.memory.policy import KEPT, SHRUNK
 from anisocert.report.inputs import Inputs, inputs_of
 from anisocert.report.pictures import is_image
 from anisocert.runs import StoredRun
-from anisocert.smoothing import Gaussian, Uniform
+from anisocert.runs.rows import region_of
 
 NORMS = {"l2": 2.0, "l1": 1.0, "l_inf": math.inf}
 PIXELS = 255  # steps from black to white in an image file
@@ -86,22 +86,24 @@ class Evidence:
         return f"{label} ({names[label]})" if label < len(names) and names[label] != str(label) else f"class {label}"
 
 
-def evidence_of(run: StoredRun, number: int, counts: NDArray[np.int64] | None = None) -> Evidence:
-    """The evidence about the input with this id. counts: its votes by class, if they were drawn again."""
-    if "imported" in run.description:
-        raise ArgumentError(f"expected a run with votes and theta to show, got {run.folder}, which was imported")
-    rows = [row for row in run.table.to_pylist() if row["idx"] == number]
-    if not rows:
-        raise ArgumentError(f"expected the id of an example in {run.folder}, got {number}, which is not in it")
-    row, theta = rows[0], run.thetas[number]
+def evidence_of(
+    run: StoredRun, number: int, counts: NDArray[np.int64] | None = None, data: str | None = None
+) -> Evidence:
+    """The evidence about the input with this id. counts: its votes by class, if they were drawn again.
+
+    data: where the run's data are, if not where it says.
+    """
+    row, theta = run.row(number), run.thetas.get(number)
+    if theta is None or not run.has_votes:
+        raise ArgumentError(f"expected a run with votes and theta to show, got {run.folder}, which lacks them")
     comparison = compare([run])[0]
-    inputs = inputs_of(comparison, [number])
+    inputs = inputs_of(comparison, [number], data)
     x = inputs.x.get(number)
     shape = theta.shape or inputs.shape or (1,)
     region = None
     if row["prediction"] != ABSTAIN:
         center = np.zeros(shape) if x is None else x
-        region = (Uniform if row["norm"] == "l1" else Gaussian)(theta).region(center, theta, row["gap"])
+        region = region_of(row["norm"], theta, row["gap"], center)
     prediction, binding, whole, promise = row["prediction"], region, True, None
     if run.has_memory:
         prediction = row["memory_prediction"]
@@ -132,12 +134,8 @@ def _in_memory(run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | 
     if path is None or not path.is_file() or x is None:
         return None
     try:
-        with Memory.open(path) as memory:
-            if row["memory_note"] == SHRUNK:
-                entry = next((one for one in memory.entries() if one.id == row["idx"]), None)
-            else:
-                assert row["memory_note"] == INHERITED
-                entry = memory.lookup(x)
+        with Memory.open(path, read_only=True) as memory:
+            entry = memory.find(row["idx"]) if row["memory_note"] == SHRUNK else memory.lookup(x)
     except AnisocertError:
         return None
     return entry if entry is not None and entry.prediction == row["memory_prediction"] else None

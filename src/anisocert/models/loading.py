@@ -43,7 +43,7 @@ def load(
     model, metadata = _network(source, architecture, num_classes, mean, std, layout, gradients)
     if denoise is None:
         return model, metadata
-    if not _is_function(denoise):
+    if not is_function(denoise):
         raise ArgumentError(f"expected a denoiser as package.module:function, got {denoise!r}")
     # What the network was trained with says nothing about the two together.
     known = {name: value for name, value in metadata.items() if name not in ("noise", "norm", "sigma")}
@@ -62,7 +62,7 @@ def _network(
     if (mean is None) != (std is None):
         raise ArgumentError(f"expected both mean and std or neither, got mean {mean!r} and std {std!r}")
     text = str(source)
-    if _is_function(text):
+    if is_function(text):
         model, metadata = _from_function(text), dict[str, Any]()
     elif not Path(source).is_file():
         raise ArgumentError(f"expected a network file, or package.module:function, at {text}, got nothing there")
@@ -138,7 +138,8 @@ def _numbers(text: str, path: Path) -> tuple[float, ...]:
         raise ModelError(f"expected numbers with commas as normalisation in {path}, got {text!r}") from error
 
 
-def _is_function(text: str) -> bool:
+def is_function(text: str) -> bool:
+    """Whether a text names a function, `package.module:function`, which loading would call."""
     module, colon, function = text.partition(":")
     return bool(colon) and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.data import load
 from anisocert.errors import AnisocertError
 from anisocert.evaluate import Comparison
-from anisocert.evaluate.results import said
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,20 +31,23 @@ class Inputs:
         return bool(self.x) and self.domain == (0.0, 1.0)
 
 
-def inputs_of(comparison: Comparison, ids: Sequence[int]) -> Inputs:
-    """Some of a comparison's inputs; none, and the reason, where the data is not here or is not the same."""
+def inputs_of(comparison: Comparison, ids: Sequence[int], data: str | None = None) -> Inputs:
+    """Some of a comparison's inputs; none, and the reason, where the data is not here or is not the same.
+
+    data: where it is, if not where the run says.
+    """
     entry = comparison.headline
-    name, split = said(entry.run, "data"), str(said(entry.run, "split") or "test")
+    name = data or entry.run.description.get("data")
     if name is None:
         return Inputs({}, missing="the run does not say which data it is of")
     try:
-        data = load(str(name), "train" if split == "train" else "test").subset(ids=list(ids))
-        x = data.x.astype(np.float64)
+        found = entry.run.examples(list(ids), data, whole=False)
+        x = found.x.astype(np.float64)
     except (AnisocertError, OSError) as error:
         return Inputs({}, missing=f"the data could not be read ({str(error).splitlines()[0]})")
     labels = dict(zip(entry.before.ids.tolist(), entry.before.labels.tolist(), strict=True))
-    if any(labels[number] != label for number, label in zip(data.ids.tolist(), data.y.tolist(), strict=True)):
+    if any(labels[number] != label for number, label in zip(found.ids.tolist(), found.y.tolist(), strict=True)):
         return Inputs({}, missing=f"the data named {name} has other labels than the run")
     low, high = float(x.min()), float(x.max())
     domain = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
-    return Inputs(dict(zip(data.ids.tolist(), x, strict=True)), data.shape, domain, data.class_names)
+    return Inputs(dict(zip(found.ids.tolist(), x, strict=True)), found.shape, domain, found.class_names)

@@ -1,6 +1,5 @@
 """A class probability around an input and the certified regions, in the planes where it bends (ANCER, appendix A)."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -111,32 +110,18 @@ def _probability(
 def _network(entry: Entry, model: str | None) -> nn.Module | None:
     """The run's network, with gradients to its input; None where it is not there, unless it was asked for."""
     try:
-        network = _loaded(entry, model)
+        return _loaded(entry, model).requires_grad_(False)
     except (AnisocertError, OSError):
         if model is not None:
             raise
         return None
-    return None if network is None else network.requires_grad_(False)
 
 
-def _loaded(entry: Entry, model: str | None) -> nn.Module | None:
-    from anisocert.engine import Network, Numerics
-    from anisocert.models import load
+def _loaded(entry: Entry, model: str | None) -> nn.Module:
+    from anisocert.engine import Network
 
-    c = entry.run.description
-    source = model
-    if source is None:  # files alone: a run may come from strangers, and a function's name would be called
-        named = str(c.get("model"))
-        source = next((str(path) for path in (entry.run.folder / named, Path(named)) if path.is_file()), None)
-    if source is None:
-        return None
-    network, known = load(
-        source, num_classes=c.get("num_classes"), mean=c.get("mean"), std=c.get("std"), layout=c.get("layout"),
-        gradients=True,
-    )  # fmt: skip
-    classes = c.get("num_classes") or known.get("num_classes") or int(entry.run.column("num_classes")[0])
-    numerics = Numerics(precision=(c.get("numerics") or {}).get("precision"))
-    found = Network(network, classes, numerics=numerics).hash
-    if found != c.get("model_hash"):
-        raise ModelError(f"expected the network that {entry.run.folder} is of, got another one in {source}")
+    c, network = entry.run.configuration, entry.run.module(model, gradients=True)
+    classes = c.num_classes or int(entry.run.column("num_classes")[0])
+    if Network(network, classes, numerics=c.numerics).hash != c.model_hash:
+        raise ModelError(f"expected the network that {entry.run.folder} is of, got another one in {model or c.model}")
     return network

@@ -19,6 +19,7 @@ from anisocert.report.provenance import provenance
 from anisocert.report.sampling import chosen
 from anisocert.report.verdict import verdict
 from anisocert.runs import StoredRun
+from anisocert.runs.backing import memory_backing
 
 CURVES = (
     "Share of inputs that are answered correctly and provably keep their answer up to a size. Shaded: 95 % confidence "
@@ -121,10 +122,17 @@ def _verdicts(comparisons: Sequence[Comparison], inputs: Sequence[Inputs]) -> st
                 "article", words("p", f"{comparison.data}, {found.title}", class_="kind"),
                 words("p", found.lead, class_="lead"), tag("div", *tiles, class_="tiles"),
                 tag("ul", *(words("li", point) for point in found.points)) if found.points else "",
-                words("p", found.caution, class_="caution") if found.caution else "", class_="card verdict",
+                words("p", found.caution, class_="caution") if found.caution else "",
+                *(words("p", line, class_="caution") for line in _unbacked(comparison)), class_="card verdict",
             )
         )  # fmt: skip
     return tag("section", words("h2", "Verdict"), *made, id="verdict")
+
+
+def _unbacked(comparison: Comparison) -> list[str]:
+    """What could not be derived again from the memories that the runs name."""
+    told = {entry.label: memory_backing(entry.run) for entry in comparison.entries}
+    return [f"{label}: {line}" for label, line in told.items() if line is not None]
 
 
 def _sections(

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from anisocert.runs.reading import TABLE, checksum, read_description, write_description
+from anisocert.runs.files import TABLE, checksum, read_description, write_description
 
 
 def publish(out: Path, results: Path) -> list[Path]:

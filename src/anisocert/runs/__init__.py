@@ -1,11 +1,12 @@
 """A run on disk."""
 
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.folder import row, save_run
+from anisocert.runs.folder import save_run
 from anisocert.runs.job import Job, load_job
 from anisocert.runs.memory import add_to_memory
-from anisocert.runs.reading import StoredRun, read_run
+from anisocert.runs.rows import row
 from anisocert.runs.running import Circumstances, Outcome, certify_run
+from anisocert.runs.stored import StoredRun, read_run
 
 __all__ = [
     "Circumstances",

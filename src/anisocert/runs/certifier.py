@@ -18,8 +18,8 @@ from anisocert.certification import OnVotes, certificates
 from anisocert.engine import Network, Numerics
 from anisocert.errors import AnisocertWarning, ModelError
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.folder import row
 from anisocert.runs.job import Chunk, load_model
+from anisocert.runs.rows import row
 
 
 @dataclass(frozen=True)

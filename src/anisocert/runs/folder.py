@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from anisocert import __version__
-from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.certificate import Certificate
 from anisocert.durable import write_whole
 from anisocert.errors import MissingExtraError
-from anisocert.runs.reading import JOURNAL, TABLE, checksum, write_description
+from anisocert.runs.files import JOURNAL, TABLE, checksum, theta_names, write_description
+from anisocert.runs.rows import SCHEMA, row
 
 try:
     import pyarrow as pa
@@ -23,52 +24,6 @@ except ImportError as error:
     raise MissingExtraError("saving a run needs pyarrow and safetensors: pip install 'anisocert[cli]'") from error
 
 THETA_FILE_BYTES = 200_000_000
-
-# Written out, because a column without values (`stop`) would get no type from them, and parts must merge.
-SCHEMA = pa.schema(
-    [(name, pa.int64()) for name in ("idx", "label", "prediction")]
-    + [("correct", pa.bool_())]
-    + [(name, pa.float64()) for name in ("radius", "proxy_radius", "gap", "p_a", "p_b")]
-    + [(name, pa.int64()) for name in ("top_votes", "runner_up_votes", "votes", "bound_k", "bound_n")]
-    + [("alpha", pa.float64()), ("num_classes", pa.int64())]
-    + [(name, pa.string()) for name in ("bound", "stop", "method", "norm")]
-    + [(name, pa.float64()) for name in ("sigma", "theta_min", "theta_max", "theta_geomean")]
-    + [("reason", pa.string()), ("seconds", pa.float64()), ("seed", pa.uint64())]
-)
-
-
-def row(certificate: Certificate, label: int, sigma: float) -> dict[str, Any]:
-    """One line of `certificates.parquet`: the promise, its evidence and what it cost, before any memory."""
-    theta = certificate.theta.astype(np.float64)
-    return {
-        "idx": certificate.id,
-        "label": label,
-        "prediction": certificate.prediction,
-        "correct": certificate.prediction == label and certificate.prediction != ABSTAIN,
-        "radius": certificate.radius,
-        "proxy_radius": certificate.proxy_radius,
-        "gap": certificate.gap,
-        "p_a": certificate.p_a,
-        "p_b": certificate.p_b,
-        "top_votes": certificate.top_votes,
-        "runner_up_votes": certificate.runner_up_votes,
-        "votes": certificate.votes,
-        "bound_k": certificate.bound_k,
-        "bound_n": certificate.bound_n,
-        "alpha": certificate.alpha,
-        "num_classes": certificate.num_classes,
-        "bound": certificate.bound,
-        "stop": certificate.stop,
-        "method": certificate.method,
-        "norm": f"l{certificate.norm}",
-        "sigma": sigma,
-        "theta_min": float(theta.min()),
-        "theta_max": float(theta.max()),
-        "theta_geomean": float(np.exp(np.log(theta).mean())),
-        "reason": certificate.reason,
-        "seconds": certificate.seconds,
-        "seed": certificate.seed,
-    }
 
 
 def save_run(
@@ -124,6 +79,5 @@ def describe(folder: Path, config: dict[str, Any]) -> None:
         "anisocert": __version__, "python": platform.python_version(), "torch": torch.__version__,
         "numpy": np.__version__,
     }  # fmt: skip
-    names = [TABLE, *(f"theta/{path.name}" for path in sorted((folder / "theta").glob("*.safetensors")))]
-    files = {name: checksum(folder / name) for name in names}
+    files = {name: checksum(folder / name) for name in (TABLE, *theta_names(folder))}
     write_description(folder, config | {"versions": versions, "files": files})

@@ -17,7 +17,6 @@ from anisocert.engine import Network, Numerics, Stage, Stream
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.optimize import Average
 from anisocert.runs.configuration import Configuration, digest
-from anisocert.runs.reading import read_run
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +88,8 @@ def load_job(asked: Configuration) -> Job:
         )
     theta = None
     if asked.average_of is not None:
+        from anisocert.runs.stored import read_run  # which needs this module to find a run's examples
+
         theta = Average.of(list(read_run(Path(asked.average_of)).thetas.values())).theta
         if theta.ndim and theta.shape != examples.shape:
             raise ArgumentError(f"expected thetas of shape {examples.shape} in {asked.average_of}, got {theta.shape}")

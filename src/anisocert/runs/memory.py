@@ -1,22 +1,21 @@
 """A finished run through a memory: its certificates from disk, and the memory's answers beside them."""
 
+import hashlib
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.certificate import ABSTAIN, Certificate
-from anisocert.durable import locked, to_disk
+from anisocert.durable import locked, to_disk, write_whole
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.memory import Memory, columns
-from anisocert.runs.reading import JOURNAL, TABLE, StoredRun, checksum, read_run, write_description
-from anisocert.smoothing import Gaussian, Uniform
+from anisocert.runs.files import DESCRIPTION, JOURNAL, TABLE, checksum, expect_own, read_bytes, write_description
+from anisocert.runs.stored import StoredRun, read_run
 
 try:
     import pyarrow as pa
@@ -37,12 +36,12 @@ def add_to_memory(
     it, since a run does not hold them. Returns how many got each note. May be killed and called again, to the same
     answers.
     """
-    run = read_run(folder)
-    journal, model_hash = folder / JOURNAL, run.description["model_hash"]
-    for row in run.table.to_pylist():  # what cannot be admitted is said before anything is promised
-        certificate_of(row, run.thetas, inputs.get, model_hash)
+    run, journal = read_run(folder), folder / JOURNAL
+    for row in run.rows:  # what cannot be admitted is said before anything is promised
+        run.certificate(row["idx"], inputs.get(row["idx"]))
+    expect_own(journal)
     with locked(journal, wait=False):
-        table, said = pass_through(run, model_hash, memory, inputs.get, journal, on_done)
+        table, said = pass_through(run, memory, inputs.get, journal, on_done)
         _replace_table(folder, run.description | {"memory": said}, table)
         journal.unlink()
     return Counter(table["memory_note"].to_pylist())
@@ -52,27 +51,28 @@ def copy_run(folder: Path, copy: Path) -> None:
     """The same run in another folder, for another memory; may be killed and called again.
 
     `run.json` comes last; files are linked where they can be, as they are replaced and never written into. A journal of
-    the run's own memory stays behind.
+    the run's own memory stays behind. Nothing but a run's files, by their names, is read, replaced or made.
     """
     wanted = read_run(folder).description["files"]
-    if (copy / "run.json").exists():
+    if os.path.lexists(copy / DESCRIPTION):
         found = read_run(copy).description["files"]
         if found | {TABLE: None} != wanted | {TABLE: None}:
             raise ArgumentError(f"expected no run or a copy of {folder}, got another run in {copy}")
         return
-    for name in (*wanted, "run.json"):
+    if (copy / "theta").is_symlink():
+        raise ArgumentError(f"expected a folder for a copy of {folder}, got {copy}, in which theta is a link")
+    for name in (*wanted, DESCRIPTION):
         target = copy / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)
         try:
-            os.link(folder / name, target)
+            os.link(folder / name, target, follow_symlinks=False)
         except OSError:
-            shutil.copyfile(folder / name, target)
+            write_whole(target, partial(Path.write_bytes, data=read_bytes(folder, name)))
 
 
 def pass_through(
     run: StoredRun,
-    model_hash: str,
     memory: Memory,
     inputs: Callable[[int], NDArray[Any] | None],
     journal: Path,
@@ -87,13 +87,13 @@ def pass_through(
     answers = _begin(journal, memory)
     on_done(len(answers))
     with journal.open("a") as file:
-        for row in run.table.to_pylist()[len(answers) :]:
-            answers.append(columns(memory.admit(certificate_of(row, run.thetas, inputs, model_hash))))
+        for row in run.rows[len(answers) :]:
+            answers.append(columns(memory.admit(run.certificate(row["idx"], inputs(row["idx"])))))
             file.write(json.dumps(answers[-1]) + "\n")
             file.flush()
             os.fsync(file.fileno())
             on_done(1)
-    said = {"file": str(memory.path), "policy": memory.policy, "prefer": memory.prefer}
+    said = {"file": str(memory.path), "policy": memory.policy, "prefer": memory.prefer, "generation": memory.generation}
     return _with_columns(run.table, answers), said | {"order": "idx", "entries": len(memory)}
 
 
@@ -103,7 +103,7 @@ def _begin(journal: Path, memory: Memory) -> list[dict[str, Any]]:
     whose = {"memory": path, "generation": memory.generation, "prefer": memory.prefer}
     written = journal.read_bytes() if journal.exists() else b""
     lines = [line for line in written.splitlines(keepends=True) if line.endswith(b"\n")]
-    if not lines or json.loads(lines[0]) != whose:
+    if not lines or lines[0] != f"{json.dumps(whose)}\n".encode():
         lines = [f"{json.dumps(whose)}\n".encode()]
         journal.write_bytes(lines[0])
         to_disk(journal)
@@ -120,46 +120,15 @@ def _with_columns(table: Any, answers: list[dict[str, Any]]) -> Any:
     return table
 
 
-def certificate_of(
-    row: dict[str, Any],
-    theta: dict[int, NDArray[np.float32]],
-    inputs: Callable[[int], NDArray[Any] | None],
-    model_hash: str,
-) -> Certificate:
-    """The certificate of a row, with the region recomputed from theta and gap."""
-    number, norm = int(row["idx"]), int(row["norm"].removeprefix("l"))
-    known = inputs(number)
-    if known is None or number not in theta:
-        missing = "input" if known is None else "theta"
-        raise ArgumentError(f"expected the {missing} of example {number}, which the run certifies, got none")
-    x, noise = np.asarray(known), theta[number]
-    if noise.size > 1 and noise.shape != x.shape:
-        raise ArgumentError(f"expected an input of shape {noise.shape} for example {number}, got {x.shape}")
-    region = None
-    if row["prediction"] != ABSTAIN:
-        region = (Gaussian if norm == 2 else Uniform)(noise).region(x, noise, row["gap"])
-        if abs(region.radius - row["radius"]) > 1e-9 * row["radius"]:
-            raise ArgumentError(
-                f"expected theta and gap of example {number} to give its radius {row['radius']}, got {region.radius}"
-            )
-    same = (
-        "prediction", "gap", "p_a", "p_b", "top_votes", "runner_up_votes", "votes", "bound_k", "bound_n", "alpha",
-        "num_classes", "bound", "stop", "method", "seed", "seconds", "reason",
-    )  # fmt: skip
-    values = {name: row[name] for name in same}
-    return Certificate(id=number, region=region, theta=noise, norm=norm, model_hash=model_hash, x=x, **values)
-
-
 def _replace_table(folder: Path, described: dict[str, Any], table: Any) -> None:
     """Put a new table in place so that a crash at any moment leaves a run whose checksums hold."""
-    part = folder / f"{TABLE}.part"
-    pq.write_table(table, part)
-    to_disk(part)
-    found = checksum(part)
+    written = pa.BufferOutputStream()
+    pq.write_table(table, written)
+    content = written.getvalue().to_pybytes()
+    found = hashlib.sha256(content).hexdigest()
     # The table in place may be the next one of an earlier addition, which was interrupted.
     files = described["files"] | {TABLE: checksum(folder / TABLE)}
     write_description(folder, described | {"files": files, "next": {TABLE: found}})
-    part.replace(folder / TABLE)
-    to_disk(folder)
+    write_whole(folder / TABLE, lambda part: part.write_bytes(content))
     files[TABLE] = found
     write_description(folder, {name: value for name, value in described.items() if name != "next"} | {"files": files})

@@ -5,14 +5,15 @@ from typing import Any
 
 from anisocert.certificate import ABSTAIN
 from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, POLICIES, SHRUNK
-from anisocert.runs.reading import TABLE, StoredRun
-from anisocert.runs.verification import PORTABLE, TOLERANCE, Finding
+from anisocert.runs.files import TABLE, Finding
+from anisocert.runs.stored import StoredRun
+from anisocert.runs.verification import PORTABLE, TOLERANCE
 
 COLUMNS = ("memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note")
 
 
 def check_memory(run: StoredRun, rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """What is wrong with the memory's columns. They do not tell the regions: the memory's own check proves those."""
+    """What is wrong with the memory's columns by themselves; whether the memory backs them, `runs.backing` tells."""
     here = [name for name in COLUMNS if name in run.table.column_names]
     if not here:
         return

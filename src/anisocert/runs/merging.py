@@ -11,9 +11,11 @@ from anisocert.errors import MissingExtraError
 from anisocert.memory import Memory
 from anisocert.runs import folder as files
 from anisocert.runs.configuration import Configuration
+from anisocert.runs.files import theta_names
 from anisocert.runs.job import Job
 from anisocert.runs.memory import pass_through
-from anisocert.runs.reading import StoredRun
+from anisocert.runs.rows import SCHEMA
+from anisocert.runs.stored import StoredRun
 from anisocert.runs.unfinished import Unfinished
 
 try:
@@ -33,14 +35,14 @@ def merge(
     files.write_thetas(folder, _thetas(ids, where, job.examples.shape))
     table, described = _rows(ids, where), configuration.to_dict()
     if configuration.memory is not None:
-        run = StoredRun(folder, {}, table)
+        known = {"model_hash": configuration.model_hash, "files": dict.fromkeys(theta_names(folder))}
+        run = StoredRun(folder, known, table)
         lifetime = configuration.alpha if configuration.lifetime else None
         with Memory.open(
             configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer, lifetime=lifetime
         ) as memory:
             table, described["memory"] = pass_through(
-                run, configuration.model_hash or "", memory, lambda number: job.chunk([number]).x[0],
-                unfinished.memory_journal, on_memory,
+                run, memory, lambda number: job.chunk([number]).x[0], unfinished.memory_journal, on_memory
             )  # fmt: skip
     files.write_table(folder, table)
     described["preparation"] = job.examples.preparation
@@ -59,7 +61,7 @@ def _rows(ids: list[int], where: dict[int, Path]) -> Any:
     """All rows in order of id, each once, and from the part that its theta comes from."""
     parts = []
     for part in sorted(set(where.values())):
-        rows = pq.read_table(part, columns=files.SCHEMA.names)
+        rows = pq.read_table(part, columns=SCHEMA.names)
         parts.append(rows.filter(pa.array([where[number] == part for number in rows["idx"].to_pylist()])))
     table = pa.concat_tables(parts).sort_by("idx")
     assert table["idx"].to_pylist() == ids

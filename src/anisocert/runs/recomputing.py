@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN
 from anisocert.errors import AnisocertError
-from anisocert.runs.folder import SCHEMA
+from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.memory_columns import check_memory
-from anisocert.runs.reading import TABLE, StoredRun
+from anisocert.runs.rows import SCHEMA, Row, noise_of, region_of
 from anisocert.runs.spending import shares
-from anisocert.runs.verification import PORTABLE, TOLERANCE, Finding
-from anisocert.smoothing import Gaussian, Uniform
+from anisocert.runs.stored import StoredRun
+from anisocert.runs.verification import PORTABLE, TOLERANCE
 
-Row = Mapping[str, Any]
 Thetas = Mapping[int, NDArray[np.float32]]
 
 MAY_BE_MISSING = ("stop", "reason")
@@ -134,7 +133,7 @@ def _bounds(rows: list[Row], plan: Plan) -> dict[int, tuple[float, float, float]
         # Between the looks one may have given up, which claims nothing.
         level = np.array([of_alpha[row["alpha"]].get(int(votes), 0.0) for row, votes in zip(some, n, strict=True)])
         p_a, p_b = plan.estimate(k, second, n, num_classes, level)
-        gap = _smoothing(norm)(1.0).gap(p_a, p_b)
+        gap = noise_of(norm)(1.0).gap(p_a, p_b)
         found |= {row["idx"]: (float(a), float(b), float(g)) for row, a, b, g in zip(some, p_a, p_b, gap, strict=True)}
     return found
 
@@ -153,7 +152,7 @@ def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, g
     used = gap if wrong_gap else row["gap"]
     radius = proxy = 0.0
     if used > 0:
-        region = _smoothing(row["norm"])(theta).region(np.zeros(theta.shape), theta, used)
+        region = region_of(row["norm"], theta, used, np.zeros(theta.shape))
         radius, proxy = region.radius, region.proxy_radius
     yield from _compare(row, "radius", radius, "votes and theta give", more=0.0)
     yield from _compare(row, "proxy_radius", proxy, "votes and theta give")
@@ -171,10 +170,6 @@ def _compare(row: Row, name: str, fresh: float, source: str, better: int = 1, mo
     excess = better * (row[name] - fresh)
     if not -TOLERANCE * abs(fresh) <= excess <= more * abs(fresh):
         yield f"{name} is {row[name]!r}, {source} {fresh!r}" + (": it claims too much" if excess > 0 else "")
-
-
-def _smoothing(norm: str) -> type[Gaussian] | type[Uniform]:
-    return Gaussian if norm == "l2" else Uniform
 
 
 def _is_there(value: Any) -> bool:

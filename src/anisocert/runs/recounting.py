@@ -3,7 +3,6 @@
 import platform
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,12 @@ from torch import Tensor
 
 from anisocert import __version__
 from anisocert.certificate import ABSTAIN
-from anisocert.data import Dataset
 from anisocert.engine import Network, Stage, count_votes
 from anisocert.errors import ArgumentError
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.job import hash_of, load_examples, load_model
-from anisocert.runs.reading import TABLE, StoredRun
-from anisocert.runs.verification import Finding
-from anisocert.runs.workers import devices_of
-from anisocert.smoothing import Gaussian, Uniform
+from anisocert.runs.files import DESCRIPTION, TABLE, Finding
+from anisocert.runs.rows import noise_of
+from anisocert.runs.stored import NotTheRunsError, StoredRun
 
 
 def pick(run: StoredRun, count: int) -> list[int]:
@@ -48,27 +44,29 @@ def recount(
     model: str | None = None,
     device: str | None = None,
     on_votes: Callable[[NDArray[np.int64]], None] = lambda _: None,
+    denoise: str | None = None,
+    data: str | None = None,
 ) -> Iterator[Finding]:
     """Draw the votes of some examples again, one after the other, and yield where they are not those of the rows.
 
-    model: where the network is, if not where the run says. device: of the kind that the run was made on (the default),
-    because each kind draws its own noise. on_votes is given each example's votes by class.
+    model, denoise, data: where these are, if not where the run says; functions must be given. device: of the kind that
+    the run was made on (the default), because each kind draws its own noise. on_votes is given each example's votes by
+    class.
     """
-    c = configuration_of(run)
-    network = network_of(run, c, model, device)
-    if network.hash != run.description.get("model_hash"):
-        yield Finding("run.json", f"its model_hash is not that of {model or c.model}: the votes are of another network")
+    if not run.has_votes:
+        raise ArgumentError(f"expected a run with votes to draw again, got {run.folder}, which was imported without")
+    c = run.configuration
+    try:
+        network = run.network(model, denoise, device)
+        examples = run.examples(data=data)
+    except NotTheRunsError as error:
+        yield Finding(DESCRIPTION, str(error))
         return
-    rows = {int(row["idx"]): row for row in run.table.to_pylist()}
-    examples = load_examples(c)
-    if c.data_hash not in (None, hash_of(examples)):
-        yield Finding("run.json", f"its data_hash is not that of {c.data}: other examples, or not all of them")
-        return
-    if c.data_hash is not None and (left_out := sorted(set(examples.ids.tolist()) - set(rows))):
+    if left_out := sorted(set(examples.ids.tolist()) - set(run.column("idx").tolist())):
         yield Finding(TABLE, f"has no rows of examples {', '.join(map(str, left_out))}")
     examples = examples.subset(ids=ids)
     for x, label, number in zip(examples.x, examples.y.tolist(), examples.ids.tolist(), strict=True):
-        row, theta, where = rows[number], run.thetas.get(number), f"example {number}"
+        row, theta, where = run.row(number), run.thetas.get(number), f"example {number}"
         if row["label"] != label:
             yield Finding(where, f"label is {row['label']}, the data's is {label}")
         if theta is None or theta.shape not in ((), x.shape):
@@ -92,7 +90,7 @@ def _counts(
     looks: Sequence[int],
 ) -> dict[int, NDArray[np.int64]]:
     """Votes of one input for each class, after each of `looks` votes. x: `1 x *shape`."""
-    smoothing = (Gaussian if c.norm == "l2" else Uniform)(theta)
+    smoothing = noise_of(c.norm)(theta)
     shaped = torch.from_numpy(np.array(theta)).reshape(1, *(theta.shape or (1,) * (x.dim() - 1)))
     scales = smoothing.scales(shaped.to(network.device))
     (tally,) = count_votes(network, smoothing, x, scales, [number], seed=c.seed, stage=stage, looks=looks)
@@ -111,37 +109,3 @@ def _check(row: Mapping[str, Any], top: int, counts: Mapping[int, NDArray[np.int
     for name, value in fresh.items():
         if row[name] != value:
             yield f"{name} is {row[name]}, votes drawn again give {value}"
-
-
-def configuration_of(run: StoredRun) -> Configuration:
-    """What a run says about itself, once more as a configuration."""
-    try:
-        return Configuration.from_dict(run.description)
-    except (KeyError, TypeError) as error:
-        raise ArgumentError(f"expected a run that says how to repeat it, got {run.folder} without {error}") from error
-
-
-def examples_of(run: StoredRun, c: Configuration) -> Dataset:
-    """The run's examples; an error if they are not those that it was made of, down to the pixels."""
-    examples = load_examples(c)
-    if c.data_hash not in (None, hash_of(examples)):
-        raise ArgumentError(f"expected the examples that {run.folder} was made of, got others in {c.data}")
-    return examples
-
-
-def network_of(
-    run: StoredRun, c: Configuration, model: str | None = None, device: str | None = None, same_kind: bool = True
-) -> Network:
-    """The run's network, in the run's numerics. same_kind: only on a device of the kind that the run was made on."""
-    here = "cuda" if torch.cuda.is_available() else "cpu"
-    kind = c.device if same_kind and c.device is not None else here
-    where = torch.device(kind if device in (None, "auto") else devices_of(device)[0])
-    if same_kind and c.device is not None and where.type != c.device:
-        raise ArgumentError(
-            f"expected a {c.device} device, on which the run's votes were drawn, got {where.type}: it draws other noise"
-        )
-    # A run may say where its network is as seen from its own folder.
-    beside = run.folder / c.model
-    found, _ = load_model(c, Path(model) if model is not None else beside if beside.is_file() else None)
-    num_classes = c.num_classes or int(run.column("num_classes")[0])
-    return Network(found, num_classes, where, c.numerics)

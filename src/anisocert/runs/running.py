@@ -9,9 +9,9 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, Stats
 from anisocert.memory.place import checked
 from anisocert.runs.configuration import Configuration
+from anisocert.runs.files import read_description
 from anisocert.runs.job import Job
 from anisocert.runs.merging import merge
-from anisocert.runs.reading import read_description
 from anisocert.runs.scheduling import Rows, Schedule, answered
 from anisocert.runs.unfinished import Unfinished
 from anisocert.runs.workers import Workers

@@ -18,8 +18,8 @@ import numpy as np
 from anisocert.durable import BusyError, locked, write_whole
 from anisocert.errors import MissingExtraError
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.folder import SCHEMA
-from anisocert.runs.reading import JOURNAL
+from anisocert.runs.files import JOURNAL
+from anisocert.runs.rows import SCHEMA
 
 try:
     import pyarrow as pa

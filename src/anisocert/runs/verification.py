@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from anisocert.runs.reading import StoredRun
+from anisocert.runs.files import Finding
+from anisocert.runs.stored import StoredRun
 
 TOLERANCE = 1e-9
 """Relative; what recomputed numbers may differ by."""
@@ -12,28 +13,21 @@ Gaps are rounded down by ten times as much, so that it stays a true claim. Radii
 alone, which are the same everywhere: they get nothing."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Something that is wrong. where: `run.json`, another file of the run, or an example by its id."""
-
-    where: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
-
-
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """files, rows: how many were checked. notes: what the reader should know besides. run: if it could be read."""
+    """files, rows: how many were checked. undone: what could not be recomputed, and why. run: if it could be read.
+
+    notes: what the reader should know besides.
+    """
 
     findings: tuple[Finding, ...]
     files: int = 0
     rows: int = 0
+    undone: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     run: StoredRun | None = field(default=None, repr=False)
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether nothing wrong was found; `undone` says what nobody looked at."""
         return not self.findings

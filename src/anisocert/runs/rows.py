@@ -1,0 +1,161 @@
+"""A run's rows: certificates as lines of a table, and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.geometry import Region
+from anisocert.smoothing import Gaussian, Uniform
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+    from safetensors.numpy import load
+except ImportError as error:
+    raise MissingExtraError("reading a run needs pyarrow and safetensors: pip install 'anisocert[cli]'") from error
+
+Row = Mapping[str, Any]
+
+# Written out, because a column without values (`stop`) would get no type from them, and parts must merge.
+SCHEMA = pa.schema(
+    [(name, pa.int64()) for name in ("idx", "label", "prediction")]
+    + [("correct", pa.bool_())]
+    + [(name, pa.float64()) for name in ("radius", "proxy_radius", "gap", "p_a", "p_b")]
+    + [(name, pa.int64()) for name in ("top_votes", "runner_up_votes", "votes", "bound_k", "bound_n")]
+    + [("alpha", pa.float64()), ("num_classes", pa.int64())]
+    + [(name, pa.string()) for name in ("bound", "stop", "method", "norm")]
+    + [(name, pa.float64()) for name in ("sigma", "theta_min", "theta_max", "theta_geomean")]
+    + [("reason", pa.string()), ("seconds", pa.float64()), ("seed", pa.uint64())]
+)
+VOTES = ("top_votes", "runner_up_votes", "votes", "bound_k", "bound_n")
+"""Columns that only a counting of votes can have filled."""
+MOST_GROWTH, FREE_BYTES = 50, 1_000_000
+"""A table may be so many times as large as its file, and this much more: no run's rows repeat each other that much."""
+
+
+def row(certificate: Certificate, label: int, sigma: float) -> dict[str, Any]:
+    """One line of `certificates.parquet`: the promise, its evidence and what it cost, before any memory."""
+    theta = certificate.theta.astype(np.float64)
+    return {
+        "idx": certificate.id,
+        "label": label,
+        "prediction": certificate.prediction,
+        "correct": certificate.prediction == label and certificate.prediction != ABSTAIN,
+        "radius": certificate.radius,
+        "proxy_radius": certificate.proxy_radius,
+        "gap": certificate.gap,
+        "p_a": certificate.p_a,
+        "p_b": certificate.p_b,
+        "top_votes": certificate.top_votes,
+        "runner_up_votes": certificate.runner_up_votes,
+        "votes": certificate.votes,
+        "bound_k": certificate.bound_k,
+        "bound_n": certificate.bound_n,
+        "alpha": certificate.alpha,
+        "num_classes": certificate.num_classes,
+        "bound": certificate.bound,
+        "stop": certificate.stop,
+        "method": certificate.method,
+        "norm": f"l{certificate.norm}",
+        "sigma": sigma,
+        "theta_min": float(theta.min()),
+        "theta_max": float(theta.max()),
+        "theta_geomean": float(np.exp(np.log(theta).mean())),
+        "reason": certificate.reason,
+        "seconds": certificate.seconds,
+        "seed": certificate.seed,
+    }
+
+
+def noise_of(norm: str) -> type[Gaussian] | type[Uniform]:
+    """The noise of a run with this norm, l1 or l2."""
+    return Gaussian if norm == "l2" else Uniform
+
+
+def region_of(norm: str, theta: NDArray[np.float32], gap: float, center: NDArray[Any]) -> Region:
+    """What a gap and a theta certify around a point."""
+    return noise_of(norm)(theta).region(center, theta, gap)
+
+
+def certificate_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any], model_hash: str) -> Certificate:
+    """The certificate of a row, with the region recomputed from theta and gap around its input."""
+    number = int(row["idx"])
+    if theta.size > 1 and theta.shape != x.shape:
+        raise ArgumentError(f"expected an input of shape {theta.shape} for example {number}, got {x.shape}")
+    region = None
+    if row["prediction"] != ABSTAIN:
+        region = region_of(row["norm"], theta, row["gap"], x)
+        if not abs(region.radius - row["radius"]) <= 1e-9 * row["radius"]:
+            raise ArgumentError(
+                f"expected theta and gap of example {number} to give its radius {row['radius']}, got {region.radius}"
+            )
+    same = (
+        "prediction", "gap", "p_a", "p_b", "top_votes", "runner_up_votes", "votes", "bound_k", "bound_n", "alpha",
+        "num_classes", "bound", "stop", "method", "seed", "seconds", "reason",
+    )  # fmt: skip
+    return Certificate(
+        id=number, region=region, theta=theta, norm=int(row["norm"].removeprefix("l")), model_hash=model_hash, x=x,
+        **{name: row[name] for name in same},
+    )  # fmt: skip
+
+
+def table_of(content: bytes) -> Any:
+    """The rows in the bytes of a table, in order of id: columns that runs have, of the kinds of values that they have.
+
+    A file that claims more rows or longer texts than its size can account for is refused before they take memory, and
+    so is a compression that runs do not use, as others can make gigabytes of a few bytes.
+    """
+    try:
+        return _table(content)
+    except ArgumentError:
+        raise
+    except (pa.ArrowException, OSError, MemoryError, ValueError, KeyError) as error:
+        raise ArgumentError(f"cannot be read: {' '.join(f'{type(error).__name__}: {error}'.split())}") from error
+
+
+def _table(content: bytes) -> Any:
+    said = pq.ParquetFile(pa.BufferReader(content)).schema_arrow
+    wanted = [one for one in said if one.name in SCHEMA.names or one.name.startswith("memory_")]
+    names, texts = [one.name for one in wanted], [one.name for one in wanted if pa.types.is_string(one.type)]
+    if len(set(names)) < len(names) or "idx" not in names or not pa.types.is_integer(said.field("idx").type):
+        raise ArgumentError(f"cannot be read: expected one idx, whole numbers, among its columns, got {names}")
+    for one in wanted:
+        kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string, pa.types.is_null)
+        if not any(kind(one.type) for kind in kinds):
+            raise ArgumentError(f"cannot be read: expected numbers or texts in {one.name}, got {one.type}")
+    # Texts that repeat are one text and numbers, until it is known how much they make.
+    file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
+    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    packing = {group.column(j).compression for group in groups for j in range(group.num_columns)}
+    if packing - {"SNAPPY", "UNCOMPRESSED"}:
+        raise ArgumentError(f"cannot be read: expected the compression that runs use, snappy, got {packing}")
+    size, most = 8 * len(names) * sum(group.num_rows for group in groups), MOST_GROWTH * len(content) + FREE_BYTES
+    if size <= most:
+        table = file.read(columns=names, use_threads=False)
+        size = table.nbytes + sum(_length(chunk) for name in texts for chunk in table[name].chunks)
+    if size > most:
+        raise ArgumentError(f"cannot be read: {len(content):,} bytes claim to hold {size:,} bytes of rows")
+    return table.cast(pa.schema(wanted)).sort_by("idx")
+
+
+def _length(texts: Any) -> int:
+    """Bytes of texts once each is written out."""
+    lengths = pc.binary_length(texts.dictionary).take(texts.indices)
+    return int(pc.sum(lengths.cast(pa.int64())).as_py() or 0)
+
+
+def thetas_of(content: bytes) -> dict[int, NDArray[np.float32]]:
+    """Theta of each example id, in the bytes of one file: a scalar, or of the input's shape."""
+    try:
+        stored = load(content)
+    except Exception as error:  # safetensors has its own, and numpy's for kinds of numbers that it does not know
+        raise ArgumentError(f"cannot be read: {' '.join(f'{type(error).__name__}: {error}'.split())}") from error
+    for name, value in stored.items():
+        if not name.isascii() or not name.isdigit() or name != str(int(name)) or value.size == 0:
+            raise ArgumentError(f"cannot be read: expected a theta by the id of an example, got {name!r}")
+    return {int(name): value.reshape(()) if value.size == 1 else value for name, value in stored.items()}

@@ -1,0 +1,227 @@
+"""A finished run, read back: the one reader of what it says, its rows and thetas, and what it was made with.
+
+A run may have been sent by somebody. Reading it executes nothing that it names: its network and data come from files,
+and a function (`package.module:function`) only from whoever typed it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from anisocert import models
+from anisocert.certificate import Certificate
+from anisocert.data import CATALOG, Dataset, load
+from anisocert.data.dataset import as_float
+from anisocert.engine import Network
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.models.loading import is_function
+from anisocert.runs.configuration import Configuration
+from anisocert.runs.files import TABLE, THETA, Contents, WrongFileError, read_bytes, sound
+from anisocert.runs.job import hash_of, load_examples
+from anisocert.runs.rows import VOTES, certificate_of, table_of, thetas_of
+from anisocert.runs.workers import devices_of
+
+
+class NotTheRunsError(ArgumentError):
+    """A network or data that the run was not made with."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """A run folder whose files are those that `run.json` vouches for. table: one row an input, in order of id."""
+
+    folder: Path
+    description: dict[str, Any] = field(repr=False)
+    table: Any = field(repr=False)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether the rows hold a memory's answers, in the columns `memory_*`."""
+        return "memory_prediction" in self.table.column_names
+
+    @property
+    def has_votes(self) -> bool:
+        """Whether any row holds votes; results that were imported have none."""
+        known = [name for name in VOTES if name in self.table.column_names]
+        return any(self.table[name].null_count < len(self) for name in known)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """One value an input."""
+        if name not in self.table.column_names:
+            raise ArgumentError(f"expected a run with column {name!r}, got {self.folder} without it")
+        return np.asarray(self.table[name].to_numpy(zero_copy_only=False))
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, in order of id."""
+        found: list[dict[str, Any]] = self.table.to_pylist()
+        return found
+
+    def row(self, number: int) -> dict[str, Any]:
+        """The row of the example with this id."""
+        if number not in self._places:
+            raise ArgumentError(f"expected the id of an example in {self.folder}, got {number}, which is not in it")
+        return self.rows[self._places[number]]
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {int(row["idx"]): place for place, row in enumerate(self.rows)}
+
+    @cached_property
+    def thetas(self) -> dict[int, NDArray[np.float32]]:
+        """Theta of each example id: a scalar, or of the input's shape."""
+        found: dict[int, NDArray[np.float32]] = {}
+        for name in sorted(filter(THETA.fullmatch, self.description["files"])):
+            content = read_bytes(self.folder, name)
+            try:
+                found |= thetas_of(content)
+            except ArgumentError as error:
+                raise WrongFileError(self.folder, name, str(error)) from error
+        return found
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """What the run says about itself, once more as a configuration."""
+        try:
+            c = Configuration.from_dict(self.description)
+            texts = (c.model, c.data, c.denoise or "")
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ArgumentError(
+                f"expected a run that says how to repeat it, got {self.folder}, which does not: {error}"
+            ) from error
+        if not all(isinstance(text, str) for text in texts):
+            raise ArgumentError(f"expected model, data and denoise of {self.folder} as texts, got {texts}")
+        return c
+
+    def certificate(self, number: int, x: NDArray[Any] | None) -> Certificate:
+        """The certificate of an example. x: its input as the network saw it, since a run does not hold inputs."""
+        theta = self.thetas.get(number)
+        if x is None or theta is None:
+            missing = "input" if x is None else "theta"
+            raise ArgumentError(f"expected the {missing} of example {number}, which the run certifies, got none")
+        return certificate_of(self.row(number), theta, np.asarray(x), self.description["model_hash"])
+
+    def examples(self, ids: Sequence[int] | None = None, data: str | None = None, whole: bool = True) -> Dataset:
+        """The run's examples, or those with some ids; an error if they are not what it was made of, to the pixels.
+
+        data: where they are, if not where the run says. whole: False takes the data's name for it, as hashing thousands
+        of image files takes long; then nothing may be concluded from the pixels.
+        """
+        said, name = self.description, data or self.description.get("data")
+        if not isinstance(name, str):
+            raise ArgumentError(f"expected a run that says which data it is of, got {self.folder}, which does not")
+        if data is None and name not in CATALOG and not Path(name).expanduser().exists():
+            raise ArgumentError(
+                f"expected the data of {self.folder} at {name}, where the run says, got nothing there: "
+                "say where they are with --data"
+            )
+        if said.get("data_hash") is None or not whole:
+            found = load(name, "train" if said.get("split") == "train" else "test")
+            return found.subset(ids=self.column("idx").tolist() if ids is None else ids)
+        found = load_examples(replace(self.configuration, data=name))
+        if hash_of(found) != said["data_hash"]:
+            raise NotTheRunsError(
+                f"expected the examples that {self.folder} was made of, got others in {name}, or not all of them: "
+                f"its data_hash is not that of {name}"
+            )
+        return found if ids is None else found.subset(ids=ids)
+
+    def inputs(self, data: str | None = None) -> Callable[[int], NDArray[np.float32] | None]:
+        """Tells the input of an example id, read when asked for; None where there is none."""
+        examples = self.examples(data=data)
+        places = {number: place for place, number in enumerate(examples.ids.tolist())}
+
+        def found(number: int) -> NDArray[np.float32] | None:
+            at = places.get(number)
+            return None if at is None else as_float(np.asarray(examples.pixels[np.array([at])]))[0]
+
+        return found
+
+    def network(
+        self,
+        model: str | None = None,
+        denoise: str | None = None,
+        device: str | None = None,
+        same_kind: bool = True,
+    ) -> Network:
+        """The run's network, in the run's numerics; an error if it is another one.
+
+        model, denoise: as typed, see `module`. same_kind: only on a device of the kind that the run was made on.
+        """
+        c = self.configuration
+        here = "cuda" if torch.cuda.is_available() else "cpu"
+        kind = c.device if same_kind and c.device is not None else here
+        where = torch.device(kind if device in (None, "auto") else devices_of(device)[0])
+        if same_kind and c.device is not None and where.type != c.device:
+            raise ArgumentError(
+                f"expected a {c.device} device, on which the run's votes were drawn, got {where.type}: it draws other "
+                "noise"
+            )
+        num_classes = c.num_classes or int(self.column("num_classes")[0])
+        network = Network(self.module(model, denoise), num_classes, where, c.numerics)
+        if network.hash != self.description.get("model_hash"):
+            raise NotTheRunsError(
+                f"expected the network that {self.folder} certifies, got another network: {model or c.model}"
+            )
+        return network
+
+    def module(self, model: str | None = None, denoise: str | None = None, gradients: bool | None = None) -> nn.Module:
+        """What the run's network is made of, loaded from a file, or by functions that were typed.
+
+        model, denoise: what somebody typed; None: what the run says, which may be a file and never a function.
+        gradients: whether it must tell them; None: as the run needs it.
+        """
+        c = self.configuration
+        denoise = self._no_function("denoise", c.denoise) if denoise is None else denoise
+        source = self._network_file() if model is None else model
+        try:
+            found, _ = models.load(
+                source, num_classes=c.num_classes, mean=c.mean, std=c.std, layout=c.layout,
+                gradients=c.needs_gradients if gradients is None else gradients, denoise=denoise,
+            )  # fmt: skip
+        except SystemExit as error:  # a typed function's own code: its exit code is not the command's
+            raise ModelError(f"expected a network from {source}, got an exit with code {error.code}") from error
+        return found
+
+    def _network_file(self) -> Path:
+        named = self.configuration.model
+        self._no_function("model", named)
+        for path in (self.folder / named, Path(named)):  # as seen from its own folder, or from here
+            if path.is_file():
+                return path.resolve()  # whole, so that no file's name can be taken for a function
+        raise ArgumentError(
+            f"expected a network file at {named}, where the run says, got nothing there: say where it is with --model"
+        )
+
+    def _no_function(self, option: str, said: str | None) -> str | None:
+        """The one place where a run is kept from naming code."""
+        if said is not None and is_function(said):
+            raise ArgumentError(
+                f"expected --{option} with a function that you trust, because {self.folder} was made with {said}, and "
+                f"a run may not name code that is executed; got none: read that code, then type --{option} {said}"
+            )
+        return said
+
+
+def read_run(folder: Path) -> StoredRun:
+    """A finished run; an error where the folder holds none, or a file that the run did not write."""
+    return run_of(folder, sound(folder))
+
+
+def run_of(folder: Path, contents: Contents) -> StoredRun:
+    """A run whose files were looked at."""
+    assert contents.table is not None
+    try:
+        return StoredRun(folder, contents.description, table_of(contents.table))
+    except ArgumentError as error:
+        raise WrongFileError(folder, TABLE, str(error)) from error

@@ -56,6 +56,21 @@ def test_every_kind_of_value(shown):
     assert shown("sigma = 1\ntarget_radius = 2", "net") == ["net", 1.0, None, 2.0, None, False, None, "nobody"]
 
 
+@pytest.mark.parametrize("table", ["", "[certify]\n"])
+@pytest.mark.parametrize("option", ["model", "denoise"])
+def test_a_file_names_no_code(tmp_path, monkeypatch, option, table):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stranger.py").write_text("open('executed', 'w')")
+    (tmp_path / "c.toml").write_text(f'{table}{option} = "stranger:go"')
+    model = [] if option == "model" else ["net.safetensors"]
+    done = CliRunner().invoke(
+        app, ["certify", "--config", "c.toml", *model, "--data", "digits", "--sigma", "1", "--out", "r"]
+    )
+    assert done.exit_code == 2
+    assert "got the function stranger:go: type it" in " ".join(done.output.replace("│", " ").split())
+    assert not (tmp_path / "executed").exists()
+
+
 def test_the_command_line_wins(shown):
     text = 'model = "net"\nsigma = 0.25\nmax = 3\nflip = true\nset = ["a=1"]\nquiet = true'
     arguments = ("mine", "--sigma", "0.5", "--max", "7", "--no-flip", "--set", "b=2")

@@ -1,5 +1,6 @@
 import json
 import shutil
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -105,6 +106,127 @@ def test_recount_with_a_network_that_is_elsewhere(cli, run, tmp_path):
     assert "votes of 1 drawn again" in cli("verify", run, "--recount", 1, "--model", net).out
     write_description(run, described | {"device": "cuda"})
     assert "it draws other noise" in cli("verify", run, "--recount", 1, "--device", "cpu", code=2).err
+
+
+PAYLOAD = """
+from pathlib import Path
+Path("executed").write_text("by a run")
+raise SystemExit(0)
+"""
+EXITING = """
+import sys, torch
+class Exiting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+    def forward(self, x):
+        sys.exit(0)
+def go():
+    return Exiting()
+"""
+
+
+def describe(run, **changes):
+    write_description(run, json.loads((run / "run.json").read_text()) | changes)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder to be in, with modules that a stranger has left there."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "stranger.py").write_text(PAYLOAD)
+    (tmp_path / "here" / "exiting.py").write_text(EXITING)
+    monkeypatch.chdir(tmp_path / "here")
+    for name in ("stranger", "exiting"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path / "here"
+
+
+@pytest.mark.parametrize("option", ["model", "denoise"])
+@pytest.mark.parametrize(
+    "command", [("verify", "--recount", 1), ("show", "--recount"), ("attack",), ("report", "--figures", "figures")]
+)
+def test_a_run_that_somebody_sent_executes_nothing(cli, run, here, command, option):
+    """All checksums fit; the payload would leave a file and end the process with exit code 0."""
+    describe(run, **{option: "stranger:go"})
+    name, *options = command
+    where = (run, 0) if name == "show" else (run,)
+    said = cli(name, *where, *options, code=0 if name == "report" else 2)
+    assert not (here / "executed").exists()
+    if name != "report":  # which leaves out what needs the network
+        assert "was made with stranger:go, and a run may not name code that is executed" in said.err
+        assert f"type --{option} stranger:go" in said.err
+
+
+def test_code_that_is_typed_cannot_exit_for_the_command(cli, run, here):
+    said = cli("verify", run, "--recount", 1, "--model", "stranger:go", code=1)
+    assert said.err.endswith("got an exit with code 0\n")
+    assert (here / "executed").exists()
+    describe(run, model_hash=hash_of_exiting())
+    said = cli("verify", run, "--recount", 1, "--model", "exiting:go", code=1)
+    assert "ended it with exit code 0" in said.err
+    assert "nothing wrong" not in said.out
+
+
+def hash_of_exiting():
+    from anisocert.models import load
+
+    return Network(load("exiting:go")[0], 10, numerics=Numerics("float32", False, 96)).hash
+
+
+@pytest.mark.parametrize("imported", [{}, {"file": "a.tsv"}, None, True])
+def test_a_run_with_votes_is_recomputed_whatever_it_calls_itself(cli, run, imported):
+    describe(run, imported=imported)
+    assert "nothing wrong; 2 files checked, 5 rows recomputed" in cli("verify", run).out
+    change(run, "radius", lambda _: 9.9)
+    assert "example 0: radius is 9.9" in cli("verify", run, code=1).out
+
+
+def test_rows_without_votes_are_not_recomputed_and_that_is_the_verdict(cli, run):
+    table = pq.read_table(run / "certificates.parquet")
+    votes = ("top_votes", "runner_up_votes", "votes", "bound_k", "bound_n")
+
+    def without(some):
+        rows = [row | (dict.fromkeys(votes) if i in some else {}) for i, row in enumerate(table.to_pylist())]
+        pq.write_table(pa.Table.from_pylist(rows, table.schema), run / "certificates.parquet")
+        described = json.loads((run / "run.json").read_text())
+        describe(run, imported={}, files={name: checksum(run / name) for name in described["files"]})
+
+    without(range(5))
+    lines = cli("verify", run, code=3).out.splitlines()
+    assert lines[0].startswith("not recomputed: rows: imported without the votes")
+    assert lines[1].startswith(f"{run}: nothing wrong found, but not everything was recomputed; ")
+    said = json.loads(cli("verify", run, "--json", code=3).out)
+    assert (said["ok"], len(said["not_recomputed"]), said["rows"]) == (True, 1, 0)
+    without(range(1, 5))
+    assert "example 5: lacks top_votes" in cli("verify", run, code=1).out
+
+
+def test_a_memory_that_is_elsewhere(cli, run, tmp_path):
+    from anisocert.memory import Memory
+    from anisocert.runs import add_to_memory, read_run
+
+    inputs = read_run(run).inputs()
+    with Memory.open(tmp_path / "memory.sqlite") as memory:
+        add_to_memory(run, memory, {number: inputs(number) for number in read_run(run).column("idx").tolist()})
+    assert "nothing wrong; " in cli("verify", run).out
+    moved = (tmp_path / "memory.sqlite").rename(tmp_path / "moved.sqlite")
+    said = cli("verify", run, code=3).out
+    assert said.startswith(f"not recomputed: the memory's columns: its memory is not at {tmp_path / 'memory.sqlite'}")
+    assert "nothing wrong; " in cli("verify", run, "--memory", moved).out
+    cli("report", run, "--out", tmp_path / "report.html")
+    assert "The numbers after the memory were not derived again: its memory is not at" in (
+        tmp_path / "report.html"
+    ).read_text("utf-8")
+
+
+def test_from_another_folder_it_says_what_to_pass(cli, run, tmp_path):
+    np.savez(tmp_path / "tests.npz", x=digits("test").x, y=digits("test").y, ids=digits("test").ids)
+    describe(run, data="gone/tests.npz")
+    assert "say where they are with --data" in cli("verify", run, "--recount", 1, code=2).err
+    assert "drawn again" in cli("verify", run, "--recount", 1, "--data", tmp_path / "tests.npz").out
+    describe(run, model="gone/net.safetensors")
+    assert "say where it is with --model" in cli("verify", run, "--recount", 1, code=2).err
 
 
 def test_bad_paths(cli, tmp_path):

@@ -114,6 +114,7 @@ def test_without_the_memory_s_file_only_the_ball_that_the_run_knows_is_stated(ma
     for small, large in zip(e.implied(e.binding), whole.implied(whole.binding), strict=True):
         assert small.radius <= large.radius * (1 + 1e-9)
     assert any("file is not at hand" in one for one in assumptions(e))
+    assert sentence(e).startswith("By the run's own account, which no memory here backs: The system")
     if note == "inherited":
         assert "as probable as the promise says" in sentence(e)
 

@@ -1,19 +1,54 @@
-"""A finished run is read as it was written, or not at all."""
+"""A finished run is read as it was written, or not at all; what somebody sent executes nothing and reaches nothing."""
 
+import json
+import os
+import shutil
+import sys
+
+import numpy as np
 import pytest
-import torch
 
-import anisocert as ac
-from anisocert.errors import ArgumentError
-from anisocert.runs import read_run, save_run
+from anisocert.errors import AnisocertError, ArgumentError, ModelError
+from anisocert.runs import read_run
+from anisocert.runs.files import checksum, look, write_description
+from anisocert.runs.memory import add_to_memory, copy_run
+from anisocert.runs.stored import NotTheRunsError
+
+PAYLOAD = """
+from pathlib import Path
+Path("executed").write_text("by a run")
+raise SystemExit(0)
+"""
 
 
 @pytest.fixture
-def run(tmp_path):
-    network = torch.nn.Linear(3, 2).eval()
-    found = ac.certify(network, torch.rand(2, 3), num_classes=2, smoothing=ac.Gaussian(0.25), plan=ac.Plan(n=100))
-    save_run(tmp_path, {"data": "digits", "norm": "l2"}, found, [0, 1], 0.25)
-    return tmp_path
+def run(whole, tmp_path):
+    """A copy that may be tampered with."""
+    return shutil.copytree(whole, tmp_path / "run")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder to be in, with a module `stranger` that leaves a file behind when it is imported."""
+    place = tmp_path / "here"
+    place.mkdir()
+    (place / "stranger.py").write_text(PAYLOAD)
+    monkeypatch.chdir(place)
+    monkeypatch.delitem(sys.modules, "stranger", raising=False)
+    return place
+
+
+def described(run):
+    return json.loads((run / "run.json").read_text())
+
+
+def refit(run, **changes):
+    """Change what a run says, and make its checksum fit."""
+    write_description(run, described(run) | changes)
+
+
+def name_file(run, name, content="0" * 64):
+    refit(run, files=described(run)["files"] | {str(name): content})
 
 
 @pytest.mark.parametrize(
@@ -25,3 +60,165 @@ def test_an_edited_description_is_refused(run, change):
     file.write_text(change(file.read_text()))
     with pytest.raises(ArgumentError, match="not what the run wrote"):
         read_run(run)
+
+
+@pytest.mark.parametrize("option", ["model", "denoise"])
+def test_a_run_never_names_code(run, here, option):
+    refit(run, **{option: "stranger:go"})
+    stored = read_run(run)
+    for asked in (stored.module, lambda: stored.module(gradients=True), stored.network):
+        with pytest.raises(ArgumentError, match=rf"type --{option} stranger:go"):
+            asked()
+    assert not (here / "executed").exists()
+    assert "stranger" not in sys.modules
+
+
+def test_a_file_whose_name_is_a_function_s_is_a_file(run, here):
+    """Seen from its own folder the path is `stranger:go`, which would be imported if it were passed on like that."""
+    (here / "stranger:go").write_bytes(b"weights")
+    for name in described(run)["files"]:
+        (here / name).parent.mkdir(exist_ok=True)
+        shutil.copy(run / name, here / name)
+    write_description(here, described(run) | {"model": "./stranger:go"})
+    with pytest.raises(AnisocertError):
+        read_run(here.relative_to(here)).module()
+    assert not (here / "executed").exists()
+
+
+def test_a_typed_function_is_called_and_its_exit_is_an_error(run, here):
+    refit(run, model="stranger:go")
+    with pytest.raises(ModelError, match="got an exit with code 0"):
+        read_run(run).network(model="stranger:go")
+    assert (here / "executed").exists()
+
+
+def test_a_typed_function_may_be_another_one_if_the_network_is_the_same(run, here, network_file, monkeypatch):
+    code = f"from anisocert.models import load\ndef go():\n    return load({str(network_file)!r})[0]\n"
+    (here / "friend.py").write_text(code + "def other():\n    import torch\n    return torch.nn.Linear(64, 10)\n")
+    monkeypatch.delitem(sys.modules, "friend", raising=False)
+    refit(run, model="elsewhere:go")
+    stored = read_run(run)
+    assert stored.network(model="friend:go").hash == stored.description["model_hash"]
+    with pytest.raises(NotTheRunsError, match="got another network: friend:other"):
+        stored.network(model="friend:other")
+
+
+@pytest.mark.parametrize("value", [["stranger:go"], {"a": 1}, 7])
+def test_what_is_no_text_is_no_network(run, value):
+    refit(run, model=value)
+    with pytest.raises(ArgumentError):
+        read_run(run).module()
+
+
+def test_what_is_elsewhere_is_asked_for(run, tmp_path):
+    refit(run, model="/nowhere/net.safetensors", data="/nowhere/data.npz")
+    with pytest.raises(ArgumentError, match="say where it is with --model"):
+        read_run(run).module()
+    with pytest.raises(ArgumentError, match="say where they are with --data"):
+        read_run(run).examples()
+    assert len(read_run(run).examples(data="digits")) == 40
+    np.savez(tmp_path / "other.npz", x=np.zeros((50, 1, 8, 8), np.float32), y=np.zeros(50, int))
+    with pytest.raises(NotTheRunsError, match="got others in"):
+        read_run(run).examples(data=str(tmp_path / "other.npz"))
+
+
+@pytest.mark.parametrize("option", ["model", "data"])
+def test_a_pipe_is_neither_a_network_nor_data(run, tmp_path, option):
+    os.mkfifo(tmp_path / "pipe.npz")
+    refit(run, **{option: str(tmp_path / "pipe.npz")})
+    stored = read_run(run)
+    with pytest.raises(ArgumentError):
+        stored.module() if option == "model" else stored.examples()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../victim", "{tmp}/victim", "theta/../../victim", "/dev/zero", "/dev/stdin", "theta/../certificates.parquet", ".",
+     "run.json", "memory.jsonl", "theta/x.safetensors", "theta/theta.safetensors/", "theta/theta-1.safetensors\n", ""],
+)  # fmt: skip
+def test_only_names_that_runs_use(run, tmp_path, name):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    name_file(run, name.format(tmp=tmp_path), checksum(victim))
+    (finding,) = look(run).findings
+    assert finding.where == "run.json"
+    for reading in (read_run, lambda folder: copy_run(folder, tmp_path / "copy")):
+        with pytest.raises(ArgumentError, match="among its files"):
+            reading(run)
+    assert victim.read_text() == "precious"
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize("name", ["certificates.parquet", "theta/theta.safetensors", "run.json", "theta"])
+@pytest.mark.parametrize("kind", ["link", "pipe", "device"])
+def test_only_regular_files(run, tmp_path, name, kind):
+    """Links to the very same content too; neither a pipe nor an endless device is ever waited for."""
+    place = run / name
+    kept = place.rename(tmp_path / "kept")
+    if kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(kept if kind == "link" else "/dev/zero")
+    assert any("is a link, or no regular file" in finding.what for finding in look(run).findings)
+    with pytest.raises(ArgumentError, match="a link, or no regular file"):
+        read_run(run)
+
+
+@pytest.mark.parametrize("name", ["certificates.parquet", "theta/theta.safetensors", "run.json"])
+def test_files_larger_than_any_run_s_are_not_read(run, name):
+    os.truncate(run / name, 3_000_000_000)  # takes no room on the disk
+    assert "bytes, a run's has" in look(run).findings[0].what
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000 + "1" + "}" * 200_000, "[" * 900 + "]" * 900])
+def test_deep_json(run, text):
+    (run / "run.json").write_text(text)
+    assert look(run).findings[0].where == "run.json"
+    with pytest.raises(ArgumentError, match=r"run\.json"):
+        read_run(run)
+
+
+def test_a_journal_that_is_a_link_is_not_followed(run, tmp_path):
+    from anisocert import Memory
+
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (run / "memory.jsonl").symlink_to(victim)
+    inputs = {number: read_run(run).inputs()(number) for number in read_run(run).column("idx").tolist()}
+    with Memory.open(tmp_path / "memory.sqlite") as memory, pytest.raises(ArgumentError, match="is a link"):
+        add_to_memory(run, memory, inputs)
+    assert victim.read_text() == "precious"
+
+
+def test_a_copy_is_made_in_its_folder_alone(run, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "theta.safetensors").write_text("precious")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "theta").symlink_to(outside)
+    with pytest.raises(ArgumentError, match="theta is a link"):
+        copy_run(run, copy)
+    assert (outside / "theta.safetensors").read_text() == "precious"
+    (copy / "theta").unlink()
+    (copy / "certificates.parquet").symlink_to(outside / "theta.safetensors")
+    copy_run(run, copy)
+    assert (outside / "theta.safetensors").read_text() == "precious"
+    assert read_run(copy).rows == read_run(run).rows
+
+
+def test_what_is_read(whole):
+    stored = read_run(whole)
+    assert stored.has_votes
+    assert [row["idx"] for row in stored.rows] == stored.column("idx").tolist() == stored.examples().ids.tolist()
+    number = next(row["idx"] for row in stored.rows if row["prediction"] >= 0)
+    x = stored.examples([number]).x[0]
+    assert np.array_equal(stored.inputs()(number), x)
+    assert stored.inputs()(1_000_001) is None
+    found = stored.certificate(number, x)
+    assert (found.radius, found.votes) == (stored.row(number)["radius"], stored.row(number)["votes"])
+    assert np.array_equal(found.region.center, x)
+    with pytest.raises(ArgumentError, match="which is not in it"):
+        stored.row(1)
+    with pytest.raises(ArgumentError, match="expected the input of example"):
+        stored.certificate(number, None)

@@ -135,7 +135,12 @@ def _in_memory(run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | 
         return None
     try:
         with Memory.open(path, read_only=True) as memory:
-            entry = memory.find(row["idx"]) if row["memory_note"] == SHRUNK else memory.lookup(x)
+            if row["memory_note"] == SHRUNK:
+                entry = memory.find(row["idx"])
+                if entry is None or entry.region is None or not np.array_equal(entry.region.center, x):
+                    return None
+            else:
+                entry = memory.lookup(x)
     except AnisocertError:
         return None
     return entry if entry is not None and entry.prediction == row["memory_prediction"] else None

@@ -27,9 +27,10 @@ def sentence(evidence: Evidence) -> str:
         )
     balls = {one.norm: one for one in e.implied(e.binding)}
     own = balls.pop(str(e.row["norm"]))
+    account = "" if e.whole else "By the run's own account, which no memory here backs: "
     said = (
-        f"{_subject(e)} answers {where} with {e.name(e.prediction)}, and answers so{_or_not(e)} after every change of "
-        f"{own.norm} length up to {_length(own)}"
+        f"{account}{_subject(e)} answers {where} with {e.name(e.prediction)}, and answers so{_or_not(e)} after every "
+        f"change of {own.norm} length up to {_length(own)}"
     )
     if e.binding.enclosing_radius > e.binding.radius:
         said += (
@@ -154,8 +155,8 @@ def _about_memory(e: Evidence) -> Iterator[str]:
         )
     if not e.whole:
         yield (
-            "The memory's file is not at hand, so that only the largest ball inside its region is stated; the region "
-            "itself may be larger."
+            "The memory's file is not at hand, or does not hold this promise, so that only the ball is stated that the "
+            "run's row claims: nothing was derived from the memory."
         )
 
 

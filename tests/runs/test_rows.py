@@ -1,0 +1,129 @@
+"""Tables and thetas that claim more than their files hold, or what no run has."""
+
+import json
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save
+
+from anisocert.errors import ArgumentError
+from anisocert.runs.rows import SCHEMA, table_of, thetas_of
+
+COUNTING = pa.proxy_memory_pool(pa.default_memory_pool())  # outlives what is taken from it
+
+
+def packed(table, **options):
+    written = pa.BufferOutputStream()
+    pq.write_table(table, written, **options)
+    return written.getvalue().to_pybytes()
+
+
+def repeated(text, count):
+    """The same text many times, which takes a file little more than once."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))
+
+
+def columns(count, **more):
+    return pa.table({"idx": np.arange(count), "radius": np.random.default_rng(0).random(count)} | more)
+
+
+def test_columns_of_a_run_in_order_of_id():
+    table = pa.table({"idx": [3, 1], "reason": ["b", "a"], "memory_note": ["kept", None], "else": [1, 2]})
+    found = table_of(packed(table))
+    assert found.to_pylist() == [
+        {"idx": 1, "reason": "a", "memory_note": None},
+        {"idx": 3, "reason": "b", "memory_note": "kept"},
+    ]
+    assert found.schema == pa.schema([("idx", pa.int64()), ("reason", pa.string()), ("memory_note", pa.string())])
+
+
+def test_a_large_honest_table_is_read():
+    """Twenty-seven columns, most of them the same in all rows, as in a run of easy inputs."""
+    count = 20_000
+    rng = np.random.default_rng(0)
+    constant = {field.name: pa.array(["fixed" if pa.types.is_string(field.type) else 1] * count, field.type)
+                for field in SCHEMA if not pa.types.is_boolean(field.type)}  # fmt: skip
+    table = pa.table(constant | {"idx": np.arange(count), "seconds": rng.random(count).round(4)})
+    assert table_of(packed(table)).num_rows == count
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        packed(pa.table({"idx": np.zeros(5_000_000, np.int64)})),
+        packed(pa.table({"idx": np.arange(20_000), "reason": repeated("x" * 10_000, 20_000)}), store_schema=False),
+        packed(pa.table({"idx": [1], "reason": ["x" * 50_000_000]}), compression="zstd"),
+    ],
+    ids=["rows", "texts", "compression"],
+)
+def test_a_table_that_grows_is_refused_before_it_does(content):
+    assert len(content) < 400_000
+    usual = pa.default_memory_pool()
+    pa.set_memory_pool(COUNTING)
+    try:
+        with pytest.raises(ArgumentError, match="cannot be read"):
+            table_of(content)
+    finally:
+        pa.set_memory_pool(usual)
+    assert COUNTING.max_memory() < 5_000_000
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table({"radius": [1.0]}),
+        pa.table({"idx": ["1"]}),
+        pa.table({"idx": [1], "reason": [["nested"]]}),
+        pa.table([pa.array([1]), pa.array([2])], names=["idx", "idx"]),
+    ],
+    ids=["no ids", "texts as ids", "lists", "twice"],
+)
+def test_tables_that_no_run_has(table):
+    with pytest.raises(ArgumentError, match="cannot be read"):
+        table_of(packed(table))
+
+
+def test_damaged_tables_are_errors_of_ours():
+    honest, rng = packed(columns(50)), np.random.default_rng(0)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(honest)
+        damaged[int(rng.integers(len(honest)))] ^= 1 << int(rng.integers(8))
+        try:
+            table_of(bytes(damaged))
+        except ArgumentError:
+            refused += 1
+    assert refused > 20
+
+
+def test_thetas():
+    found = thetas_of(save({"3": np.ones(1, np.float32), "12": np.ones((2, 2), np.float32)}))
+    assert {number: theta.shape for number, theta in found.items()} == {3: (), 12: (2, 2)}
+
+
+@pytest.mark.parametrize("name", ["03", "-1", "1_0", "x", "", "٣", "1 "])
+def test_a_theta_belongs_to_one_example(name):
+    with pytest.raises(ArgumentError, match="by the id of an example"):
+        thetas_of(save({"3": np.ones(1, np.float32), name: np.ones(1, np.float32)}))
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        {"dtype": "F32", "shape": [10**10], "data_offsets": [0, 4 * 10**10]},
+        {"dtype": "F32", "shape": [10**10], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]},
+        {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]},
+    ],
+)
+def test_thetas_that_claim_more_than_there_is(tensor):
+    header = json.dumps({"1": tensor}).encode()
+    content = len(header).to_bytes(8, "little") + header + b"\0" * (4 if tensor["shape"] != [0] else 0)
+    tracemalloc.start()
+    with pytest.raises(ArgumentError, match="cannot be read"):
+        thetas_of(content)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()

@@ -100,7 +100,7 @@ def test_an_answer_from_other_votes_is_found(run, made, tmp_path):
     with Memory.open(made / "memory.sqlite") as memory, Memory.open(tmp_path / "new.sqlite") as new:
         for one in memory.entries():
             own = one.id == number
-            new.admit(replace(one, votes=one.votes - 1, top_votes=one.top_votes - 1) if own else one)
+            new.admit(replace(one, seed=one.seed + 1) if own else one)
     describe(run, memory=stored.description["memory"] | {"generation": None})
     assert f"example {number}: memory kept it, but holds a promise to it from other votes" in said(
         run, memory=tmp_path / "new.sqlite"

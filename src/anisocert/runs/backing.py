@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 from anisocert.certificate import Certificate
 from anisocert.errors import AnisocertError
 from anisocert.memory import BrokenMemoryError, Memory
-from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, SHRUNK, same_evidence
+from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, SHRUNK
 from anisocert.runs.files import Finding
 from anisocert.runs.stored import StoredRun
 from anisocert.runs.verification import PORTABLE, TOLERANCE
 
 MEMORY = "memory"  # where a finding about the memory itself is
+EVIDENCE = (
+    "prediction", "gap", "p_a", "p_b", "top_votes", "runner_up_votes", "votes", "bound_k", "bound_n", "alpha",
+    "num_classes", "bound", "stop", "method", "norm", "seed", "model_hash",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ def _check_stored(memory: Memory, row: Mapping[str, Any], proposed: Certificate)
     if stored is None or stored.region is None or proposed.region is None:
         yield "holds no promise to it"
         return
-    if stored.model_hash != proposed.model_hash or not same_evidence(stored, proposed):
+    if not _same_votes(stored, proposed):
         yield "holds a promise to it from other votes"
     if stored.note != row["memory_note"] or stored.prediction != row["memory_prediction"]:
         yield f"holds the class {stored.prediction} for it, {stored.note}"
@@ -136,5 +140,11 @@ def _check_inherited(memory: Memory, row: Mapping[str, Any], proposed: Certifica
 def _check_abstained(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:
     """Nothing is promised. Later votes about the same input may have been, these may not."""
     stored = memory.find(proposed.id)
-    if stored is not None and same_evidence(stored, proposed):
+    if stored is not None and _same_votes(stored, proposed):
         yield "holds a promise to it from the same votes"
+
+
+def _same_votes(stored: Certificate, proposed: Certificate) -> bool:
+    """Whether two certificates of one input rest on one counting, whatever a memory made of the region."""
+    same = np.array_equal(stored.theta, proposed.theta)
+    return same and all(getattr(stored, name) == getattr(proposed, name) for name in EVIDENCE)

@@ -202,3 +202,47 @@ def trained_digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("trained") / "digits.safetensors"
     save(model, path, {"architecture": "small-cnn", "num_classes": 10, "mean": data.mean, "std": data.std})
     return path
+
+
+class Stripes(nn.Module):
+    """Two classes in stripes across the first coordinate, which grow wider."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        height = torch.sin(12 * torch.sqrt(x.flatten(1)[:, 0].clamp_min(0) + 0.01))
+        return torch.stack([height, -height], 1)
+
+
+@pytest.fixture(scope="session")
+def stripes() -> nn.Module:
+    return Stripes().eval()
+
+
+@pytest.fixture(scope="session")
+def systems(stripes: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of every kind of system on the same 24 inputs.
+
+    `fixed` and `own` (isotropic noise, no memory); `inherit`, `abstain` and `worst-case`: the latter through a memory
+    of that policy, which is NAME.sqlite beside the run; `own-wide`: as `own`, from another noise level.
+    """
+    import anisocert as ac
+    from anisocert.runs import add_to_memory, save_run
+
+    folder = tmp_path_factory.mktemp("systems")
+    x = np.random.default_rng(0).uniform(0.2, 3, (24, 2)).astype(np.float32)
+    y = stripes(torch.from_numpy(x)).argmax(1).tolist()
+    np.savez(folder / "stripes.npz", x=x, y=np.array(y))
+    inputs = dict(enumerate(x))
+    for name, method, sigma in (
+        ("fixed", ac.Fixed(), 0.12), ("own", ac.Isotropic(), 0.12), ("own-wide", ac.Isotropic(), 0.15),
+    ):  # fmt: skip
+        plan = ac.Plan(n0=50, n=500)
+        found = ac.certify(stripes, x, num_classes=2, smoothing=ac.Gaussian(sigma), method=method, plan=plan)
+        said = {"data": str(folder / "stripes.npz"), "method": method.name, "norm": "l2", "sigma": sigma}
+        said |= {"alpha": plan.alpha, "n0": plan.n0, "n": plan.n}
+        save_run(folder / name, said, found, y, sigma)
+        if name == "own":
+            for policy in ("inherit", "abstain", "worst-case"):
+                save_run(folder / policy, said, found, y, sigma)
+                with ac.Memory.open(folder / f"{policy}.sqlite", policy=policy) as memory:
+                    add_to_memory(folder / policy, memory, inputs)
+    return folder

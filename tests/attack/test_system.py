@@ -49,6 +49,7 @@ def test_no_answer_changes_and_the_memory_stays_as_it_was(crowded):
     assert 4 * 3 * before <= found.questions <= 4 * 4 * before
     assert found.changed == ()
     assert found.conflicts == 0
+    assert found.abstained is None
     assert not found.failed
     assert path.read_bytes() == content
 
@@ -59,7 +60,9 @@ def test_weaker_policies_may_abstain_and_never_contradict(digits_network, tmp_pa
     with ac.Memory.open(tmp_path / "memory.sqlite", policy) as memory:
         memory.admit_all(certificates)
     with copy_of(tmp_path / "memory.sqlite") as copy:
-        assert not attack_system(copy, network, proposals(network), how=QUICK, most=2).failed
+        found = attack_system(copy, network, proposals(network), how=QUICK, most=2)
+    assert not found.failed
+    assert found.abstained > 0  # newcomers that claim another class take the answer away, if they cannot exchange it
 
 
 def test_a_memory_with_an_alpha_for_its_lifetime_can_be_attacked_too(digits_network, tmp_path):

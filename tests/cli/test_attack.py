@@ -1,6 +1,7 @@
 """`anisocert attack`, as a user calls it."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -9,6 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import anisocert as ac
+from anisocert.data import digits
+from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS
+from anisocert.runs import add_to_memory
 from anisocert.runs.files import checksum, write_description
 from anisocert.runs.stored import read_run
 
@@ -58,6 +62,7 @@ def test_nothing_is_broken(cli, run):
     said = cli("attack", run, *QUICK).out
     assert "4 certificates attacked: none broken, where their alphas lead one to expect 0.004 at most." in said
     assert "The answer was made to change for 4 of 4" in said
+    assert f"What was attacked is {EVERYONE}: " in said
     assert "broken  " not in said
 
 
@@ -100,6 +105,7 @@ def test_the_system(cli, made, run):
     said = cli("attack", run, *QUICK, "--memory", memory).out
     assert said.startswith("4 promises attacked with ")
     assert "0 answers changed, 0 pairs of regions may meet" in said
+    assert f"What was attacked is {ADMITTED}: an abstention would have counted as a change." in said
     found = json.loads(cli("attack", run, *QUICK, "--memory", memory, "--max", 1, "--json").out)
     assert (found["promises"], found["failed"], found["changed"]) == (1, False, [])
     with ac.Memory.open(memory) as opened:
@@ -107,6 +113,17 @@ def test_the_system(cli, made, run):
     assert "without --ids" in cli("attack", run, "--memory", memory, "--ids", "0", code=2).err
     said = cli("attack", run, "--memory", run / "run.json", code=1).err
     assert said.startswith(f"error: {run / 'run.json'} is no memory, or a damaged one: ")
+
+
+def test_the_system_of_a_weaker_policy(cli, run, tmp_path):
+    described, x = read_run(run).description, digits("test").subset(most=4)
+    with ac.Memory.open(tmp_path / "weak.sqlite", policy="abstain") as memory:
+        add_to_memory(run, memory, dict(zip(x.ids.tolist(), x.x, strict=True)))
+    assert described["memory"]["policy"] == "inherit"
+    said = cli("attack", run, *QUICK, "--memory", tmp_path / "weak.sqlite").out
+    count = re.search(r"(\d+) questions got no answer, as the memory's policy allows", said)[1]
+    assert int(count) > 0
+    assert f"What it promises is {OR_ABSTAINS}." in said
 
 
 def test_another_network_is_refused(cli, run, trained_digits, tmp_path):

@@ -13,6 +13,8 @@ import pytest
 import torch
 
 from anisocert.errors import AnisocertWarning
+from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, OWN
+from anisocert.evaluate.protection import MEANING
 from anisocert.models import build, save
 from anisocert.runs import read_run
 from anisocert.runs.verifying import verify
@@ -59,7 +61,7 @@ def test_as_scripts_call_it(cli, network, tmp_path):
     first, *_, last = said.out.splitlines()
     assert first.startswith("certify 3 inputs of digits (isotropic, l2, sigma 0.25, n 300, alpha 0.01) -> ")
     assert last == f"finished: 3 inputs in {tmp_path / 'run'}"
-    for word in ("accuracy", "abstain", "ACR", "ACR~", "median", "certified", "after the memory"):
+    for word in ("accuracy", "abstain", "ACR", "ACR~", "median", "before the memory", "after the memory"):
         assert word in said.out
     assert "\x1b" not in said.out
     assert said.err == ""
@@ -69,6 +71,25 @@ def test_as_scripts_call_it(cli, network, tmp_path):
     assert verify(tmp_path / "run").ok
     again = cli("certify", network, *flags, tmp_path / "run")
     assert "finished: 3 inputs" in again.out
+
+
+@pytest.mark.parametrize(
+    ("options", "whom"),
+    [
+        (("--method", "fixed"), [EVERYONE]),
+        (("--method", "isotropic"), [OWN]),
+        (("--method", "isotropic", "--memory-policy", "inherit"), [OWN, ADMITTED]),
+        (("--method", "isotropic", "--memory-policy", "abstain"), [OWN, OR_ABSTAINS]),
+        (("--method", "isotropic", "--memory-policy", "worst-case"), [OWN, OR_ABSTAINS]),
+    ],
+)
+def test_the_last_table_says_whom_its_certificates_protect(certify, tmp_path, options, whom):
+    memory = ("--memory", tmp_path / "m.sqlite") if "--memory-policy" in options else ()
+    said = certify(*options, *memory, "--max", 2, "--json", "--out", tmp_path / "run")
+    assert [line["protects"] for line in json.loads(said.out)["summary"].values()] == whom
+    told = " ".join(said.err.split())
+    assert all(f"{phrase[0].upper()}{phrase[1:]}: {MEANING[phrase]}." in told for phrase in whom)
+    assert not any(f"{MEANING[phrase]}." in told for phrase in MEANING if phrase not in whom)
 
 
 def test_json_and_quiet(certify, tmp_path):

@@ -114,7 +114,7 @@ def test_a_noise_trained_network_is_told_from_a_plain_one(trained_digits, plain_
     assert noisy.recommendation.useful
     assert noisy.recommendation.sigma in (0.18, 0.25, 0.35)
     assert (noisy.recommendation.norm, noisy.recommendation.method) == ("l2", "anisotropic")
-    said = re.search(r"can exceed a radius of ([\d.]+),.* would be ([\d.]+) or more", " ".join(noisy.findings))
+    said = re.search(r"can exceed a radius of ([\d.]+),.* is estimated at ([\d.]+), with", " ".join(noisy.findings))
     level = next(one for one in noisy.levels if one.sigma == noisy.recommendation.sigma)
     assert level.farthest <= float(said[1]) < level.farthest + 0.0011, "a bound is rounded up"
     assert level.mean_radius - 0.0011 < float(said[2]) <= level.mean_radius, "what is reached is rounded down"

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anisocert.evaluate import Results
+from anisocert.evaluate import OWN, Results
 from anisocert.runs import StoredRun
 
 
@@ -17,7 +17,8 @@ def made(radius: list[float], correct: list[bool] | None = None, **changes: Any)
     right = correct or [True] * len(radius)
     size = np.array([0.0 if r is None else r for r in radius])
     fields = {
-        "label": "fixed", "method": "fixed", "norm": "l2", "sigma": 0.25, "stage": "before", "alpha": 0.001,
+        "label": "fixed", "method": "fixed", "norm": "l2", "sigma": 0.25, "stage": "before",
+        "protects": OWN, "alpha": 0.001,
         "ids": np.arange(len(radius)), "labels": np.ones(len(radius), np.int64),
         "prediction": np.array([-1 if r is None else 1 if c else 2 for r, c in zip(radius, right, strict=True)]),
         "radius": size, "proxy_radius": size * 2,

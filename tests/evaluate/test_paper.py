@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from anisocert.evaluate import against_paper, compare, paper_source, paper_tables, published, render
+from anisocert.evaluate import EVERYONE, NOBODY, against_paper, compare, paper_source, paper_tables, published, render
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "ancer.tex"
 
@@ -61,8 +61,8 @@ def test_every_row_is_in_the_paper():
 
 
 def lines(table):
-    """Cells by method, whose numbers, noise level and memory."""
-    return {tuple(cell.value for cell in row[:4]): [cell.value for cell in row[4:]] for row in table.rows}
+    """Cells by method, whose numbers, noise level and memory, without whom they protect."""
+    return {tuple(cell.value for cell in row[:4]): [cell.value for cell in row[5:]] for row in table.rows}
 
 
 def test_ours_beside_the_papers(run, columns):
@@ -72,7 +72,7 @@ def test_ours_beside_the_papers(run, columns):
     ]
     table = against_paper(compare(runs)[0])
     told = lines(table)
-    assert [column.name for column in table.columns[4:]] == ["0", "0.25", "0.5", "1", "1.5", "2", "2.5", "ACR", "ACR~"]
+    assert [column.name for column in table.columns[5:]] == ["0", "0.25", "0.5", "1", "1.5", "2", "2.5", "ACR", "ACR~"]
     assert told["fixed", "paper", "oracle", "as printed"] == ["86", "71", "51", "27", "14", "6", "2", "0.722", "0.722"]
     assert told["fixed", "here", "envelope", "not needed"] == [1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, None, None]
     at_radii, means = told["fixed", "here", "oracle", "not needed"][:-2], told["fixed", "here", "oracle", "not needed"]
@@ -80,6 +80,7 @@ def test_ours_beside_the_papers(run, columns):
     assert means[-2:] == [pytest.approx(0.45), pytest.approx(0.9)]
     assert "Here: σ 0.25, 0.5;" in table.caption
     assert "Table 1" in table.caption
+    assert [row[4].value for row in table.rows] == [None, EVERYONE, NOBODY]
 
 
 def test_the_published_algorithm_and_ours_both_stand_beside_the_papers(run, columns):
@@ -118,5 +119,5 @@ def test_the_l1_table_says_what_was_done_to_the_papers_radii(run, columns):
     one = run(columns("anisotropic", [0.3, 0.6], norm=["l1", "l1"]), data="cifar10")
     table = against_paper(compare([one])[0])
     assert "divided by √3" in table.caption
-    assert [column.name for column in table.columns[4:7]] == ["0", "0.144", "0.288"]
+    assert [column.name for column in table.columns[5:8]] == ["0", "0.144", "0.288"]
     assert "0.565" in render(table, "markdown")  # 0.980 / sqrt(3) = 0.5658, rounded down

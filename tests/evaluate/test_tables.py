@@ -7,6 +7,9 @@ from rich.console import Console
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import (
+    EVERYONE,
+    NOBODY,
+    OWN,
     Cell,
     Column,
     Table,
@@ -15,6 +18,7 @@ from anisocert.evaluate import (
     down,
     memory_effect,
     percent,
+    probability,
     render,
     runtime,
     short_down,
@@ -52,10 +56,18 @@ def test_short_lengths_never_grow(value, digits, text):
     assert short_down(value, digits) == text
 
 
+@pytest.mark.parametrize(
+    ("alpha", "shown"), [(0.001, "0.001"), (0.001 / 7, "0.000143"), (2.4999999e-5, "2.5e-05"), (0.0010001, "0.00101")]
+)
+def test_probabilities_are_never_shown_smaller_than_they_are(alpha, shown):
+    assert probability(alpha) == shown
+    assert float(shown) >= alpha
+
+
 def test_radii_over_columns_never_grow(run, columns):
     one = run(columns("fixed", [0.3], norm=["l1"]), data="cifar10")  # radii of the paper over the root of 3
     table = summary(compare([one])[0])
-    assert [column.name for column in table.columns[3:7]] == ["0", "0.144", "0.288", "0.433"]
+    assert [column.name for column in table.columns[4:8]] == ["0", "0.144", "0.288", "0.433"]
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.29, "29.0"), (0.9999, "99.9"), (1.0, "100.0"), (1 / 3, "33.3")])
@@ -146,26 +158,27 @@ def cells(table, *where):
 def test_summary_by_hand(four):
     table = summary(compare(four)[0], [0.0, 0.25])
     (line,) = cells(table, "anisotropic", "0.25", "after")
-    assert line[3:] == [1.0, 0.5, 0.3, pytest.approx(0.3), pytest.approx(0.6), 0.0]
+    assert line[4:] == [1.0, 0.5, 0.3, pytest.approx(0.3), pytest.approx(0.6), 0.0]
     (line,) = cells(table, "isotropic", "0.25", "after")
-    assert line[3:5] == [0.75, 0.0]
+    assert line[4:6] == [0.75, 0.0]
     assert line[-1] == 0.25
-    assert [c.value for c in table.rows[0]][:3] == ["fixed", "0.25", "not needed"]
+    assert [c.value for c in table.rows[0]][:4] == ["fixed", "0.25", "not needed", EVERYONE]
     for row in table.rows:
-        for cell in row[3:]:
+        for cell in row[4:]:
             assert cell.low is None or cell.low <= cell.value <= cell.high
 
 
 def test_summary_at_proxy_radii(four):
     table = summary(compare(four)[0], [0.25], "proxy_radius")
-    assert cells(table, "fixed")[0][3] == 0.75  # proxy radii 0.2, 0.4, 0.6, 0.8
-    assert cells(table, "isotropic", "0.25", "after")[0][3] == 0.5
-    assert "proxy radius" in table.columns[3].group
+    assert cells(table, "fixed")[0][4] == 0.75  # proxy radii 0.2, 0.4, 0.6, 0.8
+    assert cells(table, "isotropic", "0.25", "after")[0][4] == 0.5
+    assert "proxy radius" in table.columns[4].group
 
 
 def test_numbers_before_the_memory_are_called_so(run, columns):
     table = summary(compare([run(columns("anisotropic", [0.5]))])[0])
-    assert "not about one deployed system" in table.caption
+    assert "no claim that a system is robust" in table.caption
+    assert [row[3].value for row in table.rows] == [OWN]
     assert table.marks == ("before",)
 
 
@@ -181,15 +194,17 @@ def test_best_over_sigma_is_labelled(run, columns):
         run(columns("fixed", [0.8, 0.0, 0.8], 1.0, prediction=[1, 2, 1]), "b"),
     ]
     table = summary(compare(runs)[0], [0.0, 0.5])
-    assert cells(table, "fixed, envelope")[0][1:5] == ["best of 2", "not needed", 2 / 3, 2 / 3]
-    assert cells(table, "fixed, oracle")[0][1:5] == ["best of 2", "not needed", 1.0, 2 / 3]
-    assert cells(table, "fixed, oracle")[0][6] == pytest.approx((0.8 + 0.2 + 0.8) / 3)
-    assert "chosen by the true label" in table.caption
+    assert cells(table, "fixed, envelope")[0][1:6] == ["best of 2", "not needed", EVERYONE, 2 / 3, 2 / 3]
+    assert cells(table, "fixed, oracle")[0][1:6] == ["best of 2", "not needed", NOBODY, 1.0, 2 / 3]
+    assert cells(table, "fixed, oracle")[0][7] == pytest.approx((0.8 + 0.2 + 0.8) / 3)
+    assert "chosen with its true label" in table.caption
 
 
 def test_claims(four):
     table = claims(compare(four)[0], [0.0])
-    assert [row[-1].value for row in table.rows if row[2].value == "before"] == [0.75, 0.75]
+    assert [(row[0].value, row[2].value, row[-1].value) for row in table.rows] == [
+        ("fixed", EVERYONE, 0.75), ("isotropic", OWN, 0.75), ("anisotropic", OWN, 0.75),
+    ]  # fmt: skip
 
 
 def test_supersets_by_hand(four):

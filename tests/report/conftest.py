@@ -72,6 +72,7 @@ def write_run(
     )
     files = {name: checksum(folder / name) for name in ("certificates.parquet", "theta/theta.safetensors")}
     said = {"data": None if data is None else str(data), "method": method, "norm": norm, "sigma": sigma, "alpha": 0.001}
+    said |= {"memory": {"policy": "inherit"}} if memory else {}
     write_description(folder, said | description | {"files": files})
     return read_run(folder)
 

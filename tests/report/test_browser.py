@@ -2,6 +2,7 @@
 
 import pytest
 
+from anisocert.evaluate import ADMITTED, OWN
 from anisocert.report import write_report
 
 
@@ -95,13 +96,17 @@ def test_memory_and_noise_can_be_chosen(report, open_page):
     first = lines()
     part.get_by_role("button", name="before").click()
     assert lines() != first
-    assert "before memory" in part.locator(".legend").inner_text()
+    assert OWN in part.locator(".legend").inner_text()
+    assert OWN in part.locator("figure h4").first.inner_text()
     part.get_by_role("button", name="after").click()
     assert lines() == first
-    part.get_by_role("button", name="σ = 0.5").click()
+    assert ADMITTED in part.locator(".legend").inner_text()
+    part.get_by_role("button", name="envelope").click()
     assert lines() != first
+    assert "chosen on these very inputs with their labels" in part.locator(".note").inner_text()
     part.get_by_role("button", name="oracle").click()
     assert "No system can have this" in part.locator(".note").inner_text()
+    assert part.locator(".legend").inner_text().count("no system's: chosen with the label") == 3
     part.locator(".legend button").first.click()
     assert part.locator("path.line").count() == 4
     assert page.complaints == []

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from anisocert.evaluate import compare
+from anisocert.evaluate import ADMITTED, EVERYONE, compare
 from anisocert.report.verdict import telling_radius, verdict
 
 
@@ -40,16 +40,17 @@ def test_says_what_was_proven(make_run, data):
     assert "36 values" in found.points[0]
     assert any("times as large" in point for point in found.points)
     assert any("at most 0.001" in point for point in found.points)
-    assert "promises of one system" in found.points[-1]
-    assert "those after it" in found.caution
+    assert "through one memory" in found.points[-1]
+    assert "those after it" in found.cautions[0]
+    assert f"that of fixed noise is {EVERYONE}, this one {ADMITTED}." in " ".join(found.points)
 
 
 def test_without_a_memory_it_is_no_promise(make_run, data):
-    assert "no promise about one system" in verdict(compare([make_run("a", data)])[0]).caution
+    assert "no promise about one system" in verdict(compare([make_run("a", data)])[0]).cautions[0]
 
 
 def test_fixed_noise_needs_no_caution(make_run, data):
-    assert verdict(compare([make_run("f", data, "fixed")])[0]).caution == ""
+    assert verdict(compare([make_run("f", data, "fixed")])[0]).cautions == ()
 
 
 def test_nothing_certified(make_run, data):

@@ -51,12 +51,16 @@ class Changed:
 
 @dataclass(frozen=True, eq=False)
 class SystemAttack:
-    """What the attack found. promises, questions: how many. conflicts: pairs of regions that may meet afterwards."""
+    """What the attack found. promises, questions: how many. conflicts: pairs of regions that may meet afterwards.
+
+    abstained: how many questions got no answer although a promise covers them; None where no abstention is allowed.
+    """
 
     promises: int
     questions: int
     changed: tuple[Changed, ...]
     conflicts: int
+    abstained: int | None = None
 
     @property
     def failed(self) -> bool:
@@ -108,7 +112,9 @@ def attack_system(
         on_done(len(part))
     for promise, point in questions.points:  # and once more, after all newcomers have come
         questions.ask(promise, point, "lookup", memory.lookup)
-    return SystemAttack(len(promises), questions.asked, tuple(questions.changed), len(memory.check().conflicts))
+    conflicts = len(memory.check().conflicts)
+    abstained = questions.abstained if questions.may_abstain else None
+    return SystemAttack(len(promises), questions.asked, tuple(questions.changed), conflicts, abstained)
 
 
 class _Questions:
@@ -116,7 +122,7 @@ class _Questions:
 
     def __init__(self, memory: Memory) -> None:
         self.memory, self.may_abstain = memory, not POLICIES[memory.policy].inherits
-        self.points, self.changed, self.asked = list[Aimed](), list[Changed](), 0
+        self.points, self.changed, self.asked, self.abstained = list[Aimed](), list[Changed](), 0, 0
 
     def admit(self, promise: Certificate, point: NDArray[np.float32], how: str, proposal: Certificate) -> None:
         """Let a newcomer in; weaker policies may abstain, and still must not contradict."""
@@ -137,7 +143,10 @@ class _Questions:
         except BrokenMemoryError:
             found = None
         said = None if found is None else found.prediction
-        if said == promise.prediction or (may_abstain and said == ABSTAIN):
+        if said == promise.prediction:
+            return
+        if may_abstain and said == ABSTAIN:
+            self.abstained += 1
             return
         assert promise.region is not None
         gauge = promise.region.gauge(point)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from anisocert.attack import Attack, Attacked, Point, SystemAttack
-from anisocert.evaluate import down
+from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, down, probability, results_of
 from anisocert.runs import StoredRun
 
 SHOWN = 40  # certificates one by one; of more, those that are broken
@@ -22,6 +22,7 @@ def tell(found: Attack, run: StoredRun, as_json: bool) -> None:
         said = {
             "run": str(run.folder), "attacked": len(found.results), "broken": len(found.broken),
             "expected": found.expected, "failed": found.failed, "level": found.level,
+            "protects": results_of(run).protects,
             "results": [_plain(one) for one in found.results],
         }  # fmt: skip
         print(json.dumps(said, indent=2))
@@ -30,7 +31,7 @@ def tell(found: Attack, run: StoredRun, as_json: bool) -> None:
     shown = found.results if len(found.results) <= SHOWN else found.broken
     if shown:
         console.print(_table(shown, str(run.column("norm")[0])))
-    for line in _lines(found):
+    for line in (*_lines(found), _whom(run)):
         console.print(line, soft_wrap=True)
 
 
@@ -63,7 +64,7 @@ def _lines(found: Attack) -> list[str]:
         )
     lines.append(
         f"{len(results)} certificates attacked: {broken or 'none'} broken, where their alphas lead one to expect "
-        f"{found.expected:.3g} at most."
+        f"{probability(found.expected)} at most."
     )
     if broken:
         lines.append(
@@ -73,12 +74,23 @@ def _lines(found: Attack) -> list[str]:
     return lines
 
 
+def _whom(run: StoredRun) -> str:
+    """What the attack was on."""
+    protects = results_of(run).protects
+    if protects == EVERYONE:
+        return f"What was attacked is {EVERYONE}: one classifier, with one noise for all inputs."
+    return (
+        f"What was attacked is {protects}: each region under the noise chosen for its input. What a system with a "
+        "memory promises is attacked with --memory."
+    )
+
+
 def tell_system(found: SystemAttack, memory: Path, as_json: bool) -> None:
     """The result of an attack on a memory's answers."""
     if as_json:
         said = {
             "memory": str(memory), "promises": found.promises, "questions": found.questions, "failed": found.failed,
-            "conflicts": found.conflicts,
+            "conflicts": found.conflicts, "abstained": found.abstained,
             "changed": [
                 {"promise": one.promise, "promised": one.promised, "answer": one.answer, "how": one.how,
                  "gauge": one.gauge}
@@ -99,6 +111,13 @@ def tell_system(found: SystemAttack, memory: Path, as_json: bool) -> None:
         f"{found.conflicts} pairs of regions may meet after all newcomers. {memory} itself was not written to.",
         soft_wrap=True,
     )
+    if found.abstained is not None:
+        console.print(
+            f"{found.abstained} questions got no answer, as the memory's policy allows. What it promises is "
+            f"{OR_ABSTAINS}.", soft_wrap=True,
+        )  # fmt: skip
+    else:
+        console.print(f"What was attacked is {ADMITTED}: an abstention would have counted as a change.")
 
 
 def _plain(one: Attacked) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from anisocert.evaluate import results_of
+from anisocert.evaluate import down, explained, percent, results_of
 from anisocert.runs import Configuration, Job, Outcome, read_run
 
 if TYPE_CHECKING:
     from anisocert.evaluate import Results
     from anisocert.runs.forecast import Forecast
+
+MEMORY = {"certified": "before the memory", "after the memory": "after the memory"}
 
 
 class Told:
@@ -94,7 +96,7 @@ class Told:
         shown = {"certified": results_of(run)}
         if run.has_memory:
             shown["after the memory"] = results_of(run, memory=True)
-        summary = {name: _summary(results) for name, results in shown.items()}
+        summary = {name: _summary(results) | {"protects": results.protects} for name, results in shown.items()}
         levels = (run.description.get("preparation") or {}).get("levels")
         units = "in units of the network's input" + (f" (times {levels}: in pixel units)" if levels else "")
         self.console.print(_table(summary, units))
@@ -115,7 +117,7 @@ class Told:
         self.console.print(f"would do: {_task(job)} -> {out}", soft_wrap=True, markup=False)
         if found.inputs < len(job.ids):
             self.console.print(f"of which {found.inputs} inputs are left, or this shard's")
-        self.console.print(f"network evaluations an input: {at_most}{parts}", soft_wrap=True)
+        self.console.print(f"network evaluations per input: {at_most}{parts}", soft_wrap=True)
         self.console.print(
             f"{at_most}{found.total:,} in all; at {found.votes_per_second:,.0f} votes/s, measured here: "
             f"{at_most}{_duration(seconds)}", soft_wrap=True,
@@ -140,7 +142,7 @@ def _task(job: Job) -> str:
     return f"certify {len(job.ids)} inputs of {job.examples.name} ({how})"
 
 
-def _summary(results: "Results") -> dict[str, float]:
+def _summary(results: "Results") -> dict[str, Any]:
     return {
         "accuracy": float(results.accuracy(0.0)[0]),
         "abstain": results.abstention,
@@ -151,17 +153,19 @@ def _summary(results: "Results") -> dict[str, float]:
     }
 
 
-def _table(summary: dict[str, dict[str, float]], units: str) -> Table:
-    """Shares to a tenth of a percent, radii rounded down."""
-    caption = f"ACR, median: of the radius of correct answers, {units}; ~: of the proxy radius"
-    table = Table(box=None, caption=caption)
+def _table(summary: dict[str, dict[str, Any]], units: str) -> Table:
+    """Shares to a tenth of a percent, radii rounded down; each line says whom its certificates protect."""
+    whom = explained(values["protects"] for values in summary.values())
+    caption = f"ACR, median: of the radius of correct answers, {units}; ~: of the proxy radius. {whom}"
+    table = Table(box=None, caption=caption, caption_justify="left")
     table.add_column("")
-    for name in next(iter(summary.values())):
-        table.add_column(name, justify="right")
+    shares, radii = ("accuracy", "abstain"), ("ACR", "ACR~", "median", "median~")
+    for name in (*shares, *radii):
+        table.add_column(name, justify="right", no_wrap=True)
     for name, values in summary.items():
-        shares = [f"{values[key]:.1%}" for key in ("accuracy", "abstain")]
-        radii = [f"{int(value * 1e4) / 1e4:.4f}" for key, value in values.items() if key not in ("accuracy", "abstain")]
-        table.add_row(escape(name), *shares, *radii)
+        whose = values["protects"] if len(summary) == 1 else f"{MEMORY[name]}: {values['protects']}"
+        shown = [f"{percent(values[key], key == 'abstain')}%" for key in shares]
+        table.add_row(escape(whose), *shown, *(down(values[key], 4) for key in radii))
     return table
 
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from anisocert.certificate import ABSTAIN, Certificate
-from anisocert.evaluate import average_certified_radius, certified_accuracy
+from anisocert.evaluate import ADMITTED, EVERYONE, OWN, average_certified_radius, certified_accuracy, percent
 from anisocert.smoothing import Smoothing
 
 RADII = (0.0, 0.2, 0.4, 0.5, 0.6, 0.8)
@@ -21,7 +21,9 @@ def table(results: Mapping[str, Sequence[Certificate]], labels: NDArray[np.int64
     norm = smoothing.norm
     title = f"{len(labels)} test digits, {type(smoothing).__name__} noise {float(smoothing.theta):g}, l{norm} radii"
     shown = Table(
-        title=title, caption="share of digits certified at each radius; ACR, ACR~: mean radius, mean proxy radius"
+        title=title,
+        caption="share of digits certified at each radius; ACR, ACR~: mean radius, mean proxy radius. Fixed: "
+        f"{EVERYONE}; the others: {OWN}",
     )
     shown.add_column("certified at", no_wrap=True)
     for r in RADII:
@@ -49,24 +51,24 @@ def conclude(
     out: Path,
 ) -> None:
     """In plain words what the tables mean, and what to try next."""
-    radius, proxy, correct, abstained = _columns(results["l2-anisotropic"], labels)
-    fixed, _, _, _ = _columns(results["l2-fixed"], labels)
+    _, proxy, _, _ = _columns(results["l2-anisotropic"], labels)
+    fixed, _, correct, abstained = _columns(results["l2-fixed"], labels)
     at = 0.4
-    share = float(certified_accuracy(radius, correct, at)[0])
+    share = float(certified_accuracy(fixed, correct, at)[0])
     console.print(
-        f"\n[bold]What this says.[/bold] Take l2, anisotropic, radius {at:g}: {share:.0%} of the digits are classified "
-        f"correctly and provably keep their class under every change of the pixels of l2 length up to {at:g} (black to "
-        f"white in one pixel has length 1). Each such statement is wrong with probability at most {alpha:g}. It is "
-        "about the smoothed classifier, the vote of the network over noisy copies of its input, which answers "
-        f"{correct.mean():.0%} of the digits correctly (the accuracy at radius 0) and on {abstained.mean():.0%} "
-        "abstains because no class wins clearly enough."
+        f"\n[bold]What this says.[/bold] Take l2, fixed, radius {at:g}: {percent(share)} % of the digits are "
+        f"classified correctly, and get the same class after every change of the pixels of l2 length up to {at:g} "
+        f"(black to white in one pixel has length 1): {EVERYONE}. Each such statement is wrong with probability at "
+        f"most {alpha:g}. It is about the smoothed classifier, the vote of the network over noisy copies of its input, "
+        f"which answers {correct.mean():.0%} of the digits correctly (the accuracy at radius 0) and on "
+        f"{abstained.mean():.0%} abstains because no class wins clearly enough."
     )
     grown = proxy.sum() / max(float(fixed.sum()), 1e-12)
     console.print(
         "The anisotropic regions are ellipsoids, longer where the answer cares less: their proxy radius, of the ball "
-        f"of equal volume, is {grown:.2f} times the radius that fixed noise certifies. Noise chosen for each input "
-        "makes each certificate true for that input's own smoothed classifier; a memory of certificates "
-        "([cyan]anisocert memory --help[/cyan]) makes the answers of the whole system constant on every region."
+        f"of equal volume, is {grown:.2f} times the radius that fixed noise certifies, on average. Noise chosen for "
+        f"each input makes each certificate one {OWN}, and no claim that a system is robust; a memory of certificates "
+        f"([cyan]anisocert memory --help[/cyan]) makes a system of them, whose answers are {ADMITTED}."
     )
     console.print(
         "\n[bold]What to try next.[/bold] More digits, more votes: "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from anisocert.bounds import Plan
 from anisocert.diagnosis.probing import Level
-from anisocert.evaluate import down
+from anisocert.evaluate import ADMITTED, EVERYONE, OWN, down
 
 if TYPE_CHECKING:
     from anisocert.diagnosis.diagnosing import Diagnosis
@@ -97,8 +97,9 @@ def _reach(d: "Diagnosis") -> str:
     best = _recommended(d)
     return (
         f"At noise {best.sigma:.3g} ({best.norm}) no certificate with fixed noise can exceed a radius of "
-        f"{math.ceil(best.farthest * 1000) / 1000:g}, however clear the votes; the mean over this sample would be "
-        f"{down(best.mean_radius)} or more, with {best.certified:.0%} certified correctly."
+        f"{math.ceil(best.farthest * 1000) / 1000:g}, however clear the votes; the mean over this sample is estimated "
+        f"at {down(best.mean_radius)}, with {best.certified:.0%} certified correctly. With fixed noise that would be "
+        f"{EVERYONE}."
     )
 
 
@@ -112,14 +113,15 @@ def _choice(d: "Diagnosis") -> Iterator[str]:
         "l1": "it reaches farther than l2 does, for changes of few values; against changes of all values take l2",
     }
     how = {
-        "anisotropic": "the shape of the noise is chosen for each input; with a memory, which makes one system of it",
+        "anisotropic": "the shape of the noise is chosen for each input",
         "isotropic": "the network gives no gradients, so that only the strength of the noise is chosen for each input",
     }
     both = len({one.norm for one in d.levels}) > 1
     yield (
         f"Recommended: noise {r.sigma:.3g}, the one with the largest mean radius among those that certify nearly as "
         f"many as any ({best.certified:.0%}); {r.norm}{': ' + why[r.norm] if both else ''}; {r.method}: "
-        f"{how[r.method]}. Where no memory can be kept: fixed."
+        f"{how[r.method]}, which alone is {OWN}. With a memory it is {ADMITTED}; where none can be kept, or answers "
+        f"must be {EVERYONE}: fixed."
     )
 
 

@@ -6,13 +6,19 @@ from anisocert.evaluate.intervals import bootstrap, wilson
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
 from anisocert.evaluate.paired import Paired, accuracy_gain, average_gain
 from anisocert.evaluate.paper import paper_source, paper_tables, published
+from anisocert.evaluate.protection import ADMITTED, EVERYONE, NOBODY, OR_ABSTAINS, OWN, explained, keeps_answers
 from anisocert.evaluate.render import render, terminal
 from anisocert.evaluate.results import Results, aligned, results_of
-from anisocert.evaluate.sigmas import envelope, oracle
-from anisocert.evaluate.table import Cell, Column, Table, down, percent, short_down, without_intervals
+from anisocert.evaluate.sigmas import added_alphas, envelope, oracle
+from anisocert.evaluate.table import Cell, Column, Table, down, percent, probability, short_down, without_intervals
 from anisocert.evaluate.tables import claims, memory_effect, runtime, summary, supersets, tables_of
 
 __all__ = [
+    "ADMITTED",
+    "EVERYONE",
+    "NOBODY",
+    "OR_ABSTAINS",
+    "OWN",
     "Cell",
     "Column",
     "Comparison",
@@ -21,6 +27,7 @@ __all__ = [
     "Results",
     "Table",
     "accuracy_gain",
+    "added_alphas",
     "against_paper",
     "aligned",
     "average_certified_radius",
@@ -31,12 +38,15 @@ __all__ = [
     "compare",
     "down",
     "envelope",
+    "explained",
+    "keeps_answers",
     "median_certified_radius",
     "memory_effect",
     "oracle",
     "paper_source",
     "paper_tables",
     "percent",
+    "probability",
     "published",
     "render",
     "results_of",

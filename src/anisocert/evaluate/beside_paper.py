@@ -8,16 +8,17 @@ from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.paper import NOTE_L1, PaperTable, Published, published
 from anisocert.evaluate.results import Results
 from anisocert.evaluate.sigmas import oracle
-from anisocert.evaluate.table import Cell, Column, Table, down, short_down
+from anisocert.evaluate.table import WHOM, Cell, Column, Table, down, short_down
 
 RULES = (
-    "Envelope: at each radius the best noise level. Oracle: for each input the best level, chosen by the true label, "
-    "which is the paper's rule."
+    "Envelope: at each radius the noise level that is best there, chosen on these very inputs with their labels. "
+    "Oracle: for each input the best level, chosen with its true label; no system can have it. Of either, the "
+    "probability that a given input's certificate is wrong is up to the sum of the levels' α."
 )
 
 
 def against_paper(comparison: Comparison, sigma: float | None = None) -> Table | None:
-    """The paper's line of each method, and under it ours, before and after the memory, which the paper never ran.
+    """The paper's line of each method, and under it ours, before and after a memory.
 
     sigma: the paper's table of this noise level alone, and our runs of it; without, over all levels by both rules. None
     where the paper has no such data.
@@ -32,11 +33,14 @@ def against_paper(comparison: Comparison, sigma: float | None = None) -> Table |
     for method, row in told.rows.items():
         ours = [line for family in families if family[0].method == method for line in _ours(family, told.radii)]
         if ours:
-            rows += [(Cell(method), Cell("paper"), Cell(rule), Cell("as printed"), *their_numbers(row)), *ours]
+            rows += [
+                (Cell(method), Cell("paper"), Cell(rule), Cell("as printed"), Cell(None), *their_numbers(row)),
+                *ours,
+            ]
     if not rows:
         return None
     columns = (
-        Column("method"), Column("numbers"), Column(f"over {comparison.symbol}"), Column("memory"),
+        Column("method"), Column("numbers"), Column(f"over {comparison.symbol}"), Column("memory"), Column(WHOM),
         *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in told.radii),
         Column("ACR", "length"), Column("ACR~", "length"),
     )  # fmt: skip
@@ -54,14 +58,16 @@ def their_numbers(row: Published) -> list[Cell]:
 def _ours(family: Sequence[Results], radii: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
     first = family[0]
     if len(family) == 1:
-        at = Cell(f"{first.sigma:g}")
-        yield Cell(first.label), Cell("here"), at, Cell(first.stage), *accuracies(first, radii), *averages(family)
+        yield *_head(first, f"{first.sigma:g}"), *accuracies(first, radii), *averages(family)
         return
-    best = best_accuracies(family, radii)
-    yield Cell(first.label), Cell("here"), Cell("envelope"), Cell(first.stage), *best, Cell(None), Cell(None)
+    yield *_head(first, "envelope"), *best_accuracies(family, radii), Cell(None), Cell(None)
     if all(one.knows("radius") for one in family):
-        chosen = accuracies(oracle(family), radii)
-        yield Cell(first.label), Cell("here"), Cell("oracle"), Cell(first.stage), *chosen, *averages(family)
+        best = oracle(family)
+        yield *_head(replace(best, label=first.label), "oracle"), *accuracies(best, radii), *averages(family)
+
+
+def _head(one: Results, rule: str) -> tuple[Cell, ...]:
+    return Cell(one.label), Cell("here"), Cell(rule), Cell(one.stage), Cell(one.protects)
 
 
 def _caption(told: PaperTable, families: Sequence[Sequence[Results]], symbol: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.labels import algorithm, kept_of, labels, recipe_of
 from anisocert.evaluate.results import SAME_FOR_ALL, UNKNOWN, Results, Size, aligned, results_of, said
+from anisocert.evaluate.sigmas import added_alphas
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
@@ -76,11 +77,11 @@ class Comparison:
             yield from entry.told
 
     def families(self, least: int = 2) -> Iterator[list[Results]]:
-        """Results of one label and stage at the noise levels it has, each once; those with `least` of them or more."""
+        """Results of one label and promise at the noise levels it has, each once; those with `least` or more."""
         groups: dict[tuple[str, str], list[Results]] = {}
         for one in self.stages():
             if one.sigma is not None:
-                groups.setdefault((one.label, one.stage), []).append(one)
+                groups.setdefault((one.label, one.protects), []).append(one)
         for family in groups.values():
             if len(family) >= least:
                 yield family
@@ -102,11 +103,23 @@ class Comparison:
         return self.entries[0].recipe
 
     @property
-    def headline(self) -> Entry:
-        """The run to speak of first: the method that shapes its noise most, at its best noise level."""
+    def contenders(self) -> list[Entry]:
+        """The runs of the method that shapes its noise most, which is decided without a look at their certificates."""
         most = max(self.entries, key=lambda entry: _rank(entry.before.method))
-        same = [entry for entry in self.entries if entry.before.method == most.before.method]
-        return max(same, key=lambda entry: entry.binding.mean())
+        return [entry for entry in self.entries if entry.before.method == most.before.method]
+
+    @property
+    def headline(self) -> Entry:
+        """The run to speak of first: of the contenders the one with the largest mean radius on these inputs."""
+        return max(self.contenders, key=lambda entry: entry.binding.mean())
+
+    @property
+    def headline_alpha(self) -> float | None:
+        """With which probability a given input's certificate in the headline run may be wrong; None if not known.
+
+        Any contender might have been chosen, so that their alphas add up; those with the same certificates count once.
+        """
+        return added_alphas([entry.before for entry in self.contenders if not entry.again])
 
 
 def compare(runs: Sequence["StoredRun"]) -> tuple[Comparison, ...]:

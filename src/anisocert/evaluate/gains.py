@@ -6,6 +6,7 @@ from anisocert.evaluate.comparison import Comparison, superset
 from anisocert.evaluate.levels import MEMORIES, OURS, THEIR_START, THEIRS, place
 from anisocert.evaluate.paired import Paired, accuracy_gain, average_gain
 from anisocert.evaluate.paper import published, published_superset
+from anisocert.evaluate.protection import ADMITTED, EVERYONE, OWN, UNBOUND
 from anisocert.evaluate.results import SIZES, Results, Size
 from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.table import Cell, Column, Table
@@ -48,8 +49,8 @@ def largest_table(comparisons: Sequence[Comparison]) -> Table | None:
     )  # fmt: skip
     caption = (
         "Share of inputs whose certificate is at least as large as those of fixed and of isotropic noise (the "
-        "published one for the published algorithm), before the memory. Oracle: of each method the best noise "
-        "level for each input, as in the paper."
+        f"published one for the published algorithm), {UNBOUND}. Oracle: of each method the best noise level for each "
+        "input, chosen with its label, as in the paper."
     )
     return Table("Whose certificate is the largest", columns, tuple(rows), caption) if rows else None
 
@@ -72,7 +73,10 @@ def gain_table(comparisons: Sequence[Comparison]) -> Table | None:
         Column("recipe"), Column("noise"), Column("numbers"),
         *(Column(name, "ratio", NAMES[size]) for size in SIZES for name in PAIRS),
     )  # fmt: skip
-    caption = f"Ratios of means before the memory; the paper finds every one above 1. {MARKS}"
+    caption = (
+        f"Ratios of means {UNBOUND}; the paper finds every one above 1. Oracle: the best noise level for each input, "
+        f"chosen with its label. {MARKS}"
+    )
     return Table("Relative gains", columns, tuple(rows), caption) if rows else None
 
 
@@ -99,7 +103,10 @@ def memory_gain_table(comparisons: Sequence[Comparison]) -> Table | None:
         *(Column(stage, "ratio", f"{NAMES[size]}, ours / published:") for size in reversed(SIZES) for stage in stages),
         *(Column(stage, "ratio", "accuracy at 0, ours − fixed (points):") for stage in stages),
     )  # fmt: skip
-    caption = f"Ours should be above 1, and its accuracy at radius 0 not below that of fixed noise. {MARKS}"
+    caption = (
+        f"Ours should be above 1, and its accuracy at radius 0 not below that of fixed noise, which is {EVERYONE}; "
+        f"ours is {OWN} before the memory and {ADMITTED} after it. {MARKS}"
+    )
     return Table("Ours against the published algorithm", columns, tuple(rows), caption) if rows else None
 
 
@@ -126,7 +133,7 @@ def duel_table(comparisons: Sequence[Comparison]) -> Table | None:
           for name in ("ours", "published")),
         Column("published, with no smaller radius", "share", "% with the larger proxy radius:"),
     )  # fmt: skip
-    caption = "Correct certificates before the memory; a wrong answer has size 0; what is missing to 100 % is equal."
+    caption = f"Correct certificates {UNBOUND}; a wrong answer has size 0; what is missing to 100 % is equal."
     return Table("Ours and the published algorithm, input by input", columns, tuple(rows), caption) if rows else None
 
 

@@ -1,12 +1,13 @@
 """Tables of an experiment: networks of several noise levels and recipes, each certified by several methods."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from anisocert.evaluate.beside_paper import their_numbers
 from anisocert.evaluate.cells import accuracies, averages, noise
 from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.labels import AS_PUBLISHED
 from anisocert.evaluate.paper import Published, published
+from anisocert.evaluate.protection import EVERYONE, MEANING, OWN
 from anisocert.evaluate.results import SIZES, Results
 from anisocert.evaluate.table import Cell, Column, Kind, Table, short_down
 from anisocert.evaluate.tables import table_radii
@@ -19,12 +20,14 @@ THREE: tuple[tuple[str, Kind], ...] = (("% at 0", "share"), ("ACR", "length"), (
 
 
 def level_table(comparison: Comparison) -> Table:
-    """A line a noise level and method: before the memory, and what is left after each kind of memory."""
-    at, rows = table_radii(comparison), []
+    """A line per noise level and method: before the memory, and what is left after each kind of memory."""
+    at, rows, bound = table_radii(comparison), [], list[Results | None]()
     for sigma in comparison.sigmas:
         for name in ALGORITHMS:
             if (one := comparison.before(name, sigma)) is not None:
-                left = [cell for kept in MEMORIES for cell in three(comparison.after(name, sigma, kept))]
+                after = [comparison.after(name, sigma, kept) for kept in MEMORIES]
+                bound += [other for other in after if one.stage == "before"]
+                left = [cell for other in after for cell in three(other)]
                 medians = (Cell(one.median(size)) for size in SIZES)
                 rows.append((noise(one), Cell(name), *accuracies(one, at), *medians, *averages([one]), *left))
     columns = (
@@ -34,57 +37,62 @@ def level_table(comparison: Comparison) -> Table:
         *(Column(name, kind, f"after memory ({kept})") for kept in MEMORIES for name, kind in THREE),
     )  # fmt: skip
     caption = (
-        "Accuracies, medians of radius and proxy radius, and the first ACR and ACR~ are before the memory. After it: "
-        "regions that had to make room kept the most volume, or the largest inscribed ball. One noise for all inputs "
-        "needs no memory."
+        f"Accuracies, medians of radius and proxy radius, and the first ACR and ACR~ are before the memory: {OWN}. "
+        f"After it: {whom_of(bound)}; regions that had to make room kept the most volume, or the largest inscribed "
+        f"ball. Fixed and average noise need no memory: {EVERYONE}."
     )
     title = f"{comparison.data}, {comparison.recipe or 'networks'}, {comparison.norm}: {len(comparison):,} inputs"
     return Table(title, columns, tuple(rows), caption)
 
 
 def headline_table(comparison: Comparison) -> Table | None:
-    """A line a noise level: what fixed noise, the published algorithm and ours certify after a memory."""
-    names, rows = ("fixed", THEIRS, OURS), []
+    """A line per noise level: what fixed noise, the published algorithm and ours certify after a memory."""
+    names, rows, told = ("fixed", THEIRS, OURS), [], list[list[Results]]()
     for sigma in comparison.sigmas:
         found = [comparison.after(name, sigma) for name in names]
         whole = [one for one in found if one is not None]
         if len(whole) == len(names):
             numbers = [[*accuracies(one, [0.0]), Cell(one.median()), *averages([one])[:1]] for one in whole]
             rows.append((noise(whole[0]), *_by_number(numbers)))
+            told.append(whole)
     groups: tuple[tuple[str, Kind], ...] = (("% at radius 0:", "share"), ("median:", "length"), ("ACR:", "length"))
     columns = (
         Column(comparison.symbol),
         *(Column(name, kind, group) for group, kind in groups for name in ("fixed", "published", "ours")),
     )
     title = f"{comparison.data}, {comparison.norm}, {comparison.recipe}: {len(comparison):,} inputs, after the memory"
-    return Table(title, columns, tuple(rows), "") if rows else None
+    if not rows:
+        return None
+    fixed, *others = zip(*told, strict=True)
+    caption = f"Fixed: {whom_of(fixed)}. Published and ours: {whom_of(one for column in others for one in column)}."
+    return Table(title, columns, tuple(rows), caption)
 
 
 def sigma_table(comparison: Comparison) -> Table | None:
     """What a deployed system certifies at each noise level: our choice of theta, after the memory."""
-    at, rows = table_radii(comparison), []
-    for sigma in comparison.sigmas:
-        if (one := comparison.after(OURS, sigma)) is not None:
-            rows.append((noise(one), *accuracies(one, at), Cell(one.median())))
+    at = table_radii(comparison)
+    found = [one for sigma in comparison.sigmas if (one := comparison.after(OURS, sigma)) is not None]
+    rows = [(noise(one), *accuracies(one, at), Cell(one.median())) for one in found]
     columns = (
         Column(comparison.symbol),
         *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in at),
         Column("median", "length"),
     )
     title = f"Noise levels: {OURS}, {comparison.recipe}, after the memory"
-    return Table(title, columns, tuple(rows), f"{len(comparison):,} inputs.") if rows else None
+    return Table(title, columns, tuple(rows), f"{len(comparison):,} inputs, {whom_of(found)}.") if rows else None
 
 
 def average_table(comparisons: Sequence[Comparison]) -> Table | None:
     """One theta for all inputs, the mean of those chosen for each, beside fixed noise, the choice, and the paper's."""
-    rows = []
+    rows, bound = [], list[Results | None]()
     for comparison in comparisons:
         for sigma in comparison.sigmas:
             if comparison.before("average", sigma) is None:
                 continue
             head = (*place(comparison, f"{sigma:g}"), Cell(float(len(comparison))))
             found = [three(comparison.before(name, sigma)) for name in ("fixed", "average", OURS)]
-            rows.append((*head, Cell("here"), *_by_number([*found, three(comparison.after(OURS, sigma))])))
+            bound.append(comparison.after(OURS, sigma))
+            rows.append((*head, Cell("here"), *_by_number([*found, three(bound[-1])])))
             told = published(comparison.data, comparison.norm, comparison.recipe, sigma)
             if told is not None:
                 found = [_their_three(told.rows.get(name)) for name in ("fixed", "average", OURS)]
@@ -94,13 +102,22 @@ def average_table(comparisons: Sequence[Comparison]) -> Table | None:
         *(Column(name, kind, group)
           for group, kind in THREE for name in ("fixed", "average", OURS, f"{OURS}, after memory")),
     )  # fmt: skip
-    caption = "Fixed and average noise need no memory; the third column of each group is before it, as in the paper."
+    caption = (
+        f"Fixed and average noise need no memory: {EVERYONE}. The third column of each group is before it, as in the "
+        f"paper: {OWN}. The last: {whom_of(bound)}."
+    )
     return Table("One average theta for all inputs", columns, tuple(rows), caption) if rows else None
 
 
 def place(comparison: Comparison, level: str) -> tuple[Cell, Cell]:
     """Recipe and noise level, the first cells of a line."""
     return Cell(comparison.recipe), Cell(level if level == "oracle" else f"{comparison.symbol} {level}")
+
+
+def whom_of(results: Iterable[Results | None]) -> str:
+    """Whom some results protect; of several phrases all."""
+    found = {one.protects for one in results if one is not None}
+    return " or ".join(phrase for phrase in MEANING if phrase in found) or "not run"
 
 
 def three(one: Results | None) -> list[Cell]:

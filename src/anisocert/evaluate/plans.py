@@ -9,6 +9,7 @@ from anisocert.bounds.plan import Bound
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate.cells import accuracies, averages, noise
 from anisocert.evaluate.comparison import Comparison, Entry
+from anisocert.evaluate.levels import whom_of
 from anisocert.evaluate.results import Results, numbers
 from anisocert.evaluate.table import Cell, Column, Table
 from anisocert.smoothing import Gaussian, Uniform
@@ -18,14 +19,15 @@ BOUNDS: tuple[Bound, ...] = ("one-vs-rest", "two-class")
 
 
 def plan_table(comparison: Comparison, method: str = "anisotropic") -> Table | None:
-    """A line a noise level, n and bound; the same thetas, classes and shares of the votes throughout."""
-    rows = []
+    """A line per noise level, n and bound; the same thetas, classes and shares of the votes throughout."""
+    rows, told = [], list[Results]()
     for entry in comparison.entries:
         if entry.before.label != method or np.isnan(numbers(entry.run, "theta_geomean")).any():
             continue
         for n in VOTES:
             for bound in BOUNDS:
                 one = with_plan(entry, n, bound)
+                told.append(one)
                 sizes = (Cell(one.median()), *averages([one]))
                 rows.append((noise(one), Cell(float(n)), Cell(bound), *accuracies(one, [0.0]), *sizes))
     columns = (
@@ -33,8 +35,8 @@ def plan_table(comparison: Comparison, method: str = "anisotropic") -> Table | N
         Column("median", "length"), Column("ACR", "length"), Column("ACR~", "length"),
     )  # fmt: skip
     caption = (
-        "Before the memory, expected from the shares of the votes that were counted: same thetas, same classes. Inputs "
-        "that abstained abstain here too, though the two-class bound may certify some of them."
+        f"Before the memory ({whom_of(told)}), estimated from the shares of the votes that were counted: same thetas, "
+        "same classes. Inputs that abstained abstain here too, though the two-class bound may certify some of them."
     )
     return Table(f"Votes and bounds: {method}, {comparison.recipe}", columns, tuple(rows), caption) if rows else None
 

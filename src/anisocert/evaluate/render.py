@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from anisocert.errors import ArgumentError
-from anisocert.evaluate.table import Cell, Column, Kind, Table, interval, text
+from anisocert.evaluate.table import WHOM, Cell, Column, Kind, Table, interval, text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 FORMATS = ("terminal", "markdown", "latex", "csv")
-
-
+PHRASE = 15  # characters per line of a phrase
 WIDE = 3  # columns of a group whose heading goes into the title of a terminal's table, where it has room
 
 
@@ -60,7 +59,10 @@ def _terminal(table: Table, title: str, wide: Sequence[str], gap: int) -> "RichT
         name = column.name.replace(" ", "\n")
         name = f"{column.group}\n{name}" if column.group and column.group not in wide else name
         side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
-        made.add_column(escape(name), justify=side, vertical="bottom", no_wrap=True)
+        sentence = column.name == WHOM  # a phrase, which may take several lines
+        made.add_column(
+            escape(name), justify=side, vertical="bottom", no_wrap=not sentence, max_width=PHRASE if sentence else None
+        )
     for row in table.rows:
         made.add_row(*(escape(text(cell, column)) for column, cell in _pairs(table, row)))
     return made

@@ -12,13 +12,13 @@ from anisocert.bounds import high_probability_accuracy
 from anisocert.certificate import ABSTAIN
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
+from anisocert.evaluate.protection import Stage, whom
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
 
 Size = Literal["radius", "proxy_radius"]
 SIZES: tuple[Size, Size] = ("radius", "proxy_radius")
-Stage = Literal["not needed", "before", "after"]
 # One noise for all inputs is one classifier: its certificates bind without a memory.
 SAME_FOR_ALL = ("fixed", "average")
 UNKNOWN = "unknown"
@@ -26,12 +26,12 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Answers and certificates of one run, or chosen from several. Arrays have one entry an input, in order of id.
+    """Answers and certificates of one run, or chosen from several. Arrays have one entry per input, in order of id.
 
-    stage: whether these are the answers before or after a memory, or of a method that needs none. sigma: the noise the
-    search started from (l1: the half-width); None where runs of several were put together. alpha: with which
-    probability one certificate may be wrong; None where the source does not say. Sizes that the source does not say are
-    NaN.
+    stage: whether these are the answers before or after a memory, or of a method that needs none. protects: whom, one
+    of the phrases of `protection`. sigma: the noise the search started from (l1: the half-width); None where runs of
+    several were put together. alpha: with which probability one certificate may be wrong; None where the source does
+    not say. Sizes that the source does not say are NaN.
     """
 
     label: str
@@ -39,6 +39,7 @@ class Results:
     norm: str
     sigma: float | None
     stage: Stage
+    protects: str
     alpha: float | None
     ids: NDArray[np.int64] = field(repr=False)
     labels: NDArray[np.int64] = field(repr=False)
@@ -87,7 +88,12 @@ class Results:
         return median_certified_radius(self.certified(size), self.correct)
 
     def claim(self, at: ArrayLike, rho: float = 0.001, size: Size = "radius") -> NDArray[np.float64]:
-        """Certified accuracy on these inputs that is right with probability 1 - rho although certificates may fail."""
+        """Certified accuracy on these inputs that is right with probability 1 - rho although certificates may fail.
+
+        Not after a memory: one wrong entry may be inherited by many inputs, which then fail together.
+        """
+        if self.stage == "after":
+            raise ArgumentError(f"expected results before any memory, whose failures are independent, got {self.label}")
         if self.alpha is None:
             raise ArgumentError(f"expected results with a known alpha, got {self.label}")
         counts = np.rint(self.accuracy(at, size) * len(self)).astype(np.int64)
@@ -109,13 +115,13 @@ def results_of(run: "StoredRun", *, memory: bool = False, label: str | None = No
     if memory and not run.has_memory:
         raise ArgumentError(f"expected a run that went through a memory, got {run.folder}")
     prefix = "memory_" if memory else ""
+    stage: Stage = "after" if memory else "not needed" if method in SAME_FOR_ALL else "before"
     radius, proxy = (numbers(run, f"{prefix}{name}") for name in ("radius", "proxy_radius"))
     if np.isnan(proxy).all() and method in ("fixed", "isotropic"):
         proxy = radius  # a ball is its own proxy; the field's oldest format has no column for it
     return Results(
         label=label or method, method=method, norm=norm, sigma=_number(said(run, "sigma")),
-        stage="after" if memory else "not needed" if method in SAME_FOR_ALL else "before",
-        alpha=_alpha(run), ids=numbers(run, "idx").astype(np.int64),
+        stage=stage, protects=whom(run, stage), alpha=_alpha(run), ids=numbers(run, "idx").astype(np.int64),
         labels=_classes(run, "label"), prediction=_classes(run, f"{prefix}prediction"), radius=radius,
         proxy_radius=proxy,
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """Several noise levels put together: two rules that differ, and are easily taken for each other."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,13 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anisocert.errors import ArgumentError
+from anisocert.evaluate.protection import NOBODY
 from anisocert.evaluate.results import Results, Size, aligned
 
 
 def envelope(results: Sequence[Results], at: ArrayLike, size: Size = "radius") -> NDArray[np.float64]:
     """At each size the certified accuracy of the noise level that is best there (Salman et al. 2019).
 
-    A system can have this at one size it cares about: the level is chosen for the data set, not for an input.
+    A system can have this at one size it cares about: the level is chosen for the data set, not per input. It is chosen
+    on these very inputs, with their labels, so that the alphas of the levels add up here too.
     """
     shares: NDArray[np.float64] = np.max([one.accuracy(at, size) for one in aligned(results)], axis=0)
     return shares
@@ -40,9 +43,13 @@ def oracle(results: Sequence[Results], size: Size = "radius") -> Results:
         values: NDArray[Any] = np.stack([getattr(one, name) for one in parts])[best, np.arange(len(best))]
         return values
 
-    alphas = [one.alpha for one in parts]
     return replace(
-        parts[0], label=f"{parts[0].label}, oracle", sigma=None,
-        alpha=None if None in alphas else float(sum(alpha for alpha in alphas if alpha is not None)),
+        parts[0], label=f"{parts[0].label}, oracle", sigma=None, protects=NOBODY, alpha=added_alphas(parts),
         prediction=taken("prediction"), radius=taken("radius"), proxy_radius=taken("proxy_radius"),
     )  # fmt: skip
+
+
+def added_alphas(results: Sequence[Results]) -> float | None:
+    """With which probability the certificate of a given input may be wrong if any of these may be the one chosen."""
+    alphas = [one.alpha for one in results if one.alpha is not None]
+    return math.fsum(alphas) if len(alphas) == len(results) else None

@@ -7,6 +7,7 @@ from typing import Literal
 
 Kind = Literal["text", "count", "share", "length", "seconds", "ratio"]
 MISSING = "–"
+WHOM = "whom it protects"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,12 @@ def percent(share: float, upper: bool = False) -> str:
     # by its shortest decimal: 29 of 100 is 29.0, although the double nearest to .29 lies below
     exact = Decimal(repr(float(share))) * 100
     return str(exact.quantize(Decimal("0.1"), ROUND_CEILING if upper else ROUND_FLOOR))
+
+
+def probability(alpha: float) -> str:
+    """With which probability something may be wrong, in three digits, never less than it is."""
+    exact = Decimal(repr(float(alpha)))
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING)):g}"
 
 
 def shown(value: str | float | None, kind: Kind, upper: bool = False) -> str:

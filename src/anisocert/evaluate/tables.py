@@ -5,18 +5,19 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from anisocert.evaluate.beside_paper import against_paper
+from anisocert.evaluate.beside_paper import RULES, against_paper
 from anisocert.evaluate.cells import accuracies, averages, best_accuracies, noise
 from anisocert.evaluate.comparison import Comparison, superset
 from anisocert.evaluate.intervals import wilson
 from anisocert.evaluate.paper import published, published_superset
+from anisocert.evaluate.protection import ADMITTED, EVERYONE, NOBODY, OWN, explained
 from anisocert.evaluate.results import SIZES, Results, Size, numbers
 from anisocert.evaluate.sigmas import oracle
-from anisocert.evaluate.table import Cell, Column, Table, short_down
+from anisocert.evaluate.table import WHOM, Cell, Column, Table, probability, short_down
 
 RHO = 0.001
 NOTES = ("kept", "shrunk", "inherited", "abstained")
-COUNTED = 7  # radii a table
+COUNTED = 7  # radii per table
 
 
 def tables_of(comparison: Comparison) -> list[Table]:
@@ -29,11 +30,11 @@ def tables_of(comparison: Comparison) -> list[Table]:
 
 
 def summary(comparison: Comparison, radii: Sequence[float] | None = None, size: Size = "radius") -> Table:
-    """Certified accuracy at several radii, means, medians and abstentions, with 95 % intervals: a line a run."""
+    """Certified accuracy at several radii, means, medians and abstentions, with 95 % intervals: a line per run."""
     at = list(radii or table_radii(comparison, size))
     name = "radius" if size == "radius" else "proxy radius"
     columns = (
-        Column("method"), Column(comparison.symbol), Column("memory"),
+        Column("method"), Column(comparison.symbol), Column("memory"), Column(WHOM),
         *(Column(short_down(r), "share", f"% certified at {comparison.norm} {name}") for r in at),
         Column("median radius", "length"), Column("ACR", "length"), Column("ACR~", "length"),
         Column("abstains (%)", "share"),
@@ -53,28 +54,36 @@ def summary(comparison: Comparison, radii: Sequence[float] | None = None, size: 
 
 
 def claims(comparison: Comparison, radii: Sequence[float] | None = None) -> Table | None:
-    """Certified accuracy that holds for all these inputs at once, although every certificate may fail with alpha."""
+    """Certified accuracy that holds for all these inputs at once, although every certificate may fail with alpha.
+
+    What a memory promises holds without any probability, so that only results before it have a line.
+    """
     at = list(radii or table_radii(comparison))
-    known = [one for one in comparison.stages() if one.alpha is not None]
+    known = [(one, one.alpha) for one in comparison.stages() if one.alpha is not None and one.stage != "after"]
     if not known:
         return None
     columns = (
-        Column("method"), Column(comparison.symbol), Column("memory"), Column("α"),
+        Column("method"), Column(comparison.symbol), Column(WHOM), Column("α"),
         *(Column(short_down(r), "share", f"at least % at {comparison.norm} radius") for r in at),
     )  # fmt: skip
     rows = [
-        (*_head(one), Cell(f"{one.alpha:g}"), *(Cell(float(share)) for share in one.claim(at, RHO))) for one in known
-    ]
+        (
+            Cell(one.label), noise(one), Cell(one.protects), Cell(probability(alpha)),
+            *(Cell(float(share)) for share in one.claim(at, RHO)),
+        )
+        for one, alpha in known
+    ]  # fmt: skip
     return Table(
         f"What may be claimed of the {len(comparison):,} inputs together", columns, tuple(rows),
-        f"α is the probability that the certificate of one input is wrong. These accuracies leave room for as many "
-        f"wrong ones as may happen, and are right with probability {1 - RHO:g}, each by itself.",
-        tuple(one.stage for one in known),
+        "α is the probability that the certificate of one given input is wrong, over the noise drawn for it. These "
+        f"accuracies leave room for as many wrong ones as may happen: each line is right with probability {1 - RHO:g}, "
+        "by itself and for these inputs.",
+        tuple(one.stage for one, _ in known),
     )  # fmt: skip
 
 
 def supersets(comparison: Comparison) -> Table | None:
-    """How often a method's certificate is at least as large as every other's: a line a method and noise level."""
+    """How often a method's certificate is at least as large as every other's: a line per method and noise level."""
     rows, marks = [], []
     for stage, level, rivals in _rivals(comparison):
         sizes = [_largest(rivals, size) for size in SIZES]
@@ -85,7 +94,7 @@ def supersets(comparison: Comparison) -> Table | None:
         return None
     told = published_superset(comparison.data, comparison.norm, comparison.recipe)
     if told is not None:
-        rows.append((Cell("anisotropic, ANCER paper"), Cell("best of all"), Cell("before"), *map(Cell, told)))
+        rows.append((Cell("anisotropic, ANCER paper"), Cell("best of all"), Cell("as printed"), *map(Cell, told)))
         marks.append("before")
     columns = (
         Column("method"), Column(comparison.symbol), Column("memory"),
@@ -94,13 +103,14 @@ def supersets(comparison: Comparison) -> Table | None:
     )  # fmt: skip
     caption = (
         "Share of inputs on which a method's correct certificate is at least as large as that of every other method. "
-        "Where the radius is, the region contains the others' balls. Ties count for all."
+        "Where the radius is, the region contains the others' balls. Ties count for all. Sizes are compared here, not "
+        "whom they protect."
     )
     return Table("Whose certificate is the largest", columns, tuple(rows), caption, tuple(marks))
 
 
 def memory_effect(comparison: Comparison) -> Table | None:
-    """What a memory did to a run's answers: a line a run."""
+    """What a memory did to a run's answers: a line per run."""
     rows = []
     for entry in comparison.entries:
         if entry.after is None:
@@ -118,13 +128,14 @@ def memory_effect(comparison: Comparison) -> Table | None:
     )  # fmt: skip
     caption = (
         "kept: certified as proposed; shrunk: made room for earlier regions of other classes; inherited: lies in "
-        "an earlier region and takes its class; abstained: no answer. Inputs arrive in order of their ids."
+        "an earlier region and takes its class; abstained: no answer. Inputs arrive in order of their ids. "
+        f"ACR before: {OWN}, or {EVERYONE} where one noise serves all inputs; after: {ADMITTED}."
     )
     return Table("What the memory did", columns, tuple(rows), caption)
 
 
 def runtime(comparison: Comparison) -> Table | None:
-    """Seconds and votes an input: a line a run."""
+    """Seconds and votes per input: a line per run."""
     rows = []
     for entry in comparison.entries:
         seconds, votes = numbers(entry.run, "seconds"), numbers(entry.run, "votes")
@@ -143,9 +154,9 @@ def runtime(comparison: Comparison) -> Table | None:
     columns = (
         Column("method"), Column(comparison.symbol), Column("mean (s)", "seconds"),
         Column("median (s)", "seconds"), Column("total (s)", "seconds"),
-        Column("votes an input", "count"), Column("device"),
+        Column("votes per input", "count"), Column("device"),
     )  # fmt: skip
-    return Table("What it cost", columns, tuple(rows), "Seconds an input, choice of the noise and all votes included.")
+    return Table("What it cost", columns, tuple(rows), "Seconds per input, choice of the noise and all votes included.")
 
 
 def table_radii(comparison: Comparison, size: Size = "radius") -> tuple[float, ...]:
@@ -180,11 +191,12 @@ def _best_lines(family: Sequence[Results], at: Sequence[float], size: Size) -> l
     best = best_accuracies(family, at, size)
     line = list(_line(oracle(family, size), at, size))
     line[1], line[-3:-1] = Cell(levels), averages(family)
-    return [(Cell(f"{first.label}, envelope"), Cell(levels), Cell(first.stage), *best, *[Cell(None)] * 4), tuple(line)]
+    head = (Cell(f"{first.label}, envelope"), Cell(levels), Cell(first.stage), Cell(first.protects))
+    return [(*head, *best, *[Cell(None)] * 4), tuple(line)]
 
 
-def _head(one: Results) -> tuple[Cell, Cell, Cell]:
-    return Cell(one.label), noise(one), Cell(one.stage)
+def _head(one: Results) -> tuple[Cell, ...]:
+    return Cell(one.label), noise(one), Cell(one.stage), Cell(one.protects)
 
 
 def _rivals(comparison: Comparison) -> Iterator[tuple[str, str, list[list[Results]]]]:
@@ -218,15 +230,16 @@ def _summary_caption(comparison: Comparison, size: Size) -> str:
         "ACR, ACR~: means of radius and proxy radius, 0 where the answer is wrong; a few huge regions can inflate "
         "them. Median radius: what half of the inputs reach.",
     ]
-    if any(True for _ in comparison.families()):
+    families = list(comparison.families())
+    if families:
+        parts += [RULES, "Oracle: as in the ANCER paper."]
+    if len(comparison.entries) > 1:
         parts.append(
-            "Envelope: at each radius the best noise level. Oracle: for each input the best level, chosen by the true "
-            "label, as in the ANCER paper; no system can have it, and its certificates fail with the sum of the alphas."
+            "Each line is about one run. Who picks the best of several adds up their α: the probability that a given "
+            "input's certificate is wrong."
         )
-    if any(entry.unbound for entry in comparison.entries):
-        parts.append(
-            "Before the memory: each number is about that input's own classifier, not about one deployed system."
-        )
+    shown = {one.protects for one in comparison.stages()} | ({NOBODY} if families else set())
+    parts.append(explained(shown))
     if any(entry.run.description.get("imported") for entry in comparison.entries):
         parts.append("Radii of imported logs are as the logs have them, which may have been rounded up.")
     if comparison.left_out:

@@ -9,6 +9,7 @@ from anisocert.bounds import Plan
 from anisocert.evaluate.cells import averages
 from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.levels import ALGORITHMS, place
+from anisocert.evaluate.protection import UNBOUND
 from anisocert.evaluate.results import Results, said
 from anisocert.evaluate.table import Cell, Column, Table
 from anisocert.smoothing import Gaussian, Uniform
@@ -17,7 +18,7 @@ ROUNDING = 1e-6  # of a noise level in float32, in which noise is drawn
 
 
 def tail_table(comparisons: Sequence[Comparison]) -> Table | None:
-    """A line a recipe, noise level and method: inputs beyond fixed noise's largest radius, and means cut there."""
+    """A line per recipe, noise level and method: inputs beyond fixed noise's largest radius, and means cut there."""
     rows = []
     for comparison in comparisons:
         for sigma in comparison.sigmas:
@@ -45,7 +46,7 @@ def tail_table(comparisons: Sequence[Comparison]) -> Table | None:
         "Fixed noise reaches at most its σ times the gap of n votes for one class. Beyond: correct certificates with a "
         "larger radius, and the share of the commonest class among them. The largest tenth: of all inputs. Cut there: "
         "the means with every larger size counted as that one, so that no region counts for more than fixed noise "
-        "could have given. Before the memory."
+        f"could have given. All {UNBOUND}."
     )
     return Table("What large regions carry", columns, tuple(rows), caption) if rows else None
 

@@ -1,16 +1,17 @@
 """The sentence about one input that may be quoted, and what it rests on."""
 
 from collections.abc import Iterator
-from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from anisocert.certificate import ABSTAIN
-from anisocert.evaluate import down
+from anisocert.evaluate import OWN, down, keeps_answers, probability
+from anisocert.evaluate.protection import whom
 from anisocert.evidence.gathering import Evidence, Implied
 from anisocert.geometry import Region
-from anisocert.memory.policy import INHERITED, POLICIES, Policy
+from anisocert.memory.policy import INHERITED
 from anisocert.runs import Configuration
 
+OTHER_NOISE = ": a changed input is answered with another noise, so it is no claim about a system"
 FINE, PIXEL = 4, 2  # decimals of lengths in the input's units, and in pixels
 
 
@@ -29,8 +30,8 @@ def sentence(evidence: Evidence) -> str:
     own = balls.pop(str(e.row["norm"]))
     account = "" if e.whole else "By the run's own account, which no memory here backs: "
     said = (
-        f"{account}{_subject(e)} answers {where} with {e.name(e.prediction)}, and answers so{_or_not(e)} after every "
-        f"change of {own.norm} length up to {_length(own)}"
+        f"{account}{_subject(e)} answers {where} with {e.name(e.prediction)}, and {_answers(e)} after every change "
+        f"of {own.norm} length up to {_length(own)}"
     )
     if e.binding.enclosing_radius > e.binding.radius:
         said += (
@@ -40,7 +41,19 @@ def sentence(evidence: Evidence) -> str:
     also = [f"of {name} length up to {_length(one)}" for name, one in balls.items() if name != "l_inf"]
     also += [f"of every value by up to {_length(one)}" for name, one in balls.items() if name == "l_inf"]
     said += f", so also {' and '.join(also)}." if also else "."
-    return f"{said} {_certainty(e)}"
+    return f"{said} {_certainty(e)} This is {protects(e)}{OTHER_NOISE if protects(e) == OWN else ''}."
+
+
+def protects(evidence: Evidence) -> str:
+    """Whom the sentence protects."""
+    return whom(evidence.run, "after" if evidence.note else "not needed" if evidence.same_for_all else "before")
+
+
+def _answers(e: Evidence) -> str:
+    """From when on, and whether for sure."""
+    if not e.note:
+        return "answers so"
+    return "from its admission on answers so" + ("" if keeps_answers(e.run) else ", or abstains,")
 
 
 def _subject(e: Evidence) -> str:
@@ -58,34 +71,18 @@ def _length(one: Implied) -> str:
 
 def _certainty(e: Evidence) -> str:
     """What the sentence's probability is, and of what."""
+    alpha = probability(e.row["alpha"])
     if not e.note:
-        return f"The probability that this is wrong is at most {_alpha(e.row['alpha'])}, over the noise drawn for it."
+        return f"The probability that this is wrong is at most {alpha}, over the noise drawn for it."
     sure = (
         "The memory sees to that, with no probability involved. That the smoothed classifier agrees everywhere in the"
     )
     if e.note != INHERITED:
-        return f"{sure} region is wrong with probability at most {_alpha(e.row['alpha'])}, over the noise drawn for it."
+        return f"{sure} region is wrong with probability at most {alpha}, over the noise drawn for it."
     if e.promise is None:
         return f"{sure} region is as probable as the promise says that it comes from."
     of = f"region, with the noise of input {e.promise.id}, is wrong with probability at most"
-    return f"{sure} {of} {_alpha(e.promise.alpha)}."
-
-
-def _alpha(alpha: float) -> str:
-    """A probability in three digits, never less than it is."""
-    exact = Decimal(repr(float(alpha)))
-    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING)):g}"
-
-
-def _or_not(e: Evidence) -> str:
-    """Weaker policies of a memory may also abstain."""
-    policy = _policy(e)
-    return "" if not e.note or policy is None or policy.inherits else ", or not at all,"
-
-
-def _policy(e: Evidence) -> Policy | None:
-    memory = e.run.description.get("memory")
-    return POLICIES.get(str(memory.get("policy"))) if isinstance(memory, dict) else None
+    return f"{sure} {of} {probability(e.promise.alpha)}."
 
 
 def _memory_reason(e: Evidence) -> str:
@@ -106,6 +103,11 @@ def _assumptions(e: Evidence, said: dict[str, Any]) -> Iterator[str]:
         f"It is about the smoothed classifier: the class that the network ({_model(said)}) answers most often when "
         f"{noise} noise is added to its input, as strong as the run says. The bare network may answer otherwise."
     )
+    if not e.note:
+        yield (
+            "The smoothed classifier is an ideal one. Asked by votes, it gives this class or abstains, except with the "
+            "probability alpha of that question."
+        )
     yield "It says that the answer does not change, not that it is right: the label plays no part in it."
     if e.note:
         yield from _about_memory(e)
@@ -125,28 +127,34 @@ def _assumptions(e: Evidence, said: dict[str, Any]) -> Iterator[str]:
 
 def _together(said: dict[str, Any]) -> str:
     """What the probability is of, where there are many such sentences."""
-    chosen = "if the inputs were chosen without knowledge of the seed"
+    chosen = "if every input was chosen without knowledge of the noise drawn for it"
     if said.get("simultaneous"):
         return (
-            f"All {said['inputs']:,} certificates of this run hold together with probability {1 - said['alpha']:g} at "
-            f"least, {chosen}."
+            f"All {said['inputs']:,} certificates of this run hold together except with probability "
+            f"{probability(said['alpha'])} at most, {chosen}."
         )
     if said.get("lifetime"):
         return (
-            f"All promises that the memory ever makes hold together with probability {1 - said['alpha']:g} at least, "
-            f"{chosen}."
+            "The smoothed classifier agrees with all promises that the memory ever makes, except with probability "
+            f"{probability(said['alpha'])} at most, {chosen}."
         )
     return (
-        "The probability is for this one input, chosen without knowledge of the seed. Of many such sentences some may "
-        "be wrong: the report says how many hold together."
+        "The probability is for this one input, chosen without knowledge of the noise drawn for it: a secret seed is "
+        "not enough where answers to earlier questions used the same noise. Of many such sentences some may be wrong; "
+        "where this one was picked as the best of several runs, their probabilities add up."
     )
 
 
 def _about_memory(e: Evidence) -> Iterator[str]:
     yield (
         "It holds as long as every answer goes through the same memory, with the same network, and for everything that "
-        "arrives later, whoever sends it."
+        "arrives later, whoever sends it. What arrived before this input may have been answered otherwise."
     )
+    if not keeps_answers(e.run):
+        yield (
+            "The memory's policy lets the system abstain inside the region: a changed input may get no answer, and "
+            "gets no other one."
+        )
     if e.note == INHERITED:
         whose = f" to input {e.promise.id}" if e.promise is not None else ""
         yield (

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.evaluate import Comparison, Results, envelope, oracle
+from anisocert.evaluate import NOBODY, Comparison, Results, added_alphas, envelope, oracle, probability
 from anisocert.evaluate.results import SIZES, Size, numbers
 
 POINTS, BINS = 400, 28
@@ -15,18 +15,21 @@ POINTS, BINS = 400, 28
 def curves(comparison: Comparison, points: int = POINTS) -> dict[str, Any]:
     """Certified accuracy against radius and proxy radius.
 
-    sizes: for each, the grid's step and how many points; levels: for each noise level, envelope and oracle, the
-    series, each with the number of inputs that are certified at every point of the grid.
+    sizes: for each, the grid's step and how many points; levels: for each noise level, envelope and oracle, what it
+    is and the series, each with whom it protects and the number of inputs that are certified at every point of the
+    grid; first: the level to show first, that of the verdict.
     """
     grids = {size: _grid(comparison, size, points) for size in SIZES}
+    levels = list(_levels(comparison))
     return {
         "norm": comparison.norm,
         "n": len(comparison),
         "sizes": grids,
         "levels": [
-            {"name": name, "series": [_series(kind, content, grids) for kind, content in series]}
-            for name, series in _levels(comparison)
+            {"name": name, "note": note, "series": [_series(kind, content, grids) for kind, content in series]}
+            for name, note, series in levels
         ],
+        "first": [name for name, _, _ in levels].index(_level_name(comparison, comparison.headline.before.sigma)),
     }
 
 
@@ -63,25 +66,40 @@ _HISTOGRAMS = {
 }  # fmt: skip
 
 
-def _levels(comparison: Comparison) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
-    """(name, [(kind, results)]): each noise level with its runs, then all levels together by both rules."""
-    families = list(comparison.families())
-    if families:
-        yield "envelope", [("envelope", family) for family in families]
+def _levels(comparison: Comparison) -> Iterator[tuple[str, str, list[tuple[str, Any]]]]:
+    """(name, what it is, [(kind, results)]): each noise level with its runs, then all together by both rules."""
     levels: dict[float | None, list[Results]] = {}
     for one in comparison.stages():
         levels.setdefault(one.sigma, []).append(one)
     for sigma, results in sorted(levels.items(), key=lambda pair: (pair[0] is None, pair[0] or 0.0)):
-        name = "noise not recorded" if sigma is None else f"{comparison.symbol} = {sigma:g}"
-        yield name, [("one", one) for one in results]
-    if families:
-        yield "oracle", [("oracle", family) for family in families]
+        yield _level_name(comparison, sigma), "", [("one", one) for one in results]
+    if families := list(comparison.families()):
+        most = f"the best of up to {max(map(len, families))} noise levels"
+        sums = [added_alphas(family) for family in families]
+        known = [total for total in sums if total is not None]
+        wrong = f" ({probability(max(known))} here)" if len(known) == len(sums) else ""
+        wrong = f"A given input's certificate is wrong with probability up to the sum of the levels' α{wrong}."
+        yield (
+            "envelope", f"Envelope: at each radius {most}, chosen on these very inputs with their labels. {wrong}",
+            [("envelope", family) for family in families],
+        )  # fmt: skip
+        yield (
+            "oracle", f"Oracle: for each input {most}, chosen with its true label. No system can have this. {wrong}",
+            [("oracle", family) for family in families],
+        )  # fmt: skip
+
+
+def _level_name(comparison: Comparison, sigma: float | None) -> str:
+    return "noise not recorded" if sigma is None else f"{comparison.symbol} = {sigma:g}"
 
 
 def _series(kind: str, content: Any, grids: dict[Size, dict[str, Any]]) -> dict[str, Any]:
     members: list[Results] = [content] if kind == "one" else content
     first = members[0]
-    made: dict[str, Any] = {"label": first.label, "method": first.method, "stage": first.stage}
+    protects = {"one": first.protects, "envelope": f"{first.protects}, one radius at a time", "oracle": NOBODY}[kind]
+    made: dict[str, Any] = {
+        "label": first.label, "method": first.method, "stage": first.stage, "protects": protects,
+    }  # fmt: skip
     for size, grid in grids.items():
         if not all(one.knows(size) for one in members):
             made[size] = None

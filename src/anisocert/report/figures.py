@@ -27,6 +27,7 @@ STYLE = {
     "grid.color": "#dddddd",
 }  # fmt: skip
 EXAMPLES = 6
+TITLES = {"envelope": "envelope: best level at each radius", "oracle": "oracle: best level per input, by label"}
 FINE = 10_000  # points of a curve: a panel shows what a tenth of the inputs reach, a small part of the whole
 
 
@@ -54,7 +55,7 @@ def write_figures(comparisons: Sequence[Comparison], folder: Path, model: str | 
 
 
 def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
-    """Certified accuracy against radius (above) and proxy radius (below), a column a noise level (Figs. 3 and 4).
+    """Certified accuracy against radius (above) and proxy radius (below), a column per noise level (Figs. 3 and 4).
 
     together: whether the envelope and the oracle over the levels have columns too.
     """
@@ -74,7 +75,7 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
                 before = memory and one["stage"] == "before"
                 axis.step(
                     at, 100 * np.array(one[size]) / told["n"], where="pre", color=colour(one["method"], one["label"]),
-                    linestyle=":" if before else "-", label=one["label"] + (", before memory" if before else ""),
+                    linestyle=":" if before else "-", label=f"{one['label']}: {one['protects']}",
                 )  # fmt: skip
             counts = np.array([one[size] for one in level["series"] if one[size] is not None] or [[0]])
             seen = np.flatnonzero(counts.max(0) > told["n"] // 10)  # a long tail would flatten the rest
@@ -82,13 +83,16 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
             axis.set(xlim=(0, end), ylim=(0, 100), xlabel=f"{told['norm']} {size.replace('_', ' ')}")
             axis.grid(visible=True)
         if not alone:
-            axes[0, column].set_title(level["name"])
+            axes[0, column].set_title(TITLES.get(level["name"], level["name"]))
     if alone:
         figure.suptitle(levels[0]["name"], fontsize=8.5)
     for axis in axes[:1, 0] if alone else axes[:, 0]:
         axis.set_ylabel("certified accuracy (%)")
-    lines = dict(zip(*reversed(axes[0, -1].get_legend_handles_labels()), strict=True))
-    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=3, fontsize=7)
+    lines: dict[str, Any] = {}
+    for axis in axes[0]:  # envelope and oracle protect others than the levels do
+        lines |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    columns = max(1, int(figure.get_figwidth() / 3))
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=columns, fontsize=7)
     return figure
 
 

@@ -84,12 +84,16 @@ class _Maker:
             mood, title = "wrong", f"{self._name(answer)}; the label is {self._name(label)}"
         theta = entry.run.thetas.get(number)
         pictures, lines = _pictures(number, theta, self.inputs), []
+        radius = "" if answer == ABSTAIN else down(float(one.radius[place]))
+        if radius:
+            lines.append(f"The radius of {radius} is {one.protects}.")
+        its = "Its region" if entry.after is None else "Before the memory its region"
         region = self._region(number, theta, row.get("gap"))
         if region is not None and region.radius == region.enclosing_radius:
-            lines.append(f"Its region is a ball of {self.comparison.norm} radius {down(region.radius)}.")
+            lines.append(f"{its} is a ball of {self.comparison.norm} radius {down(region.radius)}.")
         elif region is not None:
             lines.append(
-                f"Its region reaches {down(region.radius)} in the most sensitive direction and "
+                f"{its} reaches {down(region.radius)} in the most sensitive direction and "
                 f"{down(region.enclosing_radius)} in the most tolerant one; it holds as much as a ball of "
                 f"{self.comparison.norm} radius {down(region.proxy_radius)}."
             )
@@ -101,7 +105,6 @@ class _Maker:
         if entry.after is not None:
             note = str(row["memory_note"])
             lines.append(NOTES.get(note, f"The memory: {note}."))
-        radius = "" if answer == ABSTAIN else down(float(one.radius[place]))
         return Card(number, title, mood, radius, tags, tuple(pictures), tuple(lines), self._table(number))
 
     def _region(self, number: int, theta: NDArray[np.float32] | None, gap: float | None) -> Region | None:

@@ -84,7 +84,7 @@
       for (const one of [...shown].sort((a, b) => b[size][i] - a[size][i])) {
         const [low, high] = wilson(one[size][i], group.n);
         const range = ` (${Math.floor(low * 100)}–${Math.ceil(high * 100)})`;
-        tip.append(html("div", {}, html("i", { style: `background:${colour(one.method)}` }), one.name, html("span", {}, percent(one[size][i], group.n) + range)));
+        tip.append(html("div", {}, html("i", { style: `background:${colour(one.method)}` }), one.label + (one.dashed ? ", before memory" : ""), html("span", {}, percent(one[size][i], group.n) + range)));
       }
       tip.hidden = false;
       const left = x(i * grid.step) / scale + (place.left - figure.getBoundingClientRect().left);
@@ -93,7 +93,8 @@
       tip.style.top = `${place.top - figure.getBoundingClientRect().top + 14}px`;
     });
     chart.addEventListener("pointerleave", () => { tip.hidden = true; cursor.setAttribute("visibility", "hidden"); });
-    figure.replaceChildren(html("h4", {}, size === "radius" ? "By radius" : "By proxy radius"), chart, tip);
+    const whom = [...new Set(shown.map((one) => one.protects))].join("; ");
+    figure.replaceChildren(html("h4", {}, `By ${size === "radius" ? "radius" : "proxy radius"}${whom && `: ${whom}`}`), chart, tip);
     if (grid.beyond) figure.append(html("p", { class: "small soft" }, `${grid.beyond} certificates lie beyond the right end.`));
     if (!shown.length) figure.append(html("p", { class: "small soft" }, "These runs do not tell this size."));
   }
@@ -130,7 +131,7 @@
   }
 
   function start(group, index) {
-    const root = document.getElementById(`curves-${index}`), state = { level: 0, memory: "after", hidden: new Set() };
+    const root = document.getElementById(`curves-${index}`), state = { level: group.first, memory: "after", hidden: new Set() };
     const hasMemory = group.levels.some((level) => level.series.some((one) => one.stage === "after"));
     const controls = root.querySelector(".controls"), legend = root.querySelector(".legend"), note = root.querySelector(".note");
     const draw = () => {
@@ -138,7 +139,7 @@
       const series = level.series.filter((one) => state.memory === "after" ? one.stage !== "before" || !after.has(one.label) : one.stage !== "after");
       for (const one of series) {
         one.dashed = hasMemory && one.stage === "before";
-        one.name = one.label + (one.dashed ? ", before memory" : "");
+        one.name = `${one.label}: ${one.protects}`;
         one.hidden = state.hidden.has(one.label);
       }
       legend.replaceChildren(...series.map((one) => {
@@ -146,11 +147,10 @@
         button.addEventListener("click", () => { state.hidden[one.hidden ? "delete" : "add"](one.label); draw(); });
         return button;
       }));
-      note.textContent = level.name === "envelope" ? "Envelope: at each radius the noise level that is best there."
-        : level.name === "oracle" ? "Oracle: for each input the noise level that is best, chosen by its true label. No system can have this." : "";
+      note.textContent = level.note;
       for (const figure of root.querySelectorAll("figure")) curve(figure, group, figure.dataset.size, series);
     };
-    if (group.levels.length > 1) controls.append(choice("noise", group.levels.map((level, i) => [i, level.name]), 0, (value) => { state.level = value; draw(); }));
+    if (group.levels.length > 1) controls.append(choice("noise", group.levels.map((level, i) => [i, level.name]), state.level, (value) => { state.level = value; draw(); }));
     if (hasMemory) controls.append(choice("memory", [["after", "after"], ["before", "before"]], "after", (value) => { state.memory = value; draw(); }));
     const figures = [...document.querySelectorAll(`#noise-${index} figure`)];
     const all = () => { draw(); figures.forEach((figure, i) => histogram(figure, group.histograms[i])); };

@@ -11,6 +11,8 @@ from typing import Any
 
 from anisocert import __version__
 from anisocert.evaluate import Comparison, compare, summary, tables_of
+from anisocert.evaluate.beside_paper import RULES
+from anisocert.evaluate.protection import MEANING
 from anisocert.report.charts import curves, histograms
 from anisocert.report.gallery import Card, cards
 from anisocert.report.html import table_html, tag, words
@@ -22,23 +24,28 @@ from anisocert.runs import StoredRun
 from anisocert.runs.backing import memory_backing
 
 CURVES = (
-    "Share of inputs that are answered correctly and provably keep their answer up to a size. Shaded: 95 % confidence "
-    "of the last curve about inputs not seen. Point at a curve to read it; click a name to hide it."
+    "Share of inputs that are answered correctly with a certificate of at least a size; behind each name, whom such a "
+    "certificate protects. Shaded: 95 % confidence of the last curve about inputs not seen. Point at a curve to read "
+    "it; click a name to hide it."
 )
 MADE = f"Made by anisocert {__version__}. Radii are rounded down wherever they are shown."
 GLOSSARY = {
     "radius": "Every change of at most this length (l2: square root of the sum of squares; l1: sum of absolute values) "
-    "leaves the answer as it is.",
+    "stays inside the certified region. Whose answer does not change in there is said beside every number:",
+    **MEANING,
     "proxy radius": "Radius of the ball with as much volume as the certified region. The region itself is longer in "
     "some directions and never shorter than the radius.",
     "certified accuracy": "Share of inputs that are answered correctly with a certificate of at least a given size.",
+    "envelope, oracle": RULES,
     "ACR, ACR~": "Average certified radius, and average proxy radius; inputs that are answered wrongly count 0.",
     "noise θ, σ, λ": "The classifier is asked about many noisy copies of an input. θ is the strength of the noise, for "
     "each value of the input; σ (Gaussian, l2) and λ (uniform, l1) the one strength that the search begins with.",
     "gap r": "How clearly the winning class leads, in units of the noise. The region is all δ with ‖δ/θ‖ < r.",
     "memory": "Where the noise is chosen for each input, two regions of different classes may overlap. A memory of "
-    "all answers so far makes them disjoint, so that the whole system keeps every promise it has made.",
-    "α": "Probability that the certificate of one input is wrong, over the noise that was drawn for it.",
+    "all answers so far makes them disjoint, so that the system keeps every promise from the moment it is made: under "
+    "the policy inherit it gives the promised class, under abstain and worst-case the class or no answer.",
+    "α": "Probability that the certificate of one given input is wrong, over noise that was drawn for it alone. Where "
+    "the best of several runs is taken, theirs add up.",
 }
 
 
@@ -122,8 +129,8 @@ def _verdicts(comparisons: Sequence[Comparison], inputs: Sequence[Inputs]) -> st
                 "article", words("p", f"{comparison.data}, {found.title}", class_="kind"),
                 words("p", found.lead, class_="lead"), tag("div", *tiles, class_="tiles"),
                 tag("ul", *(words("li", point) for point in found.points)) if found.points else "",
-                words("p", found.caution, class_="caution") if found.caution else "",
-                *(words("p", line, class_="caution") for line in _unbacked(comparison)), class_="card verdict",
+                *(words("p", line, class_="caution") for line in (*found.cautions, *_unbacked(comparison))),
+                class_="card verdict",
             )
         )  # fmt: skip
     return tag("section", words("h2", "Verdict"), *made, id="verdict")

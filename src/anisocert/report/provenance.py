@@ -6,6 +6,7 @@ from typing import Any
 from anisocert.errors import AnisocertError
 from anisocert.evaluate import Comparison, Entry, paper_source, published
 from anisocert.report.html import tag, words
+from anisocert.report.notes import notes
 
 SHOWN_LAST = ("files", "versions", "numerics")
 
@@ -14,8 +15,9 @@ def provenance(comparisons: Sequence[Comparison]) -> str:
     """The section with each run's configuration, its command and what vouches for it."""
     parts = [
         words("h2", "How to reproduce"),
-        words("p", "Every run holds the votes and the noise of each certificate. The first command recomputes all "
-              "certificates from them and checks the files; the second counts the votes anew."),
+        words("p", "A run made here holds the votes and the noise of each certificate. The first command recomputes "
+              "the certificates from them and checks the files, and says what it could not recompute; the second, "
+              "where there is one, certifies anew."),
     ]  # fmt: skip
     for comparison in comparisons:
         parts += [_run(comparison, entry) for entry in comparison.entries]
@@ -33,7 +35,8 @@ def _run(comparison: Comparison, entry: Entry) -> str:
     order = [name for name in said if name not in SHOWN_LAST] + [name for name in SHOWN_LAST if name in said]
     lines = "".join(words("dt", name) + words("dd", _text(said[name])) for name in order)
     title = f"{comparison.data}, {comparison.norm}: {entry.label} ({len(entry.run):,} inputs)"
-    return tag("details", words("summary", title), words("pre", "\n".join(commands)), tag("dl", lines))
+    known = [words("p", note, class_="caution") for note in notes(entry.run)]
+    return tag("details", words("summary", title), *known, words("pre", "\n".join(commands)), tag("dl", lines))
 
 
 def command(said: dict[str, Any], entry: Entry) -> str:

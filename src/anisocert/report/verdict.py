@@ -1,17 +1,27 @@
-"""What a comparison says, in words that need no paper."""
+"""What a comparison says, in words that need no paper: for each kind of system the promise that it makes."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from anisocert.evaluate import Comparison, Entry, Results, down, percent, short_down, wilson
+from anisocert.evaluate import Comparison, Entry, Results, down, percent, probability, short_down, wilson
+from anisocert.evaluate.protection import ADMITTED, EVERYONE, OR_ABSTAINS, OWN
 from anisocert.evaluate.tables import RHO
+from anisocert.report.notes import notes
 
 WORDS = {
     "fixed": "the same noise for every input",
     "average": "one shaped noise for every input",
     "isotropic": "noise whose strength is chosen for each input",
     "anisotropic": "noise whose shape is chosen for each input",
+}
+LEADS = {
+    EVERYONE: f", and the smoothed classifier gives the same answer after {{}}: {EVERYONE}.",
+    OWN: " by the classifier with the noise chosen for them, which gives the same answer after {}. This is "
+    f"{OWN}, and no claim that a system is robust.",
+    ADMITTED: f", and after {{}} the system gives the same answer: {ADMITTED}.",
+    OR_ABSTAINS: f", and after {{}} the system gives the same answer or none: {OR_ABSTAINS}.",
 }
 
 
@@ -26,43 +36,44 @@ class Tile:
 
 @dataclass(frozen=True)
 class Verdict:
-    """lead: the one sentence; points: the next ones; caution: what the numbers do not say, empty if nothing."""
+    """lead: the one sentence; points: the next ones; cautions: what the numbers do not say."""
 
     title: str
     lead: str
     points: tuple[str, ...]
-    caution: str
+    cautions: tuple[str, ...]
     tiles: tuple[Tile, ...]
 
 
 def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = False) -> Verdict:
     """The verdict on a comparison's headline run. dim: values an input has; unit_range: whether they are in [0, 1]."""
-    entry = comparison.headline
+    entry, rivals = comparison.headline, len(comparison.contenders)
     one = entry.binding
     at = telling_radius(one)
     share = float(one.accuracy(at)[0])
-    low, high = (float(end) for end in wilson(round(share * len(one)), len(one)))
-    title = f"{comparison.norm}: {WORDS.get(one.method, one.label)}"
+    # The best of several is shown, and the interval must hold for whichever that is.
+    low, high = (float(end) for end in wilson(round(share * len(one)), len(one), 1 - 0.05 / rivals))
+    title = f"{comparison.norm}: {WORDS.get(one.method, one.label)}" + (f", best of {rivals} runs" * (rivals > 1))
     tiles = (
         Tile(f"{percent(one.accuracy(0)[0])} %", "answered correctly", f"of {len(one):,} inputs"),
         Tile(
             f"{percent(share)} %",
-            f"proven at radius {at:g}",
-            f"95 % confidence {percent(low)} to {percent(high, True)} %",
+            f"at radius {at:g}, {one.protects}",
+            f"95 % confidence {percent(low)} to {percent(high, True)} % about inputs not seen",
         ),
         Tile(down(one.median()), "median radius", f"half of the inputs reach it, in {comparison.norm}"),
-        Tile(f"{percent(one.abstention)} %", "without an answer", "the classifier abstains"),
+        Tile(f"{percent(one.abstention)} %", "without an answer", "abstentions"),
     )
+    cautions = tuple(_cautions(comparison, entry))
     if at == 0:
-        return Verdict(title, _nothing(entry), (), _caution(comparison, entry), tiles)
-    lead = (
-        f"{percent(share)} % of the {len(one):,} inputs are answered correctly and provably keep that answer under "
-        f"every change of {comparison.norm} length up to {at:g}."
-    )
+        return Verdict(title, _nothing(entry), (), cautions, tiles)
+    change = f"every change of {comparison.norm} length up to {at:g}"
+    lead = f"{percent(share)} % of the {len(one):,} inputs are answered correctly{LEADS[one.protects].format(change)}"
     points = [
-        _scale(comparison.norm, at, dim, unit_range), _rivals(comparison, entry), _certainty(one, at), _system(entry),
+        _scale(comparison.norm, at, dim, unit_range), _rivals(comparison, entry), _certainty(comparison, one, at),
+        _system(one),
     ]  # fmt: skip
-    return Verdict(title, lead, tuple(point for point in points if point), _caution(comparison, entry), tiles)
+    return Verdict(title, lead, tuple(point for point in points if point), cautions, tiles)
 
 
 def telling_radius(one: Results) -> float:
@@ -110,47 +121,75 @@ def _rivals(comparison: Comparison, entry: Entry) -> str:
             f", and the regions hold as much as balls {one.mean('proxy_radius') / base.mean('proxy_radius'):.2f} times "
             f"as wide ({down(one.mean('proxy_radius'))} against {down(base.mean('proxy_radius'))})"
         )
+    if one.protects != base.protects:
+        said += f". The promises differ: that of fixed noise is {base.protects}, this one {one.protects}"
     return said + "."
 
 
-def _certainty(one: Results, at: float) -> str:
-    if one.alpha is None:
+def _certainty(comparison: Comparison, one: Results, at: float) -> str:
+    """What the probability is of. Any of the contenders might have been chosen, so that their alphas add up."""
+    alpha = comparison.headline_alpha
+    if alpha is None:
         return "How certain each statement is, the source of these results does not say."
+    most = f"at most {probability(alpha)}{_added(comparison)}"
+    if one.stage == "after":
+        return (
+            "What the memory promises holds without any probability. That the smoothed classifier agrees with a given "
+            f"promise of this run, everywhere in its region, is wrong with probability {most}."
+        )
+    held = float(replace(one, alpha=alpha).claim(at, RHO)[0])
     return (
-        f"Each of these statements is wrong with probability at most {one.alpha:g}. For all {len(one):,} together: at "
-        f"least {percent(float(one.claim(at, RHO)[0]))} % hold, with probability {1 - RHO:g}."
+        f"Each of these statements is wrong with probability {most}. For all {len(one):,} together: at least "
+        f"{percent(held)} % hold, with probability {1 - RHO:g}. Both are over noise drawn anew for each input."
     )
 
 
-def _system(entry: Entry) -> str:
-    """Whether the certificates are promises of one system."""
-    if entry.before.stage == "not needed":
-        return "One noise serves all inputs, so that the certificates are promises of one system, without any memory."
-    if entry.after is not None:
-        return "All answers have been through a memory, so that the certificates are promises of one system."
-    return ""
+def _added(comparison: Comparison) -> str:
+    """Whose alphas make up a probability; empty where there is only one."""
+    runs = sum(not entry.again for entry in comparison.contenders)
+    return f" (the α of {runs} runs together, of which the best is shown)" if runs > 1 else ""
 
 
-def _caution(comparison: Comparison, entry: Entry) -> str:
+def _system(one: Results) -> str:
+    """What the promise takes, and who may rely on it."""
+    if one.protects == EVERYONE:
+        return "One noise serves all inputs, so that the certificates are about one classifier, without any memory."
+    if one.stage != "after":
+        return ""
+    said = (
+        "All answers have been through one memory, in order of arrival. A promise begins when its input is admitted "
+        "and lasts as long as all answers go through that memory; an input that came earlier may have been answered "
+        "otherwise, also within the radius."
+    )
+    if one.protects == OR_ABSTAINS:
+        said += (
+            " Its policy lets the system abstain inside a promised region (inherit does not): whoever changes an input "
+            "a little may take its answer away, and cannot exchange it for another."
+        )
+    return said
+
+
+def _cautions(comparison: Comparison, entry: Entry) -> Iterator[str]:
     if entry.unbound:
-        return (
+        yield (
             "These certificates have not been through a memory. The noise depends on the input, so that each one is "
-            "about its own input's classifier: together they are no promise about one system that answers all inputs. "
-            "A memory (anisocert memory --help) makes them one, and may shrink regions."
+            f"{OWN}: together they are no promise about one system that answers all inputs. A memory (anisocert memory "
+            "--help) makes them one, and may shrink regions."
         )
     if entry.before.stage == "before" and entry.after is not None:
         lost = entry.before.mean() - entry.after.mean()
         if lost > 0.005 * entry.before.mean():
-            return (
+            yield (
                 f"The memory had its price: the average radius was {down(entry.before.mean())} before it and is "
                 f"{down(entry.after.mean())} after it. The numbers here are those after it."
             )
-    if len(comparison.sigmas) > 1:
-        return (
-            f"Of {len(comparison.sigmas)} noise levels, this is the one with the largest average radius on these "
-            "very inputs: on others it may be a little less."
+    rivals = comparison.contenders
+    if len(rivals) > 1:
+        yield (
+            f"Of {len(rivals)} runs compared ({', '.join(one.label for one in rivals)}), this is the one with the "
+            "largest average radius on these very inputs: on others it may be less."
         )
-    return ""
+    yield from notes(entry.run)
 
 
 def _nothing(entry: Entry) -> str:

@@ -1,0 +1,52 @@
+"""Whom a certificate protects, in the same words wherever a certified accuracy is told."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from anisocert.memory.policy import POLICIES
+
+if TYPE_CHECKING:
+    from anisocert.runs import StoredRun
+
+Stage = Literal["not needed", "before", "after"]
+
+EVERYONE = "certified for everyone"
+ADMITTED = "promised from admission on"
+OWN = "about one input's own classifier"
+OR_ABSTAINS = f"{ADMITTED}: the class or an abstention"
+NOBODY = "no system's: chosen with the label"
+UNBOUND = f"before the memory ({OWN}; fixed and average noise: {EVERYONE})"
+
+MEANING = {
+    EVERYONE: "one smoothed classifier answers all inputs, so that it makes no difference who asks, or in which order",
+    ADMITTED: "a system with a memory gives the class to every input in the region that arrives after this one was "
+    "admitted; what arrived earlier may have been answered otherwise",
+    OR_ABSTAINS: "the policy of the memory lets the system abstain in the region of an admitted input; it gives no "
+    "other class there",
+    OWN: "the classifier with the noise chosen for this input; its neighbours are answered with another noise, so that "
+    "this is no claim that a system is robust",
+    NOBODY: "for each input the noise level that turned out best for its true label, which no system can know",
+}
+
+
+def whom(run: "StoredRun", stage: Stage) -> str:
+    """The phrase for a run's results at a stage."""
+    if stage != "after":
+        return EVERYONE if stage == "not needed" else OWN
+    return ADMITTED if keeps_answers(run) else OR_ABSTAINS
+
+
+def keeps_answers(run: "StoredRun") -> bool:
+    """Whether the run's memory gives the class everywhere in a promised region, and never abstains there.
+
+    Where the run does not say its policy the answer is no: the weaker promise is true under all of them.
+    """
+    said = run.description.get("memory")
+    policy = POLICIES.get(str(said.get("policy"))) if isinstance(said, dict) else None
+    return policy is not None and policy.inherits
+
+
+def explained(phrases: Iterable[str]) -> str:
+    """What the phrases mean, each once, in the order of their strength."""
+    wanted = set(phrases)
+    return " ".join(f"{phrase[0].upper()}{phrase[1:]}: {MEANING[phrase]}." for phrase in MEANING if phrase in wanted)

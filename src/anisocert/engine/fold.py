@@ -26,7 +26,9 @@ def fold(model: nn.Module, sample: Tensor, bfloat16: bool, gradients: bool = Fal
 
     gradients: only what is no slower, and can be differentiated, on the way back to the input.
     """
-    model = copy.deepcopy(model).eval().requires_grad_(False)
+    model = copy.deepcopy(model).eval()
+    for parameter in model.parameters():  # TorchScript knows no requires_grad_ of modules
+        parameter.requires_grad_(False)
     if _hooked(model):  # tracing would lose what the hooks do
         return model
     try:

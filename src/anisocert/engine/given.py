@@ -1,31 +1,39 @@
-"""The model as it was given: a frozen copy, its device and hash, and errors from inside it in our words."""
+"""The model as it was given: a frozen copy, its device, and errors from inside it in our words."""
 
 import copy
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
-from anisocert.engine.numerics import Precision, out_of_memory
+from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import AnisocertError, ArgumentError, ModelError
 
 Classifier = nn.Module | Callable[[Tensor], Tensor]
 
 
-def frozen(model: nn.Module, device: torch.device) -> nn.Module:
-    """A copy of a model in evaluation mode, on a device: what the caller does to the original changes no vote."""
+def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
+    """A copy of a model in evaluation mode, on a device: what the caller does to the original changes no vote.
+
+    named: by the caller, who then answers for the model; one that cannot be copied runs as any bare callable does.
+    """
     training = [name or type(model).__name__ for name, m in model.named_modules() if m.training]
     if training:
         raise ModelError(f"expected a model in evaluation mode, got training mode in {training[0]}: call model.eval()")
     try:
-        return copy.deepcopy(model).to(device).requires_grad_(False)
+        copied = copy.deepcopy(model).to(device)
+        for parameter in copied.parameters():  # TorchScript knows no requires_grad_ of modules
+            parameter.requires_grad_(False)
+        return copied
     except (TypeError, RuntimeError) as error:
         if out_of_memory(error):
             raise
+        if named:
+            return lambda x: model(x)
         raise ModelError(
-            f"expected a model that copy.deepcopy can copy, got {type(model).__name__}: {error}"
+            f"expected a model that copy.deepcopy can copy, got {type(model).__name__}: {error}. Give its class a "
+            "__deepcopy__, or name the network with model_id=... (--model-id NAME) and it runs uncopied"
         ) from error
 
 
@@ -45,30 +53,6 @@ def usable(device: torch.device | str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
         raise ArgumentError(f"expected a device that this torch can use, got {str(device)!r} ({reason})") from error
-
-
-def _plain(value: object) -> bool:
-    """Whether a value is a setting that reads the same in every process."""
-    if isinstance(value, tuple | list):
-        return all(_plain(one) for one in value)
-    return value is None or isinstance(value, bool | int | float | str)
-
-
-def hash_of(model: Classifier, precision: Precision | None) -> str:
-    """SHA-256 of classes, their settings, state, buffers and precision: equal where votes mean the same classifier."""
-    assert isinstance(model, nn.Module)
-    digest = hashlib.sha256(f"{precision}".encode())
-    for name, module in model.named_modules():
-        settings = sorted((key, value) for key, value in vars(module).items() if key != "training" and _plain(value))
-        digest.update(f" {name}: {type(module).__module__}.{type(module).__qualname__} {settings!r}".encode())
-    for name, value in sorted((dict(model.named_buffers()) | dict(model.state_dict())).items()):
-        if not isinstance(value, Tensor):  # a module's extra state
-            digest.update(f"{name} {value!r}".encode())
-            continue
-        tensor = value.detach().cpu().contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 @contextmanager

@@ -3,15 +3,20 @@
 import logging
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from anisocert.engine.agreement import GROUPS, identical, leads_kept, same_votes
 from anisocert.engine.fold import fold
-from anisocert.engine.given import Classifier, frozen, hash_of, home, taking, usable
+from anisocert.engine.given import Classifier, frozen, home, taking, usable
+from anisocert.engine.identity import hash_of
 from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
+from anisocert.engine.probe import probe_inputs
 from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)
@@ -24,7 +29,8 @@ class Network:
     """Votes of `model` on noisy rows.
 
     model: maps `b x *shape` to `b x num_classes` scores (logits or probabilities: votes only ask which is largest).
-    model_id: stands for the model in hashes; required when the model is not an `nn.Module`, whose weights can be read.
+    model_id: stands for the model in hashes; required when the model is not an `nn.Module`, or one with parts that
+        cannot be read.
     """
 
     def __init__(
@@ -37,17 +43,20 @@ class Network:
     ) -> None:
         if isinstance(num_classes, bool) or not isinstance(num_classes, int | np.integer) or num_classes < 2:
             raise ArgumentError(f"expected num_classes, a whole number >= 2, got {num_classes!r}")
+        if model_id == "":
+            raise ArgumentError("expected model_id, a name, got an empty one")
         if not isinstance(model, nn.Module) and model_id is None:
             raise ArgumentError(f"expected model_id with a bare callable (its weights cannot be hashed), got {model!r}")
         self.device = home(model) if device is None else usable(device)
-        self.model = frozen(model, self.device) if isinstance(model, nn.Module) else model
+        named = model_id is not None
+        self.model = frozen(model, self.device, named) if isinstance(model, nn.Module) else model
         self.num_classes = int(num_classes)
         numerics = numerics or Numerics()
         self.numerics = replace(numerics, precision=numerics.precision or native_precision(self.device))
         self.hash = model_id or hash_of(self.model, self.numerics.precision)
         self.compile_seconds = 0.0
         self._asked, self._shape, self._run = self.numerics, tuple[int, ...](), self.model
-        self._differentiable: Classifier | None = None if isinstance(model, nn.Module) else model
+        self._differentiable: Classifier | None = None if isinstance(self.model, nn.Module) else self.model
         if self.device.type == "cpu":
             keep_large_blocks()
 
@@ -64,6 +73,14 @@ class Network:
         with torch.autocast(self.device.type, torch.bfloat16, self.numerics.precision == "bfloat16"):
             scores: Tensor = self._differentiable(x)
             return scores.float()
+
+    def probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Scores of a few fixed inputs, by the model as it was given: for `same_behaviour`. `rows x num_classes`."""
+        x = torch.from_numpy(probe_inputs(shape)).to(self.device)
+        with taking(shape):
+            scores = self._evaluate(self.model, x)
+        self._check_shape(scores, len(x))
+        return scores.float().cpu().numpy()
 
     def fit(self, shape: tuple[int, ...], votes: int) -> int:
         """Settle, once and before the first counted vote, how this network runs; the rows a call.
@@ -104,9 +121,13 @@ class Network:
             return scores
 
     def _sample(self, rows: int, shape: tuple[int, ...]) -> Tensor:
-        """Inputs on which forms of the network are compared: the same ones always."""
+        """Inputs on which forms of the network are compared: the same ones always, small and large in turn."""
         generator = torch.Generator(self.device).manual_seed(0)
-        return torch.rand(rows, *shape, generator=generator, device=self.device)
+        sample = torch.empty(rows, *shape, device=self.device)
+        sample[::GROUPS].uniform_(generator=generator)
+        for group, (centre, scale) in enumerate(((0.5, 0.25), (0.0, 1.0), (0.0, 4.0)), start=1):
+            sample[group::GROUPS].normal_(centre, scale, generator=generator)
+        return sample
 
     def _first_rung(self, shape: tuple[int, ...]) -> int:
         """The batch to try first: on a CPU what stays near its caches, else the largest."""
@@ -130,19 +151,26 @@ class Network:
         """The model's scores of a batch; an error unless they are what votes can stand on."""
         with taking(tuple(sample.shape[1:])):
             scores = self._evaluate(self.model, sample)
-        wanted = (len(sample), self.num_classes)
+        self._check_shape(scores, len(sample))
+        for changed, kept in _companies(sample):
+            found = self._evaluate(self.model, changed)[kept]
+            # the same rows in a batch of the same shape: not even rounding differs, where a device repeats itself
+            if identical(scores[kept], found):
+                continue
+            repeats = identical(scores, self._evaluate(self.model, sample.clone()))
+            if repeats or not leads_kept(scores[kept], found):
+                raise ModelError(
+                    "expected scores of an input to depend on that input alone, got ones that change with the rest of "
+                    "the batch or from call to call (a batch norm without running statistics, a layer that draws at "
+                    "random)"
+                )
+        return scores
+
+    def _check_shape(self, scores: object, rows: int) -> None:
+        wanted = (rows, self.num_classes)
         if not isinstance(scores, Tensor) or tuple(scores.shape) != wanted:
             got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
             raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}")
-        half = len(sample) // 2
-        changed = torch.cat([sample[:half], 1 - 2 * sample[half:]])
-        # the same rows in a batch of the same shape: not even rounding differs
-        if not _agree(scores[:half], self._evaluate(self.model, changed)[:half], relative=1e-2, absolute=1e-5):
-            raise ModelError(
-                "expected scores of an input to depend on that input alone, got ones that change with the rest of the "
-                "batch or from call to call (a batch norm without running statistics, a layer that draws at random)"
-            )
-        return scores
 
     def _rewritten(self, sample: Tensor, plain: Tensor, gradients: bool = False) -> nn.Module:
         """The first of the faster forms of the model that runs and gives its scores, or the model itself."""
@@ -163,8 +191,7 @@ class Network:
 
     def _same(self, scores: Tensor, others: Tensor) -> bool:
         """Whether two forms of the network agree but for rounding."""
-        relative, absolute = (1e-2, 1e-5) if self.numerics.precision == "float32" else (0.1, 1e-2)
-        return _agree(scores, others, relative, absolute)
+        return same_votes(scores, others, self.numerics.precision)
 
     def _pays(self, run: nn.Module, sample: Tensor, votes: int) -> bool:
         """Whether compiling is expected to save more than it takes, from the measured time of plain calls."""
@@ -210,14 +237,16 @@ class Network:
             torch.cuda.synchronize(self.device)
 
 
-def _agree(scores: Tensor, others: Tensor, relative: float, absolute: float) -> bool:
-    """Whether scores differ by little, judged by how much they change from input to input, and by their size."""
-    a, b = scores.double(), others.double()
-    if a.shape != b.shape:
-        return False
-    same = (a == b) | (a.isnan() & b.isnan())
-    finite = a[a.isfinite().all(1)]
-    if bool(same.all()) or len(finite) == 0:
-        return bool(same.all())
-    limit = relative * (finite.amax(0) - finite.amin(0)).max() + absolute * finite.abs().max()
-    return bool((same | ((a - b).abs() <= limit)).all())
+def _companies(sample: Tensor) -> Iterator[tuple[Tensor, slice]]:
+    """Batches with one half of the rows as it was, and which: the others random, extreme, moved, constant."""
+    half = len(sample) // 2
+    first, second = slice(half), slice(half, None)
+    for rows, others in (
+        (first, 1 - 2 * sample[second]),
+        (second, 100 * sample[first].sign()),
+        (first, sample[second].flip(0)),
+        (second, sample[first][:1]),
+    ):
+        changed = sample.clone()
+        changed[second if rows is first else first] = others
+        yield changed, rows

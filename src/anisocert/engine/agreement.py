@@ -1,0 +1,85 @@
+"""Whether scores of the same inputs mean the same votes. No score is judged by another class's, however wide that is.
+
+Rows of a sample come in turn from `GROUPS` kinds of inputs (small and large), each of which is compared by itself.
+"""
+
+import torch
+from torch import Tensor
+
+from anisocert.engine.numerics import Precision
+
+GROUPS = 4
+# How far rounding moves scores of another form of the network: relative to how much a class's score changes from input
+# to input, and to its size. And how many votes: measured in bfloat16, 0 to 0.2 %, all of them near ties.
+ROUNDING = {"float32": (1e-2, 1e-5), "bfloat16": (0.1, 1e-2)}
+MOVED = {"float32": 1e-3, "bfloat16": 1e-2}
+
+
+def identical(scores: Tensor, others: Tensor) -> bool:
+    """Whether scores are bitwise the same, NaN being like NaN."""
+    return scores.shape == others.shape and bool(_equal(scores, others).all())
+
+
+def leads_kept(scores: Tensor, others: Tensor) -> bool:
+    """Whether each row votes as before, and its winner's lead before each class is the same within a half.
+
+    For kernels that do not repeat bitwise: nothing but a tie could be turned by what they change.
+    """
+    a, b = scores.double(), others.double()
+    lead, other = _leads(a, b)
+    kept = ((other - lead).abs() <= 0.5 * lead) | _equal(a, b).all(1, keepdim=True)
+    return bool((a.argmax(1) == b.argmax(1)).all() and kept.all())
+
+
+def same_votes(scores: Tensor, others: Tensor, precision: Precision | None) -> bool:
+    """Whether two forms of a network differ by rounding alone: in their scores, and in the votes these give."""
+    if scores.shape != others.shape:
+        return False
+    a, b = scores.double(), others.double()
+    name = precision or "float32"
+    groups = [(a[group::GROUPS], b[group::GROUPS]) for group in range(min(GROUPS, len(a)))]
+    if not all(alike(one, other, *ROUNDING[name]) for one, other in groups):
+        return False
+    allowed = max(1, int(MOVED[name] * len(a)))
+    if int((a.argmax(1) != b.argmax(1)).sum()) > allowed:
+        return False
+    return all(_only_ties_moved(one, other, ROUNDING[name][0]) for one, other in groups)
+
+
+def alike(a: Tensor, b: Tensor, relative: float, absolute: float) -> bool:
+    """Whether scores (float64) are close: each to the changes and the size of its own class's, or of a usual class's.
+
+    Or so that its distance to the row's winner stays as it is, up to `relative`: as probabilities of classes that are
+    out of the question change by orders of magnitude, and no vote with them.
+    """
+    finite, zero = a.isfinite(), torch.zeros_like(a)
+    size = torch.where(finite, a.abs(), zero).amax(0)
+    highest, lowest = torch.where(finite, a, -torch.inf).amax(0), torch.where(finite, a, torch.inf).amin(0)
+    spread = (highest - lowest).clamp_min(0)
+    own = relative * spread.maximum(spread.median()) + absolute * size.maximum(size.median())
+    widest = relative * spread.max() + absolute * size.max()
+    lead, other = _leads(a, b)
+    harmless = (lead > 0) & ((other - lead).abs() <= relative * lead)
+    difference = (a - b).abs()
+    return bool((_equal(a, b) | (difference <= own) | (harmless & (difference <= widest))).all())
+
+
+def _only_ties_moved(a: Tensor, b: Tensor, near: float) -> bool:
+    """Whether each vote that moved was a near tie, judged by how the two classes' difference varies between rows."""
+    rows = (a.argmax(1) != b.argmax(1)).nonzero()[:, 0]
+    if len(rows) == 0:
+        return True
+    differences = a[:, a[rows].argmax(1)] - a[:, b[rows].argmax(1)]  # rows x moved
+    usual = (differences - differences.nanmedian(0).values).abs().nanmedian(0).values
+    margin = differences[rows, torch.arange(len(rows), device=rows.device)]
+    return bool((margin <= near * usual).all())
+
+
+def _leads(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """How far the winner by `a` is ahead of each class, in `a` and in `b`."""
+    winner = a.argmax(1, keepdim=True)
+    return a.gather(1, winner) - a, b.gather(1, winner) - b
+
+
+def _equal(a: Tensor, b: Tensor) -> Tensor:
+    return (a == b) | (a.isnan() & b.isnan())

@@ -1,0 +1,125 @@
+"""Whose code it is: libraries' functions and classes stand for themselves by name, the user's own by what they do."""
+
+import dis
+import importlib.util
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+NOT_IMPORTED = object()
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    """Folders of Python's own modules, of installed packages and of this one."""
+    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1])}
+    return tuple(os.path.join(os.path.realpath(folder), "") for folder in folders)
+
+
+def is_installed_file(name: str) -> bool:
+    """Whether code comes from a library's file, as its code object tells it."""
+    return name.startswith("<frozen ") or os.path.realpath(name).startswith(_installed())
+
+
+def is_installed(module: ModuleType) -> bool:
+    """Whether a module is part of Python, of an installed package or of this one."""
+    file = getattr(module, "__file__", None)
+    if file is not None:
+        return is_installed_file(file)
+    if getattr(getattr(module, "__spec__", None), "origin", None) in ("built-in", "frozen"):
+        return True
+    # a part of a compiled library has no file of its own, and a namespace package only folders
+    folders = list(getattr(module, "__path__", ()))
+    top = sys.modules.get(module.__name__.partition(".")[0])
+    if folders or top is None or top is module:
+        return bool(folders) and all(is_installed_file(os.path.join(folder, "")) for folder in folders)
+    return is_installed(top)
+
+
+def name_in_library(value: Any) -> tuple[str, str] | None:
+    """Module and name of a library's class or function, if that is what the library has under this name."""
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    if module is None or not is_installed(module):
+        return None
+    for name in (getattr(value, "__qualname__", ""), getattr(value, "__name__", "")):
+        found: Any = module
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is value:
+            return module.__name__, name
+    return None
+
+
+def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """What a function's code reads beyond its arguments, by name: globals, and what it takes from modules.
+
+    A module of the user's own, also one that the code imports as it runs, counts by those of its attributes that the
+    code names. Of one that is not imported yet nobody knows what it would bring: NOT_IMPORTED.
+    """
+    codes = list(_codes(function.__code__))
+    attributes = {name for code in codes for name in code.co_names}
+    found: dict[str, Any] = {}
+    for code in codes:
+        instructions = list(dis.get_instructions(code))
+        for at, one in enumerate(instructions):
+            name = str(one.argval)
+            if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and name in function.__globals__:
+                found[name] = function.__globals__[name]
+            elif one.opname == "IMPORT_NAME":
+                found |= _imported(name, instructions[at - 2].argval, function.__globals__.get("__package__"))
+    for name in sorted(found):
+        value = found[name]
+        if isinstance(value, ModuleType):
+            yield from _taken(name, value, attributes, set())
+        else:
+            yield name, value
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A code object and those of the functions and classes inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _imported(name: str, level: Any, package: str | None) -> dict[str, Any]:
+    """The modules that an import statement brings, as far as they are there."""
+    whole = importlib.util.resolve_name("." * level + name, package or "") if level else name
+    parts = whole.split(".")
+    modules = {".".join(parts[: n + 1]): sys.modules.get(".".join(parts[: n + 1])) for n in range(len(parts))}
+    if modules[whole] is not None or is_findable_library(parts[0]):
+        return {f"import {part}": module for part, module in modules.items() if module is not None}
+    return {f"import {whole}": NOT_IMPORTED}
+
+
+def is_findable_library(top: str) -> bool:
+    """Whether importing a module of this name would bring a library's; it is not imported for that."""
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and (spec.origin in ("built-in", "frozen") or is_installed_file(spec.origin or ""))
+
+
+def _taken(path: str, module: ModuleType, attributes: set[str], seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """What code that names these attributes can take from a module."""
+    if is_installed(module):
+        yield path, f"module {module.__name__}"
+        return
+    if id(module) in seen:
+        return
+    seen.add(id(module))
+    for name in sorted(attributes & vars(module).keys()):
+        value = vars(module)[name]
+        if isinstance(value, ModuleType):
+            yield from _taken(f"{path}.{name}", value, attributes, seen)
+        else:
+            yield f"{path}.{name}", value

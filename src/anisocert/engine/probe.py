@@ -1,0 +1,60 @@
+"""A network's behaviour on a few fixed inputs: stored with what is promised, and compared when that is used again.
+
+The second line behind the model hash, for what no hash can see (a name that the user gave to two networks, a library
+that computes otherwise in its next version).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from anisocert.engine.agreement import GROUPS, alike
+from anisocert.errors import ArgumentError
+
+ROWS = 4 * GROUPS
+NOISES = ((0.5, 0.25), (0.0, 1.0), (0.0, 100.0))  # centre and scale; beside them, rows uniform in [0, 1]
+# The widest that honest networks were seen to differ by is bfloat16 on two kinds of devices: 8 bits of each product,
+# some tens of layers, up to 3 % of how much scores change between inputs. Other networks differ by all of that.
+RELATIVE, ABSOLUTE = 0.1, 2e-2
+
+
+def probe_inputs(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """The inputs, `ROWS x *shape`: a function of the shape alone, by a generator whose bits are fixed for good."""
+    bits = np.random.Philox(key=0).random_raw((ROWS, *shape))
+    uniform = ((bits >> np.uint64(40)).astype(np.float64) + 0.5) / (1 << 24)
+    x = uniform.copy()
+    for group, (centre, scale) in enumerate(NOISES, start=1):
+        x[group::GROUPS] = centre + scale * ndtri(uniform[group::GROUPS])
+    return x.astype(np.float32)
+
+
+def same_behaviour(stored: NDArray[np.floating], found: NDArray[np.floating]) -> bool:
+    """Whether two probes, `rows x num_classes`, can be of one network, computed on any device.
+
+    A row in which both have NaN says nothing; each other score must be close (see `alike`), which lets the largest
+    score of a row move to another class only where the two were nearly equal.
+    """
+    if stored.shape != found.shape or stored.ndim != 2:
+        return False
+    unusable = np.isnan(stored).any(1) & np.isnan(found).any(1)
+    a, b = (torch.from_numpy(np.where(unusable[:, None], 0.0, one.astype(np.float64))) for one in (stored, found))
+    return all(alike(a[group::GROUPS], b[group::GROUPS], RELATIVE, ABSOLUTE) for group in range(min(GROUPS, len(a))))
+
+
+def as_json(probe: NDArray[np.float32]) -> list[list[float | str]]:
+    """A probe as JSON can keep it: six digits, and words for what is not finite."""
+    return [[float(f"{value:.6g}") if np.isfinite(value) else str(float(value)) for value in row] for row in probe]
+
+
+def from_json(kept: Sequence[Sequence[float | str]]) -> NDArray[np.float32]:
+    """Back from JSON."""
+    try:
+        found = np.array([[float(value) for value in row] for row in kept], np.float32)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"expected a probe as rows of scores, got another thing ({error})") from error
+    if found.ndim != 2:
+        raise ArgumentError(f"expected a probe as rows of scores, got an array of {found.ndim} dimensions")
+    return found

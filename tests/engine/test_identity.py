@@ -1,0 +1,418 @@
+"""The model hash tells functions apart, and nothing else."""
+
+import copy
+import functools
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, fx, nn
+
+from anisocert import Gaussian, Plan, certify
+from anisocert.engine import Network, Numerics
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.models import Denoised, build
+
+FLOAT32 = Numerics("float32", compile=False, rows=160)
+
+
+class Holding(nn.Module):
+    """A module with one attribute, of whatever kind."""
+
+    def __init__(self, held: Any) -> None:
+        super().__init__()
+        self.held = held
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.held(x)
+
+
+def digest(model: nn.Module, **options: Any) -> str:
+    return Network(model.eval(), 2, numerics=options.pop("numerics", FLOAT32), **options).hash
+
+
+def forest(flipped: bool) -> Any:
+    trees = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+    x = np.random.default_rng(0).random((80, 4))
+    y = (x[:, 0] > 0.5).astype(int)
+    return trees.RandomForestClassifier(5, random_state=0).fit(x, 1 - y if flipped else y)
+
+
+class Forest(nn.Module):
+    def __init__(self, flipped: bool = False) -> None:
+        super().__init__()
+        self.trees = forest(flipped)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.from_numpy(self.trees.predict_proba(x.flatten(1).numpy())).float()
+
+
+def test_a_forest_and_the_same_trained_on_flipped_labels():
+    """What they answer is opposite, so they must share neither a hash nor, with one name, a behaviour."""
+    x = np.full((1, 4), 0.9, np.float32)
+    found = [
+        certify(Forest(i).eval(), x, num_classes=2, smoothing=Gaussian(0.05), plan=Plan(n=200), numerics=FLOAT32)[0]
+        for i in (False, True)
+    ]
+    assert found[0].prediction != found[1].prediction
+    assert found[0].model_hash != found[1].model_hash
+    assert found[0].model_hash == digest(Forest())
+
+
+# What a function can depend on
+
+
+def _defaults(factor: float) -> Callable[[Tensor], Tensor]:
+    def scaled(x: Tensor, by: float = factor) -> Tensor:
+        return x * by
+
+    return scaled
+
+
+def _closed(factor: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda x: x * factor
+
+
+def _attributed(factor: float) -> Callable[[Tensor], Tensor]:
+    def scaled(x: Tensor) -> Tensor:
+        return x * scaled.factor  # type: ignore[attr-defined]
+
+    scaled.factor = factor  # type: ignore[attr-defined]
+    return scaled
+
+
+def _hooked(factor: float) -> nn.Module:
+    model = nn.Linear(2, 2)
+    with torch.no_grad():
+        model.weight.fill_(1), model.bias.fill_(0)
+    model.register_forward_hook(lambda _, inputs, scores: scores * factor)
+    return model
+
+
+class Slotted:
+    __slots__ = ("factor",)
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+
+class Forgetful:
+    """Says to pickle that it holds nothing."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Forgetful":
+        return Forgetful(self.factor)
+
+
+def _replaced(factor: int) -> nn.Module:
+    model = nn.Flatten()
+    model.forward = (lambda x: x + 1) if factor == 1 else (lambda x: x - 1)  # type: ignore[method-assign]
+    return model
+
+
+def _noted(factor: float) -> Tensor:
+    tensor = torch.ones(2)
+    tensor.factor = factor  # type: ignore[attr-defined]
+    return tensor
+
+
+PAIRS: dict[str, Callable[[int], Any]] = {
+    "a tensor": lambda i: torch.tensor([1.0, i]),
+    "a tensor's type": lambda i: torch.zeros(4, dtype=[torch.int32, torch.float32][i - 1]),
+    "a tensor's shape": lambda i: torch.zeros([(2, 3), (3, 2)][i - 1]),
+    "a sparse tensor": lambda i: torch.tensor([0.0, i]).to_sparse(),
+    "an array in a dict in a list": lambda i: [{"weights": np.array([1.0, i])}],
+    "an array of objects": lambda i: np.array([1, None, str(i)], object),
+    "a structured array": lambda i: np.array([(1, i)], [("a", "i4"), ("b", "f8")]),
+    "an order": lambda i: {"a": 1, "b": 2} if i == 1 else {"b": 2, "a": 1},
+    "a set": lambda i: {"a", "b", i},
+    "a number's type": lambda i: [1, 1.0][i - 1],
+    "a number's sign": lambda i: [0.0, -0.0][i - 1],
+    "texts that run together": lambda i: [["ab", "c"], ["a", "bc"]][i - 1],
+    "a lambda": lambda i: [lambda x: x + 1, lambda x: x - 1][i - 1],
+    "a constant of a function": lambda i: [lambda x: x * 2, lambda x: x * 3][i - 1],
+    "a default": lambda i: _defaults(i),
+    "a closure": lambda i: _closed(torch.tensor([1.0, i])),
+    "a function's attribute": lambda i: _attributed(i),
+    "a partial": lambda i: functools.partial(nn.functional.leaky_relu, negative_slope=i),
+    "a function of torch": lambda i: [torch.relu, torch.sigmoid][i - 1],
+    "a function of numpy": lambda i: [np.minimum, np.maximum][i - 1],
+    "a bound method": lambda i: nn.LeakyReLU(i).forward,
+    "a method of a tensor": lambda i: torch.tensor([1.0, i]).add,
+    "a hook": _hooked,
+    "a slot": Slotted,
+    "what pickle is not told": Forgetful,
+    "a forward of its own": _replaced,
+    "a note on a tensor": _noted,
+    "a decorated function": lambda i: torch.no_grad()(_closed(torch.tensor([1.0, i]))),
+    "a cached function": lambda i: functools.lru_cache(_defaults(i)),
+    "a traced network": lambda i: fx.symbolic_trace(Holding([torch.relu, torch.sigmoid][i - 1])),
+    "a module in a list": lambda i: [nn.LeakyReLU(i)],
+    "a dimension of a view": lambda i: torch.arange(6).view(2, 3).T if i == 1 else torch.arange(6).view(3, 2),
+}
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_told_apart(kind):
+    one, other, again = (digest(Holding(PAIRS[kind](i))) for i in (1, 2, 1))
+    assert one != other
+    assert one == again
+
+
+GLOBAL = torch.tensor([1.0, 2.0])
+
+
+def _by_global(x: Tensor) -> Tensor:
+    return x * GLOBAL
+
+
+class Global(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return _by_global(x)  # through a helper
+
+
+def test_a_global_tensor(monkeypatch):
+    before = digest(Global())
+    monkeypatch.setitem(globals(), "GLOBAL", torch.tensor([1.0, 3.0]))
+    assert digest(Global()) != before
+
+
+def _linear(sign: int) -> type[nn.Module]:
+    if sign > 0:
+
+        class Net(nn.Module):
+            def forward(self, x: Tensor) -> Tensor:
+                return x
+
+    else:
+
+        class Net(nn.Module):  # type: ignore[no-redef]
+            def forward(self, x: Tensor) -> Tensor:
+                return -x
+
+    return Net
+
+
+def test_classes_of_one_name():
+    one, other = _linear(1), _linear(-1)
+    assert one.__qualname__ == other.__qualname__
+    assert digest(one()) != digest(other())
+
+
+def test_a_base_class_counts():
+    one, other = (type("Net", (_linear(sign),), {}) for sign in (1, -1))
+    assert digest(one()) != digest(other())
+
+
+def test_a_script_of_another_function():
+    with pytest.warns(DeprecationWarning, match="jit"):
+        one, same, other = (torch.jit.trace(_linear(sign)().eval(), torch.rand(3, 2)) for sign in (1, 1, -1))
+    assert digest(one) == digest(same) != digest(other)
+
+
+MODULE = """
+import torch
+from torch import nn
+from users_helpers import {how}
+
+class Shrink(nn.Module):
+    def forward(self, x):
+        return {call}(x)
+
+def make():
+    return Shrink()
+"""
+
+
+@pytest.mark.parametrize(("how", "call"), [("shrink", "shrink"), ("inner", "inner.shrink")])
+def test_a_denoiser_that_differs_in_a_constant_of_its_source(tmp_path, monkeypatch, how, call):
+    """In a module that its own module imports, by name or as a whole."""
+    monkeypatch.syspath_prepend(tmp_path)
+    from anisocert.models import load
+    from anisocert.models.checkpoint import save
+
+    torch.manual_seed(0)
+    network = build("small-cnn", 10, (0.3,), (0.4,))
+    described = {"architecture": "small-cnn", "num_classes": 10, "mean": (0.3,), "std": (0.4,)}
+    save(network, tmp_path / "net.safetensors", described)
+    found = []
+    for factor in ("0.5", "0.25", "0.5"):
+        for name in ("users_denoiser", "users_helpers", "users_helpers.inner"):
+            sys.modules.pop(name, None)
+        helpers = tmp_path / "users_helpers"
+        helpers.mkdir(exist_ok=True)
+        (helpers / "inner.py").write_text(f"# {len(found)}\ndef shrink(x):\n    return x * {factor}\n")
+        (helpers / "__init__.py").write_text(
+            "from users_helpers import inner\nfrom users_helpers.inner import shrink\n"
+        )
+        (tmp_path / "users_denoiser.py").write_text(MODULE.format(how=how, call=call))
+        for cached in tmp_path.rglob("*.pyc"):
+            cached.unlink()
+        model, _ = load(tmp_path / "net.safetensors", denoise="users_denoiser:make")
+        assert isinstance(model, Denoised)
+        found.append(Network(model, 10, numerics=FLOAT32).hash)
+    assert found[0] == found[2] != found[1]
+
+
+# What is no part of it
+
+
+def test_copies_and_reloaded_networks_are_equal(tmp_path):
+    def make() -> nn.Module:
+        torch.manual_seed(3)
+        return nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.LSTM(72, 2)).eval()
+
+    model = make()
+    torch.save(model.state_dict(), tmp_path / "net.pt")
+    loaded = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.LSTM(72, 2)).eval()
+    loaded.load_state_dict(torch.load(tmp_path / "net.pt"))
+    still = copy.deepcopy(model).requires_grad_(False)
+    laid_out = copy.deepcopy(model)
+    laid_out[0].to(memory_format=torch.channels_last)
+    assert len({digest(one) for one in (model, make(), copy.deepcopy(model), loaded, still, laid_out)}) == 1
+
+
+def test_a_compiled_network_is_the_network():
+    model = nn.Sequential(nn.Linear(2, 2)).eval()
+    assert digest(torch.compile(model)) == digest(model)
+
+
+def test_it_is_taken_before_the_network_runs():
+    class Counting(nn.Module):
+        calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            return x.flatten(1)[:, :2]
+
+    model = Counting().eval()
+    before = digest(model)
+    network = Network(model, 2, numerics=FLOAT32)
+    network.fit((2,), 1)
+    assert network.hash == before == digest(model)
+
+
+PROGRAM = """
+import functools, os, sys
+import numpy as np, torch
+from torch import nn
+sys.path.insert(0, sys.argv[1])
+from anisocert.engine import Network, Numerics
+
+NAMES = {"one", "two", "three"}
+
+class Net(nn.Module):
+    kinds = frozenset({"a", "b", "c"})
+    def __init__(self):
+        super().__init__()
+        self.settings = {"names": {"x", "y", "z"}, "f": functools.partial(torch.add, alpha=2), "w": np.arange(3.0)}
+        self.first = nn.Linear(2, 2)
+        self.first.register_forward_pre_hook(lambda module, inputs: None)
+    def forward(self, x):
+        return self.first(x) if x.dim() in {1, 2, 3} and NAMES else x
+
+for _ in range(int(sys.argv[2])):  # what the process did before
+    nn.Linear(1, 1).register_forward_hook(print)
+torch.manual_seed(0)
+print(Network(Net().eval(), 2, numerics=Numerics("float32")).hash)
+"""
+
+
+def test_the_same_in_another_process(tmp_path):
+    found = set()
+    for seed, folder in (("1", tmp_path), ("2", Path.cwd())):
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        source = str(Path(__file__).parents[2] / "src")
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, source, seed], capture_output=True, text=True, cwd=folder, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        found.add(done.stdout.strip())
+    assert len(found) == 1
+
+
+# What cannot be read
+
+
+class Session:
+    """As of another runtime: it can be shared, not read."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Session":
+        return self
+
+
+def test_what_cannot_be_read_is_refused():
+    with pytest.raises(ModelError, match=r"got Holding\.held\[0\]\.lock, lock, which cannot .*model_id=.*--model-id"):
+        digest(Holding([Session()]))
+    assert digest(Holding([Session()]), model_id="mine") == "mine"
+
+
+def test_a_generator_cannot_be_read():
+    function = _closed(iter(one for one in (1, 2)))  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match=r"Holding\.held<factor>, generator"):
+        digest(Holding(function))
+
+
+def test_a_module_that_the_code_would_import_cannot_be_read(tmp_path, monkeypatch):
+    (tmp_path / "users_later.py").write_text("def f(x): return x")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def later(x: Tensor) -> Tensor:
+        import math
+
+        import users_later
+
+        return users_later.f(x) * math.pi
+
+    with pytest.raises(ModelError, match="import users_later comes only as it runs"):
+        digest(Holding(later))
+
+
+def test_a_module_that_cannot_be_copied_runs_under_its_name():
+    model = Holding(nn.Linear(2, 2)).eval()
+    model.lock = threading.Lock()
+    with pytest.raises(ModelError, match=r"copy\.deepcopy can copy.*--model-id"):
+        Network(model, 2)
+    network = Network(model, 2, numerics=FLOAT32, model_id="locked")
+    network.fit((2,), 1)
+    x = torch.rand(160, 2)
+    assert torch.equal(network.scores(x), model(x))
+    assert network.hash == "locked"
+    with pytest.raises(ModelError, match="evaluation mode"):
+        Network(model.train(), 2, model_id="locked")
+
+
+def test_a_class_that_knows_its_content_says_so():
+    class Known(Session):
+        def __init__(self, content: bytes) -> None:
+            super().__init__()
+            self.content = content
+
+        def __identity__(self) -> bytes:
+            return self.content
+
+    one, other, again = (digest(Holding(Known(content))) for content in (b"1", b"2", b"1"))
+    assert one == again != other
+
+
+def test_an_empty_name_is_none():
+    with pytest.raises(ArgumentError, match="expected model_id, a name, got an empty one"):
+        digest(nn.Linear(2, 2), model_id="")

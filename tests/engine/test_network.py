@@ -87,6 +87,78 @@ def test_random_layers_are_refused(precision):
         Network(Dropping().eval(), 2, numerics=Numerics(precision, compile=False)).fit(SHAPE, 1)
 
 
+class Crowded(nn.Module):
+    """Two classes that the input decides between, and one that never wins, whose score varies by far the most."""
+
+    def __init__(self, company: float = 0.0, sign: float = 1.0) -> None:
+        super().__init__()
+        self.company = company
+        self.register_buffer("sign", torch.tensor(sign))
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = self.sign * x.flatten(1)[:, 0] + self.company * x.mean()
+        return torch.stack([first, -first, -1e4 - 1e4 * x.flatten(1).norm(dim=1)], 1)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_an_irrelevant_class_hides_no_dependence_on_the_batch(precision):
+    """Else an input is certified for one class in one company and for another class in another."""
+    numerics = Numerics(precision, compile=False, rows=160)
+    Network(Crowded().eval(), 3, numerics=numerics).fit(SHAPE, 1)
+    for company in (5.0, 1e-3):
+        with pytest.raises(ModelError, match="depend on that input alone"):
+            Network(Crowded(company).eval(), 3, numerics=numerics).fit(SHAPE, 1)
+
+
+@pytest.mark.parametrize(
+    "of_batch",
+    [lambda x: x.amax() > 50, lambda x: x.flatten(1)[-1, 0], lambda x: x[0].mean(), lambda x: x.roll(1, 0).mean(1)],
+    ids=["extreme", "last", "first", "neighbour"],
+)
+def test_whatever_the_company_is(of_batch):
+    class Swayed(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            flat = x.flatten(1)
+            first = flat[:, 0] + 1e-3 * of_batch(flat)
+            return torch.stack([first, -first], 1)
+
+    with pytest.raises(ModelError, match="depend on that input alone"):
+        Network(Swayed().eval(), 2, numerics=FLOAT32).fit(SHAPE, 1)
+
+
+def test_kernels_that_do_not_repeat_bitwise_are_no_obstacle():
+    """Atomic sums on a GPU, say: other last bits in each call, which no vote depends on."""
+
+    class Trembling(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            first = x.flatten(1)[:, 0] * (1 + 1e-7 * torch.randint(3, (len(x),)))
+            return torch.stack([first, -first], 1)
+
+    assert Network(Trembling().eval(), 2, numerics=FLOAT32).fit(SHAPE, 1) == 160
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_irrelevant_class_hides_no_changed_votes(monkeypatch, caplog, precision, compiled):
+    """A form of the network that turns every vote, by less than a hundredth of what the widest score changes by."""
+
+    def wrong(model, *_, **__):
+        other = copy.deepcopy(model)
+        other.sign.neg_()
+        return other
+
+    numerics = Numerics(precision, compile=compiled, rows=FLOAT32.rows)
+    if compiled:
+        monkeypatch.setattr(torch, "compile", wrong)
+    else:
+        monkeypatch.setattr("anisocert.engine.network.fold", wrong)
+    network = Network(Crowded().eval(), 3, numerics=numerics)
+    with caplog.at_level(logging.WARNING):
+        found = votes(network)
+    assert "differ" in caplog.text
+    assert np.array_equal(found, votes(Network(lambda x: Crowded()(x), 3, model_id="it", numerics=numerics)))
+
+
 # The caller's model is the caller's
 
 

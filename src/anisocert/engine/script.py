@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-# names of types, numbered by what the process has compiled before
-MANGLED = re.compile(rb"___torch_mangle_(\d+)")
+TYPE = re.compile(rb"__torch__(?:\.\w+)+")
+MANGLED = re.compile(rb"\.___torch_mangle_\d+")  # in a type's name: what the process has compiled before
 CONSTANTS = re.compile(rb"(?:^ +\S+ : Final\[.*\n)+", re.MULTILINE)  # a class's, in the order of a Python set
 
 
@@ -24,19 +24,28 @@ def parts_of_script(value: Any) -> Iterator[tuple[str, bytes]]:
     torch.jit.save(value, saved)
     with zipfile.ZipFile(saved) as archive:
         found = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
-    numbers: dict[bytes, int] = {}
+    places: dict[bytes, list[bytes]] = {}  # of types whose names differ only by mangling, in order of appearance
 
-    def plain(text: bytes) -> bytes:
-        return MANGLED.sub(lambda one: b"type_%d" % numbers.setdefault(one[1], len(numbers)), text)
+    def renamed(one: re.Match[bytes]) -> bytes:
+        place, _, name = one[0].rpartition(b".")
+        plain = MANGLED.sub(b"", place)
+        alike = places.setdefault(plain, [])
+        if place not in alike:
+            alike.append(place)
+        return b"%s#%d.%s" % (plain, alike.index(place), name)
 
     parts = []
-    for name in sorted(found, key=lambda name: (name != "data.pkl", name)):  # it numbers the types, from the top down
+    for name in sorted(found, key=lambda name: (name != "data.pkl", name)):  # it has the types from the top down
         if name.endswith(".pkl"):
-            operations = [(op.name, op.arg is not None and str(arg)) for op, arg, _ in pickletools.genops(found[name])]
-            parts.append((name, plain(repr(operations).encode())))
+            operations = [
+                (op.name, str(arg).replace(" ", ".") if op.name == "GLOBAL" else str(arg))
+                for op, arg, _ in pickletools.genops(found[name])
+            ]
+            parts.append((name.encode(), TYPE.sub(renamed, repr(operations).encode())))
         elif name.endswith(".py"):
             code = CONSTANTS.sub(lambda one: b"".join(sorted(one[0].splitlines(keepends=True))), found[name])
-            parts.append((plain(name.encode()).decode(), plain(code)))
+            place = name.removeprefix("code/").replace("/", ".").encode()  # ends with .py, as if that were a type
+            parts.append((TYPE.sub(renamed, place), TYPE.sub(renamed, code)))
         elif name.startswith(("data/", "constants/")):
-            parts.append((name, found[name]))
-    yield from sorted(parts)
+            parts.append((name.encode(), found[name]))
+    yield from ((name.decode(), content) for name, content in sorted(parts))

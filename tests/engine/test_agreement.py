@@ -1,0 +1,77 @@
+"""What rounding may change between two forms of a network, and what it may not."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from anisocert.engine.agreement import identical, leads_kept, same_votes
+
+ROWS = 4000
+
+
+@pytest.fixture
+def scores() -> Tensor:
+    return torch.randn(ROWS, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def noise(scores: Tensor, scale: float) -> Tensor:
+    return scale * torch.randn(scores.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("precision", "rounding"), [("float32", 1e-5), ("bfloat16", 2e-3)])
+def test_rounding_is_let_through(scores, precision, rounding):
+    others = scores + noise(scores, rounding)
+    moved = int((scores.argmax(1) != others.argmax(1)).sum())
+    assert moved > 0 or precision == "float32"
+    assert same_votes(scores, others, precision)
+    assert same_votes(scores, scores, precision)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_more_moved_votes_than_rounding_moves(scores, precision):
+    """Also where each score alone is close enough."""
+    others = scores + noise(scores, 0.05)
+    assert not same_votes(scores, others, precision)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_single_vote_that_was_no_tie(scores, precision):
+    row = int((scores.topk(2).values.diff(dim=1)).abs()[:, 0].argmax())
+    others = scores.clone()
+    others[row] = scores[row].flip(0)
+    assert not same_votes(scores, others, precision)
+
+
+def test_a_wide_class_excuses_nothing_in_the_others(scores):
+    wide = torch.cat([scores, 1e6 * noise(scores, 1.0)[:, :1] - 1e9], 1)
+    others = wide.clone()
+    others[:, :10] += 2
+    others[:, 3] -= 4  # class 3 wins nowhere now
+    assert not same_votes(wide, others, "bfloat16")
+    assert same_votes(wide, wide + noise(wide, 1e-5), "float32")
+
+
+def test_classes_out_of_the_question_may_change_by_orders_of_magnitude(scores):
+    logits = 60 * scores
+    others = logits * (1 + noise(logits, 2e-4))
+    assert same_votes(logits.softmax(1), others.softmax(1), "bfloat16")
+
+
+def test_nan_is_like_nan_and_like_nothing_else(scores):
+    holed = scores.clone()
+    holed[3, 4] = torch.nan
+    assert same_votes(holed, holed.clone(), "float32")
+    assert identical(holed, holed.clone())
+    assert not same_votes(holed, scores, "float32")
+    assert not same_votes(scores, holed, "float32")
+    assert not same_votes(scores, scores[:, :9], "float32")
+
+
+def test_leads(scores):
+    assert leads_kept(scores, scores + noise(scores, 1e-9))
+    assert leads_kept(scores, scores + 5)
+    assert not leads_kept(scores, scores + noise(scores, 0.01))
+    assert not leads_kept(scores, scores.flip(1))
+    masked = scores.clone()
+    masked[:, 2] = -torch.inf
+    assert leads_kept(masked, masked.clone())

@@ -48,9 +48,18 @@ def test_wrong_data() -> None:
 
 def test_ids_as_text() -> None:
     assert parse_ids("3, 17,100-102") == [3, 17, 100, 101, 102]
-    for wrong in ("a", "1-", "-3"):
+    for wrong in ("a", "1-", "-3", "1-2-3", "٣", "9" * 19, "9" * 5000):
         with pytest.raises(ArgumentError, match=r"expected ids as in 3,17,100-199"):
             parse_ids(wrong)
+    with pytest.raises(ArgumentError, match="from low to high, as in 100-199, got '5-3'"):
+        parse_ids("5-3")
+
+
+@pytest.mark.parametrize("text", ["0-99999999", "0-999999999999999999", "0-999998,5,0-99"])
+def test_ranges_are_not_expanded_without_end(text: str) -> None:
+    with pytest.raises(ArgumentError, match="expected at most 1,000,000 ids, got 1"):
+        parse_ids(text)
+    assert len(parse_ids("0-999999")) == 1_000_000
 
 
 def test_digits_have_stable_distinct_ids() -> None:

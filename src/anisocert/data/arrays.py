@@ -1,5 +1,6 @@
 """Data sets from numpy files: `.npz` with both splits or one, `.npy` with its labels beside it."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.data.dataset import FIRST_TRAIN_ID, Dataset, Split
+from anisocert.data.numpy_files import npz_names, read_npy, read_npz
 from anisocert.errors import ArgumentError
 
+EXAMPLES = ("x", "x_train", "x_test")
+NUMBERS = ("y", "y_train", "y_test", "ids", "ids_train", "ids_test")
 Array = NDArray[np.uint8] | NDArray[np.float32]
 LAYOUT = (
     "x_train, y_train, x_test, y_test (or x and y alone; ids, ids_train, ids_test if wanted) in an .npz, "
@@ -25,12 +29,12 @@ def load(path: Path, split: Split) -> Dataset:
     arrays = read(path)
     suffix = f"_{split}" if has_splits(arrays) else ""
     if f"x{suffix}" not in arrays or f"y{suffix}" not in arrays:
-        raise ArgumentError(f"expected {LAYOUT}, got {', '.join(arrays) or 'nothing'} in {path}")
+        raise ArgumentError(f"expected {LAYOUT}, got {', '.join(_names(path)) or 'nothing'} in {path}")
     x, y = channels_first(arrays[f"x{suffix}"], path), arrays[f"y{suffix}"]
-    for name in set(arrays) & {f"{kind}{part}" for kind in ("y", "ids") for part in ("", "_train", "_test")}:
+    for name in set(arrays) - set(EXAMPLES):
         if arrays[name].ndim != 1 or not np.issubdtype(arrays[name].dtype, np.integer):
             got = f"{arrays[name].dtype} of shape {arrays[name].shape}"
-            raise ArgumentError(f"expected one whole number a label and id in {path}, got {got} in {name}")
+            raise ArgumentError(f"expected one whole number per label and id in {path}, got {got} in {name}")
     reference = channels_first(arrays["x_train"], path) if suffix else x
     mean, std = statistics(reference)
     ids = arrays.get(f"ids{suffix}", np.arange(len(x)) + (FIRST_TRAIN_ID if suffix == "_train" else 0))
@@ -38,22 +42,23 @@ def load(path: Path, split: Split) -> Dataset:
     return Dataset(path.stem, x, y.astype(np.int64), ids.astype(np.int64), max(classes, 2), mean, std)
 
 
-def has_splits(arrays: dict[str, NDArray[np.generic]]) -> bool:
+def has_splits(names: Collection[str]) -> bool:
     """Whether a file tells training from test examples."""
-    return "x_train" in arrays and "x_test" in arrays
+    return "x_train" in names and "x_test" in names
 
 
 def split_names(path: Path) -> tuple[Split, ...]:
     """The splits of a file; none if it holds one set of examples."""
-    return ("train", "test") if has_splits(read(path)) else ()
+    return ("train", "test") if has_splits(_names(path)) else ()
 
 
 def channels_first(x: NDArray[np.generic], path: Path) -> Array:
     """Examples as the networks take them: uint8 or float32; images `n x c x h x w`."""
-    if x.ndim < 2 or len(x) == 0 or not (x.dtype == np.uint8 or np.issubdtype(x.dtype, np.floating)):
+    if x.ndim < 2 or x.size == 0 or not (x.dtype == np.uint8 or np.issubdtype(x.dtype, np.floating)):
         raise ArgumentError(f"expected examples as uint8 or floats in {path}, got {x.dtype} of shape {x.shape}")
     if x.dtype != np.uint8:
-        x = x.astype(np.float32)
+        with np.errstate(over="ignore"):
+            x = x.astype(np.float32)
         if not np.isfinite(x).all():
             raise ArgumentError(f"expected finite examples in {path}, got NaN or infinity")
     if x.ndim == 3:
@@ -66,7 +71,7 @@ def channels_first(x: NDArray[np.generic], path: Path) -> Array:
 
 
 def statistics(x: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation a channel (dimension 1), in the units that networks see."""
+    """Mean and standard deviation per channel (dimension 1), in the units that networks see."""
     mean, std = [], []
     for channel in range(x.shape[1]) if x.ndim == 4 else [slice(None)]:
         values = x[:, channel]
@@ -83,16 +88,14 @@ def statistics(x: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def read(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz file, or of an .npy file and its labels."""
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                return dict(arrays)
-        labels = path.with_name(f"{path.stem}_labels.npy")
-        if not labels.is_file():
-            raise ArgumentError(f"expected the labels of {path} in {labels}, got no such file")
-        return {"x": np.load(path, allow_pickle=False), "y": np.load(labels, allow_pickle=False)}
-    except ArgumentError:
-        raise
-    except Exception as error:  # damage shows itself to numpy, zipfile or zlib, in their own ways
-        raise ArgumentError(f"expected a whole numpy file at {path}, got: {error}") from error
+    """The arrays of an .npz file that are part of a data set, or an .npy file and its labels."""
+    if path.suffix == ".npz":
+        return read_npz(path, (*EXAMPLES, *NUMBERS))
+    labels = path.with_name(f"{path.stem}_labels.npy")
+    if not labels.exists():
+        raise ArgumentError(f"expected the labels of {path} in {labels}, got no such file")
+    return {"x": read_npy(path), "y": read_npy(labels)}
+
+
+def _names(path: Path) -> list[str]:
+    return npz_names(path) if path.suffix == ".npz" else []

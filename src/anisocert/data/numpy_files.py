@@ -1,0 +1,78 @@
+"""Reading numpy's files: headers first, so that no array is larger than the bytes that are there for it.
+
+numpy itself believes a header's shape, and takes the memory for it before it reads.
+"""
+
+import math
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from anisocert.errors import ArgumentError
+from anisocert.inputs import check_archive, regular_file
+
+PIECE = 1 << 20  # bytes
+
+
+def npz_names(path: Path) -> list[str]:
+    """The names of the arrays in an .npz file."""
+    check_archive(regular_file(path))
+    with zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def read_npz(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Those of the named arrays that an .npz file has; the others are not touched."""
+    found = set(npz_names(path))
+    try:
+        with zipfile.ZipFile(path) as archive:
+            arrays = {}
+            for name in names:
+                if name in found:
+                    info = archive.getinfo(f"{name}.npy")
+                    with archive.open(info) as file:
+                        arrays[name] = _array(file, info.file_size)
+            return arrays
+    except Exception as error:  # damage shows itself to numpy, zipfile or zlib, in their own ways
+        raise _damaged(path, error) from error
+
+
+def read_npy(path: Path) -> NDArray[Any]:
+    """The array of an .npy file."""
+    try:
+        with regular_file(path).open("rb") as file:
+            return _array(file, path.stat().st_size)
+    except ArgumentError:
+        raise
+    except Exception as error:
+        raise _damaged(path, error) from error
+
+
+def _array(file: IO[bytes], size: int) -> NDArray[Any]:
+    """The array in `size` bytes."""
+    version = npy.read_magic(file)
+    if version != (1, 0):  # later ones hold structures; their headers alone may declare gigabytes
+        raise ValueError(f"format {version[0]}.{version[1]}, where plain arrays have 1.0")
+    shape, fortran, dtype = npy.read_array_header_1_0(file)
+    if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None or dtype.itemsize == 0:
+        raise ValueError(f"elements {dtype}, which are no plain numbers")
+    wanted, there = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if min(shape, default=0) < 0 or wanted != there:
+        raise ValueError(f"{there} bytes for {dtype} of shape {shape}")
+    array = np.empty(math.prod(shape), dtype)
+    target = array.view(np.uint8)
+    for start in range(0, wanted, PIECE):
+        piece = file.read(min(PIECE, wanted - start))
+        target[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
+        if len(piece) < min(PIECE, wanted - start):
+            raise ValueError(f"{start + len(piece)} of {wanted} bytes")
+    return array.reshape(shape, order="F" if fortran else "C")
+
+
+def _damaged(path: Path, error: Exception) -> ArgumentError:
+    return ArgumentError(f"expected a whole numpy file of plain numbers at {path}, got: {error}")

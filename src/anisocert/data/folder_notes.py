@@ -5,17 +5,26 @@
 resize, crop: how images become of one size: the shorter side scaled to `resize`, then the central square of `crop`
 pixels. labels: the network's class for each folder of images, where it is not their place in the alphabet. num_classes:
 of the network, where there are more than the folder has.
+
+Without labels, folders are numbered by their place in the alphabet; but where all of them are named by whole numbers,
+those are the labels.
 """
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from anisocert.data.dataset import MOST_CLASSES
 from anisocert.errors import ArgumentError
+from anisocert.inputs import regular_file
 
 FILE = "images.json"
 KEYS = ("resize", "crop", "labels", "num_classes")
+LARGEST = 1 << 24  # bytes of the file
+MOST = {"resize": 1 << 14, "crop": 1 << 12, "num_classes": MOST_CLASSES}
+NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -31,28 +40,38 @@ class Notes:
 def read_notes(folder: Path) -> Notes:
     """A folder's notes; empty ones where it has none."""
     path = folder / FILE
-    if not path.is_file():
+    if not path.exists():
         return Notes()
     try:
+        if (size := regular_file(path).stat().st_size) > LARGEST:
+            raise ArgumentError(f"expected at most {LARGEST:,} bytes in {path}, got {size:,}")
         said = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except ArgumentError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
         raise ArgumentError(f"expected JSON in {path}, got: {error}") from error
     if not isinstance(said, dict) or (unknown := sorted(set(said) - set(KEYS))):
-        got = "no object" if not isinstance(said, dict) else ", ".join(unknown)
+        got = "no object" if not isinstance(said, dict) else ", ".join(unknown)[:100]
         raise ArgumentError(f"expected an object with some of {', '.join(KEYS)} in {path}, got {got}")
-    for name in ("resize", "crop", "num_classes"):
-        if said.get(name) is not None and not _whole(said[name], 1):
-            raise ArgumentError(f"expected {name} in {path} as a whole number above 0, got {said[name]!r}")
-    labels = said.get("labels", {})
-    if not isinstance(labels, dict) or not all(_whole(label, 0) for label in labels.values()):
-        raise ArgumentError(f"expected labels in {path} as a whole number for each folder, got {labels!r}")
+    for name, most in MOST.items():
+        if said.get(name) is not None and not _whole(said[name], 1, most):
+            got = str(said[name])[:100]
+            raise ArgumentError(f"expected {name} in {path} as a whole number from 1 to {most:,}, got {got}")
+    if (said.get("crop") or 0) > (said.get("resize") or MOST["resize"]):
+        raise ArgumentError(f"expected crop <= resize in {path}, got {said['crop']} and {said['resize']}")
+    labels = said["labels"] = said.get("labels") or {}
+    if not isinstance(labels, dict) or not all(_whole(label, 0, MOST_CLASSES - 1) for label in labels.values()):
+        raise ArgumentError(
+            f"expected labels in {path} as a whole number below {MOST_CLASSES:,} for each folder, "
+            f"got {str(labels)[:100]}"
+        )
     return Notes(**said)
 
 
 def labelled(notes: Notes, folders: tuple[str, ...], path: Path) -> tuple[list[int], tuple[str, ...]]:
     """(class of each folder of images, name of each class)."""
     if not notes.labels:
-        numbers = list(range(len(folders)))
+        numbers = _own_numbers(folders, path) or list(range(len(folders)))
     elif missing := [name for name in folders if name not in notes.labels]:
         raise ArgumentError(f"expected a label for each folder in {path / FILE}, got none for {', '.join(missing[:5])}")
     else:
@@ -60,11 +79,31 @@ def labelled(notes: Notes, folders: tuple[str, ...], path: Path) -> tuple[list[i
     count = notes.num_classes or max(numbers) + 1
     if max(numbers) >= count:
         raise ArgumentError(f"expected labels below num_classes {count} in {path / FILE}, got {max(numbers)}")
-    names = [str(label) for label in range(count)]
-    for label in set(numbers):
-        names[label] = ", ".join(name for name, number in zip(folders, numbers, strict=True) if number == label)
-    return numbers, tuple(names)
+    shared: dict[int, list[str]] = {}
+    for name, number in zip(folders, numbers, strict=True):
+        shared.setdefault(number, []).append(printable(name))
+    return numbers, tuple(", ".join(shared.get(label, [str(label)])) for label in range(count))
 
 
-def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _own_numbers(folders: tuple[str, ...], path: Path) -> list[int] | None:
+    """The numbers that all folders are named by; None where they have other names."""
+    if not all(NUMBER.fullmatch(name) for name in folders):
+        return None
+    unfit = [name for name in folders if len(name) > len(str(MOST_CLASSES)) or not 0 <= int(name) < MOST_CLASSES]
+    numbers = [] if unfit else [int(name) for name in folders]
+    if unfit or len(set(numbers)) < len(numbers):
+        got = f"the folder {unfit[0][:50]}" if unfit else "folders that mean one number"
+        raise ArgumentError(
+            f"expected labels from 0 to {MOST_CLASSES - 1:,} in {path}, as all its folders are named by whole numbers, "
+            f"got {got}: rename them, or give each folder its label in {FILE}"
+        )
+    return numbers
+
+
+def printable(name: str) -> str:
+    """A name without what a terminal would obey: line ends, escapes and broken characters are spelled out."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+
+
+def _whole(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most

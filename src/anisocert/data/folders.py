@@ -1,4 +1,4 @@
-"""Data sets from folders of images: one folder a class. ImageNet's validation set is one of them."""
+"""Data sets from folders of images: one folder per class. ImageNet's validation set is one of them."""
 
 import hashlib
 import os
@@ -8,9 +8,10 @@ import numpy as np
 
 from anisocert.data import cache
 from anisocert.data.dataset import Dataset, Split
-from anisocert.data.folder_notes import labelled, read_notes
+from anisocert.data.folder_notes import labelled, printable, read_notes
 from anisocert.data.image_files import ImageFiles
 from anisocert.errors import ArgumentError
+from anisocert.inputs import regular_file
 
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
 SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "test": ("test", "val", "valid", "validation")}
@@ -19,10 +20,11 @@ IMAGENET_CLASSES, IMAGENET_IMAGES = 1000, 50_000
 
 
 def load(folder: Path, split: Split) -> Dataset:
-    """FOLDER/CLASS/IMAGE, or FOLDER/train/CLASS/IMAGE and FOLDER/test/CLASS/IMAGE; the classes in alphabetical order.
+    """FOLDER/CLASS/IMAGE, or FOLDER/train/CLASS/IMAGE and FOLDER/test/CLASS/IMAGE.
 
-    FOLDER/images.json may say otherwise, and how images become of one size (`folder_notes`). An image's id is made from
-    its path below the folder, so it stays when other images come or go.
+    `folder_notes` says which class a folder is, and how images become of one size. An image's id is made from its path
+    below the folder, so it stays when other images come or go. Links to images and to folders of a class are followed,
+    others are not.
     """
     where, notes = _split_folder(folder, split) or folder, read_notes(folder)
     # a class that one split lacks must not move the numbers of the others
@@ -44,7 +46,7 @@ def imagenet(split: Split) -> Dataset:
     if folder is None:
         raise ArgumentError(
             f"imagenet is not in {cache.root()}: it cannot be downloaded freely; put the validation images into "
-            f"{cache.root() / 'imagenet' / 'val'}, in one folder a class (n01440764, ...), or set $IMAGENET_DIR"
+            f"{cache.root() / 'imagenet' / 'val'}, in one folder per class (n01440764, ...), or set $IMAGENET_DIR"
         )
     paths, labels, classes = scan(folder)
     if (len(classes), len(paths)) != (IMAGENET_CLASSES, IMAGENET_IMAGES):
@@ -52,8 +54,8 @@ def imagenet(split: Split) -> Dataset:
             f"expected 1000 classes with 50,000 images in all in {folder}, got {len(classes)} with {len(paths)}: "
             "ids are positions in the whole set; a part of it works as --data FOLDER"
         )
-    images = ImageFiles(paths, resize=256, crop=224)
-    return Dataset("imagenet", images, labels, np.arange(len(paths)), 1000, IMAGENET_MEAN, IMAGENET_STD, classes)
+    images, names = ImageFiles(paths, 256, 224, (3, 224, 224)), tuple(map(printable, classes))
+    return Dataset("imagenet", images, labels, np.arange(len(paths)), 1000, IMAGENET_MEAN, IMAGENET_STD, names)
 
 
 def find_imagenet() -> Path | None:
@@ -78,11 +80,12 @@ def scan(
     labels: list[int] = []
     for label, name in enumerate(classes):
         found = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
+        found = [regular_file(path) for path in found if not path.is_dir()]
         paths += found
         labels += [label] * len(found)
     if len(classes) < 2 or not paths:
         raise ArgumentError(
-            f"expected one folder of images a class, at least two classes, in {folder}, "
+            f"expected one folder of images per class, at least two classes, in {folder}, "
             f"got {len(classes)} folders with {len(paths)} images"
         )
     return paths, np.array(labels, np.int64), tuple(classes)
@@ -104,4 +107,4 @@ def _split_folder(folder: Path, split: Split) -> Path | None:
 
 def _id(relative: Path) -> int:
     """48 bits of the path's SHA-256: exact in every number format, and two images never share one in practice."""
-    return int.from_bytes(hashlib.sha256(relative.as_posix().encode()).digest()[:6])
+    return int.from_bytes(hashlib.sha256(os.fsencode(relative.as_posix())).digest()[:6])

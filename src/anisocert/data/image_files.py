@@ -1,42 +1,69 @@
 """Image files that look like an array: chosen by position, read only when their pixels are wanted."""
 
 import hashlib
-from collections.abc import Sequence
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.inputs import regular_file
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 READERS = 8  # files being read at once: a network file system answers each one late
+GREY = ("L", "1")
+DEEP = ("I", "F")  # how the names of modes with more than 8 bits begin: Pillow would cut their values off at 255
+# A file of a few kilobytes may declare any size. Pixels of one file, and of one input as the network takes it.
+MOST_DECODED, MOST_PIXELS = 1 << 26, 1 << 24
+MOST_BYTES = 1 << 29
+END_OF_PNG = b"IEND\xaeB`\x82"
 
 
 class ImageFiles:
-    """Images on disk, `n x c x h x w`, uint8. All have the size of the first.
+    """Images on disk, `n x c x h x w`, uint8. All have one size.
 
     resize, crop: scale the shorter side to `resize`, then keep the central square of `crop` pixels, as the field does
-    with ImageNet (256, 224); without them images stay as they are.
+    with ImageNet (256, 224); without them images stay as they are. shape: `c, h, w` of them all, where it is known.
     """
 
-    def __init__(self, paths: Sequence[Path], resize: int | None = None, crop: int | None = None) -> None:
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        resize: int | None = None,
+        crop: int | None = None,
+        shape: tuple[int, int, int] | None = None,
+    ) -> None:
         self.paths, self.resize, self.crop = tuple(paths), resize, crop
-        self._shape: tuple[int, ...] | None = None
+        self._shape = shape
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, keep: NDArray[np.int64]) -> "ImageFiles":
         """The files at these positions, still unread."""
-        return ImageFiles([self.paths[i] for i in keep], self.resize, self.crop)
+        return ImageFiles([self.paths[i] for i in keep], self.resize, self.crop, self._shape)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """`n, c, h, w`; reads the first file."""
+    def shape(self) -> tuple[int, int, int, int]:
+        """`n, c, h, w`; looks at the beginning of every file, once. Images are grey if all of them are."""
         if self._shape is None:
-            self._shape = self._read(self.paths[0]).shape
+            with ThreadPool(min(READERS, len(self.paths))) as pool:
+                found = pool.map(self._look, self.paths, chunksize=16)
+            channels, sizes = max(one[0] for one in found), [one[1:] for one in found]
+            for path, size in zip(self.paths, sizes, strict=True):
+                if size != sizes[0]:
+                    raise ArgumentError(
+                        f"expected images of one size, {_by(sizes[0])} pixels as {self.paths[0]}, got {_by(size)} "
+                        f"in {path}: images.json in the folder can say how to resize and crop them"
+                    )
+            self._shape = (channels, *sizes[0])
         return (len(self.paths), *self._shape)
 
     def checksums(self) -> NDArray[np.uint8]:
@@ -48,39 +75,98 @@ class ImageFiles:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         images = np.empty(self.shape, np.uint8)
         for i, path in enumerate(self.paths):
-            image = self._read(path)
-            if image.shape != images.shape[1:]:
-                raise ArgumentError(
-                    f"expected images of one size, {images.shape[1:]} as the first, got {image.shape} in {path}"
-                )
-            images[i] = image
+            images[i] = self._read(path)
         return images if dtype is None else images.astype(dtype)
 
+    def _look(self, path: Path) -> tuple[int, int, int]:
+        """Channels, height and width of a file's image once it is prepared, by what the file says about itself."""
+        with _opened(path) as image:
+            width, height = self._scaled(image.size, path)
+            return 1 if image.mode in GREY else 3, self.crop or height, self.crop or width
+
     def _read(self, path: Path) -> NDArray[np.uint8]:
-        try:
-            from PIL import Image, UnidentifiedImageError
-        except ImportError as error:
-            raise MissingExtraError("image files need Pillow: pip install 'anisocert[cli]'") from error
-        try:
-            with Image.open(path) as opened:
-                image = opened.convert("L" if opened.mode in ("L", "1", "I;16") else "RGB")
-        except (OSError, UnidentifiedImageError) as error:
-            raise ArgumentError(f"expected a whole image file at {path}, got: {error}") from error
-        if self.resize is not None:
-            scale = self.resize / min(image.size)
-            # torchvision's rounding, so that pixels agree with the field's
-            size = tuple(self.resize if side == min(image.size) else int(scale * side) for side in image.size)
-            image = image.resize((size[0], size[1]), Image.Resampling.BILINEAR)
+        from PIL import Image
+
+        assert self._shape is not None
+        with _opened(path) as opened:
+            size = self._scaled(opened.size, path)
+            image = opened.convert("L" if self._shape[0] == 1 else "RGB")
+        if size != image.size:
+            image = image.resize(size, Image.Resampling.BILINEAR)
         if self.crop is not None:
             left, top = round((image.width - self.crop) / 2), round((image.height - self.crop) / 2)
             image = image.crop((left, top, left + self.crop, top + self.crop))
         array = np.asarray(image, np.uint8)
-        return array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
+        array = array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
+        if array.shape != self._shape:  # the file has changed since its beginning was looked at
+            raise ArgumentError(f"expected an image of shape {self._shape} at {path}, got {array.shape}")
+        return array
+
+    def _scaled(self, size: tuple[int, int], path: Path) -> tuple[int, int]:
+        """Width and height after resizing; an error if that is more than memory is for, or less than the crop."""
+        shorter = min(size)
+        if self.resize is not None and shorter > 0:
+            # torchvision's rounding, so that pixels agree with the field's
+            width, height = (self.resize if side == shorter else int(self.resize / shorter * side) for side in size)
+            size = (width, height)
+        if size[0] * size[1] > MOST_PIXELS:
+            raise ArgumentError(
+                f"expected images of at most {MOST_PIXELS:,} pixels once resized, got {_by(size[::-1])} for {path}"
+            )
+        if min(size) < (self.crop or 1):
+            raise ArgumentError(
+                f"expected images of at least {self.crop or 1} pixels on each side, got {_by(size[::-1])} in {path}"
+            )
+        return size
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator["Image"]:
+    """A file's image, for as long as it is read; whatever is wrong with it is an error that names the file."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingExtraError("image files need Pillow: pip install 'anisocert[cli]'") from error
+    try:
+        if (size := regular_file(path).stat().st_size) > MOST_BYTES:
+            raise ArgumentError(f"expected at most {MOST_BYTES:,} bytes of an image at {path}, got {size:,}")
+        with Image.open(path) as image:
+            if image.width * image.height > MOST_DECODED:
+                got = _by((image.height, image.width))
+                raise ArgumentError(f"expected an image of at most {MOST_DECODED:,} pixels at {path}, got {got}")
+            if image.mode.startswith(DEEP):
+                raise ArgumentError(
+                    f"expected an image of 8 bits per channel at {path}, got mode {image.mode}: scale it to 0 to 255, "
+                    "or give its values as floats in an .npz"
+                )
+            if image.format == "PNG":
+                _verify_png(path)
+            yield image
+    except ArgumentError:
+        raise
+    except Exception as error:  # Pillow's decoders fail in as many ways as there are formats
+        raise ArgumentError(f"expected a whole image file at {path}, got: {error}") from error
+
+
+def _verify_png(path: Path) -> None:
+    """Pillow's decoder takes a file without its end for whole, and its check one without the end's checksum."""
+    from PIL import Image
+
+    content = path.read_bytes()
+    with Image.open(io.BytesIO(content)) as image:
+        image.verify()
+    if END_OF_PNG not in content:
+        raise OSError("a file without its end")
+
+
+def _by(size: Sequence[int]) -> str:
+    """Height and width, as people say them."""
+    return " x ".join(map(str, size))
 
 
 def _checksum(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with regular_file(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         raise ArgumentError(f"expected a whole image file at {path}, got: {error}") from error

@@ -1,0 +1,229 @@
+"""Folders of images that are not what they seem."""
+
+import io
+import json
+import os
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from anisocert.data import image_files, load, splits
+from anisocert.data.image_files import ImageFiles
+from anisocert.errors import ArgumentError
+
+RNG = np.random.default_rng(0)
+
+
+def paint(path: Path, size: tuple[int, int] = (4, 4), mode: str = "RGB") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(RNG.integers(0, 256, (*size, 3), np.uint8)).convert(mode).save(path)
+    return path
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> Path:
+    for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
+        paint(tmp_path / "pets" / name)
+    return tmp_path / "pets"
+
+
+@pytest.mark.parametrize("name", ["cat/3.png", "dog", "cat/inner"])
+def test_what_is_no_file_does_not_hang(pets: Path, name: str) -> None:
+    if name == "dog":
+        (pets / "dog").rename(pets / "hound")
+    os.mkfifo(pets / name)
+    if name.endswith(".png"):
+        with pytest.raises(ArgumentError, match=r"expected a regular file at .*3.png, got a FIFO"):
+            load(pets)
+    else:
+        assert len(load(pets).x) == 3
+    os.mkfifo(pets / "images.json")
+    (pets / name).unlink()
+    with pytest.raises(ArgumentError, match=r"expected a regular file at .*images.json, got a FIFO"):
+        load(pets)
+
+
+def test_links(pets: Path, tmp_path: Path) -> None:
+    """To images and to folders of a class they are followed; deeper ones, which could go in circles, are not."""
+    outside = paint(tmp_path / "elsewhere" / "x.png")
+    (pets / "cat" / "3.png").symlink_to(outside)
+    (pets / "eel").symlink_to(outside.parent)
+    (pets / "cat" / "deeper").symlink_to(pets)
+    data = load(pets)
+    assert (data.class_names, data.y.tolist()) == (("cat", "dog", "eel"), [0, 0, 0, 1, 2])
+    (pets / "dog" / "2.png").symlink_to("nowhere.png")
+    with pytest.raises(ArgumentError, match=r"expected a file at .*2.png, got none"):
+        load(pets)
+    (pets / "dog" / "2.png").unlink()
+    (pets / "dog" / "2.png").symlink_to("/dev/zero")
+    with pytest.raises(ArgumentError, match=r"expected a regular file at .*2.png, got a device"):
+        load(pets)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+@pytest.mark.parametrize("ending", ["png", "jpg", "bmp", "webp", "ppm", "tif"])
+def test_an_image_is_whole_or_an_error(pets: Path, ending: str) -> None:
+    path = paint(pets / "dog" / f"2.{ending}")
+    content = path.read_bytes()
+    assert len(load(pets).x) == 4
+    for kept in {0, 1, 20, len(content) // 2, len(content) - 20, len(content) - 13, len(content) - 5, len(content) - 1}:
+        path.write_bytes(content[:kept])
+        with pytest.raises(ArgumentError, match=rf"expected .* at .*2.{ending}"):
+            load(pets).x  # noqa: B018
+
+
+def test_a_changed_byte_of_a_png_is_an_error(pets: Path) -> None:
+    path = pets / "cat" / "1.png"
+    content = path.read_bytes()
+    at = content.index(b"IDAT") + 8
+    path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    with pytest.raises(ArgumentError, match=r"expected a whole image file at .*1.png"):
+        load(pets)
+
+
+def png(width: int, height: int) -> bytes:
+    """A file that declares a size and holds one row of nothing."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return len(content).to_bytes(4) + kind + content + zlib.crc32(kind + content).to_bytes(4)
+
+    header = width.to_bytes(4) + height.to_bytes(4) + bytes([8, 2, 0, 0, 0])
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize("side", [8_193, 10_000, 20_000, 2_000_000_000])
+def test_declared_sizes(pets: Path, side: int) -> None:
+    (pets / "cat" / "1.png").write_bytes(png(side, side))
+    with pytest.raises(ArgumentError, match=r"expected .* at .*1.png, got"):
+        load(pets)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ('{"num_classes": 100000000}', "expected num_classes in .* from 1 to 100,000, got 100000000"),
+        ('{"labels": {"cat": 100000000, "dog": 1}}', "expected labels in .* below 100,000"),
+        ('{"resize": 1000000}', "expected resize in .* from 1 to 16,384"),
+        ('{"crop": 8, "resize": 6}', "expected crop <= resize in .*, got 8 and 6"),
+        ('{"crop": 8}', "images of at least 8 pixels on each side, got 4 x 4 in .*1.png"),
+        ('{"resize": 12000}', "at most 16,777,216 pixels once resized, got 12000 x 12000 for .*1.png"),
+        ('{"crop": NaN}', "expected crop in .*, got nan"),
+        ('{"crop": %s}' % ("9" * 5000), "expected JSON in"),
+        ("[" * 100_000, "expected JSON in"),
+        ('{"labels": 3}', "expected labels in .*, got 3"),
+        ("\ud800", "expected JSON in"),
+    ],
+)  # fmt: skip
+def test_notes_are_not_believed(pets: Path, said: str, message: str) -> None:
+    (pets / "images.json").write_bytes(said.encode("utf-8", "surrogatepass"))
+    with pytest.raises(ArgumentError, match=message):
+        load(pets)
+
+
+def test_huge_notes_are_not_read(pets: Path) -> None:
+    with (pets / "images.json").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ArgumentError, match=r"expected at most 16,777,216 bytes in .*images.json"):
+        load(pets)
+
+
+def test_mixed_sizes_are_refused_before_anything_starts(pets: Path) -> None:
+    paint(pets / "dog" / "9.png", (4, 5))
+    with pytest.raises(ArgumentError, match=r"images of one size, 4 x 4 .* got 4 x 5 in .*9.png: images.json"):
+        load(pets)
+
+
+def test_grey_images_among_coloured_ones_are_taken_as_coloured(pets: Path) -> None:
+    assert load(pets).shape == (3, 4, 4)
+    paint(pets / "cat" / "0.png", mode="L")
+    data = load(pets)
+    assert data.shape == (3, 4, 4)
+    np.testing.assert_array_equal(data.x[0], np.repeat(data.x[0, :1], 3, 0))
+    one = data.subset(ids=[int(data.ids[0])])
+    np.testing.assert_array_equal(one.x[0], data.x[0])  # the same input, whoever it is seen with
+    for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
+        paint(pets / name, mode="L")
+    assert load(pets).shape == (1, 4, 4)
+
+
+def test_more_than_eight_bits_are_not_cut_off(pets: Path) -> None:
+    Image.fromarray(np.full((4, 4), 3000, np.uint16)).save(pets / "cat" / "0.png")
+    with pytest.raises(ArgumentError, match=r"expected an image of 8 bits per channel at .*0.png, got mode I;16"):
+        load(pets)
+
+
+def test_folders_named_by_whole_numbers_are_labels(tmp_path: Path) -> None:
+    for label in (0, 1, 2, 10, 11):
+        paint(tmp_path / str(label) / f"{label}.png")
+    data = load(tmp_path)
+    assert {path.parent.name: label for path, label in zip(data.pixels.paths, data.y.tolist(), strict=True)} == {
+        "0": 0, "1": 1, "2": 2, "10": 10, "11": 11,
+    }  # fmt: skip
+    assert (data.num_classes, data.class_names[10], data.class_names[3]) == (12, "10", "3")
+    paint(tmp_path / "background" / "1.png")  # one other name, and the alphabet decides again
+    assert load(tmp_path).num_classes == 6
+
+
+def test_a_numbered_class_that_one_split_lacks(tmp_path: Path) -> None:
+    for name in ("train/2/1.png", "train/10/1.png", "train/0/1.png", "test/10/1.png", "test/0/1.png"):
+        paint(tmp_path / name)
+    for split, labels in (("train", {0, 2, 10}), ("test", {0, 10})):
+        data = load(tmp_path, split)  # type: ignore[arg-type]
+        assert (set(data.y.tolist()), data.num_classes) == (labels, 11)
+
+
+@pytest.mark.parametrize(
+    ("names", "got"),
+    [
+        (("-1", "0"), "the folder -1"),
+        (("0", "100000"), "the folder 100000"),
+        (("0", "9" * 200), "the folder 9999"),
+        (("1", "01"), "folders that mean one number"),
+    ],
+)
+def test_numbers_that_are_no_labels(tmp_path: Path, names: tuple[str, str], got: str) -> None:
+    for name in names:
+        paint(tmp_path / name / "1.png")
+    with pytest.raises(ArgumentError, match=f"labels from 0 to 99,999 in .* named by whole numbers, got {got}.*rename"):
+        load(tmp_path)
+    (tmp_path / "images.json").write_text(json.dumps({"labels": {names[0]: 1, names[1]: 0}}))
+    assert load(tmp_path).num_classes == 2
+
+
+def test_names_that_terminals_would_obey(tmp_path: Path) -> None:
+    for name in ("a\nb", "a\x1b[31m", os.fsdecode(b"a\xff")):
+        paint(tmp_path / name / "x\n\x1b[2J.png")
+    data = load(tmp_path)
+    assert set(data.class_names) == {"a\\nb", "a\\x1b[31m", "a\\udcff"}
+    assert len(set(data.ids.tolist())) == 3
+    assert splits(tmp_path) == ()
+
+
+def test_a_file_that_changes_its_size_after_the_start(pets: Path) -> None:
+    data = load(pets)
+    paint(pets / "cat" / "1.png", (9, 9))
+    with pytest.raises(ArgumentError, match=r"expected an image of shape \(3, 4, 4\) at .*1.png, got \(3, 9, 9\)"):
+        data.x  # noqa: B018
+
+
+def test_a_file_that_becomes_huge_is_not_decoded(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_files, "MOST_DECODED", 15)
+    with pytest.raises(ArgumentError, match=r"at most 15 pixels at .*1.png, got 4 x 4"):
+        ImageFiles([pets / "cat" / "1.png"]).shape  # noqa: B018
+
+
+def test_text_that_is_named_like_an_image(pets: Path) -> None:
+    for content in (b"", b"P3 1 1 255", b"P6 9999999999 4 255\n", b"BM" + bytes(60), b"RIFF" + bytes(20) + b"WEBP"):
+        (pets / "cat" / "0.ppm").write_bytes(content)
+        with pytest.raises(ArgumentError, match=r"expected .*0.ppm"):
+            load(pets).x  # noqa: B018
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(buffer, "PNG")
+    (pets / "cat" / "0.ppm").write_bytes(buffer.getvalue())  # what it is counts, not what it is called
+    assert len(load(pets).x) == 4

@@ -52,11 +52,14 @@ def test_round_trip_certifies_with_the_same_votes(network: nn.Module, exported: 
     box, metadata = load(exported, num_classes=10)
     assert metadata["num_classes"] == 10
     tests = digits("test").subset(most=8)
-    plan = ac.Plan(n0=50, n=1000)
+    plan, float32 = ac.Plan(n0=50, n=1000), ac.Numerics("float32")  # what the file's own runtime computes in
     runs = [
-        ac.certify(model, tests.x, ids=tests.ids.tolist(), smoothing=ac.Gaussian(0.25), plan=plan, num_classes=10)
+        ac.certify(
+            model, tests.x, ids=tests.ids.tolist(), smoothing=ac.Gaussian(0.25), plan=plan, num_classes=10,
+            numerics=float32,
+        )
         for model in (network, box)
-    ]
+    ]  # fmt: skip
     for torch_one, onnx_one in zip(*runs, strict=True):
         assert (torch_one.prediction, torch_one.top_votes, torch_one.runner_up_votes, torch_one.gap) == (
             onnx_one.prediction, onnx_one.top_votes, onnx_one.runner_up_votes, onnx_one.gap,

@@ -14,6 +14,8 @@ from anisocert.optimize.ascent import ROWS_SHARE, _groups
 from anisocert.optimize.soft import Problem, SoftVotes
 
 SHAPE = (2, 3)
+FLOAT32 = ac.Numerics("float32")
+"""Where a reference is computed in float32, or two ways to one number may differ by float32's rounding only."""
 
 
 def eps_of(smoothing, ids, count, seed=0):
@@ -62,7 +64,7 @@ def test_paper_preset_follows_the_published_listing_step_by_step(smooth, smoothi
     noise = eps_of(smoothing, ids, iterations * 20)
     expected = published_listing(smooth, x, noise, smoothing.norm == 2, 0.04, start, iterations, 20, 2.0)
     method = ac.Anisotropic(paper=True, ascent=Ascent(iterations, 20, 0.04, adam=True, logarithmic=False))
-    network = Network(smooth, 3)
+    network = Network(smooth, 3, numerics=FLOAT32)
     found = method._grow(Problem(network, smoothing, x, ids, 0, "logits"), start, float("inf"))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     assert (found - start).abs().max() > 1e-3
@@ -71,7 +73,7 @@ def test_paper_preset_follows_the_published_listing_step_by_step(smooth, smoothi
 def test_paper_isotropic_is_plain_gradient_ascent_on_theta_times_gap(smooth):
     smoothing, x, ids = ac.Gaussian(0.3), torch.rand(2, *SHAPE), [1, 2]
     method = ac.Isotropic(paper=True, iterations=5, samples=30, learning_rate=0.04)
-    found = method.choose(Network(smooth, 3), x, ids, smoothing, ac.Plan(), seed=0)
+    found = method.choose(Network(smooth, 3, numerics=FLOAT32), x, ids, smoothing, ac.Plan(), seed=0)
     noise, theta = eps_of(smoothing, ids, 150), torch.full((2,), 0.3)
     for i in range(5):
         theta.requires_grad_(True)
@@ -103,7 +105,7 @@ def test_one_step_moves_along_the_gradient_of_the_objective(smooth, smoothing):
     smooth.float()
     climb = Ascent(1, samples, rate, adam=False, logarithmic=False)
     moved = climb.climb(
-        Problem(Network(smooth, 3), smoothing, x, ids, 0, "logits"), start,
+        Problem(Network(smooth, 3, numerics=FLOAT32), smoothing, x, ids, 0, "logits"), start,
         lambda gap, theta: gap * theta.flatten(1).log().mean(1).exp() + 2 * gap * theta.flatten(1).amin(1),
         lower=torch.zeros_like(start), upper=9.0,
     )  # fmt: skip
@@ -144,9 +146,11 @@ def test_the_network_is_not_touched(smooth):
 def test_logits_and_probabilities_agree(smooth):
     x, plan = torch.rand(2, *SHAPE), ac.Plan(n=1000)
     probabilities = torch.nn.Sequential(smooth, torch.nn.Softmax(1)).eval()
-    one = ac.Anisotropic(outputs="logits").choose(Network(smooth, 3), x, [0, 1], ac.Gaussian(0.3), plan, 0)
-    two = ac.Anisotropic(outputs="probabilities").choose(
-        Network(probabilities, 3), x, [0, 1], ac.Gaussian(0.3), plan, 0
+    one, two = (
+        ac.Anisotropic(outputs=outputs).choose(
+            Network(network, 3, numerics=FLOAT32), x, [0, 1], ac.Gaussian(0.3), plan, 0
+        )
+        for outputs, network in (("logits", smooth), ("probabilities", probabilities))
     )
     torch.testing.assert_close(one, two)
     with pytest.raises(ModelError, match="expected probabilities"):
@@ -191,7 +195,8 @@ def test_the_average_is_that_of_the_second_half_of_the_steps(smooth, iterations)
 
 @pytest.mark.parametrize("at_once", [1, 3, 7])
 def test_copies_in_parts_give_the_same_mean_and_gradient(smooth, at_once):
-    problem = Problem(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [4, 8], 0, "logits")
+    network, x = Network(smooth, 3, numerics=FLOAT32), torch.rand(2, *SHAPE)
+    problem = Problem(network, ac.Gaussian(0.3), x, [4, 8], 0, "logits")
 
     def value_and_slope(size):
         theta = torch.linspace(0.2, 0.6, 12).view(2, *SHAPE).requires_grad_(True)
@@ -238,7 +243,7 @@ def test_an_ascent_that_runs_out_of_memory_goes_on_with_fewer_copies(smooth, cap
             return self.network(x)
 
     def found(most):
-        network = Network(Small(most).eval(), 3, numerics=ac.Numerics(rows=1600))
+        network = Network(Small(most).eval(), 3, numerics=ac.Numerics("float32", rows=1600))
         problem = Problem(network, ac.Gaussian(0.3), torch.rand(3, *SHAPE, generator=torch.Generator().manual_seed(0)),
                           [0, 1, 2], 0, "logits")  # fmt: skip
         climb = Ascent(3, 40, 0.1, adam=True, logarithmic=True)

@@ -1,11 +1,12 @@
 """How the network computes: precision, compilation, rows a call. Part of the certified classifier, so recorded."""
 
 import ctypes
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast, get_args
 
 import torch
 
@@ -17,13 +18,17 @@ of a kernel's tile wherever in a batch it is counted."""
 
 Precision = Literal["float32", "bfloat16"]
 
+VARIABLE = "ANISOCERT_PRECISION"
+"""Names the precision where nobody else does, whatever the hardware is good at: so several kinds of machines agree."""
+
 
 @dataclass(frozen=True)
 class Numerics:
     """Choices about the arithmetic; None is decided by the engine, and `Network.numerics` tells how.
 
     precision: of the network (noise is always drawn and added in float32). Votes in bfloat16 certify the bfloat16
-        network, so prediction must use the same. Default: bfloat16 where the device computes it natively.
+        network, so prediction must use the same. Default: that of ANISOCERT_PRECISION in the environment, else bfloat16
+        where the device computes it natively.
     compile: run the network through torch.compile. Default: when the votes planned repay the time it takes.
     rows: votes a network call, one fixed, padded shape; a multiple of 32. Default: as many as pay and fit.
     """
@@ -42,7 +47,12 @@ class Numerics:
 
 
 def native_precision(device: torch.device) -> Precision:
-    """bfloat16 where the hardware multiplies it faster than float32."""
+    """What ANISOCERT_PRECISION says; else bfloat16 where the hardware multiplies it faster than float32."""
+    named = os.environ.get(VARIABLE)
+    if named in get_args(Precision):
+        return cast(Precision, named)
+    if named:
+        raise ArgumentError(f"expected {VARIABLE} 'float32' or 'bfloat16', got {named!r}: correct or unset it")
     if device.type == "cuda":
         return "bfloat16" if torch.cuda.get_device_capability(device) >= (8, 0) else "float32"
     if device.type == "cpu" and torch.cpu._is_avx512_bf16_supported():

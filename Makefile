@@ -2,8 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py') pyproject.toml
+PINS := constraints.txt requirements/core.txt requirements/dev.txt
+# Files whose hashes are known, and nothing that would have to be built here by who knows what.
+HASHED := install --quiet --require-hashes --no-deps --only-binary :all: --requirement
 
-.PHONY: demo test lint unit wheel clean
+.PHONY: demo test lint unit wheel lock clean
 
 demo: .venv/ready
 	$(BIN)/anisocert demo
@@ -18,21 +21,36 @@ lint: .venv/ready
 unit: .venv/ready
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
-# The wheel must import where there is nothing but its own core dependencies.
+# The wheel must import where there is nothing but its own core dependencies: all of them are there, so pip needs no index.
 wheel: build/wheel-checked
-build/wheel-checked: $(SOURCES) constraints.txt | .venv/ready
+build/wheel-checked: $(SOURCES) $(PINS) | .venv/ready
 	rm -rf build/dist build/empty
-	$(BIN)/python -m build --wheel --outdir build/dist
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist
 	$(PYTHON) -m venv build/empty
-	build/empty/bin/pip install --quiet --constraint constraints.txt build/dist/*.whl
+	build/empty/bin/python -m pip $(HASHED) requirements/core.txt
+	build/empty/bin/python -m pip install --quiet --constraint constraints.txt torch
+	build/empty/bin/python -m pip install --quiet --no-index build/dist/*.whl
 	cd build && empty/bin/python -c "import anisocert as ac; print('wheel imports:', ac.__version__, ac.certify.__module__, ac.Plan())"
 	rm -rf build/empty
 	touch $@
 
-.venv/ready: pyproject.toml constraints.txt
+.venv/ready: pyproject.toml $(PINS)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[cli,report,onnx,ray,dev]'
+	$(BIN)/python -m pip $(HASHED) requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch torchvision
+	$(BIN)/python -m pip install --quiet --no-index --no-build-isolation --editable '.[cli,report,onnx,ray,dev]'
+	$(BIN)/python -m pip check
 	touch $@
+
+# After a change of dependencies (needs uv): all files of each release, for every platform, less what torch brings itself.
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--custom-compile-command 'make lock' --no-emit-package torch --no-emit-package torchvision --excludes /dev/stdin
+OF_TORCH := cuda-bindings cuda-toolkit nvidia-cudnn-cu13 nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvshmem-cu13 triton
+lock:
+	printf '%s\n' $(OF_TORCH) | $(COMPILE) --constraint constraints.txt --output-file requirements/dev.txt \
+		--extra cli --extra report --extra onnx --extra ray --extra dev pyproject.toml
+	printf '%s\n' $(OF_TORCH) | $(COMPILE) --constraint constraints.txt --constraint requirements/dev.txt \
+		--output-file requirements/core.txt pyproject.toml
 
 clean:
 	rm -rf .venv build

@@ -24,6 +24,8 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
     def run(*arguments: object, code: int = 0) -> Said:
         monkeypatch.setattr(sys, "argv", ["anisocert", *map(str, arguments)])
+        # else help and errors name the program `python -m pytest.anisocert` where that is how the tests were started
+        monkeypatch.setattr(sys.modules["__main__"], "__package__", None)
         monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
         monkeypatch.setenv("_TYPER_FORCE_DISABLE_TERMINAL", "1")
         monkeypatch.setenv("COLUMNS", "200")

@@ -198,8 +198,8 @@ def test_a_model_from_a_function_and_in_onnx(cli, network, tmp_path, monkeypatch
         pq.read_table(tmp_path / name / "certificates.parquet").drop_columns("seconds") for name in ("function", "file")
     )
     assert a.equals(b)
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnx")
+    for package in ("onnxruntime", "onnx"):
+        pytest.importorskip(package, reason="needs the extra onnx: pip install '.[onnx]'")
     from anisocert.models import load
 
     torch.onnx.export(

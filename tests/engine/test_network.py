@@ -328,7 +328,7 @@ def test_compiled_network_gives_the_same_votes(small_network):
     compiled = Network(small_network, 5, numerics=Numerics("float32", compile=True, rows=160))
     difference = np.abs(votes(plain) - votes(compiled)).max()
     if not compiled.numerics.compile:
-        pytest.skip("torch.compile does not work on this machine (no C++ compiler?)")
+        pytest.skip("needs a C++ compiler that torch.compile can use: apt install g++")
     assert compiled.compile_seconds > 0
     assert difference <= 3  # rounding may turn a vote near a tie, no more
 

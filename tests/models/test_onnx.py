@@ -13,8 +13,8 @@ from anisocert.errors import ArgumentError, MissingExtraError, ModelError
 from anisocert.models import build, load
 from anisocert.train import Cohen, Sgd, train
 
-onnx = pytest.importorskip("onnx", reason="the extra `onnx` is not installed")
-pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
+onnx = pytest.importorskip("onnx", reason="needs the extra onnx: pip install '.[onnx]'")
+pytest.importorskip("onnxruntime", reason="needs the extra onnx: pip install '.[onnx]'")
 
 MEAN, STD = (0.3,), (0.4,)
 
@@ -95,7 +95,7 @@ def test_normalisation_outside_the_file(network: nn.Module, tmp_path: Path) -> N
 
 def test_gradients_through_conversion(network: nn.Module, exported: Path) -> None:
     if find_spec("onnx2torch") is None:
-        pytest.skip("onnx2torch is not installed")
+        pytest.skip("needs the extra onnx: pip install '.[onnx]'")
     converted, metadata = load(exported, gradients=True)
     assert metadata["num_classes"] == 10
     gradients = []

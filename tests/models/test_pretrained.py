@@ -18,9 +18,9 @@ ACCURACY = {"0.12": 0.82, "0.25": 0.76, "0.50": 0.64, "1.00": 0.48}
 def test_noisy_accuracy_of_pretrained_networks(sigma: str) -> None:
     path = FOLDER / f"cohen_resnet18_cifar10_sigma{sigma}.safetensors"
     if not path.is_file():
-        pytest.skip(f"no pretrained network at {path}")
+        pytest.skip(f"no pretrained network at {path}: ANISOCERT_PRETRAINED names a folder that has it")
     if cifar10.find(cache.root()) is None:
-        pytest.skip(f"no CIFAR-10 in {cache.root()}")
+        pytest.skip(f"no CIFAR-10 in {cache.root()}: anisocert data fetch cifar10")
     model, metadata = load_model(path, num_classes=10)
     assert metadata["architecture"] == "resnet18-paper"
     accuracy = noisy_accuracy(model, load("cifar10").subset(skip=25), Gaussian(float(sigma)))

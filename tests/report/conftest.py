@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from safetensors.numpy import save_file
 from anisocert.runs import StoredRun, read_run
 from anisocert.runs.files import checksum, write_description
 
-CHROMIUM = Path("/usr/bin/chromium")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 def write_data(path: Path, count: int, shape: tuple[int, ...] = (1, 6, 6)) -> Path:
@@ -101,11 +102,16 @@ def data(tmp_path) -> Path:
 @pytest.fixture(scope="session")
 def browser():
     """A real browser; the sandbox is off because tests may run as root."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip(f"there is no browser at {CHROMIUM}")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install '.[dev]'")
     with playwright.sync_playwright() as started:
-        launched = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
+        own = started.chromium.executable_path
+        found = own if Path(own).exists() else next(filter(None, map(shutil.which, BROWSERS)), None)
+        if found is None:
+            pytest.skip("needs a browser: apt install chromium, or .venv/bin/playwright install chromium")
+        try:
+            launched = started.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        except playwright.Error as error:  # as of a package that only says where to get the browser
+            pytest.skip(f"{found} does not start ({str(error).splitlines()[0]}): .venv/bin/playwright install chromium")
         yield launched
         launched.close()
 

@@ -109,10 +109,10 @@ def test_a_network_that_runs_out_of_memory_later_is_refused(quick, tmp_path, mon
 
 
 def test_ray_equals_one_process_with_a_node_killed(quick, do, same, tmp_path, monkeypatch):
-    pytest.importorskip("ray")
+    pytest.importorskip("ray", reason="needs the extra ray: pip install '.[ray]'")
     from anisocert.runs.cluster import Cluster, ray  # which turns usage statistics off, before Ray is imported
 
-    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    cluster_utils = pytest.importorskip("ray.cluster_utils", reason="needs the extra ray: pip install '.[ray]'")
     asked = replace(quick, n=2000)
     do(asked, tmp_path / "one")
     monkeypatch.setattr(scheduling, "CHUNK_SECONDS", 1e-9)  # an input a chunk

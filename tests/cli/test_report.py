@@ -110,7 +110,7 @@ def test_a_folder_without_a_run(report, tmp_path):
 
 def test_help():
     done = subprocess.run(
-        [sys.executable, "-m", "anisocert", "report", "--help"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "anisocert", "report", "--help"], capture_output=True, text=True, timeout=300
     )
     for option in ("--out", "--figures", "--gallery", "--table", "--model"):
         assert option in done.stdout

@@ -88,7 +88,7 @@ def test_a_real_kill_and_the_same_command_again(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "anisocert", "train", *DIGITS, "--epochs", "12", "--out", str(killed)]
     # the tests run on one thread, and another number of threads would sum in another order
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not (killed / "resume.state").exists() and time.monotonic() < deadline:
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)

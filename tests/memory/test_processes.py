@@ -51,7 +51,7 @@ def test_eight_writers_at_once(tmp_path):
     writers = [start(path, part, 8, 160) for part in range(8)]
     told = {}
     for writer in writers:
-        output, errors = writer.communicate(timeout=60)
+        output, errors = writer.communicate(timeout=300)
         assert writer.returncode == 0, errors
         told |= acknowledged(output)
     assert len(told) == 160
@@ -89,7 +89,7 @@ def test_killed_writers_lose_nothing_they_acknowledged(tmp_path):
         for writer, line in zip(writers, first, strict=True):
             writer.send_signal(signal.SIGKILL)
             told |= acknowledged(line + writer.stdout.read())
-            assert writer.wait(60) == -signal.SIGKILL, round_
+            assert writer.wait(300) == -signal.SIGKILL, round_
         with Memory.open(path) as memory:
             check_stored(memory, {number: answer for number, answer in told.items() if answer[1] in ("kept", "shrunk")})
     assert len(told) > 12
@@ -116,7 +116,7 @@ if {moment!r} == "before":
 memory.admit(proposal(1, 1, [9, 0], [1, 1]))
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], timeout=300, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     with Memory.open(path) as memory:
         assert [c.id for c in memory.entries()] == ([0] if moment == "before" else [0, 1])

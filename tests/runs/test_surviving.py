@@ -7,6 +7,7 @@ import os
 import random
 import re
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,16 +57,18 @@ def test_killed_at_random_moments(spawn, whole, same, tmp_path):
         started = time.monotonic()
         spawn(tmp_path / name).join()
     seconds, rng, kills = time.monotonic() - started, random.Random(0), 0
-    for _ in range(6):
-        process = spawn(tmp_path / "killed")
-        process.join(rng.uniform(0, 0.8 * seconds))
-        kills += process.exitcode is None
-        process.kill()
-        process.join()
+    while kills == 0:  # where nothing was slow enough, others had used the machine before: sooner, then
+        shutil.rmtree(tmp_path / "killed", ignore_errors=True)
+        for _ in range(6):
+            process = spawn(tmp_path / "killed")
+            process.join(rng.uniform(0, 0.8 * seconds))
+            kills += process.exitcode is None
+            process.kill()
+            process.join()
+        seconds /= 2
     process = spawn(tmp_path / "killed")
     process.join()
     assert process.exitcode == 0
-    assert kills > 0
     assert same(tmp_path / "killed", whole)
     assert not (tmp_path / "killed" / "unfinished").exists()
 

@@ -1,6 +1,7 @@
 """`anisocert diagnose`, as a user calls it."""
 
 import json
+import shlex
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_table_words_picture_and_command(cli, trained_digits, tmp_path):
     assert "Recommended: noise" in said
     for method in ("fixed", "isotropic", "anisotropic"):
         assert f"- {method}: " in said
-    assert f"anisocert certify {trained_digits} --out RUN --data digits" in said
+    assert f"anisocert certify {shlex.quote(str(trained_digits))} --out RUN --data digits" in said
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -24,7 +25,10 @@ def run(*arguments: object) -> str:
 
 
 def test_as_scripts_call_it(tmp_path: Path) -> None:
+    tmp_path /= "a name with spaces"
     shown = run(*DIGITS, "--recipe", "cohen", "--epochs", "3", "--out", tmp_path)
+    next_command = shlex.split(shown.splitlines()[-1])
+    assert next_command[:4] == ["anisocert", "certify", str(tmp_path / "last.safetensors"), "--data"]
     assert "epoch 3/3" in shown
     assert "noisy test accuracy: best" in shown
     files = sorted(tmp_path.glob("*.safetensors"))

@@ -15,7 +15,7 @@ from anisocert.runs import add_to_memory, read_run, save_run
 @pytest.fixture(scope="session")
 def made(trained_digits, tmp_path_factory):
     """A folder with `plain`, a run as it came, and `remembered`, one through a memory."""
-    folder = tmp_path_factory.mktemp("evidence")
+    folder = tmp_path_factory.mktemp("some evidence")
     network = ac.Network(models.load(trained_digits)[0], 10, numerics=Numerics("float32", False, 160))
     some, theta = digits("test").subset(most=12), np.random.default_rng(0).uniform(0.2, 0.4, (1, 8, 8))
     smoothing = ac.Gaussian(theta.astype(np.float32))

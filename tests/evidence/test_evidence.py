@@ -4,6 +4,7 @@ import html
 import json
 import math
 import re
+import shlex
 import shutil
 from dataclasses import replace
 
@@ -201,9 +202,9 @@ def test_the_page_holds_all_it_shows(remembered, noted, note):
     assert not re.search(r"""(?:src|href)="(?!data:)""", page)
     assert "http" not in page.replace("http-equiv", "")
     assert page.count('src="data:image/png;base64,') >= 2
-    plain_text = re.sub(r"<[^>]*>", "", page)
-    assert sentence(e) in html.unescape(plain_text)
-    assert f"anisocert attack {remembered.folder} --ids {e.id}" in plain_text
+    plain_text = html.unescape(re.sub(r"<[^>]*>", "", page))
+    assert sentence(e) in plain_text
+    assert f"anisocert attack {shlex.quote(str(remembered.folder))} --ids {e.id}" in plain_text
     assert ("There is none." in plain_text) == (note == "abstained")
 
 

@@ -1,5 +1,6 @@
 """`anisocert train`: a base classifier, trained for the noise that will smooth it."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -136,9 +137,10 @@ def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], data: s
     else:
         best = max(record["test_accuracy"] for record in records)
         console.print(f"noisy test accuracy: best {best:.2%}, last {last:.2%} (one draw of the noise an example)")
+    command = ["anisocert", "certify", str(out / "last.safetensors"), "--data", data, "--norm", norm]
+    command += ["--sigma", f"{sigma:g}", "--out", "RUN"]
     console.print(
-        f"{out}/best.safetensors, last.safetensors and log.jsonl are written. Next:\n"
-        f"anisocert certify {out}/last.safetensors --data {data} --norm {norm} --sigma {sigma:g} --out RUN",
+        f"{out}/best.safetensors, last.safetensors and log.jsonl are written. Next:\n{shlex.join(command)}",
         soft_wrap=True,
         markup=False,
     )

@@ -1,5 +1,6 @@
 """One input's evidence as an HTML file that holds everything it shows."""
 
+import shlex
 from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
@@ -74,7 +75,8 @@ def _parts(e: Evidence) -> Iterator[str]:
         yield table_html(memory_table(e))
     yield words("h2", "How to check it")
     again = command(e.run.description, e.comparison.entries[0])
-    lines = [f"anisocert verify {e.run.folder}", f"anisocert attack {e.run.folder} --ids {e.id}"]
+    folder = shlex.quote(str(e.run.folder))
+    lines = [f"anisocert verify {folder}", f"anisocert attack {folder} --ids {e.id}"]
     yield words("pre", "\n".join([*lines, *([again] if again else [])]))
 
 

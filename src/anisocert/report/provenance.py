@@ -1,5 +1,6 @@
 """Where a report's numbers come from, and how to get them again."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ def provenance(comparisons: Sequence[Comparison]) -> str:
 
 def _run(comparison: Comparison, entry: Entry) -> str:
     said = entry.run.description
-    commands = [f"anisocert verify {entry.run.folder}"]
+    commands = [shlex.join(("anisocert", "verify", str(entry.run.folder)))]
     again = command(said, entry)
     if again:
         commands.append(again)

@@ -1,12 +1,31 @@
 """Files that are whole or not there, whatever happens to the process, and locks that end with it."""
 
+import contextlib
 import fcntl
+import functools
 import os
+import secrets
+import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from anisocert.errors import AnisocertError
+from anisocert.errors import AnisocertError, ArgumentError
+
+TEMPORARY = ".anisocert-{}.part"  # short, whatever the file's own name; hidden from patterns such as *.safetensors
+ABANDONED = 3600.0  # seconds without a write, after which a temporary file may be one that was left behind
+KINDS = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+MARKS = (
+    b'<meta name="generator" content="anisocert',  # reports and evidence pages
+    b"Software\0anisocert",  # PNG
+    b"/Creator (anisocert)",  # PDF
+    b'"__metadata__":{"anisocert":',  # networks
+    b"\0id,label,answer\n",  # what `predict` writes, as CSV
+    b'\0{\n  "made_by": "anisocert',  # and as JSON
+    b"\0anisocert memory\0",  # what `memory export` writes: the comment of the archive
+)
+LOOKED_AT = 4096  # bytes at either end, where all of them are; a 0 stands for the beginning
 
 
 class BusyError(AnisocertError):
@@ -16,32 +35,57 @@ class BusyError(AnisocertError):
 def write_whole(path: Path, write: Callable[[Path], object], private: bool = False) -> None:
     """Have `write` fill a file beside `path`, bring it to the disk, then put it in place in one step.
 
-    private: readable and writable by its owner only.
+    The file beside it has a name that nobody can foresee, so that no link can lie in wait there. What is at `path` is
+    replaced only if it is a regular file. private: readable and writable by its owner only.
     """
-    part = path.with_name(f"{path.name}.{os.uname().nodename}-{os.getpid()}.part")
-    try:
-        if private:
-            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-        write(part)
-        to_disk(part)
-        part.replace(path)
-    except OSError as error:  # pyarrow's do not say which file
-        raise OSError(error.errno, os.strerror(error.errno) if error.errno else str(error), str(path)) from error
-    finally:
-        part.unlink(missing_ok=True)
-    to_disk(path.parent)
+    mode = _mode(path, private)
+    with _named(path):
+        _sweep(path.parent)
+        number, part = _temporary(path.parent, 0o666 if mode is None else 0o600)
+        try:
+            write(part)
+            os.fsync(number)
+            if mode is not None:
+                os.fchmod(number, mode)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+            os.close(number)
+        to_disk(path.parent)
+
+
+def claim(path: Path, force: bool = False) -> None:
+    """Refuse to have `path` replaced by a command unless nothing is there, or a file that this program has written.
+
+    Files of ours carry a mark. force: any regular file may be replaced; devices, links and the like never.
+    """
+    if not _replaceable(path) or force or path.stat().st_size == 0:
+        return
+    with path.open("rb") as file:
+        ends = b"\0" + file.read(LOOKED_AT)
+        file.seek(max(0, path.stat().st_size - LOOKED_AT))
+        ends += file.read(LOOKED_AT)
+    if not any(mark in ends for mark in MARKS):
+        raise ArgumentError(
+            f"expected nothing at {path}, or a file that anisocert knows as its own, got another: choose another name, "
+            "or replace it with --force"
+        )
 
 
 @contextmanager
-def locked(path: Path, wait: bool = True) -> Iterator[None]:
-    """Hold a lock that ends with the process, even if it is killed. wait=False: BusyError where it is held."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BusyError(f"expected {path} to be free, got a lock of another process") from error
-        yield
+def locked(path: Path, wait: bool = True) -> Iterator[int]:
+    """Hold a lock that ends with the process, even if it is killed. wait=False: BusyError where it is held.
+
+    Yields the number of the open file: a child that inherits it holds the lock too, until both have ended.
+    """
+    number = _lock(path, wait)
+    while not _is_at(number, path):  # it was removed while this process waited: the lock is now another file
+        os.close(number)
+        number = _lock(path, wait)
+    try:
+        yield number
+    finally:
+        os.close(number)
 
 
 def to_disk(path: Path) -> None:
@@ -51,3 +95,81 @@ def to_disk(path: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+def _replaceable(path: Path) -> bool:
+    """Whether a regular file is there; an error if something is that no file may take the place of."""
+    try:
+        kind = stat.S_IFMT(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+    if kind != stat.S_IFREG:
+        raise ArgumentError(f"expected a regular file, or nothing, at {path}, got {KINDS.get(kind, 'a device')}")
+    return True
+
+
+def _mode(path: Path, private: bool) -> int | None:
+    """Who may read the new file: its owner, or those who could read the one before it; None: whom the umask lets."""
+    exists = _replaceable(path)
+    return 0o600 if private else stat.S_IMODE(path.lstat().st_mode) & 0o777 if exists else None
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors name the file that was asked for: pyarrow's name none, others the temporary one."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno) if error.errno else str(error), str(path)) from error
+
+
+def _temporary(folder: Path, mode: int) -> tuple[int, Path]:
+    """A new file, held by a lock that says that its writer lives."""
+    while True:
+        part = folder / TEMPORARY.format(secrets.token_hex(8))
+        number = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(number, fcntl.LOCK_EX)
+        if _is_at(number, part):
+            return number, part
+        os.close(number)  # swept away by another process, before it was locked
+
+
+@functools.cache
+def _sweep(folder: Path) -> None:
+    """Once a process and folder: remove what killed processes left behind.
+
+    Old and not locked: on some file systems of clusters, locks are not seen from other machines.
+    """
+    for part in folder.glob(TEMPORARY.format("*")):
+        with contextlib.suppress(OSError):
+            if time.time() - part.lstat().st_mtime > ABANDONED:
+                number = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    part.unlink()
+                finally:
+                    os.close(number)
+
+
+def _lock(path: Path, wait: bool) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # neither through a link nor waiting for the other end of a FIFO
+    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(number)
+        raise BusyError(f"expected {path} to be free, got a lock of another process") from error
+    except BaseException:
+        os.close(number)
+        raise
+    return number
+
+
+def _is_at(number: int, path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(number), path.lstat())
+    except FileNotFoundError:
+        return False

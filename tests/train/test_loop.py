@@ -1,5 +1,8 @@
+import contextlib
 import json
 import math
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,8 @@ import torch
 from torch import nn
 
 from anisocert.data import Dataset
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.durable import BusyError
+from anisocert.errors import AnisocertError, ArgumentError, ModelError
 from anisocert.models import build, load
 from anisocert.smoothing import Gaussian, Uniform
 from anisocert.train import MACER, RECIPES, Cohen, Recipe, Sgd, SmoothAdv, noisy_accuracy, train
@@ -74,26 +78,90 @@ def test_resume_equals_uninterrupted(name: str, tmp_path: Path) -> None:
     assert [line.get("epoch") for line in lines] == [None, 1, 2, 3, 4]
 
 
-def test_kill_while_an_epochs_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log line and the best weights are there, the state is not yet: the epoch is done again, to the same end."""
-    trained(tmp_path / "whole", Cohen())
-    real, calls = torch.save, []
+def test_killed_at_every_write(tmp_path: Path) -> None:
+    """Right before, or in turns right after, something is brought to the disk; then the same training again."""
+    trained(tmp_path / "whole", Cohen(), epochs=2)
+    real = os.fsync
 
-    def dies(*arguments: Any) -> None:
-        calls.append(arguments)
-        if len(calls) == 2:
-            Path(arguments[1]).write_bytes(b"half")
-            raise Killed
-        real(*arguments)
+    def run(folder: Path, moment: float) -> None:
+        count = 0
 
-    monkeypatch.setattr(torch, "save", dies)
-    with pytest.raises(Killed):
-        trained(tmp_path / "parts", Cohen())
-    monkeypatch.setattr(torch, "save", real)
-    trained(tmp_path / "parts", Cohen())
+        def fsync(number: int) -> None:
+            nonlocal count
+            count += 1
+            if count == moment and count % 2:
+                os._exit(9)
+            real(number)
+            if count == moment:
+                os._exit(9)
+
+        os.fsync = fsync
+        torch.rand(3)
+        trained(folder, Cohen(), epochs=2)
+
+    moment, killed = 1, True
+    while killed:
+        folder = tmp_path / str(moment)
+        killed = forked(lambda folder=folder, moment=moment: run(folder, moment)) == 9
+        if killed:
+            assert forked(lambda folder=folder: run(folder, math.inf)) == 0
+        for file in ("best.safetensors", "last.safetensors"):
+            assert (tmp_path / "whole" / file).read_bytes() == (folder / file).read_bytes(), moment
+        assert len((folder / "log.jsonl").read_text().splitlines()) == 3
+        moment += 1
+    assert moment > 10
+
+
+def forked(work: Callable[[], None]) -> int:
+    """The exit code of work done in a fork of this process, which may end at any point."""
+    if (child := os.fork()) == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            work()
+            code = 0
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_second_training_in_a_folder_at_work_is_refused(tmp_path: Path) -> None:
+    """Neither takes part of the other's files: the first ends as if it had been alone."""
+    trained(tmp_path / "alone", Cohen())
+
+    def second(record: dict[str, Any]) -> None:
+        with pytest.raises(BusyError, match=r"expected .*shared to be idle, got a training at work in it"):
+            trained(tmp_path / "shared", Cohen())
+        with pytest.raises(BusyError, match="idle"):
+            trained(tmp_path / "shared", Cohen(), seed=6, force=True)
+
+    trained(tmp_path / "shared", Cohen(), on_epoch=second)
     for file in ("best.safetensors", "last.safetensors"):
-        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "parts" / file).read_bytes()
-    assert len((tmp_path / "parts" / "log.jsonl").read_text().splitlines()) == 5
+        assert (tmp_path / "alone" / file).read_bytes() == (tmp_path / "shared" / file).read_bytes()
+
+
+def test_files_that_are_not_ours_stay_without_force(tmp_path: Path) -> None:
+    trained(tmp_path / "other", FAST["stability"], epochs=1)
+    for name, content in (
+        ("best.safetensors", (tmp_path / "other" / "best.safetensors").read_bytes()),
+        ("weights.safetensors", b"mine"),
+        ("log.jsonl", b"my own notes"),
+        ("resume.state", b"of something else"),
+    ):
+        folder = tmp_path / f"with {name}"
+        folder.mkdir()
+        (folder / name).write_bytes(content)
+        with pytest.raises(AnisocertError, match=name):
+            trained(folder, Cohen(), epochs=1)
+        assert (folder / name).read_bytes() == content
+        assert {path.name for path in folder.iterdir()} == {name, "training.lock"}
+        trained(folder, Cohen(), epochs=1, force=True)
+        assert load(folder / "last.safetensors")[1]["recipe"]["name"] == "cohen"
+        assert load(folder / "best.safetensors")[1]["recipe"]["name"] == "cohen"
+
+
+def test_a_training_that_reached_nothing_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="lower the learning rate"):
+        trained(tmp_path, Cohen(), sgd=Sgd(3, 32, 1e20))
+    assert len(trained(tmp_path, Cohen())[1]) == 4
 
 
 def test_a_finished_training_is_left_alone(tmp_path: Path) -> None:
@@ -117,7 +185,7 @@ def test_another_training_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"expected .* at .*resume.state"):
         trained(tmp_path, Cohen())
     (tmp_path / "resume.state").unlink()
-    with pytest.raises(ArgumentError, match="without networks to begin a training in"):
+    with pytest.raises(ArgumentError, match=r"without networks to begin a training in, got .*: choose another"):
         trained(tmp_path, Cohen())
 
 
@@ -125,7 +193,7 @@ def test_what_is_left_behind(tmp_path: Path) -> None:
     """Every safetensors file is a network that loads and reaches the accuracy its metadata says."""
     model, records = trained(tmp_path, Cohen(), sgd=Sgd(25, batch_size=32, learning_rate=0.1))
     assert {path.name for path in tmp_path.iterdir()} == {
-        "best.safetensors", "last.safetensors", "log.jsonl", "resume.state",
+        "best.safetensors", "last.safetensors", "log.jsonl", "resume.state", "training.lock",
     }  # fmt: skip
     assert not any(module.training for module in model.modules())
     for path in tmp_path.glob("*.safetensors"):

@@ -36,6 +36,7 @@ Layout = Annotated[str | None, _of(NETWORK, "Whose checkpoint it is: cohen, salm
 Mean = Annotated[str | None, _of(NETWORK, "Of its inputs, as in 0.49,0.48,0.45.")]
 Std = Annotated[str | None, _of(NETWORK, "As in 0.2,0.2,0.2.")]
 Denoise = Annotated[str | None, _of(NETWORK, "A denoiser to put in front of it: package.module:function.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there, also if anisocert did not write it.")]
 # Of commands that read a run, which may name files but no code.
 RunModel = Annotated[
     str | None,

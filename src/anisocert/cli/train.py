@@ -40,6 +40,7 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16. Default: what the device is for.")] = None,
     compile: Annotated[bool, typer.Option(help="Use torch.compile; measure whether it pays.")] = False,
+    force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
     """Train a network that will be smoothed: best.safetensors and last.safetensors in --out, and log.jsonl.
@@ -96,7 +97,7 @@ def train(
 
         records = run(
             model, examples, chosen, smoothing, sgd=sgd(len(examples)), test=test, folder=out, crop=crop, flip=flip,
-            seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell,
+            seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell, force=force,
         )  # fmt: skip
     _tell_result(console, out, records, data, norm, sigma)
 

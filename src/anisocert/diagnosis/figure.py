@@ -3,11 +3,14 @@
 from pathlib import Path
 
 from anisocert.diagnosis.diagnosing import Diagnosis
-from anisocert.report.figures import new_figure, styled
+from anisocert.report.figures import new_figure, save, styled
 
 
-def write_figure(diagnosis: Diagnosis, out: Path) -> None:
-    """Accuracy, abstention and radius against the noise, a column a norm; the format is that of the file's name."""
+def write_figure(diagnosis: Diagnosis, out: Path, force: bool = False) -> None:
+    """Accuracy, abstention and radius against the noise, a column a norm; the format is that of the file's name.
+
+    force: in place of a file that is not ours.
+    """
     norms = list(dict.fromkeys(one.norm for one in diagnosis.levels))
     with styled():
         figure = new_figure(3.2 * len(norms) + 0.4, 4.6)
@@ -45,4 +48,4 @@ def write_figure(diagnosis: Diagnosis, out: Path) -> None:
         above, below = axes[:, 0]
         figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=2)
         below.legend(*(part[:2] for part in below.get_legend_handles_labels()), loc="upper left")
-        figure.savefig(out, dpi=200)
+        save(figure, out.with_suffix(""), [out.suffix.removeprefix(".")], force)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from anisocert.certificate import ABSTAIN
+from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError
 
 Format = Literal["cohen", "ddrs", "ancer"]
@@ -111,7 +112,8 @@ def write_tsv(path: Path, form: Format, rows: Iterable[Mapping[str, Any]], digit
     if digits is not None and digits < 1:
         raise ArgumentError(f"expected digits >= 1, got {digits}")
     lines = [_text(form, row, digits) for row in rows]
-    path.write_text("".join(f"{line}\n" for line in ("\t".join(HEADERS[form]), *lines)), encoding="utf-8")
+    text = "".join(f"{line}\n" for line in ("\t".join(HEADERS[form]), *lines))
+    write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
     return len(lines)
 
 

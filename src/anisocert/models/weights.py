@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from anisocert.durable import write_whole
 from anisocert.errors import MissingExtraError, ModelError
 
 
@@ -33,11 +34,10 @@ def write_safetensors(path: Path, state: Mapping[str, Tensor], metadata: dict[st
     except ImportError as error:
         raise MissingExtraError("saving networks needs safetensors: pip install 'anisocert[cli]'") from error
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
     # clone: tensors that share memory are refused by the format
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}
-    part.write_bytes(save(plain, {"anisocert": json.dumps(metadata)}))
-    part.replace(path)
+    content = save(plain, {"anisocert": json.dumps(metadata)})
+    write_whole(path, lambda part: part.write_bytes(content))
 
 
 def read_torch(path: Path) -> Any:

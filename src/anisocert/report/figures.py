@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anisocert.durable import claim, write_whole
 from anisocert.errors import MissingExtraError
 from anisocert.evaluate import Comparison
 from anisocert.report.charts import curves, histograms
@@ -31,8 +33,13 @@ TITLES = {"envelope": "envelope: best level at each radius", "oracle": "oracle: 
 FINE = 10_000  # points of a curve: a panel shows what a tenth of the inputs reach, a small part of the whole
 
 
-def write_figures(comparisons: Sequence[Comparison], folder: Path, model: str | None = None) -> list[Path]:
-    """Write every figure that the runs can fill; its files. model: the network, if it is not where the run says."""
+def write_figures(
+    comparisons: Sequence[Comparison], folder: Path, model: str | None = None, force: bool = False
+) -> list[Path]:
+    """Write every figure that the runs can fill; its files.
+
+    model: the network, if it is not where the run says. force: also in place of files that are not ours.
+    """
     from anisocert.report.landscape import landscape
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +57,7 @@ def write_figures(comparisons: Sequence[Comparison], folder: Path, model: str | 
                 ("landscape", landscape(comparison, model)),
             ):
                 if figure is not None:
-                    written += save(figure, folder / f"{kind}-{name}")
+                    written += save(figure, folder / f"{kind}-{name}", force=force)
     return written
 
 
@@ -180,11 +187,16 @@ def styled() -> Iterator[None]:
         yield
 
 
-def save(figure: "Figure", path: Path, kinds: Sequence[str] = ("pdf", "png")) -> list[Path]:
-    """Write a figure as PDF and PNG; the same figure gives the same bytes."""
+def save(figure: "Figure", path: Path, kinds: Sequence[str] = ("pdf", "png"), force: bool = False) -> list[Path]:
+    """Write a figure as PDF and PNG; the same figure gives the same bytes. force: in place of files that are not ours.
+
+    path: without the suffix.
+    """
     files = [path.with_name(f"{path.name}.{kind}") for kind in kinds]
     for file, kind in zip(files, kinds, strict=True):
-        figure.savefig(file, dpi=200, metadata={"CreationDate" if kind == "pdf" else "Software": None})
+        made_by = {"Creator": "anisocert", "CreationDate": None} if kind == "pdf" else {"Software": "anisocert"}
+        claim(file, force)
+        write_whole(file, partial(figure.savefig, dpi=200, metadata=made_by, format=kind))
     return files
 
 

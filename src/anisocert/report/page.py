@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anisocert import __version__
+from anisocert.durable import write_whole
 from anisocert.evaluate import Comparison, compare, summary, tables_of
 from anisocert.evaluate.beside_paper import RULES
 from anisocert.evaluate.protection import MEANING
@@ -52,9 +53,8 @@ GLOSSARY = {
 def write_report(runs: Sequence[StoredRun], out: Path, gallery: int = 24) -> None:
     """Write the report on some runs. gallery: how many inputs of each comparison are shown one by one."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(out.name + ".part")
-    part.write_text(page(compare(runs), gallery), "utf-8")
-    part.replace(out)
+    text = page(compare(runs), gallery)
+    write_whole(out, lambda part: part.write_text(text, "utf-8"))
 
 
 def page(comparisons: Sequence[Comparison], gallery: int = 24) -> str:
@@ -75,6 +75,7 @@ def page(comparisons: Sequence[Comparison], gallery: int = 24) -> str:
     return "\n".join(
         [
             "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
+            f'<meta name="generator" content="anisocert {__version__}">',  # by which --out knows its own files
             '<meta name="viewport" content="width=device-width, initial-scale=1">', _policy(style, script),
             words("title", _title(comparisons)), f"<style>{style}</style>", "</head>", "<body>", *body,
             f'<script type="application/json" id="numbers">{_json(numbers)}</script>', f"<script>{script}</script>",

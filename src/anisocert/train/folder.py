@@ -1,80 +1,130 @@
 """A training on disk: best and last weights, a log in JSON lines, and the state to go on from after a kill.
 
-`best.safetensors`, `last.safetensors`: networks that `load` reads. `log.jsonl`: the configuration, then a line an
-epoch. `resume.state`: everything the next epoch depends on; written whole or not at all, after the epoch's other files,
-so that a kill at any moment costs at most the epoch under way.
+`best.safetensors`, `last.safetensors`: networks that `load` reads. `log.jsonl`: the configuration, then one line per
+epoch. `resume.state`: everything the next epoch depends on. It is written first, before the first epoch and after each,
+and the other files follow from it; what a kill kept from following is made when the training goes on. `training.lock`
+is held by the one process at work.
 """
 
+import io
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from anisocert.errors import ArgumentError
+from anisocert.durable import BusyError, claim, locked, write_whole
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Normalized, save
 from anisocert.models.weights import read_torch
 
 Record = dict[str, Any]
+BEST, LAST = "best.safetensors", "last.safetensors"
 
 
 class Folder:
-    """The folder of one training. config: what must be equal for a training to be the same one."""
+    """The folder of one training. config: what must be equal for a training to be the same one.
 
-    def __init__(self, path: Path, config: dict[str, Any], metadata: dict[str, Any]) -> None:
-        self.path, self.config, self.metadata = path, json.loads(json.dumps(config)), metadata
-        self.state, self.log = path / "resume.state", path / "log.jsonl"
+    force: begin anew where another training, or files that are none's, stand in the way.
+    """
+
+    def __init__(self, path: Path, config: dict[str, Any], force: bool = False) -> None:
+        self.path, self.config = path, json.loads(json.dumps(config))
+        self.state, self.log, self.force = path / "resume.state", path / "log.jsonl", force
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """One process at a time; a second one is refused."""
+        try:
+            with locked(self.path / "training.lock", wait=False):
+                yield
+        except BusyError as error:
+            raise BusyError(
+                f"expected {self.path} to be idle, got a training at work in it: wait for its end, or choose another "
+                "folder"
+            ) from error
 
     def resume(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[Record]:
-        """Put back what was reached, if anything; the records of the epochs done."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        records: list[Record] = []
-        if self.state.exists():
-            state = read_torch(self.state)
-            if state["config"] != self.config:
-                differing = [key for key in self.config if state["config"].get(key) != self.config[key]]
-                was, now = ({key: c.get(key) for key in differing} for c in (state["config"], self.config))
-                raise ArgumentError(
-                    f"expected {self.path} to hold this training or none, got one that differs: {was}, here {now}; "
-                    "choose another folder, or remove that one"
-                )
+        """Put back what was reached, or begin; the records of the epochs done."""
+        if (state := self._found()) is None:
+            for name in (BEST, LAST):
+                (self.path / name).unlink(missing_ok=True)
+            state = self._keep(model, optimizer, [])
+        try:
             model.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
-            records = state["records"]
-        elif any(self.path.glob("*.safetensors")):
-            raise ArgumentError(f"expected {self.path} without networks to begin a training in, got some: remove them")
-        # lines of an epoch that was logged but not finished would come twice
-        self.log.write_text("".join(json.dumps(line) + "\n" for line in [self.config, *records]))
+            records: list[Record] = state["records"]
+            lines = [json.dumps(line) + "\n" for line in (self.config, *records)]
+        except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelError(f"expected the state of this training at {self.state}, got another") from error
+        write_whole(self.log, lambda part: part.write_text("".join(lines)))
+        self._best(model, records)
         return records
 
     def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, records: list[Record]) -> None:
-        """After an epoch: its line, the best weights if they are this epoch's, and the state."""
-        record = records[-1]
+        """After an epoch: the state, then what follows from it."""
+        self._keep(model, optimizer, records)
+        self._best(model, records)
         with self.log.open("a") as file:
-            file.write(json.dumps(record) + "\n")
-        scores = [one["test_accuracy"] for one in records]
-        if record["test_accuracy"] is None or record["test_accuracy"] > max([*scores[:-1], -1.0]):
-            self._weights(model, "best.safetensors", record)
-        part = self.state.with_suffix(".part")
-        torch.save(
-            {
-                "config": self.config,
-                "model": model.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "records": records,
-            },
-            part,
-        )
-        part.replace(self.state)
+            file.write(json.dumps(records[-1]) + "\n")
 
     def finish(self, model: nn.Module, records: list[Record]) -> None:
         """The last weights."""
-        self._weights(model, "last.safetensors", records[-1])
+        self._weights(model, LAST, records[-1])
+
+    def _found(self) -> dict[str, Any] | None:
+        """The state that was reached; None where a training may begin."""
+        if not self.state.exists():
+            networks = sorted(path.name for path in self.path.glob("*.safetensors"))
+            if networks and not self.force:
+                raise ArgumentError(
+                    f"expected {self.path} without networks to begin a training in, got {networks[0]}: choose another "
+                    "folder, or begin there with --force"
+                )
+            claim(self.log, self.force)
+            return None
+        try:
+            state = read_torch(self.state)
+            config, records = state["config"], state["records"]
+        except (ModelError, KeyError, TypeError, IndexError) as error:
+            if self.force:
+                return None
+            raise ModelError(f"expected the state of a training at {self.state}, got another file: {error}") from error
+        if config == self.config:
+            return dict(state)
+        if records and not self.force:
+            differing = [key for key in self.config if config.get(key) != self.config[key]]
+            was, now = ({key: c.get(key) for key in differing} for c in (config, self.config))
+            raise ArgumentError(
+                f"expected {self.path} to hold this training or none, got one that differs: {was}, here {now}; "
+                "choose another folder, or begin anew there with --force"
+            )
+        return None  # of a training that reached nothing, nothing is lost
+
+    def _keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, records: list[Record]) -> dict[str, Any]:
+        state = {
+            "config": self.config,
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "records": records,
+        }
+        content = io.BytesIO()  # written by us, torch does not tell why a file could not be
+        torch.save(state, content)
+        write_whole(self.state, lambda part: part.write_bytes(content.getbuffer()))
+        return state
+
+    def _best(self, model: nn.Module, records: list[Record]) -> None:
+        """The best weights, if they are those of the last epoch."""
+        scores = [record["test_accuracy"] for record in records]
+        if records and (scores[-1] is None or scores[-1] > max([*scores[:-1], -1.0])):
+            self._weights(model, BEST, records[-1])
 
     def _weights(self, model: nn.Module, name: str, record: Record) -> None:
         reached = {"epoch": record["epoch"], "test_accuracy": record["test_accuracy"]}
-        save(model, self.path / name, self.metadata | reached)
+        save(model, self.path / name, self.config | reached)
 
 
 def describe(model: nn.Module, num_classes: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +44,13 @@ def train(
     precision: Precision | None = None,
     compile: bool = False,
     on_epoch: Callable[[Record], None] | None = None,
+    force: bool = False,
 ) -> list[Record]:
     """Train `model` in place, and leave it on `device` in evaluation mode; one record an epoch.
 
     test: examples to measure noisy accuracy on after each epoch; the best weights are chosen by it. folder: where
     weights, log and state go; a training that was killed there goes on after the last whole epoch, to the same result.
+    It is one process's at a time: BusyError where another is at work. force: begin anew where others' files are.
     crop, flip: augmentation (default: the data's own). precision: None decides by device. compile: by torch.compile,
     which did not pay where it was measured (benchmarks/train.py).
     Everything random in an epoch follows from (seed, epoch). on_epoch is told each record as it is made.
@@ -75,12 +77,12 @@ def train(
         "sigma": _plain(smoothing.theta), "sgd": dataclasses.asdict(sgd), "crop": crop,
         "flip": flip, "seed": seed, "numerics": {"precision": precision, "compile": compile, "device": device.type},
     }  # fmt: skip
-    place = None if folder is None else Folder(Path(folder), config, describe(model, data.num_classes) | config)
+    place = None if folder is None else Folder(Path(folder), describe(model, data.num_classes) | config, force)
     for one in (data,) if test is None else (data, test):
         _refuse_labels(model, one, device)
-    records = place.resume(model, optimizer) if place else []
-    with torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches):
-        compiled = False
+    alone = place.held() if place else nullcontext()
+    with alone, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches):
+        records, compiled = place.resume(model, optimizer) if place else [], False
         if compile and len(records) < sgd.epochs:
             torch.manual_seed(seed)
             network.train()
@@ -109,9 +111,9 @@ def train(
                 place.keep(model, optimizer, records)
             if on_epoch is not None:
                 on_epoch(records[-1])
-    model.eval()
-    if place:
-        place.finish(model, records)
+        model.eval()
+        if place:
+            place.finish(model, records)
     return records
 
 

@@ -91,7 +91,10 @@ def test_one_run_twice_is_one_run(report, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--table", "word"], "expected --table of terminal"), (["--out", "."], "expected --out as a file")],
+    [
+        (["--table", "word"], "expected --table of terminal"),
+        (["--out", "."], "at ., got a folder"),
+    ],
 )
 def test_wrong_values_are_one_line(report, tmp_path, arguments, words):
     run = make(tmp_path / "run")

@@ -1,6 +1,11 @@
 """Stages run once, in order, and go on after a stop. The stages are real commands."""
 
 import json
+import os
+import subprocess
+import sys
+import threading
+import time
 
 import pytest
 
@@ -65,3 +70,42 @@ def test_time_is_up_and_the_next_call_goes_on(tmp_path):
     run_stages([stage], tmp_path, out_of_time=lambda: len(epochs()) > before)
     assert epochs() == list(range(1, len(epochs()) + 1))
     assert before < len(epochs()) < 2000
+
+
+LONG = "train --data digits --arch small-cnn --sigma 0.25 --epochs 5000 --out networks/n"
+RUN = f"""
+import sys
+from pathlib import Path
+from anisocert.reproduce import Stage, run_stages
+run_stages([Stage("train n", tuple({LONG!r}.split()))], Path(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def at_work(tmp_path):
+    """A process that runs a long stage, once that has begun to learn."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], env=environment, stderr=subprocess.DEVNULL)
+    log, until = tmp_path / "networks" / "n" / "log.jsonl", time.monotonic() + 60
+    while not (log.exists() and len(log.read_text().splitlines()) > 1):
+        assert time.monotonic() < until
+        assert process.poll() is None
+        time.sleep(0.02)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_second_one_waits_and_goes_on_when_the_first_is_killed(at_work, tmp_path):
+    """A killed one has no time to end its stages; they end by themselves, and only then is their lock free."""
+    told, long = [], Stage("train n", tuple(LONG.split()))
+    threading.Timer(1.0, at_work.kill).start()
+
+    def enough():
+        return ("train n", "started") in told
+
+    outcome = run_stages([long, quick("a")], tmp_path, out_of_time=enough, tell=lambda *what: told.append(what))
+    assert told[0] == ("train n", "another process is at it; waiting for its end")
+    assert told[1] == ("a", "started")
+    assert outcome.done == ["a"]
+    assert not outcome.failed

@@ -1,14 +1,19 @@
 """The command line: one thin file a command."""
 
+import contextlib
 import os
 import sys
+import threading
+import time
 import warnings
 from typing import Any, NoReturn
 
+from anisocert.cli.terminal import standard_streams
 from anisocert.errors import AnisocertError, ArgumentError, MissingExtraError
 
 FAILED, WRONG_USAGE, STOPPED = 1, 2, 3
 CTRL_C = 130  # how typer tells of it
+NOT_READ = 141  # what the shell says of any program whose reader has seen enough, as in `| head`
 
 
 def main() -> NoReturn:
@@ -17,8 +22,17 @@ def main() -> NoReturn:
     if debug:
         sys.argv.remove("--debug")
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
-    if not (sys.stdout.isatty() or "FORCE_COLOR" in os.environ):
-        os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"  # else typer colours its help for some build servers
+    if parent := os.environ.pop("ANISOCERT_PARENT", ""):  # reproduce/running.py
+        threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
+    with standard_streams(filtered="--help" not in sys.argv[1:]):  # help is our own text, and coloured
+        if not (sys.stdout.isatty() or "FORCE_COLOR" in os.environ):
+            os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"  # else typer colours its help for some build servers
+        code = _code(debug)
+    sys.exit(code)
+
+
+def _code(debug: bool) -> int:
+    """The exit code of the command in `sys.argv`, once it is said what went wrong."""
     try:
         code = _run()
         sys.stdout.flush()
@@ -26,21 +40,32 @@ def main() -> NoReturn:
         code = CTRL_C
     except SystemExit as end:  # commands do not end like this: a function of the user's did
         print(f"error: the code that the command called ended it with exit code {end.code}", file=sys.stderr)
-        code = FAILED
-    except BrokenPipeError:  # the reader has seen enough, as in `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more as it ends
-        code = FAILED
+        return FAILED
+    except BrokenPipeError:
+        return NOT_READ
     except Exception as error:
         typed_wrongly = hasattr(error, "format_message")  # click's, wherever this typer keeps it
         if debug and not typed_wrongly:
             raise
         if line := said(error):
-            print(f"error: {line}", file=sys.stderr)
-        sys.exit(WRONG_USAGE if typed_wrongly or isinstance(error, ArgumentError) else FAILED)
+            _say(f"error: {line}")
+        return WRONG_USAGE if typed_wrongly or isinstance(error, ArgumentError) else FAILED
     if code == CTRL_C:
-        print("stopped", file=sys.stderr)
-        code = STOPPED
-    sys.exit(code)
+        _say("stopped")
+        return STOPPED
+    return code
+
+
+def _end_with(parent: int) -> None:
+    """A stage of `reproduce` ends with the process that started it, also if that is killed and cannot end it."""
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(FAILED)
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):  # nobody listens
+        print(line, file=sys.stderr, flush=True)
 
 
 def _run() -> int:
@@ -58,7 +83,7 @@ def _run() -> int:
     try:
         code = app(standalone_mode=False)
     except typer.Abort:  # a question that was answered with no
-        print("stopped", file=sys.stderr)
+        _say("stopped")
         return FAILED
     return code if isinstance(code, int) else 0
 
@@ -76,6 +101,8 @@ def said(error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    if isinstance(error, MemoryError):
+        return "out of memory"
     return f"{type(error).__name__}: {' '.join(str(error).split())} (not foreseen: --debug shows where)"
 
 

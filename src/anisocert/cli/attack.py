@@ -129,9 +129,8 @@ def _attack(
     n: int,
     seed: int,
 ) -> "Attack":
-    from rich.console import Console
-
     from anisocert.attack import attack as attack_certificates
+    from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
 
     with progress(Console(stderr=True), "attacking", len(certificates), "certificates") as advance:
@@ -155,11 +154,11 @@ def _attack_system(
     """The system is the run's method and noise, with n votes a newcomer, behind the memory."""
     import numpy as np
     from numpy.typing import NDArray
-    from rich.console import Console
 
     from anisocert.attack import attack_system, copy_of
     from anisocert.bounds import Plan
     from anisocert.certification import certify
+    from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
 
     method = c.how(next(iter(thetas.values())) if c.method == "average" else None)

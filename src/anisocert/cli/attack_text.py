@@ -6,10 +6,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from anisocert.attack import Attack, Attacked, Point, SystemAttack
+from anisocert.cli.console import Console
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, down, probability, results_of
 from anisocert.runs import StoredRun
 
@@ -27,7 +28,7 @@ def tell(found: Attack, run: StoredRun, as_json: bool) -> None:
         }  # fmt: skip
         print(json.dumps(said, indent=2))
         return
-    console = Console(highlight=False)
+    console = Console()
     shown = found.results if len(found.results) <= SHOWN else found.broken
     if shown:
         console.print(_table(shown, str(run.column("norm")[0])))
@@ -44,7 +45,7 @@ def _table(results: tuple[Attacked, ...], norm: str) -> Table:
         table.add_row(
             str(one.id), str(one.prediction), down(one.radius), f"{one.inside.own / one.inside.votes:.1%}",
             f"{one.inside.rival_votes / one.inside.votes:.1%}", _up(change.length) if change else "not found",
-            _up(change.gauge) if change else "", "[red]broken[/red]" if one.broken else "",
+            _up(change.gauge) if change else "", Text("broken", "red") if one.broken else "",
         )  # fmt: skip
     return table
 
@@ -99,7 +100,7 @@ def tell_system(found: SystemAttack, memory: Path, as_json: bool) -> None:
         }  # fmt: skip
         print(json.dumps(said, indent=2))
         return
-    console = Console(highlight=False)
+    console = Console()
     for one in found.changed[:SHOWN]:
         answer = "no answer, or two" if one.answer is None else "no answer" if one.answer < 0 else f"{one.answer}"
         console.print(

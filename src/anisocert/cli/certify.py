@@ -104,6 +104,7 @@ def certify(
     as_json: Annotated[
         bool, typer.Option("--json", help="End with a JSON object on the standard output.", rich_help_panel=PLACE)
     ] = False,
+    force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
     """Certify examples of a data set, each with the largest region in which the answer provably does not change.
@@ -129,7 +130,9 @@ def certify(
         "mean": options.numbers("--mean", mean), "std": options.numbers("--std", std), "denoise": denoise,
         "device": None if on_cluster else device_kind(devices), "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]
     }  # fmt: skip
-    circumstances = Circumstances(_shard(shard), options.seconds(time_budget), told.begin, told.rows, told.remembered)
+    circumstances = Circumstances(
+        _shard(shard), options.seconds(time_budget), told.begin, told.rows, told.remembered, force
+    )
     configuration = Configuration(**asked)
     options.checked()
     job = load_job(configuration)

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from anisocert.cli.console import Console
 from anisocert.evaluate import down, explained, percent, results_of
 from anisocert.runs import Configuration, Job, Outcome, read_run
 
@@ -46,7 +45,7 @@ class Told:
     def start(self, job: Job, out: Path, where: str) -> None:
         """The first line."""
         self.inputs, self.pilots = len(job.ids), job.configuration.how(job.theta).pilot_votes(job.configuration.plan())
-        self.console.print(f"{_task(job)} -> {out}, on {where}", soft_wrap=True, markup=False)
+        self.console.print(f"{_task(job)} -> {out}, on {where}", soft_wrap=True)
 
     def begin(self, done: int, of: int) -> None:
         """Of so many inputs of this shard, so many are done already."""
@@ -81,13 +80,13 @@ class Told:
     def stopped(self, outcome: Outcome, why: str, out: Path) -> None:
         """Before all was done."""
         line = f"{why}: {outcome.done} of {outcome.of} inputs are done; the same command goes on"
-        self.console.print(line, soft_wrap=True, markup=False)
+        self.console.print(line, soft_wrap=True)
         self._object(out, outcome, why)
 
     def shard_done(self, outcome: Outcome, out: Path) -> None:
         """The rest is for other shards."""
         line = f"this shard is done; {outcome.done} of {outcome.of} inputs of the run are"
-        self.console.print(line, soft_wrap=True, markup=False)
+        self.console.print(line, soft_wrap=True)
         self._object(out, outcome, "shard done")
 
     def finished(self, job: Job, out: Path) -> None:
@@ -106,7 +105,7 @@ class Told:
         if held := int(c.at_limit(run.column("theta_max"), shape).sum()):
             line = f"theta reached its bound on {held} of {len(run)} inputs (--limit {c.how().limit_for(shape):g})"
             self.console.print(f"{line}: with a higher one more may be certified", soft_wrap=True)
-        self.console.print(f"finished: {len(run)} inputs in {out}", soft_wrap=True, markup=False)
+        self.console.print(f"finished: {len(run)} inputs in {out}", soft_wrap=True)
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)
 
     def forecast(self, job: Job, out: Path, found: "Forecast", workers: int) -> None:
@@ -114,7 +113,7 @@ class Told:
         seconds = found.seconds / workers
         parts = " + ".join(f"{count:,} {name}" for name, count in found.evaluations.items() if count)
         at_most = "at most " if job.configuration.stop is not None else ""
-        self.console.print(f"would do: {_task(job)} -> {out}", soft_wrap=True, markup=False)
+        self.console.print(f"would do: {_task(job)} -> {out}", soft_wrap=True)
         if found.inputs < len(job.ids):
             self.console.print(f"of which {found.inputs} inputs are left, or this shard's")
         self.console.print(f"network evaluations per input: {at_most}{parts}", soft_wrap=True)
@@ -165,7 +164,7 @@ def _table(summary: dict[str, dict[str, Any]], units: str) -> Table:
     for name, values in summary.items():
         whose = values["protects"] if len(summary) == 1 else f"{MEMORY[name]}: {values['protects']}"
         shown = [f"{percent(values[key], key == 'abstain')}%" for key in shares]
-        table.add_row(escape(whose), *shown, *(down(values[key], 4) for key in radii))
+        table.add_row(whose, *shown, *(down(values[key], 4) for key in radii))
     return table
 
 

@@ -10,9 +10,9 @@ app = typer.Typer(no_args_is_help=True, help="List, fetch and inspect data sets.
 @app.command("list", epilog="Example: anisocert data list")
 def list_() -> None:
     """The data sets with a name, whether each is on this machine, and the folder they are kept in."""
-    from rich.console import Console
     from rich.table import Table
 
+    from anisocert.cli.console import Console
     from anisocert.data import CATALOG, cache
 
     table = Table("name", "what it is", "here", box=None)
@@ -32,8 +32,7 @@ def list_() -> None:
 @app.command("fetch", epilog="Example: anisocert data fetch cifar10")
 def fetch(name: Annotated[str, typer.Argument(help="A name of `anisocert data list`.")]) -> None:
     """Download a data set, checked by SHA-256; does nothing if it is here."""
-    from rich.console import Console
-
+    from anisocert.cli.console import Console
     from anisocert.data import cache
     from anisocert.data import fetch as fetch_data
 
@@ -52,10 +51,9 @@ def info(
 ) -> None:
     """What a data set, or the subset that the same options select elsewhere, consists of."""
     from numpy import bincount
-    from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
+    from anisocert.cli.console import Console
     from anisocert.data import load, parse_ids, splits
 
     columns = {}
@@ -69,7 +67,7 @@ def info(
             "ids": f"{data.ids.min()} to {data.ids.max()}",
             "shape": " x ".join(map(str, data.shape)),
             "classes": f"{data.num_classes}, with {counts.min():,} to {counts.max():,} examples",
-            "class names": escape(", ".join(data.class_names[:10])) + (", ..." if len(data.class_names) > 10 else ""),
+            "class names": ", ".join(data.class_names[:10]) + (", ..." if len(data.class_names) > 10 else ""),
             "mean": " ".join(f"{value:.4g}" for value in data.mean),
             "std": " ".join(f"{value:.4g}" for value in data.std),
         }

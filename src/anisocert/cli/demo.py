@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from anisocert.cli import options
 
+if TYPE_CHECKING:
     from anisocert.bounds import Plan
     from anisocert.certificate import Certificate
+    from anisocert.cli.console import Console
     from anisocert.cli.progress import Advance
     from anisocert.data import Dataset
     from anisocert.engine import Network
@@ -33,15 +34,15 @@ def demo(
     toy: Annotated[
         bool, typer.Option("--toy", help="A picture instead: regions around two points of two-dimensional data.")
     ] = False,
+    force: options.Force = False,
 ) -> None:
     """Train small networks on handwritten digits with noise, certify test digits in three ways, explain the numbers.
 
     In l2 (Gaussian noise) and in l1 (uniform noise): fixed noise, the best scale for each input (isotropic), and the
     best shape for each input (anisotropic). It ends with a report, one HTML file.
     """
-    from rich.console import Console
-
     from anisocert.bounds import Plan
+    from anisocert.cli.console import Console
     from anisocert.cli.demo_text import conclude, table
     from anisocert.cli.progress import progress
     from anisocert.data import digits
@@ -54,7 +55,8 @@ def demo(
     Stream(seed, Stage.ESTIMATE, 0)  # a seed or a folder that will not do is said now, not after the training
     out.mkdir(parents=True, exist_ok=True)
     if toy:
-        return _toy(console, out, plan, seed)
+        return _toy(console, out, plan, seed, force)
+    _claim(out, force)
     tests = digits("test").subset(most=most)
     results: dict[str, list[Certificate]] = {}
     for smoothing in noises:
@@ -85,10 +87,27 @@ def _report(console: "Console", folders: list[Path], tests: "Dataset", out: Path
             with Memory() as memory:
                 add_to_memory(folder, memory, inputs)
     write_report([read_run(folder) for folder in folders], out)
-    console.print(f"The report, for a browser: [cyan]{escape(str(out.resolve()))}[/cyan]", soft_wrap=True)
+    console.print(f"The report, for a browser: [cyan]{escape(str(out.resolve()))}[/cyan]", soft_wrap=True, markup=True)
 
 
-def _toy(console: "Console", out: Path, plan: "Plan", seed: int) -> None:
+def _claim(out: Path, force: bool) -> None:
+    """Refuse to replace what no demo has written, before any work."""
+    from anisocert.durable import claim
+    from anisocert.errors import ArgumentError
+    from anisocert.runs.files import TABLE, read_description
+
+    for path in (out / "report.html", out / "l2.safetensors", out / "l1.safetensors"):
+        claim(path, force)
+    for run in (out / f"{norm}-{method}" for norm in ("l1", "l2") for method in ("fixed", "isotropic", "anisotropic")):
+        if force:
+            continue
+        if not (run / "run.json").exists():
+            claim(run / TABLE)
+        elif read_description(run).get("model") not in ("../l1.safetensors", "../l2.safetensors"):
+            raise ArgumentError(f"expected no run but a demo's at {run}, got another: choose another --out, or --force")
+
+
+def _toy(console: "Console", out: Path, plan: "Plan", seed: int, force: bool) -> None:
     """The figure that shows, in two dimensions, what isotropic and anisotropic regions are."""
     from rich.markup import escape
 
@@ -98,14 +117,15 @@ def _toy(console: "Console", out: Path, plan: "Plan", seed: int) -> None:
 
     with styled(), console.status("training and certifying"):
         made = toy(plan, seed)
-        files = save(toy_figure(made), out / "toy")
+        files = save(toy_figure(made), out / "toy", force=force)
     for (norm, method), certificates in made.certificates.items():
         sizes = ", ".join(" x ".join(down(axis) for axis in c.region.axes) for c in certificates if c.region)
-        console.print(f"{norm} {method:<12} half-widths of the two regions: {sizes}", highlight=False)
+        console.print(f"{norm} {method:<12} half-widths of the two regions: {sizes}")
     console.print(
         "The network knows a ring. Isotropic regions are round, as wide as the ring is narrow; anisotropic ones follow "
         "it. The picture: " + " and ".join(f"[cyan]{escape(str(file.resolve()))}[/cyan]" for file in files),
         soft_wrap=True,
+        markup=True,
     )
 
 

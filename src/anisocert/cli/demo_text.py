@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.cli.console import Console
 from anisocert.evaluate import ADMITTED, EVERYONE, OWN, average_certified_radius, certified_accuracy, percent
 from anisocert.smoothing import Smoothing
 
@@ -61,21 +61,24 @@ def conclude(
         f"(black to white in one pixel has length 1): {EVERYONE}. Each such statement is wrong with probability at "
         f"most {alpha:g}. It is about the smoothed classifier, the vote of the network over noisy copies of its input, "
         f"which answers {correct.mean():.0%} of the digits correctly (the accuracy at radius 0) and on "
-        f"{abstained.mean():.0%} abstains because no class wins clearly enough."
+        f"{abstained.mean():.0%} abstains because no class wins clearly enough.",
+        markup=True,
     )
     grown = proxy.sum() / max(float(fixed.sum()), 1e-12)
     console.print(
         "The anisotropic regions are ellipsoids, longer where the answer cares less: their proxy radius, of the ball "
         f"of equal volume, is {grown:.2f} times the radius that fixed noise certifies, on average. Noise chosen for "
         f"each input makes each certificate one {OWN}, and no claim that a system is robust; a memory of certificates "
-        f"([cyan]anisocert memory --help[/cyan]) makes a system of them, whose answers are {ADMITTED}."
+        f"([cyan]anisocert memory --help[/cyan]) makes a system of them, whose answers are {ADMITTED}.",
+        markup=True,
     )
     console.print(
         "\n[bold]What to try next.[/bold] More digits, more votes: "
         "[cyan]anisocert demo --max 360 --n 100000[/cyan]. More noise certifies farther and is less accurate: "
         "[cyan]anisocert demo --sigma 0.5[/cyan]."
         f"\nNetworks and runs are in [cyan]{escape(str(out))}[/cyan]; a run is a folder with run.json, "
-        "certificates.parquet and theta/."
+        "certificates.parquet and theta/.",
+        markup=True,
     )
 
 

@@ -36,6 +36,7 @@ def diagnose(
     mean: options.Mean = None,
     std: options.Std = None,
     denoise: options.Denoise = None,
+    force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
     """Look at a network under a range of noise: what can be certified with it, at what cost, and why inputs abstain.
@@ -44,12 +45,12 @@ def diagnose(
     certified and abstain with --n votes, the mean radius, the training noise that the network seems to match, what the
     votes could reach at best, and a recommendation of noise, norm and method.
     """
-    from rich.console import Console
-
+    from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.diagnosis import GRID
     from anisocert.diagnosis import diagnose as look
     from anisocert.diagnosis.diagnosing import METHODS
+    from anisocert.durable import claim
     from anisocert.engine import Numerics
     from anisocert.errors import ArgumentError
     from anisocert.runs import Configuration, load_job
@@ -62,6 +63,8 @@ def diagnose(
         raise ArgumentError(f"expected --sigma above 0, got {sigma}")
     if figure is not None and figure.suffix not in (".png", ".pdf"):
         raise ArgumentError(f"expected --figure as a .png or .pdf file, got {figure}")
+    if figure is not None:
+        claim(figure, force)
     asked: dict[str, Any] = {
         "model": options.absolute(model), "data": options.absolute(data), "sigma": 1.0, "norm": norms[0],
         "method": "fixed", "split": split, "n": n, "alpha": alpha, "bound": bound, "seed": seed, "outputs": outputs,
@@ -80,7 +83,7 @@ def diagnose(
         from anisocert.diagnosis.figure import write_figure
 
         figure.parent.mkdir(parents=True, exist_ok=True)
-        write_figure(found, figure)
+        write_figure(found, figure, force)
     if as_json:
         import json
 
@@ -88,17 +91,17 @@ def diagnose(
         return
     _print(found, len(job.ids))
     if figure is not None:
-        Console().print(f"picture: {figure}", soft_wrap=True, highlight=False, markup=False)
+        Console().print(f"picture: {figure}", soft_wrap=True)
 
 
 def _print(found: "Diagnosis", total: int) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from anisocert.cli.certify_text import _duration
+    from anisocert.cli.console import Console
     from anisocert.evaluate import down
 
-    console = Console(highlight=False)
+    console = Console()
     table = Table(box=None, title=f"{found.inputs} inputs of {found.data}, {found.votes} noisy copies each")
     for name in ("", "norm", "noise", "accuracy", "certified", "abstain", "mean radius", "at best"):
         table.add_column(name, justify="left" if name in ("norm", "") else "right")
@@ -115,11 +118,11 @@ def _print(found: "Diagnosis", total: int) -> None:
         "all votes agree. All are estimates.\n"
     )
     for sentence in found.findings:
-        console.print(f"- {sentence}", markup=False)
+        console.print(f"- {sentence}")
     for cost in found.costs:
         console.print(
             f"- {cost.method}: {cost.evaluations:,} network evaluations an input, {_duration(cost.seconds)} here; "
-            f"{_duration(cost.seconds * total)} for all {total:,} inputs", markup=False,
+            f"{_duration(cost.seconds * total)} for all {total:,} inputs",
         )  # fmt: skip
     if r.useful:
-        console.print(f"\n{r.command}", soft_wrap=True, markup=False)
+        console.print(f"\n{r.command}", soft_wrap=True)

@@ -43,8 +43,7 @@ def add(
 
     Killed, the same command goes on, to the same answers.
     """
-    from rich.console import Console
-
+    from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.memory import Memory
     from anisocert.runs import read_run
@@ -78,9 +77,9 @@ def lookup(
     inputs: Inputs = None,
 ) -> None:
     """Which of some inputs lie in a promised region: their class and the region around them, with no network."""
-    from rich.console import Console
     from rich.table import Table
 
+    from anisocert.cli.console import Console
     from anisocert.data import parse_ids
     from anisocert.errors import ArgumentError
     from anisocert.memory import Memory
@@ -115,8 +114,7 @@ def check(file: File) -> None:
 
     Also that every entry is as it was written, and follows from its votes and its noise.
     """
-    from rich.console import Console
-
+    from anisocert.cli.console import Console
     from anisocert.memory import Memory
 
     console = Console()
@@ -141,9 +139,9 @@ def stats(file: File) -> None:
     """Counts and sizes."""
     from datetime import UTC, datetime
 
-    from rich.console import Console
     from rich.table import Table
 
+    from anisocert.cli.console import Console
     from anisocert.memory import Memory
 
     with Memory.open(file, read_only=True) as memory:
@@ -184,7 +182,7 @@ def export(
     file: File,
     out: Annotated[Path, typer.Option(help="An .npz file.")],
     inputs: Annotated[bool, typer.Option(help="With the raw inputs, or without.")] = True,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is no export.")] = False,
+    force: options.Force = False,
 ) -> None:
     """Write all entries to an .npz file that only its owner may read."""
     from anisocert.memory import Memory

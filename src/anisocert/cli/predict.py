@@ -42,6 +42,7 @@ def predict(
     mean: options.Mean = None,
     std: options.Std = None,
     denoise: options.Denoise = None,
+    force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
     """Answer examples of a data set with the smoothed classifier (Cohen et al. 2019, PREDICT); -1 where it abstains.
@@ -52,8 +53,9 @@ def predict(
     """
     import warnings
 
-    from rich.console import Console
-
+    from anisocert import __version__
+    from anisocert.cli.console import Console
+    from anisocert.durable import claim
     from anisocert.engine import Network, Numerics
     from anisocert.errors import ArgumentError
     from anisocert.runs import Configuration, load_job
@@ -62,6 +64,8 @@ def predict(
     form = form or (out.suffix.removeprefix(".") if out is not None else "table")
     if form not in ("csv", "json") and not (form == "table" and out is None):
         raise ArgumentError(f"expected --format csv or json, or table without --out, got {form!r}")
+    if out is not None:
+        claim(out, force)
     asked: dict[str, Any] = {
         "model": model, "data": data, "sigma": sigma, "method": "fixed", "norm": norm, "n": n, "alpha": alpha,
         "seed": seed, "split": split, "skip": skip, "max": most, "ids": ids, "num_classes": num_classes,
@@ -78,7 +82,8 @@ def predict(
     labels = job.examples.y.tolist()
     right = sum(answer == label for answer, label in zip(answers, labels, strict=True))
     summary = {
-        "inputs": len(answers), "accuracy": right / len(answers), "abstention": answers.count(-1) / len(answers),
+        "made_by": f"anisocert {__version__}", "inputs": len(answers), "accuracy": right / len(answers),
+        "abstention": answers.count(-1) / len(answers),
         "n": n, "alpha": alpha, "sigma": sigma, "norm": norm, "seed": seed, "model_hash": network.hash,
         "numerics": vars(network.numerics),
     }  # fmt: skip
@@ -86,15 +91,14 @@ def predict(
     Console(stderr=form != "table" and out is None).print(
         f"{len(answers)} examples of {data}: {right / len(answers):.2%} answered correctly, "
         f"{answers.count(-1) / len(answers):.2%} abstained",
-        soft_wrap=True, highlight=False, markup=False,
+        soft_wrap=True,
     )  # fmt: skip
 
 
 def _answers(job: "Job", network: "Network") -> list[int]:
     """One answer an example, in order of id."""
-    from rich.console import Console
-
     from anisocert.certification import predict as answer
+    from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
 
     c, answers = job.configuration, list[int]()
@@ -111,9 +115,12 @@ def _answers(job: "Job", network: "Network") -> list[int]:
 def _write(rows: list[tuple[int, int, int]], summary: dict[str, Any], form: str, out: Path | None) -> None:
     import json
 
+    from anisocert.durable import write_whole
+
     if form == "table":
-        from rich.console import Console
         from rich.table import Table
+
+        from anisocert.cli.console import Console
 
         table = Table(*COLUMNS, box=None)
         for row in rows:
@@ -129,4 +136,4 @@ def _write(rows: list[tuple[int, int, int]], summary: dict[str, Any], form: str,
     if out is None:
         typer.echo(text, nl=False)
     else:
-        out.write_text(text)
+        write_whole(out, lambda part: part.write_text(text))

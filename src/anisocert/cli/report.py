@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from anisocert.cli import options
+
 EPILOG = "Example: anisocert report runs/demo/l2-fixed runs/demo/l2-anisotropic --out report.html"
 
 
@@ -24,14 +26,15 @@ def report(
     model: Annotated[
         str | None, typer.Option(help="For --figures: the network, if it is not where the run says.")
     ] = None,
+    force: options.Force = False,
 ) -> None:
     """Compare runs in one HTML file that needs nothing else: a verdict in plain words, curves, tables, single inputs.
 
     Runs are grouped by data set and norm; within a group they are compared on the inputs that all of them have, before
     and after a memory where they went through one. Radii are rounded down wherever they are shown.
     """
-    from rich.console import Console
-
+    from anisocert.cli.console import Console
+    from anisocert.durable import claim
     from anisocert.errors import ArgumentError
     from anisocert.evaluate import compare, render, tables_of, terminal
     from anisocert.evaluate.render import FORMATS
@@ -42,8 +45,7 @@ def report(
         raise ArgumentError(f"expected --table of {', '.join(FORMATS)}, got {table!r}")
     said = Console(stderr=table is not None)  # what is printed for other programs stays alone on the standard output
     target = out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
-    if target.is_dir():
-        raise ArgumentError(f"expected --out as a file, got the folder {target}")
+    claim(target, force)
     stored = [read_run(folder) for folder in dict.fromkeys(runs)]
     write_report(stored, target, gallery)
     if table is not None:
@@ -54,9 +56,9 @@ def report(
                     shown.print(terminal(one, shown.width), "")
                 else:
                     typer.echo(render(one, table))
-    said.print(f"report: {target}", soft_wrap=True, highlight=False, markup=False)
+    said.print(f"report: {target}", soft_wrap=True)
     if figures is not None:
         from anisocert.report.figures import write_figures
 
-        for name in write_figures(compare(stored), figures, model):
-            said.print(f"figure: {name}", soft_wrap=True, highlight=False, markup=False)
+        for name in write_figures(compare(stored), figures, model, force):
+            said.print(f"figure: {name}", soft_wrap=True)

@@ -30,6 +30,7 @@ def reproduce(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check every option and say which commands would be run.")
     ] = False,
+    force: options.Force = False,
 ) -> None:
     """Train, certify and remember everything that an experiment names, by the commands you could type yourself.
 
@@ -38,15 +39,14 @@ def reproduce(
     import time
     from fnmatch import fnmatch
 
-    from rich.console import Console
-
     from anisocert.cli import FAILED, STOPPED
+    from anisocert.cli.console import Console
     from anisocert.errors import ArgumentError
     from anisocert.reproduce import read_matrix, run_stages
     from anisocert.reproduce.publishing import publish
     from anisocert.reproduce.running import command_line
 
-    console, budget = Console(highlight=False), options.seconds(time_budget)
+    console, budget = Console(), options.seconds(time_budget)
     stages = read_matrix(experiment)
     _check(experiment, stages)
     chosen = [stage for stage in stages if only is None or fnmatch(stage.name, only)]
@@ -54,16 +54,16 @@ def reproduce(
         raise ArgumentError(f"expected --only to match a stage, got {only!r}; there is {stages[0].name!r}")
     if dry_run:
         for stage in chosen:
-            console.print(command_line(stage), soft_wrap=True, markup=False)
+            console.print(command_line(stage), soft_wrap=True)
         return
     out.mkdir(parents=True, exist_ok=True)
     deadline = None if budget is None else time.monotonic() + budget
     outcome = run_stages(
         chosen, out, among=stages, jobs=jobs, out_of_time=lambda: deadline is not None and time.monotonic() > deadline,
-        tell=lambda name, what: console.print(f"{name}: {what}", soft_wrap=True, markup=False),
+        tell=lambda name, what: console.print(f"{name}: {what}", soft_wrap=True),
     )  # fmt: skip
     if results is not None:
-        console.print(f"{len(publish(out, results))} runs in {results}, without their thetas")
+        console.print(f"{len(publish(out, results, force))} runs in {results}, without their thetas")
     console.print(f"{len(outcome.done)} of {len(chosen)} stages done, {len(outcome.failed)} failed; logs in {out}/logs")
     if outcome.failed:
         raise typer.Exit(FAILED)

@@ -9,8 +9,8 @@ from anisocert.cli import options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from rich.console import Console
 
+    from anisocert.cli.console import Console
     from anisocert.evaluate import Table
     from anisocert.evidence import Evidence
     from anisocert.runs import StoredRun
@@ -30,28 +30,32 @@ def show(
     data: options.RunData = None,
     device: Annotated[str, typer.Option(help="For --recount: of the run's kind.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
+    force: options.Force = False,
 ) -> None:
     """Show what was promised about one input, and why: votes, bounds, gap, region, noise, what the memory did.
 
     It begins with the sentence that may be quoted and what that rests on. Balls of every norm inside the region are
     stated in the units of the input and, for images, in pixel units of 0 to 255; lengths are rounded down.
     """
-    from rich.console import Console
-
+    from anisocert.cli.console import Console
+    from anisocert.durable import claim, write_whole
     from anisocert.evidence import evidence_of, evidence_page
     from anisocert.runs import read_run
 
+    if out is not None:
+        claim(out, force)
     stored = read_run(run)
     counts = _recounted(stored, id, model, denoise, data, device) if recount else None
     evidence = evidence_of(stored, id, counts, data)
     if as_json:
         _print_json(evidence)
     else:
-        _print(Console(highlight=False), evidence)
+        _print(Console(), evidence)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(evidence_page(evidence), "utf-8")
-        Console(stderr=as_json).print(f"page: {out}", soft_wrap=True, highlight=False, markup=False)
+        text = evidence_page(evidence)
+        write_whole(out, lambda part: part.write_text(text, "utf-8"))
+        Console(stderr=as_json).print(f"page: {out}", soft_wrap=True)
 
 
 def _recounted(
@@ -70,38 +74,37 @@ def _recounted(
 
 
 def _print(console: "Console", e: "Evidence") -> None:
-    from rich.markup import escape
 
     from anisocert.evidence.page import implied_table, memory_table, vote_counts, votes_table
     from anisocert.evidence.sentence import assumptions, limit_words, region_words, sentence
     from anisocert.report.gallery import NOTES
 
     label = e.name(int(e.row["label"]))
-    console.print(f"[bold]Input {e.id} of {escape(e.comparison.data)}: {escape(e.name(e.prediction))}[/bold]")
-    console.print(f"its label is {escape(label)}; {e.row['method']} noise, {e.row['norm']}\n")
-    console.print("[bold]What may be quoted[/bold]")
-    console.print(sentence(e), markup=False)
+    console.print(f"Input {e.id} of {e.comparison.data}: {e.name(e.prediction)}", style="bold")
+    console.print(f"its label is {label}; {e.row['method']} noise, {e.row['norm']}\n")
+    console.print("What may be quoted", style="bold")
+    console.print(sentence(e))
     for one in assumptions(e):
-        console.print(f"- {one}", markup=False)
-    console.print("\n[bold]Region[/bold]")
+        console.print(f"- {one}")
+    console.print("\nRegion", style="bold")
     if e.binding is None:
         console.print("There is none.")
     else:
         console.print(f"It is {region_words(e.binding, str(e.row['norm']))}, around the input.")
         _print_table(console, implied_table(e))
-    console.print("\n[bold]Votes and bounds[/bold]")
+    console.print("\nVotes and bounds", style="bold")
     for name, count in vote_counts(e):
         share = count / e.row["votes"]
-        console.print(f"{name:<24} {count:>10,} {share:>8.2%} {'#' * round(share * 30)}", markup=False, soft_wrap=True)
+        console.print(f"{name:<24} {count:>10,} {share:>8.2%} {'#' * round(share * 30)}", soft_wrap=True)
     _print_table(console, votes_table(e))
     if limited := limit_words(e):
         console.print(limited)
     if e.note:
-        console.print("\n[bold]Memory[/bold]")
+        console.print("\nMemory", style="bold")
         console.print(NOTES.get(e.note, e.note))
         _print_table(console, memory_table(e))
     if e.inputs.missing:
-        console.print(f"\nThe input itself is not at hand: {e.inputs.missing}.", markup=False)
+        console.print(f"\nThe input itself is not at hand: {e.inputs.missing}.")
 
 
 def _print_table(console: "Console", table: "Table") -> None:
@@ -112,7 +115,7 @@ def _print_table(console: "Console", table: "Table") -> None:
         drawn.add_column(column.name)
     for row in table.rows:
         drawn.add_row(*(str(cell.value) for cell in row))
-    console.print(drawn, markup=False)
+    console.print(drawn)
 
 
 def _print_json(e: "Evidence") -> None:

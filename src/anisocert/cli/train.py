@@ -51,8 +51,8 @@ def train(
     import dataclasses
 
     import torch
-    from rich.console import Console
 
+    from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.data import load, splits
     from anisocert.engine import Numerics, Stage, Stream
@@ -143,5 +143,4 @@ def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], data: s
     console.print(
         f"{out}/best.safetensors, last.safetensors and log.jsonl are written. Next:\n{shlex.join(command)}",
         soft_wrap=True,
-        markup=False,
     )

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from anisocert.cli import options
+
 IMPORT_EPILOG = "Example: anisocert import noise_0.25/test/sigma_0.25 --sigma 0.25 --out runs/cohen-0.25"
 EXPORT_EPILOG = "Example: anisocert export runs/a --format ancer --out a.tsv"
 
@@ -20,6 +22,7 @@ def import_(
     alpha: Annotated[float | None, typer.Option(help="Probability with which a certificate may be wrong.")] = None,
     n: Annotated[int | None, typer.Option(help="Votes an input.")] = None,
     data: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
+    force: options.Force = False,
 ) -> None:
     """Make a run of a file in the layout of Cohen et al. (2019), data-dependent smoothing or ANCER.
 
@@ -29,7 +32,7 @@ def import_(
     """
     from anisocert.evaluate.exchange import import_tsv
 
-    found = import_tsv(file, out, sigma=sigma, norm=norm, method=method, alpha=alpha, n=n, data=data)
+    found = import_tsv(file, out, sigma=sigma, norm=norm, method=method, alpha=alpha, n=n, data=data, force=force)
     cut = "; the last line was cut off and is left out" if found.cut else ""
     typer.echo(f"{len(found.lines)} results of {file} (layout {found.format}) are now the run {out}{cut}")
 
@@ -44,9 +47,12 @@ def export(
     digits: Annotated[
         int | None, typer.Option(help="Of radii, which are rounded down. Default: all.", min=1, max=17)
     ] = None,
+    force: options.Force = False,
 ) -> None:
     """Write a run's results as TSV, for scripts of the field. Abstentions are -1, 0.0, 0."""
+    from anisocert.durable import claim
     from anisocert.evaluate.exchange import export_run
 
+    claim(out, force)  # none is known as ours: the published codes begin theirs with the same words
     count = export_run(run, out, layout, after_memory, digits)  # type: ignore[arg-type]  # it checks the name
     typer.echo(f"{count} results {'after' if after_memory else 'before'} the memory in {out}")

@@ -66,8 +66,7 @@ def _recounted(
     """The verification with the findings of some rows' votes, drawn again, and which rows these are."""
     from dataclasses import replace
 
-    from rich.console import Console
-
+    from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.runs.recounting import other_versions, pick, recount
 

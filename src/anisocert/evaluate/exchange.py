@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from anisocert.certificate import ABSTAIN
+from anisocert.durable import claim
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.evaluate.tsv import Format, Line, TsvFile, read_tsv, write_tsv
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.files import checksum
+from anisocert.runs.files import TABLE, checksum
 from anisocert.runs.folder import clear, describe, write_table
 from anisocert.runs.rows import SCHEMA
 from anisocert.runs.stored import read_run
@@ -24,12 +25,12 @@ BALLS = ("fixed", "isotropic")
 """Methods whose regions are balls, which are their own proxies."""
 
 
-def import_tsv(file: Path, folder: Path, **said: Any) -> TsvFile:
+def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) -> TsvFile:
     """A run folder from a file of the field: what it says is filled in, the rest of the columns is null.
 
     said: what the file does not tell, under the names of `run.json`: sigma, norm, method, alpha, n, data. Radii are
     taken as they stand, and scripts of the field round them to the nearest, so that half of them are a little too
-    large. Nothing can be recomputed: the file has no votes.
+    large. Nothing can be recomputed: the file has no votes. force: in place of files that are not ours.
     """
     if (folder / "run.json").exists() or (folder / "unfinished").exists():
         raise ArgumentError(f"expected a folder without a run, got {folder}")
@@ -40,6 +41,8 @@ def import_tsv(file: Path, folder: Path, **said: Any) -> TsvFile:
         name: value for name, value in said.items() if value is not None
     }
     Configuration(**{"model": "", "data": "", "sigma": 1.0, **known})  # it checks the values
+    for path in (folder / TABLE, *folder.glob("theta/*.safetensors")):
+        claim(path, force)
     clear(folder)
     (folder / "theta").rmdir()
     write_table(folder, pa.Table.from_pylist([_row(line, known) for line in found.lines], SCHEMA))

@@ -48,11 +48,11 @@ def terminal(table: Table, width: int | None = None) -> "RichTable":
 
 def _terminal(table: Table, title: str, wide: Sequence[str], gap: int) -> "RichTable":
     from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
     from rich.table import Table as RichTable
+    from rich.text import Text
 
     made = RichTable(
-        title=escape(title), caption=escape(table.caption), box=SIMPLE_HEAD, title_justify="left",
+        title=Text(title), caption=Text(table.caption), box=SIMPLE_HEAD, title_justify="left",
         caption_justify="left", pad_edge=False, padding=(0, gap, 0, 0),
     )  # fmt: skip
     for column in table.columns:
@@ -61,10 +61,10 @@ def _terminal(table: Table, title: str, wide: Sequence[str], gap: int) -> "RichT
         side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
         sentence = column.name == WHOM  # a phrase, which may take several lines
         made.add_column(
-            escape(name), justify=side, vertical="bottom", no_wrap=not sentence, max_width=PHRASE if sentence else None
+            Text(name), justify=side, vertical="bottom", no_wrap=not sentence, max_width=PHRASE if sentence else None
         )
     for row in table.rows:
-        made.add_row(*(escape(text(cell, column)) for column, cell in _pairs(table, row)))
+        made.add_row(*(Text(text(cell, column)) for column, cell in _pairs(table, row)))
     return made
 
 

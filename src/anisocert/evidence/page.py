@@ -39,6 +39,7 @@ def evidence_page(evidence: Evidence) -> str:
     return "\n".join(
         [
             "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
+            f'<meta name="generator" content="anisocert {__version__}">',  # by which --out knows its own files
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">', words("title", title),
             f"<style>{style}</style>", "</head>", "<body>", *body, "</body>", "</html>", "",

@@ -11,8 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import DTypeLike
 
-from anisocert.durable import write_whole
-from anisocert.errors import ArgumentError
+from anisocert.durable import claim, write_whole
 from anisocert.memory.ledger import Ledger
 
 _NUMBERS: Final = {
@@ -27,7 +26,6 @@ _NUMBERS: Final = {
 
 
 _HEAD: Final = ("policy", "created", "model_hash", "norm", "shape", "lifetime", "entries", "submissions", "alphas")
-_MARK: Final = b"anisocert memory"
 
 
 def export(ledger: Ledger, path: Path, inputs: bool, force: bool) -> int:
@@ -36,27 +34,16 @@ def export(ledger: Ledger, path: Path, inputs: bool, force: bool) -> int:
     Arrays: id, prediction, votes, alpha, radius, proxy_radius, time (`n`), method, note (`n` texts), axes (`n x shape`,
     float64), head (a JSON text) and, if wanted, center (`n x shape`, float32).
     """
-    if path.exists() and not force and not _is_export(path):
-        raise ArgumentError(
-            f"expected nothing at {path}, or an earlier export, got another file: choose another name, or replace it "
-            "with --force"
-        )
+    claim(path, force)
     write_whole(path, lambda part: _fill(ledger, part, inputs), private=True)
     return len(ledger.index)
-
-
-def _is_export(path: Path) -> bool:
-    if not path.is_file() or not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return archive.comment == _MARK
 
 
 def _fill(ledger: Ledger, part: Path, inputs: bool) -> None:
     store, head, count = ledger.store, ledger.head, len(ledger.index)
     shape = head.shape or ()
     with zipfile.ZipFile(part, "w") as archive:
-        archive.comment = _MARK
+        archive.comment = b"\0anisocert memory\0"  # by which `claim` knows it
         for name, kind in _NUMBERS.items():
             values = np.array([row[0] for row in store.select(f"SELECT {name} FROM entries ORDER BY number")], kind)
             _write(archive, name, kind, (count,), iter([values.tobytes()]))

@@ -12,7 +12,7 @@ from anisocert.memory.store import Store
 
 def expect(store: Store, model_hash: str, probe: Any) -> None:
     """Keep the scores of a probe, or compare them with those that are kept. Asked inside a transaction."""
-    from anisocert.engine import same_behaviour  # type: ignore[attr-defined]
+    from anisocert.engine import same_behaviour
 
     head, found = store.head(), np.ascontiguousarray(probe, "<f4")
     way_out = f"use a new file, or empty this one: anisocert memory reset {store.path}"

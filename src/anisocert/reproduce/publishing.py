@@ -1,25 +1,43 @@
 """What is published of an experiment: every run's rows and description; thetas, networks and memories stay behind."""
 
-import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from anisocert.durable import claim, write_whole
+from anisocert.errors import ArgumentError
 from anisocert.runs.files import TABLE, checksum, read_description, write_description
 
 
-def publish(out: Path, results: Path) -> list[Path]:
-    """Copy the finished runs of an experiment's folder, without their thetas; the copies."""
-    made = []
-    for described in sorted((out / "runs").glob("*/*/run.json")):
-        run = described.parent
-        copy = results / run.relative_to(out / "runs")
+def publish(out: Path, results: Path, force: bool = False) -> list[Path]:
+    """Copy the finished runs of an experiment's folder, without their thetas; the copies.
+
+    force: also in place of what was not published before.
+    """
+    runs = sorted(described.parent for described in (out / "runs").glob("*/*/run.json"))
+    copies = [results / run.relative_to(out / "runs") for run in runs]
+    for run, copy in zip(runs, copies, strict=True):
+        if not force:
+            _claim(run, copy)
+    for run, copy in zip(runs, copies, strict=True):
         copy.mkdir(parents=True, exist_ok=True)
-        description = read_description(run)
-        shutil.copyfile(run / TABLE, copy / TABLE)
+        description, rows = read_description(run), (run / TABLE).read_bytes()
+        write_whole(copy / TABLE, partial(Path.write_bytes, data=rows))
         files = {TABLE: checksum(copy / TABLE)}
         write_description(copy, _inside(description, out.resolve()) | {"files": files, "left_out": "theta"})
-        made.append(copy)
-    return made
+    return copies
+
+
+def _claim(run: Path, copy: Path) -> None:
+    """An error where a run would be replaced that has its thetas, or a table that is no run's."""
+    if not (copy / "run.json").exists():
+        if not (copy / TABLE).is_file() or checksum(copy / TABLE) != checksum(run / TABLE):
+            claim(copy / TABLE)
+    elif read_description(copy).get("left_out") != "theta":
+        raise ArgumentError(
+            f"expected no run at {copy}, or one without its thetas, got a whole one: choose another --results, or "
+            "replace it with --force"
+        )
 
 
 def _inside(said: Any, out: Path) -> Any:

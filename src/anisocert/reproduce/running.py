@@ -1,4 +1,8 @@
-"""Stages as processes: several at once, each done once; what was under way when time was up goes on next time."""
+"""Stages as processes: several at once, each done once; what was under way when time was up goes on next time.
+
+A stage ends with the process that started it, however that ends, and holds a lock until then: whoever comes next, or at
+the same time, waits for it.
+"""
 
 import json
 import os
@@ -8,16 +12,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import anisocert
+from anisocert.durable import BusyError, locked, write_whole
 from anisocert.errors import ArgumentError
 from anisocert.reproduce.matrix import Stage
 
 STOPPED = 3  # exit code of a command that will go on where it stopped
 GRACE = 30.0  # seconds a stage gets to end by itself
 TICK = 0.1
+PARENT = "ANISOCERT_PARENT"
+"""Names, to a stage, the process that it must not outlive."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,15 @@ class Outcome:
     done: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A stage at work, the lock that it and this process hold, and since when (time.monotonic)."""
+
+    process: "subprocess.Popen[bytes]"
+    lock: ExitStack
+    since: float
 
 
 def run_stages(
@@ -49,25 +67,38 @@ def run_stages(
     needed = {name for stage in stages for name in stage.needs}
     before = {stage.name for stage in among if stage.name in needed and _is_done(stage, out)}
     waiting = [stage for stage in stages if stage.name not in outcome.done]
-    running: dict[str, tuple[Stage, subprocess.Popen[bytes], float]] = {}
+    running: dict[str, tuple[Stage, Running]] = {}
+    elsewhere: set[str] = set()
     try:
         while (waiting or running) and not out_of_time():
             ready = [stage for stage in waiting if set(stage.needs) <= before.union(outcome.done)]
-            for stage in ready[: jobs - len(running)]:
-                waiting.remove(stage)
-                running[stage.name] = (stage, _start(stage, out), time.monotonic())
-                tell(stage.name, "started")
-            ended = [name for name, (_, process, _) in running.items() if process.poll() is not None]
+            for stage in ready:
+                if len(running) >= jobs:
+                    break
+                started = _start(stage, out)
+                if isinstance(started, Running):
+                    waiting.remove(stage)
+                    running[stage.name] = (stage, started)
+                    tell(stage.name, "started")
+                elif started == "done":
+                    waiting.remove(stage)
+                    outcome.done.append(stage.name)
+                elif stage.name not in elsewhere:
+                    elsewhere.add(stage.name)
+                    tell(stage.name, "another process is at it; waiting for its end")
+            ended = [name for name, (_, one) in running.items() if one.process.poll() is not None]
             for name in ended:
-                stage, process, started = running.pop(name)
-                _end(stage, process, time.monotonic() - started, out, outcome, tell)
+                stage, one = running.pop(name)
+                with one.lock:
+                    _end(stage, one.process, time.monotonic() - one.since, out, outcome, tell)
             if not running and not any(set(stage.needs) <= before.union(outcome.done) for stage in waiting):
                 break  # whatever is left needs something that failed or is not to be run
             if not ended:
                 time.sleep(TICK)
     finally:
-        for name, (_, process, _) in running.items():
-            _stop(process)
+        for name, (_, one) in running.items():
+            with one.lock:
+                _stop(one.process)
             tell(name, "stopped; goes on next time")
     outcome.left.extend([*running, *(stage.name for stage in waiting)])
     return outcome
@@ -78,14 +109,25 @@ def command_line(stage: Stage) -> str:
     return shlex.join(("anisocert", *stage.command))
 
 
-def _start(stage: Stage, out: Path) -> "subprocess.Popen[bytes]":
+def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
+    """The stage at work, unless another process is at it, or was until now."""
+    lock = ExitStack()
+    try:
+        number = lock.enter_context(locked(_place(out, "stages", stage, ".lock"), wait=False))
+    except BusyError:
+        return "busy"
+    if _is_done(stage, out):
+        lock.close()
+        return "done"
     (out / "memories").mkdir(exist_ok=True)
     sources = os.pathsep.join([str(Path(anisocert.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     with _place(out, "logs", stage, ".log").open("ab") as output:
-        return subprocess.Popen(
-            [sys.executable, "-m", "anisocert", *stage.command],
-            stdout=output, stderr=output, cwd=out, env=os.environ | {"PYTHONPATH": sources},
+        process = subprocess.Popen(
+            [sys.executable, "-m", "anisocert", *stage.command], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            cwd=out, env=os.environ | {"PYTHONPATH": sources, PARENT: str(os.getpid())}, pass_fds=(number,),
+            process_group=0,  # Ctrl-C is for this process, which asks its stages to end, once
         )  # fmt: skip
+    return Running(process, lock, time.monotonic())
 
 
 def _end(
@@ -134,9 +176,8 @@ def _is_done(stage: Stage, out: Path) -> bool:
 
 def _mark(stage: Stage, seconds: float, out: Path) -> None:
     mark = _place(out, "stages", stage, ".json")
-    part = mark.with_suffix(".part")
-    part.write_text(json.dumps({"command": command_line(stage), "seconds": round(seconds, 1)}) + "\n")
-    part.replace(mark)
+    text = json.dumps({"command": command_line(stage), "seconds": round(seconds, 1)}) + "\n"
+    write_whole(mark, lambda part: part.write_text(text))
 
 
 def _place(out: Path, kind: str, stage: Stage, suffix: str) -> Path:

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from anisocert.durable import claim
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, Stats
 from anisocert.memory.place import checked
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.files import read_description
+from anisocert.runs.files import TABLE, read_description
 from anisocert.runs.job import Job
 from anisocert.runs.merging import merge
 from anisocert.runs.scheduling import Rows, Schedule, answered
@@ -22,7 +23,7 @@ class Circumstances:
     """What does not change a result. shard: (number from 1, how many). seconds: stop after so many.
 
     on_begin is told how many inputs of the shard are done, and of how many; on_rows is given rows as they are done;
-    on_memory is told how many certificates more went through the memory.
+    on_memory is told how many certificates more went through the memory. force: in place of files that are no run's.
     """
 
     shard: tuple[int, int] = (1, 1)
@@ -30,6 +31,7 @@ class Circumstances:
     on_begin: Callable[[int, int], None] = lambda done, of: None
     on_rows: Callable[[Rows], None] = lambda _: None
     on_memory: Callable[[int], None] = lambda _: None
+    force: bool = False
 
     def __post_init__(self) -> None:
         number, count = self.shard
@@ -55,6 +57,7 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
     if is_finished(job, folder):
         unfinished.remove()  # its merge may have been killed before it did so
         return Outcome(True, len(job.ids), len(job.ids), 0)
+    _claim(unfinished, circumstances.force)
     check_memory(job.configuration, job.examples.shape, unfinished.configuration())
 
     def keep(rows: Rows) -> None:
@@ -91,6 +94,14 @@ def is_finished(job: Job, folder: Path) -> bool:
         found = replace(found, memory=None, memory_policy=None, memory_prefer="volume")
     refuse_differences(replace(found, device=job.configuration.device), job, folder)
     return True
+
+
+def _claim(unfinished: Unfinished, force: bool) -> None:
+    """An error where a new run would replace or remove files that are not a run's."""
+    folder = unfinished.folder
+    if unfinished.configuration() is None and not (folder / "run.json").is_file():
+        for path in (folder / TABLE, *folder.glob("theta/*.safetensors"), *unfinished.foreign()):
+            claim(path, force)
 
 
 def refuse_differences(begun: Configuration, job: Job, folder: Path) -> None:

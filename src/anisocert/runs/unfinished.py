@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from anisocert.durable import BusyError, locked, write_whole
+from anisocert.durable import TEMPORARY, BusyError, locked, write_whole
 from anisocert.errors import MissingExtraError
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.files import JOURNAL
@@ -81,6 +81,12 @@ class Unfinished:
     def where(self) -> dict[int, Path]:
         """A part that holds each input done so far."""
         return {int(i): part for part in self.parts() for i in pq.read_table(part, columns=["idx"])["idx"].to_numpy()}
+
+    def foreign(self) -> list[Path]:
+        """What somebody else has put where a run that has not begun has at most locks."""
+        ours = ("*.lock", TEMPORARY.format("*"))
+        found = sorted(self.path.iterdir()) if self.path.is_dir() else []
+        return [path for path in found if not any(path.match(one) for one in ours)]
 
     def remove(self) -> None:
         """Once the run is merged."""

@@ -1,0 +1,27 @@
+"""What commands print with: text is text, wherever it comes from."""
+
+import sys
+from collections.abc import Iterable
+
+import rich.console
+from rich.console import ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from anisocert.cli.terminal import plain, unfiltered
+
+
+class Console(rich.console.Console):
+    """rich's, but a text is markup only where a call says so, and no control character of a text is written."""
+
+    def __init__(self, stderr: bool = False, quiet: bool = False) -> None:
+        stream = unfiltered(sys.stderr if stderr else sys.stdout)
+        super().__init__(file=stream, stderr=stderr, quiet=quiet, markup=False, emoji=False, highlight=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What rich draws, its own control codes as they are."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(plain(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to the end of the program, as with any other way of printing."""
+        raise BrokenPipeError

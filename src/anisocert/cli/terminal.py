@@ -1,0 +1,68 @@
+"""The standard streams as commands find them: texts from files cannot steer a terminal, and none of them is missing."""
+
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
+
+CONTROL = re.compile(
+    "\x1b\\[[0-?]*[ -/]*[@-~]"  # colours, cursor movements
+    "|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)"  # titles, links, the clipboard
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # all but tabs and line ends; reversals of direction
+)
+
+
+def plain(text: str) -> str:
+    """A text without escape sequences and control characters: class names and paths may hold any."""
+    return CONTROL.sub("", text)
+
+
+class Plain:
+    """A stream that writes plain text. What rich draws goes around it, after the same cleaning: see console.py."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what is left of a text."""
+        self.stream.write(plain(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":  # by which bytes would go around it
+            raise AttributeError(name)
+        return getattr(self.stream, name)
+
+
+def unfiltered(stream: TextIO) -> TextIO:
+    """The stream behind a plain one."""
+    return stream.stream if isinstance(stream, Plain) else stream
+
+
+@contextmanager
+def standard_streams(filtered: bool) -> Iterator[None]:
+    """Open what was closed (`>&-`), have unknown characters shown in ASCII, and end without a word if nobody reads."""
+    for number in range(3):  # else a file that is opened would take its place, and get what is printed
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    before = sys.stdout, sys.stderr
+    streams = [stream or open(os.devnull, "w") for stream in before]  # noqa: SIM115 (until the process ends)
+    for stream in streams:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = [cast(TextIO, Plain(stream)) for stream in streams] if filtered else streams
+    try:
+        yield
+    finally:
+        for number, stream in zip((1, 2), streams, strict=True):
+            try:
+                stream.flush()
+            except OSError:  # Python flushes once more as it ends, and would complain
+                with suppress(OSError):
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+        sys.stdout, sys.stderr = before

@@ -1,0 +1,109 @@
+"""Files that somebody else wrote stay where they are, unless --force says otherwise."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from anisocert.runs import Circumstances, Configuration, certify_run, load_job
+from anisocert.runs.workers import InProcess
+
+
+@pytest.fixture(scope="module")
+def made(trained_digits, tmp_path_factory):
+    """A folder with a network, a run, a memory and a file of the field."""
+    folder = tmp_path_factory.mktemp("outputs")
+    shutil.copy(trained_digits, folder / "net.safetensors")
+    x = np.random.default_rng(0).random((4, 1, 8, 8), np.float32)
+    np.savez(folder / "d.npz", x=x, y=np.arange(4))
+    asked = Configuration(
+        str(folder / "net.safetensors"), str(folder / "d.npz"), 0.25, method="fixed", n=100, device="cpu",
+        memory=str(folder / "m.sqlite"),
+    )  # fmt: skip
+    job = load_job(asked)
+    certify_run(job, folder / "run", lambda: InProcess(job, "cpu"), Circumstances())
+    (folder / "cohen").write_text("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t0:00:01\n")
+    return folder
+
+
+PREDICT = "predict net.safetensors --data d.npz --sigma 0.25 --n 50"
+FILES = {
+    "report run --out OUT": True,
+    "show run 0 --out OUT": True,
+    f"{PREDICT} --format csv --out OUT": True,
+    f"{PREDICT} --format json --out OUT": True,
+    "memory export m.sqlite --out OUT": True,
+    "export run --out OUT": False,  # nothing tells a file of ours from the published codes' own
+    "report run --out here.html --figures .": True,
+}
+
+
+@pytest.mark.parametrize("command", FILES)
+def test_a_file_that_is_not_ours_is_refused_without_force(cli, made, monkeypatch, tmp_path, command):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    typed = command.replace("OUT", "out").split()
+    out = tmp_path / ("accuracy-d.npz-l2.pdf" if "--figures" in typed else "out")
+    out.write_text("my thesis")
+    said = cli(*typed, code=2).err
+    assert f"expected nothing at {out.name}, or a file that anisocert knows as its own, got another" in said
+    assert out.read_text() == "my thesis"
+    cli(*typed, "--force")
+    assert out.read_bytes() != b"my thesis"
+    cli(*typed, code=0 if FILES[command] else 2)
+    out.unlink()
+    (tmp_path / "elsewhere").write_text("my thesis")
+    out.symlink_to(tmp_path / "elsewhere")
+    assert f"at {out.name}, got a symbolic link" in cli(*typed, "--force", code=2).err
+    assert (tmp_path / "elsewhere").read_text() == "my thesis"
+    if typed[0] == "memory" or "--figures" in typed:
+        return
+    out.unlink()
+    os.mkfifo(out)
+    assert f"at {out.name}, got a FIFO" in cli(*typed, "--force", code=2).err
+
+
+def test_a_picture_that_is_not_ours_is_refused_before_the_work(cli, made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made)
+    (tmp_path / "mine.png").write_text("my thesis")
+    said = cli("diagnose", "net.safetensors", "--data", "d.npz", "--figure", tmp_path / "mine.png", code=2)
+    assert "mine.png, or a file that anisocert knows as its own, got another" in said.err
+
+
+CERTIFY = "certify net.safetensors --data d.npz --sigma 0.25 --method fixed --n 50 --out out"
+
+
+@pytest.mark.parametrize("command", [CERTIFY, "import cohen --out out"])
+@pytest.mark.parametrize("name", ["certificates.parquet", "theta/mine.safetensors", "unfinished/thesis.txt"])
+def test_a_run_takes_no_folder_with_others_files(cli, made, monkeypatch, tmp_path, command, name):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out" / name).parent.mkdir(parents=True)
+    (tmp_path / "out" / name).write_text("mine")
+    (tmp_path / "out" / "beside.txt").write_text("mine")
+    cli(*command.split(), code=2)
+    assert (tmp_path / "out" / name).read_text() == "mine"
+    if "unfinished" in name and "import" in command:
+        return  # which is refused also with --force, as a run under way
+    cli(*command.split(), "--force")
+    assert (tmp_path / "out" / "run.json").exists()
+    assert (tmp_path / "out" / "beside.txt").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_written(cli, made, monkeypatch, tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("root can write everywhere")
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shut").mkdir(mode=0o500)
+    for command in (
+        "report run --out shut/a.html", "show run 0 --out shut/a.html", "export run --out shut/a.tsv",
+        f"{PREDICT} --out shut/a.csv", "memory export m.sqlite --out shut/a.npz", "import cohen --out shut/run",
+        CERTIFY.replace("--out out", "--out shut/run"),
+        "train --data d.npz --arch small-cnn --sigma 0.25 --epochs 1 --out shut/net",
+    ):  # fmt: skip
+        said = cli(*command.split(), code=1)
+        assert said.err.startswith("error: shut/")
+        assert said.err.endswith(": Permission denied\n")
+    assert list((tmp_path / "shut").iterdir()) == []

@@ -19,6 +19,7 @@ from anisocert import Anisotropic, Fixed, Gaussian, Isotropic, Numerics, Plan, U
 from anisocert.data import digits
 from anisocert.engine import Network
 from anisocert.models import build, load
+from anisocert.optimize import PublishedAnisotropic, PublishedIsotropic
 from anisocert.train import Cohen, Sgd, train
 
 
@@ -71,13 +72,13 @@ def main():
     network = Network(model, 10, device, Numerics(compile=device == "cuda"))
     network.fit(x.shape[1:], args.n * len(x))
 
-    published = Isotropic(paper=True, iterations=args.published_iterations)
+    published = PublishedIsotropic(iterations=args.published_iterations)
     methods = {
         "fixed": Fixed(),
         "isotropic": Isotropic(),
         "ancer": Anisotropic(),
         "published-isotropic": published,
-        "published-ancer": Anisotropic(paper=True, isotropic=published),
+        "published-ancer": PublishedAnisotropic(isotropic=published),
     }
     print(f"{len(x)} inputs, {args.norm}, sigma {args.sigma}, n = {args.n}, {device}, {network.numerics}")
     print("method                 evals  ms/input  acc@0    ACR   ACR~ median  superset radius / proxy", flush=True)

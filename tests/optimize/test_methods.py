@@ -10,8 +10,12 @@ from torch import nn
 import anisocert as ac
 from anisocert.engine import Network, Stage
 from anisocert.errors import ArgumentError
+from anisocert.optimize import PublishedAnisotropic, PublishedIsotropic
 from anisocert.optimize.pilot import Pilot, reach, sizes
 
+METHODS = [
+    ac.Fixed(), ac.Isotropic(), ac.Anisotropic(), PublishedAnisotropic(isotropic=PublishedIsotropic(iterations=20))
+]  # fmt: skip
 PLAN = ac.Plan(n=20_000)
 
 
@@ -24,10 +28,8 @@ def distance(network, region, norm):
 
 
 @pytest.mark.parametrize("smoothing", [ac.Gaussian(0.25), ac.Uniform(0.5)], ids=["l2", "l1"])
-@pytest.mark.parametrize("method", [ac.Fixed(), ac.Isotropic(), ac.Anisotropic(), ac.Anisotropic(paper=True)], ids=repr)
+@pytest.mark.parametrize("method", METHODS, ids=["fixed", "isotropic", "anisotropic", "published"])
 def test_certified_regions_never_cross_a_known_boundary(few_coordinates, smoothing, method):
-    if getattr(method, "paper", False):
-        method = ac.Anisotropic(paper=True, isotropic=ac.Isotropic(paper=True, iterations=20))
     x = torch.zeros(12, 16)
     x[:, :2] = torch.tensor([3.0, 4.0]) / 5 * torch.linspace(-0.6, 0.6, 12).unsqueeze(1)
     certificates = ac.certify(few_coordinates, x, num_classes=2, smoothing=smoothing, method=method, plan=PLAN)

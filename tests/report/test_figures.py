@@ -63,7 +63,7 @@ def test_landscape_of_a_real_network(tmp_path):
     from anisocert.data import digits
     from anisocert.models import build
     from anisocert.models import save as save_model
-    from anisocert.optimize import Anisotropic, Isotropic
+    from anisocert.optimize import Isotropic, PublishedAnisotropic
     from anisocert.optimize.ascent import Ascent
     from anisocert.runs import read_run, save_run
 
@@ -72,7 +72,7 @@ def test_landscape_of_a_real_network(tmp_path):
     described = {"architecture": "small-cnn", "num_classes": 10, "mean": tests.mean, "std": tests.std}
     save_model(model, tmp_path / "net.safetensors", described)
     quick = Ascent(iterations=3, samples=8, learning_rate=0.3, adam=True, logarithmic=True)
-    method = Anisotropic(ascent=quick, isotropic=Isotropic(), paper=True)
+    method = PublishedAnisotropic(ascent=quick, isotropic=Isotropic())
     found = certify(
         Network(model, 10), tests.x, ids=tests.ids.tolist(), smoothing=Gaussian(0.05), method=method, plan=Plan(n=200)
     )

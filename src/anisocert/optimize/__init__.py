@@ -6,5 +6,15 @@ from anisocert.optimize.average import Average
 from anisocert.optimize.base import Method
 from anisocert.optimize.fixed import Fixed
 from anisocert.optimize.isotropic import Isotropic
+from anisocert.optimize.published import PublishedAnisotropic, PublishedIsotropic
 
-__all__ = ["Anisotropic", "Ascent", "Average", "Fixed", "Isotropic", "Method"]
+__all__ = [
+    "Anisotropic",
+    "Ascent",
+    "Average",
+    "Fixed",
+    "Isotropic",
+    "Method",
+    "PublishedAnisotropic",
+    "PublishedIsotropic",
+]

@@ -1,7 +1,7 @@
 """A theta of the input's own shape: anisotropic certification by volume maximisation (ANCER, Eiras et al. 2022)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ BLENDS = (1 / 3, 2 / 3, 1.0)  # how much of the optimised shape: powers of its r
 SCALES = 2.0 ** (np.arange(-4, 3) / 6)  # of each blend, for the pilot votes to choose from
 TIE = 0.99  # of a radius: less is a loss
 OURS = Ascent(iterations=80, samples=50, learning_rate=0.08, adam=True, logarithmic=True, averaged=True)
-PUBLISHED = Ascent(iterations=100, samples=100, learning_rate=0.04, adam=True, logarithmic=False)
 
 
 @dataclass(frozen=True)
@@ -34,16 +33,13 @@ class Anisotropic(Method):
     proxy radius wins. isotropic: the starting point, whose limits hold here too. pilots: votes a candidate, as
     shares of the plan's n, in the first round, over BLENDS and SCALES, and in the second: fixed, isotropic, the
     `finalists` of largest proxy radius and the one of largest radius.
-
-    paper=True is the published algorithm: gradient-ascent isotropic start, Adam on theta, no competition, no bound.
     """
 
     kappa: float = 2.0
-    ascent: Ascent | None = None
-    isotropic: Isotropic | None = None
+    ascent: Ascent = OURS
+    isotropic: Isotropic = field(default=Isotropic())
     pilots: tuple[float, float] = (0.01, 0.1)
     finalists: int = 2
-    paper: bool = False
     outputs: Outputs = "logits"
 
     name = "anisotropic"
@@ -55,36 +51,24 @@ class Anisotropic(Method):
             raise ArgumentError(f"expected pilots > 0 and finalists >= 1, got {self.pilots} and {self.finalists}")
 
     @property
-    def climb(self) -> Ascent:
-        """The ascent in use."""
-        return self.ascent or (PUBLISHED if self.paper else OURS)
-
-    @property
-    def start(self) -> Isotropic:
-        """The isotropic method in use."""
-        return self.isotropic or Isotropic(paper=self.paper, outputs=self.outputs)
-
-    @property
     def evaluations(self) -> int:
         """Network evaluations an input, pilot votes not counted."""
-        return self.start.evaluations + self.climb.evaluations
+        return self.ascent.evaluations
 
     def pilot_votes(self, plan: Plan) -> int:
         """See Method."""
-        if self.paper:
-            return 0
         shapes = len(BLENDS) * len(SCALES)
         candidates = (1 + shapes, 3 + min(self.finalists, shapes))
         rounds = zip(candidates, self.pilots, strict=True)
-        return self.start.pilot_votes(plan) + sum(count * pilot_votes(plan, share) for count, share in rounds)
+        return self.isotropic.pilot_votes(plan) + sum(count * pilot_votes(plan, share) for count, share in rounds)
 
     def group(self, rows: int) -> int:
         """See Method."""
-        return self.climb.group(rows)
+        return self.ascent.group(rows)
 
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """See Method."""
-        return self.start.limit_for(shape)
+        return self.isotropic.limit_for(shape)
 
     def choose(
         self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
@@ -92,11 +76,8 @@ class Anisotropic(Method):
         """See Method."""
         sigma = scalar_theta(self, smoothing)
         problem = Problem(network, smoothing, x, ids, seed, self.outputs)
-        if self.paper:
-            isotropic = self.start.choose(network, x, ids, smoothing, plan, seed)
-            return self._grow(problem, isotropic, float("inf"))
         pilot = Pilot(network, smoothing, x, ids, plan, seed)
-        isotropic, top = self.start.search(pilot, sigma)
+        isotropic, top = self.isotropic.search(pilot, sigma)
         upper = sigma * self.limit_for(tuple(x.shape[1:]))
         grown = self._grow(problem, isotropic, upper)
         return self._compete(pilot, sigma, isotropic, grown, top, upper)
@@ -106,18 +87,16 @@ class Anisotropic(Method):
 
         def height(gap: Tensor, theta: Tensor) -> Tensor:
             flat = theta.flatten(1)
-            # A listing detail: torch.min gives a tie's gradient to one pixel, amin shares it among all.
-            smallest = flat.min(1).values if self.paper else flat.amin(1)
-            return gap * flat.log().mean(1).exp() + self.kappa * gap * smallest
+            return gap * flat.log().mean(1).exp() + self.kappa * gap * flat.amin(1)
 
-        return self.climb.climb(problem, full, height, lower=full, upper=upper)
+        return self.ascent.climb(problem, full, height, lower=full, upper=upper)
 
     def _compete(
         self, pilot: Pilot, sigma: float, isotropic: Tensor, grown: Tensor, top: NDArray[np.int64], upper: float
     ) -> Tensor:
         """The winner for each input."""
         x, norm = pilot.x, pilot.smoothing.norm
-        farthest = reach(x, norm) if self.start.bounded_reach else np.full(len(x), np.inf)
+        farthest = reach(x, norm) if self.isotropic.bounded_reach else np.full(len(x), np.inf)
         round_ = isotropic.expand(x.shape)
         shapes = torch.stack([round_, *self._shapes(round_, grown, upper)], 1)
         radius, proxy, extent = sizes(shapes, pilot.gaps(pilot.votes(shapes, self.pilots[0]), top), norm)

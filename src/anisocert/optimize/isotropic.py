@@ -1,7 +1,6 @@
 """One theta an input (data-dependent smoothing, Alfarra et al. 2022)."""
 
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,10 +12,8 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
-from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.pilot import Floats, Pilot, is_image, pilot_votes, reach, sizes
-from anisocert.optimize.soft import Outputs, Problem
 from anisocert.smoothing import Smoothing
 
 log = logging.getLogger(__name__)
@@ -24,7 +21,6 @@ log = logging.getLogger(__name__)
 COARSE = 2.0 ** (np.arange(-6, 13) / 2)  # times the noise's own theta, as far as the limit
 FINE = 2.0 ** (np.arange(-3, 4) / 8)  # around the best of the coarse ones
 FAR, NEAR = 32.0, 6.0  # limits of theta with and without another bound on the region
-TINY = 1e-4  # plain gradient steps can overshoot to a theta below zero
 
 
 @dataclass(frozen=True)
@@ -34,19 +30,11 @@ class Isotropic(Method):
     limit: theta is at most this times the noise's own (default: 32 for images, which have a reach too, else 6).
     bounded_reach: nor does an image's region reach farther than half the way to the blank image. pilots: votes a
     candidate in the coarse and in the fine search, as shares of the plan's n.
-
-    paper=True is the published algorithm instead: `iterations` plain gradient steps on theta * gap, each on `samples`
-    noisy copies, without any bound. outputs: what the network returns (for gradients alone).
     """
 
     limit: float | None = None
     bounded_reach: bool = True
     pilots: tuple[float, float] = (0.01, 0.04)
-    paper: bool = False
-    iterations: int = 900
-    samples: int = 100
-    learning_rate: float = 0.04
-    outputs: Outputs = "logits"
 
     name = "isotropic"
 
@@ -58,34 +46,21 @@ class Isotropic(Method):
 
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """See Method."""
-        if self.paper:
-            return math.inf
         if self.limit is not None:
             return self.limit
         return FAR if self.bounded_reach and is_image(shape) else NEAR
-
-    @property
-    def evaluations(self) -> int:
-        """Network evaluations an input, pilot votes not counted."""
-        return self.iterations * self.samples if self.paper else 0
 
     def pilot_votes(self, plan: Plan) -> int:
         """See Method."""
         candidates = (int(((self.limit or FAR) >= COARSE).sum()), 1 + len(FINE))
         rounds = zip(candidates, self.pilots, strict=True)
-        return 0 if self.paper else sum(count * pilot_votes(plan, share) for count, share in rounds)
-
-    def group(self, rows: int) -> int:
-        """See Method."""
-        return self._ascent.group(rows) if self.paper else 1
+        return sum(count * pilot_votes(plan, share) for count, share in rounds)
 
     def choose(
         self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
     ) -> Tensor:
         """See Method."""
         sigma = scalar_theta(self, smoothing)
-        if self.paper:
-            return self._published(network, x, ids, smoothing, sigma, seed)
         theta, _ = self.search(Pilot(network, smoothing, x, ids, plan, seed), sigma)
         return theta
 
@@ -111,20 +86,6 @@ class Isotropic(Method):
         if at_limit:
             log.info("theta is at its limit of %g x %g for %d of %d inputs", limit, sigma, at_limit, len(x))
         return _column(chosen[:, None], x)[:, 0], top
-
-    @property
-    def _ascent(self) -> Ascent:
-        return Ascent(self.iterations, self.samples, self.learning_rate, adam=False, logarithmic=False)
-
-    def _published(
-        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, sigma: float, seed: int
-    ) -> Tensor:
-        start = _column(np.full((len(x), 1), sigma), x)[:, 0]
-        problem = Problem(network, smoothing, x, ids, seed, self.outputs)
-        lower = torch.full_like(start, TINY)
-        return self._ascent.climb(
-            problem, start, lambda gap, theta: gap * theta.flatten(1)[:, 0], lower=lower, upper=float("inf")
-        )
 
 
 def _best(theta: Tensor, gaps: Floats, norm: int, farthest: Floats) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shlex
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -20,7 +20,15 @@ from anisocert.errors import ArgumentError
 from anisocert.memory.ledger import Prefer
 from anisocert.memory.policy import POLICIES
 from anisocert.models.foreign import Layout
-from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic, Method
+from anisocert.optimize import (
+    Anisotropic,
+    Average,
+    Fixed,
+    Isotropic,
+    Method,
+    PublishedAnisotropic,
+    PublishedIsotropic,
+)
 from anisocert.optimize.soft import Outputs
 from anisocert.runs.spending import shares
 from anisocert.smoothing import Gaussian, Smoothing, Uniform
@@ -152,16 +160,17 @@ class Configuration:
 
     def how(self, theta: NDArray[np.float32] | None = None) -> Method:
         """The way theta is chosen. theta: the mean of another run's, for method average."""
-        isotropic = Isotropic(limit=self.limit, paper=self.paper, outputs=self.outputs)
-        if self.iterations is not None:
-            isotropic = replace(isotropic, iterations=self.iterations)
-        if self.method == "isotropic":
-            return isotropic
-        if self.method == "anisotropic":
-            return Anisotropic(isotropic=isotropic, paper=self.paper, outputs=self.outputs)
         if theta is not None:
             return Average(theta)
-        return Fixed()
+        if self.method not in ("isotropic", "anisotropic"):
+            return Fixed()
+        if self.paper:
+            steps = {} if self.iterations is None else {"iterations": self.iterations}
+            published = PublishedIsotropic(outputs=self.outputs, **steps)
+            shaped = PublishedAnisotropic(isotropic=published, outputs=self.outputs)
+            return published if self.method == "isotropic" else shaped
+        isotropic = Isotropic(limit=self.limit)
+        return isotropic if self.method == "isotropic" else Anisotropic(isotropic=isotropic, outputs=self.outputs)
 
     def at_limit(self, theta_max: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         """Whether thetas with these largest values are as large as the search may make them. shape: of an input."""

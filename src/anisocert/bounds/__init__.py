@@ -7,12 +7,15 @@ from anisocert.bounds.accuracy import (
     lifetime_alpha,
 )
 from anisocert.bounds.binomial import binomial_test
+from anisocert.bounds.bound import BOUNDS, Bound
 from anisocert.bounds.clopper_pearson import lower, upper
 from anisocert.bounds.plan import Plan
 from anisocert.bounds.schedule import Look
 from anisocert.bounds.two_class import one_vs_rest_bound, two_class_bound, two_class_bound_from_counts
 
 __all__ = [
+    "BOUNDS",
+    "Bound",
     "Look",
     "Plan",
     "betting",

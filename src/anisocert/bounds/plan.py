@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from anisocert.bounds import betting, clopper_pearson, forecast, schedule
 from anisocert.bounds._arrays import FloatOrArray, at_most, broadcast, levels_or_none, real, standing, unwrap, whole
+from anisocert.bounds.bound import BOUNDS
 from anisocert.bounds.schedule import Look
-from anisocert.bounds.two_class import MOST_CLASSES, one_vs_rest_bound, two_class_bound
+from anisocert.bounds.two_class import MOST_CLASSES
 from anisocert.errors import AnisocertWarning, ArgumentError
 
-Bound = Literal["one-vs-rest", "two-class"]
 Stop = Literal["checkpoints", "betting"]
 
 MOST_VOTES = 10**9
@@ -47,7 +47,7 @@ class Plan:
     n0: int = 100
     n: int = 100_000
     alpha: float = 1e-3
-    bound: Bound = "one-vs-rest"
+    bound: str = "one-vs-rest"
     stop: Stop | None = None
     target_radius: float | None = None
     early_abstain: bool = False
@@ -64,8 +64,8 @@ class Plan:
             raise ArgumentError(f"expected alpha in (0, 1), got {self.alpha}")
         if not 0 <= checked["tolerance"] < 1:
             raise ArgumentError(f"expected tolerance in [0, 1), got {self.tolerance}")
-        if self.bound not in get_args(Bound):
-            raise ArgumentError(f"expected bound to be one of {get_args(Bound)}, got {self.bound!r}")
+        if self.bound not in BOUNDS:
+            raise ArgumentError(f"expected bound to be one of {tuple(BOUNDS)}, got {self.bound!r}")
         if self.stop is not None and self.stop not in get_args(Stop):
             raise ArgumentError(f"expected stop to be None or one of {get_args(Stop)}, got {self.stop!r}")
         if not isinstance(self.early_abstain, bool):
@@ -111,11 +111,9 @@ class Plan:
         p_a, p_b = np.zeros(level.shape), np.ones(level.shape)
         spends = level > 0
         family = betting if self.stop == "betting" else clopper_pearson
-        k, second, n, a = top[spends], runner_up[spends], count[spends], level[spends]
-        if self.bound == "two-class":
-            p_a[spends], p_b[spends] = two_class_bound(k, second, n, num_classes, a, family.lower, family.upper)
-        else:
-            p_a[spends], p_b[spends] = one_vs_rest_bound(k, n, a, family.lower)
+        p_a[spends], p_b[spends] = BOUNDS[self.bound].estimate(
+            top[spends], runner_up[spends], count[spends], num_classes, level[spends], family
+        )
         return unwrap(p_a), unwrap(p_b)
 
     def projected(

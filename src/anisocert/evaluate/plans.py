@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from anisocert.bounds import Plan
-from anisocert.bounds.plan import Bound
+from anisocert.bounds import BOUNDS, Plan
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate.cells import accuracies, averages, noise
 from anisocert.evaluate.comparison import Comparison, Entry
@@ -15,7 +14,6 @@ from anisocert.evaluate.table import Cell, Column, Table
 from anisocert.smoothing import Gaussian, Uniform
 
 VOTES = (1_000, 10_000, 100_000)
-BOUNDS: tuple[Bound, ...] = ("one-vs-rest", "two-class")
 
 
 def plan_table(comparison: Comparison, method: str = "anisotropic") -> Table | None:
@@ -41,7 +39,7 @@ def plan_table(comparison: Comparison, method: str = "anisotropic") -> Table | N
     return Table(f"Votes and bounds: {method}, {comparison.recipe}", columns, tuple(rows), caption) if rows else None
 
 
-def with_plan(entry: Entry, n: int, bound: Bound) -> Results:
+def with_plan(entry: Entry, n: int, bound: str) -> Results:
     """A run's answers as n votes of the same shares would give them under a bound."""
     run, plan = entry.run, Plan(n=n, bound=bound, alpha=entry.before.alpha or Plan().alpha)
     shared = np.isin(numbers(run, "idx"), entry.before.ids)

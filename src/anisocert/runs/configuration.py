@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anisocert import __version__
 from anisocert.bounds import Plan
-from anisocert.bounds.plan import Bound, Stop
+from anisocert.bounds.plan import Stop
 from anisocert.data import Split, parse_ids
 from anisocert.engine import Numerics, Stage, Stream
 from anisocert.errors import ArgumentError
@@ -81,7 +81,7 @@ class Configuration:
     alpha: float = 0.001
     simultaneous: bool = False
     lifetime: bool = False
-    bound: Bound = "one-vs-rest"
+    bound: str = "one-vs-rest"
     stop: Stop | None = None
     target_radius: float | None = None
     seed: int = 0

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from anisocert.memory import Memory
     from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic
     from anisocert.smoothing import Gaussian, GaussianMixture, Uniform
+    from anisocert.system import System
 
 _HOME = {
     "AnisocertError": "errors",
@@ -34,6 +35,7 @@ _HOME = {
     "Numerics": "engine",
     "Plan": "bounds",
     "Region": "geometry",
+    "System": "system",
     "Uniform": "smoothing",
     "certify": "certification",
     "predict": "certification",
@@ -54,6 +56,7 @@ __all__ = [
     "Numerics",
     "Plan",
     "Region",
+    "System",
     "Uniform",
     "bounds",
     "certify",

@@ -41,7 +41,7 @@ def certify(
     units. ids: one distinct number an input, by which its noise is drawn (default 0, 1, ...). alpha holds for an input
     that was chosen without knowledge of the seed. on_votes is told how many votes each network call counted.
     """
-    network = _network(model, num_classes, device, numerics, model_id)
+    network = as_network(model, num_classes, device, numerics, model_id)
     inputs, numbers = _inputs(x, ids, seed, network.device)
     plan = plan or Plan()
     found = certificates(network, inputs, numbers, smoothing, method or Fixed(), plan, seed, on_votes)
@@ -142,7 +142,7 @@ def predict(
     plan.n votes an input; abstains unless a two-sided binomial test of the two leading classes rejects equality at
     plan.alpha, so a wrong answer has probability at most alpha.
     """
-    network = _network(model, num_classes, device, numerics, model_id)
+    network = as_network(model, num_classes, device, numerics, model_id)
     inputs, numbers = _inputs(x, ids, seed, network.device)
     plan = plan or Plan()
     if binomial_test(plan.n, plan.n) > plan.alpha:
@@ -214,13 +214,14 @@ def _reason(judge: Judge, i: int, tally: Tally, plan: Plan) -> str:
     return f"not proven the most likely: {standing}, p_a = {judge.p_a[i]:.4f}, p_b = {judge.p_b[i]:.4f}"
 
 
-def _network(
+def as_network(
     model: Classifier | Network,
     num_classes: int,
     device: torch.device | str | None,
     numerics: Numerics | None,
     model_id: str | None,
 ) -> Network:
+    """The model as the engine runs it; one that is so already has its own device, numerics and model_id."""
     if not isinstance(model, Network):
         return Network(model, num_classes, device, numerics, model_id)
     for name, value in (("device", device), ("numerics", numerics), ("model_id", model_id)):

@@ -4,7 +4,17 @@ from anisocert.memory.check import Check, Conflict
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.memory import Memory
 from anisocert.memory.passing import columns, worst_case
-from anisocert.memory.policy import POLICIES
+from anisocert.memory.policy import ABSTAINED, POLICIES
 from anisocert.memory.stats import Stats
 
-__all__ = ["POLICIES", "BrokenMemoryError", "Check", "Conflict", "Memory", "Stats", "columns", "worst_case"]
+__all__ = [
+    "ABSTAINED",
+    "POLICIES",
+    "BrokenMemoryError",
+    "Check",
+    "Conflict",
+    "Memory",
+    "Stats",
+    "columns",
+    "worst_case",
+]

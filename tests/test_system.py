@@ -1,0 +1,145 @@
+"""The deployed classifier: promises are kept, noise is fresh, lucky votes cannot be waited for."""
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import anisocert as ac
+from anisocert.bounds import lifetime_alpha
+from anisocert.errors import ArgumentError
+
+SECRET = b"known to no client"
+PLAN = ac.Plan(n=300)
+
+
+class Waves(nn.Module):
+    """Two classes that every smoothed point gets equally often, in waves far narrower than the noise."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        height = torch.sin(30 * x).sum(1)
+        return torch.stack([height, -height], 1)
+
+
+@pytest.fixture
+def system(half_space) -> Callable[..., ac.System]:
+    def make(**options: object) -> ac.System:
+        given = {"num_classes": 2, "smoothing": ac.Gaussian(0.5), "secret": SECRET, "plan": PLAN}
+        return ac.System(half_space([1.0, 0.0]).eval(), **given | options)
+
+    return make
+
+
+def point(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def test_an_answer_is_kept_on_its_whole_region_without_asking_again(system):
+    deployed = system(method=ac.Isotropic())
+    first = deployed.answer(point(1.0, 0.0))
+    assert (first.prediction, first.note) == (0, "kept")
+    inside = point(1.0 - 0.9 * first.radius, 0.0)
+    again = deployed.answer(inside)
+    assert (again.prediction, again.note, again.id) == (0, "inherited", first.id)
+    assert deployed.memory.submissions == 1
+    assert deployed.answer(point(-1.0, 0.0)).prediction == 1
+
+
+def test_noise_is_never_the_same_twice(system):
+    deployed = [system(), system()]
+    asked = [one.answer(point(0.0, x)) for one in deployed for x in (0.0, 1.0, 2.0)]
+    assert len({c.id for c in asked}) == len({c.seed for c in asked}) == 6
+    assert all(0 <= c.id < 2**60 and 0 <= c.seed < 2**64 for c in asked)
+
+
+def test_a_client_cannot_adapt_inputs_to_the_noise(within_rate):
+    """Climbing on the votes finds a false certificate where noise is used again, and none beyond alpha where not."""
+    network, noise, alpha = ac.Network(Waves().eval(), 2), ac.Gaussian(1.0), 0.001
+    deployed = ac.System(network, smoothing=noise, secret=SECRET, plan=PLAN)
+
+    def climb(ask: Callable[[np.ndarray], ac.Certificate], steps: int) -> int:
+        random, x, best, false = np.random.default_rng(0), np.zeros(40, np.float32), 0, 0
+        for _ in range(steps):
+            candidate = (x + random.normal(0, 0.02, 40)).astype(np.float32)
+            found = ask(candidate)
+            false += found.prediction >= 0
+            if found.top_votes >= best:
+                x, best = candidate, found.top_votes
+        return false
+
+    def reused(x: np.ndarray) -> ac.Certificate:
+        return ac.certify(network, x[None], smoothing=noise, plan=PLAN, seed=123456789)[0]
+
+    assert not within_rate(climb(reused, 400), 400, alpha)
+    assert within_rate(climb(deployed.answer, 400), 400, alpha)
+
+
+def test_one_input_is_asked_about_only_so_often(system):
+    hopeless, deployed = point(0.0, 0.0), system(attempts=3)
+    answers = [deployed.answer(hopeless) for _ in range(5)]
+    assert [c.prediction for c in answers] == [-1] * 5
+    assert [c.votes for c in answers] == [300, 300, 300, 0, 0]
+    assert "drawn 3 times before" in answers[-1].reason
+    assert deployed.memory.attempts(hopeless) == 3
+    assert deployed.answer(point(2.0, 0.0)).prediction == 0
+
+
+def test_an_input_that_was_refused_still_inherits(system):
+    deployed = system()
+    near = point(0.0, 0.0)
+    assert [deployed.answer(near).prediction for _ in range(2)] == [-1, -1]
+    promise = deployed.answer(point(0.3, 0.0))
+    covering = ac.Region(promise.region.center, promise.region.axes, 2)
+    assert deployed.answer(near).prediction == (0 if covering.contains(near) else -1)
+
+
+def test_a_lifetime_memory_gets_a_number_before_each_question(system, tmp_path):
+    with ac.Memory.open(tmp_path / "m.sqlite", lifetime=0.01) as memory:
+        deployed = system(memory=memory)
+        asked = [deployed.answer(point(2.0 * sign, 10.0 * i)) for i, sign in enumerate((1, -1, 1))]
+        assert [c.alpha for c in asked] == [lifetime_alpha(0.01, i) for i in (1, 2, 3)]
+        assert memory.check().ok
+
+
+def test_a_memory_of_another_network_is_refused(system, half_space, tmp_path):
+    with ac.Memory.open(tmp_path / "m.sqlite") as memory:
+        system(memory=memory, model_id="mine").answer(point(2.0, 0.0))
+        other = ac.System(
+            half_space([-1.0, 0.0]).eval(), num_classes=2, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN,
+            memory=memory, model_id="mine",
+        )  # fmt: skip
+        with pytest.raises(ArgumentError, match="answers otherwise under the same hash"):
+            other.answer(point(2.0, 50.0))
+
+
+def test_many_threads_get_one_answer(system):
+    deployed, answers = system(), list[ac.Certificate]()
+    threads = [threading.Thread(target=lambda: answers.append(deployed.answer(point(1.0, 0.0)))) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert {c.prediction for c in answers} == {0}
+    assert len({c.id for c in answers}) == 1
+    assert deployed.memory.submissions == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"secret": b"short"}, "expected secret as at least 16 bytes"),
+        ({"secret": "a text of enough letters"}, "expected secret as at least 16 bytes"),
+        ({"attempts": 0}, "expected attempts, a whole number >= 1, got 0"),
+    ],
+)
+def test_what_cannot_be_is_said(system, options, words):
+    with pytest.raises(ArgumentError, match=words):
+        system(**options)
+
+
+def test_inputs_that_would_be_rounded_are_refused(system):
+    with pytest.raises(ArgumentError, match="float32 holds exactly"):
+        system().answer(np.array([0.1, 0.2]))

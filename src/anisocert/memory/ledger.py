@@ -97,7 +97,7 @@ class Ledger:
 
     def add(self, promise: Certificate, region: Region) -> None:
         """Store a promise; it counts when the transaction ends."""
-        self.head = self.store.insert(promise, region)
+        self.head = self.store.insert(self.head, promise, region)
         self._index_one(self.head.entries, promise.prediction, region, self.head.entries_link)
 
     def find(self, id_: int) -> Certificate | None:

@@ -73,7 +73,7 @@ class Memory:
         self._policy = named(self._ledger.head.policy)
         if lifetime is not None and lifetime != self._ledger.head.lifetime:
             with self._ledger.transaction(write=True):
-                spending.begin(self._ledger.store, float(lifetime))
+                spending.begin(self._ledger.store, self._ledger.head, float(lifetime))
 
     @property
     def path(self) -> Path | None:
@@ -132,7 +132,7 @@ class Memory:
             raise ArgumentError(f"expected one of ids for each input, and at least one, got {len(ids)}, {len(inputs)}")
         names = [(name_of(number, seed, name), name) for number, name in zip(ids, inputs, strict=True)]
         with self._ledger.transaction(write=True):
-            return spending.reserve(self._ledger.store, names)
+            return spending.reserve(self._ledger.store, self._ledger.head, names)
 
     def __len__(self) -> int:
         with self._ledger.transaction(write=False):
@@ -164,7 +164,7 @@ class Memory:
         stored = ledger.find(int(proposed.id))
         if stored is not None:
             check_same_input(stored, point)
-        spending.submit(ledger.store, proposed, point)
+        ledger.head = spending.submit(ledger.store, ledger.head, proposed, point)
         if stored is not None:
             same = digest(stored, point) == digest(proposed, point)
             return stored if same else inherited(stored, proposed)
@@ -224,7 +224,7 @@ class Memory:
         with self._ledger.transaction(write=False):
             self._ledger.store.copy_to(other._ledger.store)
         with other._ledger.transaction(write=True):
-            other._ledger.store.append("numbers", [], lifetime=None)
+            other._ledger.store.append(other._ledger.head, "numbers", [], lifetime=None)
         return other
 
     def check(self) -> Check:

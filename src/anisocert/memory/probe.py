@@ -22,7 +22,7 @@ def expect(store: Store, model_hash: str, probe: Any) -> None:
         )
     if head.probe is None:
         if not store.read_only:
-            store.append("entries", [], probe=found.tobytes(), probe_shape=found.shape)
+            store.append(head, "entries", [], probe=found.tobytes(), probe_shape=found.shape)
         return
     kept = np.frombuffer(head.probe, "<f4").reshape(head.probe_shape or ())
     if kept.shape != found.shape or not same_behaviour(kept, found):

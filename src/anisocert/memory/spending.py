@@ -27,39 +27,37 @@ def spent(head: Head) -> float:
     return 0.0 if head.lifetime is None else head.lifetime * (head.numbers / (head.numbers + 1))
 
 
-def begin(store: Store, alpha: float) -> None:
+def begin(store: Store, head: Head, alpha: float) -> None:
     """Have one alpha for everything from now on; refused where anything was counted otherwise."""
     if not 0 < alpha < 1:
         raise ArgumentError(f"lifetime: expected alpha in (0, 1), got {alpha}")
-    head = store.head()
     if head.lifetime == alpha:
         return
     if head.submissions or head.numbers:
         has = "each with an alpha of its own" if head.lifetime is None else f"with {head.lifetime:g} for all"
         raise ArgumentError(f"lifetime: expected {alpha:g} from the first submission on, got {store.path}, {has}")
-    store.append("numbers", [], lifetime=alpha)
+    store.append(head, "numbers", [], lifetime=alpha)
 
 
-def reserve(store: Store, names: list[tuple[bytes, bytes]]) -> int:
+def reserve(store: Store, head: Head, names: list[tuple[bytes, bytes]]) -> int:
     """The first of so many numbers, which from now on are spent. names: of (id, seed, input), and of the input."""
-    head = store.head()
     if head.lifetime is None:
         raise ArgumentError(f"expected a memory with a lifetime alpha to reserve from, got {store.path} without")
     first = head.numbers + 1
     rows = [(*name, float(lifetime_alpha(head.lifetime, i))) for i, name in enumerate(names, first)]
-    store.append("numbers", rows)
+    store.append(head, "numbers", rows)
     return first
 
 
-def submit(store: Store, proposed: Certificate, point: Floats) -> None:
-    """Count a certificate of the input `point`, once; refused where it needs a number and has none."""
+def submit(store: Store, head: Head, proposed: Certificate, point: Floats) -> Head:
+    """Count a certificate of the input `point`, once: the new head. Refused where it needs a number and has none."""
     evidence, alpha = digest(proposed, point), float(proposed.alpha)
     if store.select("SELECT 1 FROM submissions WHERE evidence = ?", evidence):
-        return
-    head = store.head()
+        return head
     number = None if head.lifetime is None else _number(store, head, proposed, point)
     total = math.nextafter(head.alphas + alpha, math.inf)  # never less than the sum
-    store.append("submissions", [(evidence, digest_of_input(point), alpha, number)], alphas=total)
+    row = (evidence, digest_of_input(point), alpha, number)
+    return store.append(head, "submissions", [row], alphas=total)
 
 
 def attempts(store: Store, point: Floats) -> int:

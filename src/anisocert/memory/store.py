@@ -178,9 +178,8 @@ class Store:
         self._db.execute(f"INSERT OR REPLACE INTO head VALUES (1, {marks})", head.to_row())
         return head
 
-    def append(self, table: str, rows: Iterable[Sequence[Any]], **changes: Any) -> Head:
-        """Add rows, tied to those before them, and change the head: the new one."""
-        head = self.head()
+    def append(self, head: Head, table: str, rows: Iterable[Sequence[Any]], **changes: Any) -> Head:
+        """Add rows, tied to those before them, and change the head as it is now: the new one."""
         count, link = getattr(head, table), getattr(head, f"{table}_link")
         for row in rows:
             count += 1
@@ -201,10 +200,10 @@ class Store:
                 f"this memory is broken: it must hold {getattr(head, table)} {table}, got others, up to {after}"
             )
 
-    def insert(self, certificate: Certificate, region: Region) -> Head:
+    def insert(self, head: Head, certificate: Certificate, region: Region) -> Head:
         """Add an entry, the first of which fixes what the memory belongs to; the new head."""
         belongs = {"model_hash": certificate.model_hash, "norm": region.norm, "shape": region.shape}
-        return self.append("entries", [entry.to_row(certificate, region, time.time())], **belongs)
+        return self.append(head, "entries", [entry.to_row(certificate, region, time.time())], **belongs)
 
     def regions(self, numbers: Sequence[int], head: Head) -> list[Region]:
         """The regions of some entries, as they were promised."""

@@ -1,4 +1,5 @@
 import hashlib
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,7 +77,7 @@ def test_hash_tells_files_apart(network: nn.Module, exported: Path, tmp_path: Pa
         network.network.head.bias[0] -= 1e-3
     hashes = {ac.Network(load(path)[0], 10).hash for path in (exported, other, exported)}
     assert len(hashes) == 2
-    assert bytes(load(exported)[0].digest.tolist()) == hashlib.sha256(exported.read_bytes()).digest()
+    assert load(exported)[0].digest == hashlib.sha256(exported.read_bytes()).digest()
 
 
 def test_fixed_batch_size(network: nn.Module, tmp_path: Path) -> None:
@@ -136,3 +137,150 @@ def test_scores_are_float32_numbers(exported: Path) -> None:
     scores = load(exported)[0](torch.rand(2, 1, 8, 8))
     assert scores.dtype == torch.float32
     assert np.isfinite(scores.numpy()).all()
+
+
+# Hand-made graphs: x -> operator -> Gemm with weights -> scores
+
+
+def _graph(path: Path, *, operator: str = "Relu", domain: str = "", batch: object = "b", width: object = 4) -> Path:
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node(operator, ["x"], ["features"], domain=domain),
+            helper.make_node("MatMul", ["features", "weights"], ["scores"]),
+        ],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, width])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [batch, 3])],
+        [numpy_helper.from_array(weights, "weights")],
+    )
+    imports = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    return path
+
+
+def _external(path: Path, weights: np.ndarray, location: str = "weights.bin", **said: int) -> Path:
+    """The graph with its weights elsewhere."""
+    model = onnx.load(_graph(path))
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in {"location": location, **said}.items():
+        tensor.external_data.add(key=key, value=str(value))
+    path.write_bytes(model.SerializeToString())
+    if not Path(location).is_absolute():
+        (path.parent / location).write_bytes(weights.astype(np.float32).tobytes())
+    return path
+
+
+WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_hash_tells_operators_apart(tmp_path: Path, gradients: bool) -> None:
+    if gradients:
+        pytest.importorskip("onnx2torch", reason="the extra `onnx` is not installed")
+    found = []
+    for operator in ("Relu", "Sigmoid", "Relu"):
+        model, _ = load(_graph(tmp_path / "net.onnx", operator=operator), gradients=gradients)
+        found.append(ac.Network(model, 3).hash)
+    assert found[0] == found[2] != found[1]
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_external_data_is_that_beside_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gradients: bool
+) -> None:
+    """Not that of the current folder; and it is part of the hash."""
+    if gradients:
+        pytest.importorskip("onnx2torch", reason="the extra `onnx` is not installed")
+    beside, elsewhere = tmp_path / "net", tmp_path / "elsewhere"
+    beside.mkdir(), elsewhere.mkdir()
+    path = _external(beside / "net.onnx", WEIGHTS)
+    (elsewhere / "weights.bin").write_bytes((-WEIGHTS).tobytes())
+    x = torch.rand(5, 4)
+    hashes = []
+    for folder in (beside, elsewhere):
+        monkeypatch.chdir(folder)
+        model, _ = load(path, gradients=gradients)
+        torch.testing.assert_close(model(x), x @ torch.from_numpy(WEIGHTS))
+        hashes.append(ac.Network(model, 3).hash)
+    (beside / "weights.bin").write_bytes((2 * WEIGHTS).tobytes())
+    other, _ = load(path, gradients=gradients)
+    torch.testing.assert_close(other(x), x @ torch.from_numpy(2 * WEIGHTS))
+    assert hashes[0] == hashes[1] != ac.Network(other, 3).hash
+
+
+def test_parts_of_external_data(tmp_path: Path) -> None:
+    path = _external(tmp_path / "net.onnx", np.concatenate([np.zeros(4), WEIGHTS.ravel()]), offset=16, length=48)
+    x = torch.rand(5, 4)
+    torch.testing.assert_close(load(path)[0](x), x @ torch.from_numpy(WEIGHTS))
+    for said in ({"offset": 17}, {"offset": -1}, {"length": 1 << 40}, {"offset": 0, "length": -5}):
+        with pytest.raises(ModelError, match=r"expected bytes .* of weights\.bin for 'weights'"):
+            load(_external(tmp_path / "net.onnx", WEIGHTS, **{"length": 48} | said))
+
+
+def test_external_data_outside_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "net"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "secret.bin").write_bytes(WEIGHTS.tobytes())
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    for location in ("../secret.bin", str(tmp_path / "secret.bin"), "sub/../../secret.bin", "link.bin", "", "."):
+        path = _external(folder / "net.onnx", WEIGHTS)
+        model = onnx.load(path, load_external_data=False)
+        model.graph.initializer[0].external_data[0].value = location
+        path.write_bytes(model.SerializeToString())
+        with pytest.raises(ModelError, match="expected external data in the folder of"):
+            load(path)
+    _external(folder / "net.onnx", WEIGHTS)
+    (folder / "weights.bin").unlink()
+    with pytest.raises(ModelError, match=r"expected a file at .*weights\.bin, got: No such file"):
+        load(folder / "net.onnx")
+    os.mkfifo(folder / "weights.bin")
+    with pytest.raises(ModelError, match=r"expected a regular file at .*weights\.bin"):
+        load(folder / "net.onnx")
+
+
+def test_what_is_no_regular_file(tmp_path: Path) -> None:
+    from anisocert.models.onnx_file import read_onnx
+
+    os.mkfifo(tmp_path / "pipe.onnx")
+    with pytest.raises(ArgumentError, match="got no regular file"):
+        load(tmp_path / "pipe.onnx")
+    for path in (tmp_path / "pipe.onnx", Path("/dev/zero")):
+        with pytest.raises(ModelError, match="expected a regular file"):
+            read_onnx(path)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"batch": 1 << 28}, "expected a batch of 1 to 65,536 in .*, or a free one, got 268,435,456"),
+        ({"width": 1 << 40}, "expected inputs of 268,435,456 values at most in .*, got b x 1099511627776"),
+        ({"batch": 1 << 16, "width": 1 << 13}, "expected inputs of 268,435,456 values at most"),
+    ],
+)
+def test_absurd_sizes_that_a_file_declares(tmp_path: Path, sizes: dict[str, int], words: str) -> None:
+    """They are refused before memory is taken for them."""
+    from onnx import TensorProto, helper
+
+    batch, width = sizes.get("batch", "b"), sizes.get("width", 4)
+    graph = helper.make_graph(
+        [helper.make_node("ReduceSum", ["x"], ["scores"], keepdims=1)],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, width])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 1])],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
+    for gradients in (False, True):
+        with pytest.raises(ModelError, match=words):
+            load(tmp_path / "net.onnx", gradients=gradients)
+
+
+def test_custom_operators_are_refused(tmp_path: Path) -> None:
+    path = _graph(tmp_path / "net.onnx", operator="Frobnicate", domain="org.example")
+    with pytest.raises(ModelError, match=r"standard operators in .*, got org\.example::Frobnicate, which is custom"):
+        load(path)

@@ -43,7 +43,7 @@ def same_votes(scores: Tensor, others: Tensor, precision: Precision | None) -> b
     allowed = max(1, int(MOVED[name] * len(a)))
     if int((a.argmax(1) != b.argmax(1)).sum()) > allowed:
         return False
-    return all(_only_ties_moved(one, other, ROUNDING[name][0]) for one, other in groups)
+    return all(_only_ties_moved(one, other, *ROUNDING[name]) for one, other in groups)
 
 
 def alike(a: Tensor, b: Tensor, relative: float, absolute: float) -> bool:
@@ -64,15 +64,18 @@ def alike(a: Tensor, b: Tensor, relative: float, absolute: float) -> bool:
     return bool((_equal(a, b) | (difference <= own) | (harmless & (difference <= widest))).all())
 
 
-def _only_ties_moved(a: Tensor, b: Tensor, near: float) -> bool:
-    """Whether each vote that moved was a near tie, judged by how the two classes' difference varies between rows."""
+def _only_ties_moved(a: Tensor, b: Tensor, relative: float, absolute: float) -> bool:
+    """Whether each vote that moved was a near tie: by the row's own top score and how the two classes' scores vary.
+
+    That is the median of their difference's distances from its median, of which an extreme score is five or so.
+    """
     rows = (a.argmax(1) != b.argmax(1)).nonzero()[:, 0]
     if len(rows) == 0:
         return True
     differences = a[:, a[rows].argmax(1)] - a[:, b[rows].argmax(1)]  # rows x moved
     usual = (differences - differences.nanmedian(0).values).abs().nanmedian(0).values
     margin = differences[rows, torch.arange(len(rows), device=rows.device)]
-    return bool((margin <= near * usual).all())
+    return bool((margin <= 5 * relative * usual + absolute * a[rows].amax(1).abs()).all())
 
 
 def _leads(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

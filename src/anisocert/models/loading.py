@@ -65,7 +65,8 @@ def _network(
     if is_function(text):
         model, metadata = _from_function(text), dict[str, Any]()
     elif not Path(source).is_file():
-        raise ArgumentError(f"expected a network file, or package.module:function, at {text}, got nothing there")
+        got = "no regular file" if Path(source).exists() else "nothing there"
+        raise ArgumentError(f"expected a network file, or package.module:function, at {text}, got {got}")
     elif text.endswith(".onnx"):
         from anisocert.models.onnx_network import OnnxNetwork, to_torch
 

@@ -1,0 +1,135 @@
+"""An ONNX file, read whole: the graph and the data it keeps in files beside it, so that what is hashed is what runs."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anisocert.errors import MissingExtraError, ModelError
+
+LARGEST = (1 << 31) - 1  # bytes of one graph with all its data: what the format itself can hold in one piece
+# Operators of the standard and those that every onnxruntime has; any other would be code of somebody's.
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft")
+
+
+@dataclass(frozen=True)
+class OnnxFile:
+    """A network with all its data in one piece, as bytes and as onnx's ModelProto.
+
+    digest: of the file and of each file that it takes data from. locations: of these, beside the file.
+    """
+
+    content: bytes = field(repr=False)
+    graph: Any = field(repr=False)
+    digest: bytes
+    locations: tuple[str, ...]
+
+
+def read_onnx(path: Path) -> OnnxFile:
+    """Read a file and its external data, which must lie in its folder or below."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise MissingExtraError("ONNX networks need onnx: pip install 'anisocert[onnx]'") from error
+    content = _bytes(path, LARGEST)
+    try:
+        graph = onnx.load_model_from_string(content)
+        tensors = list(_tensors(graph))
+    except Exception as error:  # protobuf's own exceptions
+        raise ModelError(f"expected a whole ONNX file at {path}, got: {str(error)[:200]}") from error
+    _refuse_custom_operators(graph, path)
+    digest, data, room = hashlib.sha256(content), dict[str, bytes](), LARGEST - len(content)
+    for tensor in tensors:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        said = {entry.key: entry.value for entry in tensor.external_data}
+        location = said.get("location", "")
+        if location not in data:
+            data[location] = _bytes(_beside(path, location), room)
+            room -= len(data[location])
+            digest.update(hashlib.sha256(location.encode()).digest() + hashlib.sha256(data[location]).digest())
+        tensor.raw_data = _part(data[location], said, tensor.name, path)
+        tensor.data_location = onnx.TensorProto.DEFAULT
+        del tensor.external_data[:]
+    return OnnxFile(graph.SerializeToString() if data else content, graph, digest.digest(), tuple(data))
+
+
+def _bytes(path: Path, most: int) -> bytes:
+    """The content of a regular file: a pipe would never end, nor would a device."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise ModelError(f"expected a file at {path}, got: {error.strerror}") from error
+    with os.fdopen(number, "rb") as file:
+        known = os.fstat(number)
+        if not stat.S_ISREG(known.st_mode):
+            raise ModelError(f"expected a regular file at {path}, got another thing")
+        if known.st_size > most:
+            raise ModelError(f"expected ONNX networks of {LARGEST:,} bytes at most, got more in {path}")
+        return file.read(most)
+
+
+def _beside(path: Path, location: str) -> Path:
+    """Where external data is: in the folder of the file, whatever the current folder is, and never outside of it."""
+    folder = path.resolve().parent
+    found = (folder / location).resolve()
+    if not location or Path(location).is_absolute() or not found.is_relative_to(folder) or found == folder:
+        raise ModelError(f"expected external data in the folder of {path}, got {location!r}")
+    return found
+
+
+def _part(data: bytes, said: dict[str, str], name: str, path: Path) -> bytes:
+    try:
+        offset = int(said.get("offset", 0))
+        length = int(said.get("length", len(data) - offset))
+    except ValueError as error:
+        raise ModelError(f"expected offset and length as numbers for {name!r} in {path}, got {said}") from error
+    if not (offset >= 0 and length >= 0 and offset + length <= len(data)):
+        where = said["location"]
+        raise ModelError(f"expected bytes {offset} to {offset + length} of {where} for {name!r}, got {len(data)} in it")
+    return data[offset : offset + length]
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    """Of a model, a graph or a function, and of the graphs in their attributes."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _nodes(inner)
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    """All tensors of a model that may have their data elsewhere."""
+    for scope in (model.graph, *model.functions):
+        yield from _initializers(scope)
+        for node in _nodes(scope):
+            for attribute in node.attribute:
+                yield from (*([attribute.t] if attribute.HasField("t") else []), *attribute.tensors)
+                sparse = (
+                    *([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []),
+                    *attribute.sparse_tensors,
+                )
+                yield from (part for one in sparse for part in (one.values, one.indices))
+                for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                    yield from _initializers(inner)
+
+
+def _initializers(graph: Any) -> Iterator[Any]:
+    """A graph's own; a function has none."""
+    yield from getattr(graph, "initializer", ())
+    yield from (part for one in getattr(graph, "sparse_initializer", ()) for part in (one.values, one.indices))
+
+
+def _refuse_custom_operators(model: Any, path: Path) -> None:
+    known = {(function.domain, function.name) for function in model.functions}
+    for scope in (model.graph, *model.functions):
+        for node in _nodes(scope):
+            if node.domain not in DOMAINS and (node.domain, node.op_type) not in known:
+                raise ModelError(
+                    f"expected an ONNX network of standard operators in {path}, got {node.domain}::{node.op_type}, "
+                    "which is custom and would need code from elsewhere"
+                )

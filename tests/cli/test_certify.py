@@ -285,3 +285,39 @@ def test_what_has_no_bound_reaches_none(certify, tmp_path):
     assert "its bound" not in certify("--out", tmp_path / "fixed").out
     paper = ("--method", "isotropic", "--paper", "--iterations", 2, "--out", tmp_path / "paper")
     assert "its bound" not in certify(*paper).out
+
+
+UNREADABLE = """
+import threading
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear, self.lock = nn.Linear(64, 10), threading.Lock()
+    def forward(self, x):
+        with self.lock:
+            return self.linear(x.flatten(1))
+
+def make(): return Net()
+"""
+
+
+def test_a_network_that_cannot_be_hashed_needs_a_name(cli, tmp_path, monkeypatch):
+    (tmp_path / "users_locked.py").write_text(UNREADABLE)
+    monkeypatch.chdir(tmp_path)
+    options = ("users_locked:make", "--data", "digits", "--sigma", 0.25, "--n", 100, "--max", 3, "--rows", 160)
+    run = ("certify", *options, "--method", "fixed", "--out", "run")
+    assert "--model-id" in cli(*run, code=1).err
+    cli(*run, "--model-id", "locked 1")
+    said = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert said["model_id"] == said["model_hash"] == "locked 1"
+    assert "--model-id 'locked 1'" in said["command"]
+    answered = cli("predict", *options, "--model-id", "locked 1", "--format", "json")
+    assert json.loads(answered.out)["model_hash"] == "locked 1"
+    assert "expected model_id" in cli(*run, "--model-id", "", code=2).err
+    looked = ("diagnose", "users_locked:make", "--data", "digits", "--max", 2, "--votes", 20, "--json")
+    assert "--model-id" in cli(*looked, code=1).err
+    assert "locked 1" in json.loads(cli(*looked, "--model-id", "locked 1").out)["recommendation"]["command"]

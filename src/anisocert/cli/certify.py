@@ -77,6 +77,7 @@ def certify(
     mean: options.Mean = None,
     std: options.Std = None,
     denoise: options.Denoise = None,
+    model_id: options.ModelId = None,
     device: Annotated[
         str, typer.Option(help="auto, cpu, cuda, or several: cuda:0,cuda:1.", rich_help_panel=PLACE)
     ] = "auto",
@@ -128,6 +129,7 @@ def certify(
         "lifetime": lifetime, "bound": bound, "stop": stop,
         "target_radius": target_radius, "outputs": outputs, "num_classes": num_classes, "layout": layout,
         "mean": options.numbers("--mean", mean), "std": options.numbers("--std", std), "denoise": denoise,
+        "model_id": model_id,
         "device": None if on_cluster else device_kind(devices), "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]
     }  # fmt: skip
     circumstances = Circumstances(

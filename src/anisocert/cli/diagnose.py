@@ -36,6 +36,7 @@ def diagnose(
     mean: options.Mean = None,
     std: options.Std = None,
     denoise: options.Denoise = None,
+    model_id: options.ModelId = None,
     force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
@@ -70,7 +71,8 @@ def diagnose(
         "method": "fixed", "split": split, "n": n, "alpha": alpha, "bound": bound, "seed": seed, "outputs": outputs,
         "num_classes": num_classes, "layout": layout,
         "mean": options.numbers("--mean", mean), "std": options.numbers("--std", std),
-        "denoise": denoise, "numerics": Numerics(precision),  # type: ignore[arg-type]  # it checks the name
+        "denoise": denoise, "model_id": model_id,
+        "numerics": Numerics(precision),  # type: ignore[arg-type]  # it checks the name
     }  # fmt: skip
     job = load_job(Configuration(**asked))
     steps = 1 + len(norms) * len(sigmas or GRID) + len(METHODS)

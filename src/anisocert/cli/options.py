@@ -35,6 +35,7 @@ NumClasses = Annotated[int | None, _of(NETWORK, "Where the model does not tell."
 Layout = Annotated[str | None, _of(NETWORK, "Whose checkpoint it is: cohen, salman or macer.")]
 Mean = Annotated[str | None, _of(NETWORK, "Of its inputs, as in 0.49,0.48,0.45.")]
 Std = Annotated[str | None, _of(NETWORK, "As in 0.2,0.2,0.2.")]
+ModelId = Annotated[str | None, _of(NETWORK, "Its name in place of a hash, where parts of it cannot be read.")]
 Denoise = Annotated[str | None, _of(NETWORK, "A denoiser to put in front of it: package.module:function.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there, also if anisocert did not write it.")]
 # Of commands that read a run, which may name files but no code.

@@ -42,6 +42,7 @@ def predict(
     mean: options.Mean = None,
     std: options.Std = None,
     denoise: options.Denoise = None,
+    model_id: options.ModelId = None,
     force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
@@ -70,12 +71,13 @@ def predict(
         "model": model, "data": data, "sigma": sigma, "method": "fixed", "norm": norm, "n": n, "alpha": alpha,
         "seed": seed, "split": split, "skip": skip, "max": most, "ids": ids, "num_classes": num_classes,
         "layout": layout, "mean": options.numbers("--mean", mean), "std": options.numbers("--std", std),
-        "denoise": denoise,
+        "denoise": denoise, "model_id": model_id,
         "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]  # it checks the name
     }  # fmt: skip
     job = load_job(Configuration(**asked))
-    assert job.configuration.num_classes is not None
-    network = Network(job.model, job.configuration.num_classes, devices_of(device)[0], job.configuration.numerics)
+    c = job.configuration
+    assert c.num_classes is not None
+    network = Network(job.model, c.num_classes, devices_of(device)[0], c.numerics, c.model_id)
     with warnings.catch_warnings():
         warnings.simplefilter("once")  # a plan that cannot answer says so for every batch
         answers = _answers(job, network)

@@ -86,7 +86,7 @@ def diagnose(
     assert c.num_classes is not None
     at = np.unique(np.linspace(0, len(job.ids) - 1, min(inputs, len(job.ids))).round().astype(int))
     chunk = job.chunk([job.ids[i] for i in at])
-    network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=False))
+    network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=False), c.model_id)
     sample = Sample(torch.from_numpy(chunk.x).to(network.device), np.array(chunk.y), chunk.ids)
     scale = 1.0 if chunk.x.min() >= 0 and chunk.x.max() <= 1 else float(chunk.x.max() - chunk.x.min())
     trained = job.metadata.get("sigma")

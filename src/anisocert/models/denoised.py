@@ -23,8 +23,8 @@ class Denoised(nn.Module):
 def denoised(model: Function, denoiser: Function) -> Function:
     """The model behind a denoiser, which is certified as one classifier.
 
-    Two modules make a module in evaluation mode, whose hash covers the weights of both. A bare callable among them
-    makes a bare callable, which has no weights to hash: certify it with a model_id that names both.
+    Two modules make a module in evaluation mode, whose hash covers both, weights and code. A bare callable among them
+    makes a bare callable, which is not read for a hash: certify it with a model_id that names both.
     """
     if isinstance(model, nn.Module) and isinstance(denoiser, nn.Module):
         return Denoised(model, denoiser).eval()

@@ -24,7 +24,7 @@ from anisocert.runs.rows import row
 
 @dataclass(frozen=True)
 class Settled:
-    """How a network runs: numerics without a None, the kind of its device, the network's hash.
+    """How a network runs: numerics without a None, the kind of its device, the network's hash, its probe.
 
     group: inputs whose theta is searched together, so that fewer take as long.
     """
@@ -33,6 +33,7 @@ class Settled:
     device: str
     model_hash: str
     group: int
+    probe: NDArray[np.float32]
 
 
 class OutOfTimeError(Exception):
@@ -62,10 +63,11 @@ class Certifier:
         c = self.configuration
         assert c.num_classes is not None
         if self.network is None or self.network.numerics != numerics:
-            self.network = Network(self.model, c.num_classes, self.device, numerics)
+            self.network = Network(self.model, c.num_classes, self.device, numerics, c.model_id)
         votes = self.plan.n0 + self.plan.n + self.method.pilot_votes(self.plan)
         group = self.method.group(self.network.fit(shape, inputs * votes))
-        return Settled(self.network.numerics, self.network.device.type, self.network.hash, group)
+        probe = self.network.probe(shape)
+        return Settled(self.network.numerics, self.network.device.type, self.network.hash, group, probe)
 
     def certify(self, chunk: Chunk, seconds: float = math.inf) -> list[dict[str, Any]]:
         """Rows with their `theta`, of those inputs that are done before `seconds` are over, and of one at least."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import shlex
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -15,7 +16,8 @@ from anisocert import __version__
 from anisocert.bounds import Plan
 from anisocert.bounds.plan import Stop
 from anisocert.data import Split, parse_ids
-from anisocert.engine import Numerics, Stage, Stream
+from anisocert.engine import Network, Numerics, Stage, Stream, same_behaviour
+from anisocert.engine.probe import from_json
 from anisocert.errors import ArgumentError
 from anisocert.memory.ledger import Prefer
 from anisocert.memory.policy import POLICIES
@@ -36,8 +38,10 @@ from anisocert.smoothing import Gaussian, Smoothing, Uniform
 METHODS = ("fixed", "isotropic", "anisotropic", "average")
 # Where things lie may change while a run is under way; what they are is told by their hashes.
 HASHES = {"model": "model_hash", "data": "data_hash", "average_of": "theta_hash"}
-NO_OPTIONS = ("model", "inputs", "lifetime_from", "numerics", "versions", *HASHES.values())
-HASHED_TOO = ("layout", "mean", "std", "denoise")  # they are part of the network
+PROBE = ("probe", "probe_shape")
+LARGEST_PROBE = 1 << 26  # values of an input: what a file only says is not believed without end
+NO_OPTIONS = ("model", "inputs", "lifetime_from", "numerics", "versions", *PROBE, *HASHES.values())
+HASHED_TOO = ("layout", "mean", "std", "denoise", "model_id")  # they are part of the network, or its hash
 SETTLED = (
     "lifetime_from",
     "num_classes",
@@ -89,6 +93,7 @@ class Configuration:
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     denoise: str | None = None
+    model_id: str | None = None
     memory: str | None = None
     memory_policy: str | None = None
     memory_prefer: Prefer = "volume"
@@ -99,6 +104,8 @@ class Configuration:
     data_hash: str | None = None
     theta_hash: str | None = None
     model_hash: str | None = None
+    probe: list[list[float | str]] | None = None
+    probe_shape: list[int] | None = None
     device: str | None = None
     numerics: Numerics = field(default_factory=Numerics)
     versions: dict[str, str] = field(default_factory=_versions)
@@ -114,6 +121,8 @@ class Configuration:
             raise ArgumentError(f"expected outputs 'logits' or 'probabilities', got {self.outputs!r}")
         if self.layout not in (None, *get_args(Layout)):
             raise ArgumentError(f"expected layout of {', '.join(get_args(Layout))}, got {self.layout!r}")
+        if self.model_id == "":
+            raise ArgumentError("expected model_id, a name, got an empty one")
         if self.iterations is not None and not self.paper:
             raise ArgumentError("expected iterations, of the published search, with paper, got them without")
         if self.limit is not None and self.paper:
@@ -205,11 +214,32 @@ class Configuration:
     def differences(self, asked: "Configuration") -> list[str]:
         """`name: here -> asked`, for each thing in which another configuration asks for something else than this."""
         here, there = _compared(self), _compared(asked)
-        return [
+        found = [
             f"{name}: {here[name][1]} -> {there[name][1]}"
             for name in here
             if here[name][0] != there[name][0] and not (name in SETTLED and there[name][0] is None)
         ]
+        if self.probe is not None and asked.probe is not None and not self.behaves_like(from_json(asked.probe)):
+            found.append(f"model: under one name ({self.model_hash}), it behaves otherwise")
+        return found
+
+    def behaves_like(self, probe: NDArray[np.float32]) -> bool:
+        """Whether a network with this probe can be the one that the run was begun with.
+
+        A run that knows no probe of its network says nothing against one, unless a mere name is all it knows.
+        """
+        if self.probe is None:
+            return self.model_id is None
+        return same_behaviour(from_json(self.probe), probe)
+
+    def is_of(self, network: Network) -> bool:
+        """Whether a network behaves as the run's did; its hash is another question."""
+        if self.probe is None:
+            return self.model_id is None
+        shape = tuple(self.probe_shape or ())
+        if not shape or not all(type(size) is int and size > 0 for size in shape) or math.prod(shape) > LARGEST_PROBE:
+            raise ArgumentError(f"expected probe_shape, the shape of an input, beside a probe, got {self.probe_shape}")
+        return self.behaves_like(network.probe(shape))
 
     def command(self, out: Path) -> str:
         """The command line that repeats the run."""
@@ -246,4 +276,4 @@ def _compared(configuration: Configuration) -> dict[str, tuple[Any, str]]:
     for name, hashed in HASHES.items():
         known, _ = found.pop(hashed)
         found[name] = (known, f"{values[name]} ({str(known)[:12]}...)")
-    return {name: pair for name, pair in found.items() if name not in HASHED_TOO}
+    return {name: pair for name, pair in found.items() if name not in (*HASHED_TOO, *PROBE)}

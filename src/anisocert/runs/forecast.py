@@ -34,7 +34,8 @@ def forecast(job: Job, device: str, inputs: int) -> Forecast:
     c = job.configuration
     plan, method = c.plan(), c.how(job.theta)
     assert c.num_classes is not None
-    network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=bool(c.numerics.compile)))
+    numerics = replace(c.numerics, compile=bool(c.numerics.compile))
+    network = Network(job.model, c.num_classes, device, numerics, c.model_id)
     rows = network.fit(job.examples.shape, 0)
     purposes = {"with gradients": method.evaluations, "pilot votes": method.pilot_votes(plan)}
     purposes |= {"votes to select": plan.n0, "votes to certify": plan.n}

@@ -14,6 +14,7 @@ from torch import nn
 from anisocert import data, models
 from anisocert.data.dataset import Dataset, as_float
 from anisocert.engine import Network, Numerics, Stage, Stream
+from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.optimize import Average
 from anisocert.runs.configuration import Configuration, digest
@@ -70,10 +71,15 @@ class Job:
             warnings.warn(doubt, AnisocertWarning, stacklevel=2)
 
     def hashed(self, numerics: Numerics) -> Configuration:
-        """The configuration with the network's hash in these numerics, of which the precision is known."""
-        assert self.configuration.num_classes is not None
-        network = Network(self.model, self.configuration.num_classes, "cpu", numerics)
-        return replace(self.configuration, model_hash=network.hash)
+        """The configuration with the network's hash in these numerics, of which the precision is known.
+
+        Where that is a name which the user gave, the network's behaviour too: any network can have the name.
+        """
+        c = self.configuration
+        assert c.num_classes is not None
+        network = Network(self.model, c.num_classes, "cpu", numerics, c.model_id)
+        probe = None if c.model_id is None else as_json(network.probe(self.examples.shape))
+        return replace(c, model_hash=network.hash, probe=probe)
 
 
 def load_job(asked: Configuration) -> Job:

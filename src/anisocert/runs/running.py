@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from anisocert.durable import claim
+from anisocert.engine.probe import as_json
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, Stats
 from anisocert.memory.place import checked
@@ -157,8 +158,9 @@ def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
             pass
         settled = answered(answers[0][1])
         begun = replace(
-            job.configuration, numerics=settled.numerics, device=settled.device, model_hash=settled.model_hash
-        )
+            job.configuration, numerics=settled.numerics, device=settled.device, model_hash=settled.model_hash,
+            probe=as_json(settled.probe), probe_shape=list(job.examples.shape),
+        )  # fmt: skip
         check_memory(begun, job.examples.shape, begun)
         if begun.lifetime:
             assert begun.memory is not None

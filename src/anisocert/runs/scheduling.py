@@ -69,6 +69,8 @@ class Schedule:
             expected, got = getattr(self.begun, name), getattr(settled, name)
             if expected != got:
                 raise ArgumentError(f"expected {name} {expected}, which the run was begun with, got {got}")
+        if not self.begun.behaves_like(settled.probe):
+            raise ArgumentError("expected the network that the run was begun with, got one that behaves otherwise")
         self.group = settled.group
         self.lost_workers[worker] = 0
         self.idle.add(worker)

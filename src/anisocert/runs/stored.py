@@ -168,8 +168,8 @@ class StoredRun:
                 "noise"
             )
         num_classes = c.num_classes or int(self.column("num_classes")[0])
-        network = Network(self.module(model, denoise), num_classes, where, c.numerics)
-        if network.hash != self.description.get("model_hash"):
+        network = Network(self.module(model, denoise), num_classes, where, c.numerics, c.model_id)
+        if network.hash != self.description.get("model_hash") or not c.is_of(network):
             raise NotTheRunsError(
                 f"expected the network that {self.folder} certifies, got another network: {model or c.model}"
             )

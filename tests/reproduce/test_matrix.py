@@ -96,6 +96,8 @@ def test_a_group_of_networks_may_differ(write):
         ("train = {", "certify = 3 # {", "expected certify in networks as a table, got 3"),
         ("methods.ours = {", "methods.ours = 3 # {", "expected methods.ours in networks as a table, got 3"),
         ('average-of = "ours"', 'average-of = "hours"', "'certify cohen-0.25 hours' among the stages"),
+        ("n = 500", 'denoise = "stranger:go"', "may not name code that is executed, got stranger:go"),
+        ("n = 500", '"denoise=stranger:go" = true', "may not name code that is executed, got --denoise=stranger:go"),
         ('of = "ours"\nmemory', 'of = "fixd"\nmemory', "'certify cohen-0.25 fixd' among the stages"),
     ],
 )

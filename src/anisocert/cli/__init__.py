@@ -38,8 +38,10 @@ def _code(debug: bool) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = CTRL_C
-    except SystemExit as end:  # commands do not end like this: a function of the user's did
-        print(f"error: the code that the command called ended it with exit code {end.code}", file=sys.stderr)
+    except SystemExit as end:  # commands do not end like this: a function of the user's did, or click, for `| head`
+        if isinstance(end.__context__, BrokenPipeError):
+            return NOT_READ
+        _say(f"error: the code that the command called ended it with exit code {end.code}")
         return FAILED
     except BrokenPipeError:
         return NOT_READ

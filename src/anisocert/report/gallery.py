@@ -14,7 +14,7 @@ from anisocert.geometry import Region
 from anisocert.report.beyond import beyond_ball
 from anisocert.report.inputs import Inputs
 from anisocert.report.pictures import bars, heat, is_image, photo, shades
-from anisocert.smoothing import Gaussian, Uniform
+from anisocert.runs.rows import region_of
 
 NOTES = {
     "kept": "The memory kept the region as it was.",
@@ -114,7 +114,7 @@ class _Maker:
         x = self.inputs.x.get(number, np.zeros(theta.shape))
         if x.shape != theta.shape:
             return None
-        return (Uniform if self.comparison.norm == "l1" else Gaussian)(theta).region(x, theta, gap)
+        return region_of(self.comparison.norm, theta, gap, x)
 
     def _beyond(self, number: int, region: Region) -> tuple[Picture | None, str]:
         """An x + delta that the region covers and the round certificate of the same input does not."""

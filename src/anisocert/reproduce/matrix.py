@@ -29,6 +29,7 @@ from typing import Any
 
 from anisocert.data import splits
 from anisocert.errors import ArgumentError
+from anisocert.models.loading import is_function
 
 TOP = {"data", "train", "certify", "methods", "networks"}
 OF_NETWORKS = {"recipe", "norm", "sigma", "name", "train", "certify", "methods"}
@@ -62,6 +63,12 @@ def read_matrix(file: Path) -> list[Stage]:
         if names.count(name) > 1:
             raise ArgumentError(f"{file}: expected each network once, got {name!r} twice: give one a name of its own")
     for stage in stages:
+        for part in stage.command:
+            if is_function(part.partition("=")[2] or part):
+                raise ArgumentError(
+                    f"{file}: expected no function in {stage.name!r}, as a file may not name code that is executed, "
+                    f"got {part}: type it with anisocert certify"
+                )
         for need in stage.needs:
             if need not in names:
                 raise ArgumentError(f"{file}: expected {need!r} among the stages, which {stage.name!r} needs, got none")

@@ -210,14 +210,14 @@ def _from_file(path: Path) -> "dict[int, NDArray[Any]]":
     """Inputs by id from an .npz file; ids default to 0, 1, ..."""
     import numpy as np
 
-    from anisocert.data.arrays import read
+    from anisocert.data.numpy_files import npz_names, read_npz
     from anisocert.errors import ArgumentError
 
     if path.suffix != ".npz":
         raise ArgumentError(f"expected --inputs as an .npz file, got {path}")
-    arrays = read(path)
+    arrays = read_npz(path, ("x", "ids"))
     if "x" not in arrays:
-        raise ArgumentError(f"expected an array x in {path}, got {', '.join(arrays) or 'nothing'}")
+        raise ArgumentError(f"expected an array x in {path}, got {', '.join(npz_names(path)) or 'nothing'}")
     x = arrays["x"]
     ids = arrays.get("ids", np.arange(len(np.atleast_1d(x))))
     if x.dtype.kind != "f" or ids.shape != x.shape[:1] or ids.dtype.kind not in "iu":

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from anisocert.data.image_files import ImageFiles
 from anisocert.errors import ArgumentError
+from anisocert.inputs import MOST_CLASSES
 
 Split = Literal["train", "test"]
 Pixels = NDArray[np.uint8] | NDArray[np.float32] | ImageFiles
 
 # Test examples are numbered as the field does, from 0; train examples from here on, so that no two share an id.
 FIRST_TRAIN_ID = 1_000_000
-# A label or a note in a file may claim any number of classes, and networks and tables are made for all of them.
-MOST_CLASSES = 100_000
 MOST_IDS = 1_000_000  # in one list of ids; more than any data set of the catalogue has
 LONGEST_ID = 18  # digits: such numbers fit into 64 bits
 
@@ -90,9 +89,10 @@ class Dataset:
         return as_float(np.asarray(self.pixels))
 
     def sample(self, most: int = 32) -> NDArray[np.float32]:
-        """The inputs of some examples, evenly spaced."""
+        """The inputs of some examples, evenly spaced, once it is known that all have one shape."""
+        shape = self.shape
         at = np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).round().astype(np.int64))
-        return as_float(np.asarray(self.pixels[at]))
+        return as_float(np.asarray(self.pixels[at])).reshape(len(at), *shape)
 
     def subset(self, skip: int = 1, most: int | None = None, ids: Sequence[int] | None = None) -> "Dataset":
         """Of the examples with these ids (default: all), every skip-th, at most `most` of them, in this data's order.

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from anisocert.data.dataset import MOST_CLASSES
 from anisocert.errors import ArgumentError
-from anisocert.inputs import regular_file
+from anisocert.inputs import MOST_CLASSES, regular_file
 
 FILE = "images.json"
 KEYS = ("resize", "crop", "labels", "num_classes")

@@ -9,7 +9,7 @@ import numpy as np
 from anisocert.data import cache
 from anisocert.data.dataset import Dataset, Split
 from anisocert.data.folder_notes import labelled, printable, read_notes
-from anisocert.data.image_files import ImageFiles
+from anisocert.data.image_files import ImageFiles, channels_of
 from anisocert.errors import ArgumentError
 from anisocert.inputs import regular_file
 
@@ -22,9 +22,9 @@ IMAGENET_CLASSES, IMAGENET_IMAGES = 1000, 50_000
 def load(folder: Path, split: Split) -> Dataset:
     """FOLDER/CLASS/IMAGE, or FOLDER/train/CLASS/IMAGE and FOLDER/test/CLASS/IMAGE.
 
-    `folder_notes` says which class a folder is, and how images become of one size. An image's id is made from its path
-    below the folder, so it stays when other images come or go. Links to images and to folders of a class are followed,
-    others are not.
+    `folder_notes` says which class a folder is, and how images become of one size; the first image, whether they are
+    grey. An image's id is made from its path below the folder, so it stays when other images come or go. Links to
+    images and to folders of a class are followed, others are not.
     """
     where, notes = _split_folder(folder, split) or folder, read_notes(folder)
     # a class that one split lacks must not move the numbers of the others
@@ -32,9 +32,8 @@ def load(folder: Path, split: Split) -> Dataset:
     numbers, classes = labelled(notes, folders, folder)
     labels = np.array(numbers, np.int64)[places]
     ids = np.array([_id(path.relative_to(folder)) for path in paths], np.int64)
-    images = ImageFiles(paths, notes.resize, notes.crop)
-    grey = images.shape[1] == 1
-    mean, std = ((0.5,), (0.25,)) if grey else (IMAGENET_MEAN, IMAGENET_STD)
+    images = ImageFiles(paths, channels_of(paths[0]), notes.resize, notes.crop)
+    mean, std = ((0.5,), (0.25,)) if images.channels == 1 else (IMAGENET_MEAN, IMAGENET_STD)
     return Dataset(folder.name, images, labels, ids, len(classes), mean, std, classes)
 
 
@@ -54,7 +53,7 @@ def imagenet(split: Split) -> Dataset:
             f"expected 1000 classes with 50,000 images in all in {folder}, got {len(classes)} with {len(paths)}: "
             "ids are positions in the whole set; a part of it works as --data FOLDER"
         )
-    images, names = ImageFiles(paths, 256, 224, (3, 224, 224)), tuple(map(printable, classes))
+    images, names = ImageFiles(paths, 3, 256, 224), tuple(map(printable, classes))
     return Dataset("imagenet", images, labels, np.arange(len(paths)), 1000, IMAGENET_MEAN, IMAGENET_STD, names)
 
 

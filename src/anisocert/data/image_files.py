@@ -29,42 +29,43 @@ END_OF_PNG = b"IEND\xaeB`\x82"
 class ImageFiles:
     """Images on disk, `n x c x h x w`, uint8. All have one size.
 
-    resize, crop: scale the shorter side to `resize`, then keep the central square of `crop` pixels, as the field does
-    with ImageNet (256, 224); without them images stay as they are. shape: `c, h, w` of them all, where it is known.
+    channels: 1 or 3; grey images are taken as coloured ones where it is 3. resize, crop: scale the shorter side to
+    `resize`, then keep the central square of `crop` pixels, as the field does with ImageNet (256, 224); without them
+    images stay as they are. size: `h, w` of them all, where it is known.
     """
 
     def __init__(
         self,
         paths: Sequence[Path],
+        channels: int = 3,
         resize: int | None = None,
         crop: int | None = None,
-        shape: tuple[int, int, int] | None = None,
+        size: tuple[int, int] | None = None,
     ) -> None:
-        self.paths, self.resize, self.crop = tuple(paths), resize, crop
-        self._shape = shape
+        self.paths, self.channels, self.resize, self.crop = tuple(paths), channels, resize, crop
+        self._size = size
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, keep: NDArray[np.int64]) -> "ImageFiles":
         """The files at these positions, still unread."""
-        return ImageFiles([self.paths[i] for i in keep], self.resize, self.crop, self._shape)
+        return ImageFiles([self.paths[i] for i in keep], self.channels, self.resize, self.crop, self._size)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """`n, c, h, w`; looks at the beginning of every file, once. Images are grey if all of them are."""
-        if self._shape is None:
+        """`n, c, h, w`; looks at the beginning of every file, once, and is an error where sizes differ."""
+        if self._size is None:
             with ThreadPool(min(READERS, len(self.paths))) as pool:
-                found = pool.map(self._look, self.paths, chunksize=16)
-            channels, sizes = max(one[0] for one in found), [one[1:] for one in found]
+                sizes = pool.map(self._look, self.paths, chunksize=16)
             for path, size in zip(self.paths, sizes, strict=True):
                 if size != sizes[0]:
                     raise ArgumentError(
                         f"expected images of one size, {_by(sizes[0])} pixels as {self.paths[0]}, got {_by(size)} "
                         f"in {path}: images.json in the folder can say how to resize and crop them"
                     )
-            self._shape = (channels, *sizes[0])
-        return (len(self.paths), *self._shape)
+            self._size = sizes[0]
+        return (len(self.paths), self.channels, *self._size)
 
     def checksums(self) -> NDArray[np.uint8]:
         """SHA-256 of each file's bytes, `n x 32`; nothing is decoded, and a file is never in memory as a whole."""
@@ -78,19 +79,23 @@ class ImageFiles:
             images[i] = self._read(path)
         return images if dtype is None else images.astype(dtype)
 
-    def _look(self, path: Path) -> tuple[int, int, int]:
-        """Channels, height and width of a file's image once it is prepared, by what the file says about itself."""
+    def _look(self, path: Path) -> tuple[int, int]:
+        """Height and width of a file's image once it is prepared, by what the file says about itself."""
         with _opened(path) as image:
+            if self.channels == 1 and image.mode not in GREY:
+                raise ArgumentError(
+                    f"expected grey images, as the first of the folder is, got mode {image.mode} in {path}: "
+                    "save them all as RGB, or all as grey"
+                )
             width, height = self._scaled(image.size, path)
-            return 1 if image.mode in GREY else 3, self.crop or height, self.crop or width
+            return self.crop or height, self.crop or width
 
     def _read(self, path: Path) -> NDArray[np.uint8]:
         from PIL import Image
 
-        assert self._shape is not None
         with _opened(path) as opened:
             size = self._scaled(opened.size, path)
-            image = opened.convert("L" if self._shape[0] == 1 else "RGB")
+            image = opened.convert("L" if self.channels == 1 else "RGB")
         if size != image.size:
             image = image.resize(size, Image.Resampling.BILINEAR)
         if self.crop is not None:
@@ -98,8 +103,10 @@ class ImageFiles:
             image = image.crop((left, top, left + self.crop, top + self.crop))
         array = np.asarray(image, np.uint8)
         array = array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
-        if array.shape != self._shape:  # the file has changed since its beginning was looked at
-            raise ArgumentError(f"expected an image of shape {self._shape} at {path}, got {array.shape}")
+        if array.shape[1:] != self._size:  # the file has changed since its beginning was looked at
+            raise ArgumentError(
+                f"expected an image of {_by(self.shape[2:])} pixels at {path}, got {_by(array.shape[1:])}"
+            )
         return array
 
     def _scaled(self, size: tuple[int, int], path: Path) -> tuple[int, int]:
@@ -118,6 +125,12 @@ class ImageFiles:
                 f"expected images of at least {self.crop or 1} pixels on each side, got {_by(size[::-1])} in {path}"
             )
         return size
+
+
+def channels_of(path: Path) -> int:
+    """1 for a grey image, else 3."""
+    with _opened(path) as image:
+        return 1 if image.mode in GREY else 3
 
 
 @contextmanager

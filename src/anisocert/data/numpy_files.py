@@ -21,9 +21,14 @@ PIECE = 1 << 20  # bytes
 
 def npz_names(path: Path) -> list[str]:
     """The names of the arrays in an .npz file."""
-    check_archive(regular_file(path))
-    with zipfile.ZipFile(path) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist()]
+    try:
+        check_archive(regular_file(path))
+        with zipfile.ZipFile(path) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist()]
+    except ArgumentError:
+        raise
+    except Exception as error:  # damage shows itself to zipfile or zlib, in their own ways
+        raise _damaged(path, error) from error
 
 
 def read_npz(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
@@ -38,7 +43,7 @@ def read_npz(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
                     with archive.open(info) as file:
                         arrays[name] = _array(file, info.file_size)
             return arrays
-    except Exception as error:  # damage shows itself to numpy, zipfile or zlib, in their own ways
+    except Exception as error:
         raise _damaged(path, error) from error
 
 
@@ -75,4 +80,4 @@ def _array(file: IO[bytes], size: int) -> NDArray[Any]:
 
 
 def _damaged(path: Path, error: Exception) -> ArgumentError:
-    return ArgumentError(f"expected a whole numpy file of plain numbers at {path}, got: {error}")
+    return ArgumentError(f"expected a whole numpy file at {path}, of plain numbers, got: {error}")

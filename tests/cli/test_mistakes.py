@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from anisocert.runs import Circumstances, Configuration, certify_run, load_job
 from anisocert.runs.workers import InProcess
@@ -30,6 +31,10 @@ def made(trained_digits, tmp_path_factory):
     np.savez(folder / "colour.npz", x=x[:, None].repeat(3, 1), y=y)
     np.savez(folder / "eleven.npz", x=x, y=np.arange(12) - 1 + (np.arange(12) == 0))
     np.savez(folder / "none.npz", a=x)
+    np.savez(folder / "bytes.npz", x=(x * 255).round(), y=y)
+    for name, side in (("cat", 8), ("dog", 9)):
+        (folder / "sizes" / name).mkdir(parents=True)
+        Image.new("L", (side, side)).save(folder / "sizes" / name / "1.png")
     (folder / "cut.npz").write_bytes((folder / "good.npz").read_bytes()[:500])
     (folder / "empty.npz").touch()
     np.save(folder / "plain.npy", x)
@@ -73,7 +78,15 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         (f"certify nets:narrow {CERTIFY}", 1, "takes inputs of shape (1, 8, 8), got: "),
         (f"certify nets:broken {CERTIFY}", 1, r"got: OSError('no weights\nhere')"),
         (f"certify cut.safetensors {CERTIFY}", 1, "expected a whole safetensors file at"),
-        (f"certify nothing {CERTIFY}", 2, "expected a network file, or package.module:function, at"),
+        (f"certify nothing {CERTIFY}", 2, "expected a regular file at "),
+        (f"certify nowhere {CERTIFY}", 2, "expected a network file, or package.module:function, at"),
+        (f"certify net.safetensors {CERTIFY} --data bytes.npz", 2, "expected inputs in the network's units, with mean"),
+        ("predict net.safetensors --data bytes.npz --sigma 1", 2, "expected inputs in the network's units, with mean"),
+        ("diagnose net.safetensors --data bytes.npz", 2, "expected inputs in the network's units, with mean"),
+        (f"certify net.safetensors {CERTIFY} --data sizes", 2, "expected images of one size, 8 x 8 pixels"),
+        (f"certify net.safetensors {CERTIFY} --ids 0-99999999", 2, "expected at most 1,000,000 ids, got 100,000,000"),
+        (f"certify nets:narrow {CERTIFY} --mean nan --std 1", 2, "expected mean finite and std finite and > 0"),
+        (f"certify nets:narrow {CERTIFY} --mean 0 --std inf", 2, "expected mean finite and std finite and > 0"),
         (f"{TRAIN} --seed -1", 2, "expected seed: whole numbers in [0, 2**64), got -1"),
         (f"{TRAIN} --batch-size 0", 2, "got epochs 1 and batch_size 0"),
         (f"{TRAIN} --lr 0", 2, "expected learning_rate > 0"),

@@ -1,5 +1,7 @@
+import os
 import pickle
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from anisocert import inputs
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, Normalized, build, load, save
 from anisocert.models.weights import write_safetensors
@@ -174,6 +177,119 @@ def test_files_that_run_code_are_refused(tmp_path: Path) -> None:
     import builtins
 
     assert not hasattr(builtins, "anisocert_was_owned")
+
+
+def metadata(**changes: object) -> dict[str, object]:
+    return {"architecture": "small-cnn", "num_classes": 4, "mean": [0.3], "std": [0.4]} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_classes": 50_000}, r"expected shape \(50000,.* for network.head.* in .*, got \(4,"),
+        ({"num_classes": 200_000_000}, "num_classes, a whole number from 2 to 100,000, got 200000000"),
+        ({"num_classes": 1e30}, "num_classes, a whole number"),
+        ({"num_classes": "4"}, "num_classes, a whole number"),
+        ({"architecture": "resnet18"}, "expected the weights of Normalized"),
+        ({"architecture": ["small-cnn"]}, "expected an architecture of"),
+        ({"mean": [float("nan")]}, "expected mean finite"),
+        ({"std": [float("inf")]}, "std finite and > 0"),
+        ({"mean": [0.3] * 50_000, "std": [0.4] * 50_000}, "expected shape"),
+        ({"mean": 0.3, "std": 0.4}, "one number per channel"),
+        ({"mean": [0.9]}, r"expected one mean in the metadata and the weights of .*, got \[0.9\] and \[0.3"),
+        ({"std": [0.8]}, r"expected one std in the metadata and the weights of"),
+    ],
+)
+def test_metadata_is_believed_only_where_the_weights_agree(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    state = build("small-cnn", 4, (0.3,), (0.4,)).state_dict()
+    write_safetensors(tmp_path / "m.safetensors", state, metadata(**changes))
+    built = []
+    with pytest.MonkeyPatch.context() as patch:  # whatever is built before the weights agree takes no memory
+        patch.setattr(nn.Linear, "__init__", _noting(nn.Linear.__init__, built))
+        with pytest.raises(ModelError, match=message):
+            load(tmp_path / "m.safetensors")
+    assert all(size < 10_000 for size, device in built if device != "meta")
+
+
+def _noting(init: Callable[..., None], built: list[tuple[int, str]]) -> Callable[..., None]:
+    def noting(self: nn.Linear, *sizes: int, **options: object) -> None:
+        init(self, *sizes, **options)
+        built.append((self.weight.numel(), self.weight.device.type))
+
+    return noting
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "message"),
+    [
+        ("std", torch.tensor([0.0]), "std finite and > 0"),
+        ("std", torch.tensor([-0.4]), "std finite and > 0"),
+        ("std", torch.tensor([float("inf")]), "NaN or infinity in std"),
+        ("network.head.bias", torch.full((4,), 1e300, dtype=torch.float64), "NaN or infinity in network.head.bias"),
+        ("network.head.bias", torch.zeros(4, dtype=torch.complex64), "got torch.complex64 in network.head.bias"),
+        ("network.head.bias", torch.zeros(4, dtype=torch.int64), "got torch.int64 in network.head.bias"),
+        ("network.head.bias", torch.zeros(4).to(torch.float8_e4m3fn), "got torch.float8_e4m3fn"),
+        ("a" * 4000, torch.zeros(4), "1 unknown"),
+    ],
+)
+def test_weights_that_are_no_weights(tmp_path: Path, name: str, tensor: Tensor, message: str) -> None:
+    state = build("small-cnn", 4, (0.3,), (0.4,)).state_dict() | {name: tensor}
+    write_safetensors(tmp_path / "m.safetensors", state, metadata())
+    with pytest.raises(ModelError, match=message) as raised:
+        load(tmp_path / "m.safetensors")
+    assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (torch.zeros(1).expand(10**9, 64), r"a value of their own .* head.weight of shape \(1000000000, 64\) with 4"),
+        (torch.zeros(4, 64).to_sparse(), "expected plain tensors in .*, got sparse_coo in head.weight"),
+        (torch.zeros(4, 64, device="meta"), "expected plain tensors in .* head.weight"),
+        (torch.zeros(4, 64, dtype=torch.complex64), "got torch.complex64 in head.weight"),
+        (torch.zeros(10**9, 0), "1000000000 classes and 1 channels"),
+    ],
+)
+def test_shapes_that_claim_more_than_the_file_holds(tmp_path: Path, tensor: Tensor, message: str) -> None:
+    state = build("small-cnn", 4, (0.3,), (0.4,)).network.state_dict() | {"head.weight": tensor}
+    torch.save(state, tmp_path / "m.pt")
+    with pytest.raises(ModelError, match=message):
+        load(tmp_path / "m.pt", mean=(0.3,), std=(0.4,))
+
+
+def test_a_compressed_checkpoint_of_any_size(
+    tmp_path: Path, network: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.save(network.state_dict(), tmp_path / "m.pt")
+    monkeypatch.setattr(inputs, "UNPACKED", 1 << 20)
+    with (
+        zipfile.ZipFile(tmp_path / "m.pt") as source,
+        zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as target,
+    ):
+        for name in source.namelist():
+            target.writestr(name, bytes(1 << 24) if name.endswith("data/0") else source.read(name)[:2000])
+    with pytest.raises(ArgumentError, match=r"bomb.pt, .* bytes, to unpack to at most"):
+        load(tmp_path / "bomb.pt", mean=RAW[0], std=RAW[1])
+
+
+@pytest.mark.parametrize("name", ["m.safetensors", "m.pt", "m.onnx"])
+def test_files_that_never_end(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ArgumentError, match=r"expected a regular file at .*, got a FIFO"):
+        load(tmp_path / name)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(ArgumentError, match=r"expected a regular file at .*, got a device"):
+        load(tmp_path / name)
+
+
+@pytest.mark.parametrize("mean", [3.0, "a", [None], [[0.3]], {"a": 1}, [float("nan")]])
+def test_a_mean_that_is_none(tmp_path: Path, network: nn.Module, mean: object) -> None:
+    torch.save(network.state_dict(), tmp_path / "m.pt")
+    with pytest.raises(ArgumentError, match="expected mean"):
+        load(tmp_path / "m.pt", mean=mean, std=RAW[1])  # type: ignore[arg-type]
 
 
 def test_other_contents(tmp_path: Path) -> None:

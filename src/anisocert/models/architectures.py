@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.models.normalize import Normalized
+from anisocert.inputs import MOST_CLASSES
+from anisocert.models.normalize import Normalized, per_channel
 from anisocert.models.resnet import resnet18, resnet18_imagenet, resnet18_paper, resnet20, resnet50, resnet110
 from anisocert.models.small_cnn import SmallCNN
 from anisocert.models.wide_resnet import wrn40_2
@@ -22,15 +23,19 @@ ARCHITECTURES: dict[str, Callable[..., nn.Module]] = {
     "wrn-40-2": wrn40_2,
 }
 HEADS = ("fc.weight", "head.weight")
+MOST_CHANNELS = 100_000  # a shape may claim more than torch can count
 STEMS = ("conv1.weight", "features.0.weight")
 
 
 def build(architecture: str, num_classes: int, mean: Sequence[float], std: Sequence[float]) -> Normalized:
-    """A fresh network of a named architecture, with its normalisation inside; one value of mean and std a channel."""
-    if architecture not in ARCHITECTURES:
-        raise ArgumentError(f"expected an architecture of {', '.join(ARCHITECTURES)}, got {architecture!r}")
-    if num_classes < 2:
-        raise ArgumentError(f"expected num_classes >= 2, got {num_classes}")
+    """A fresh network of a named architecture, with its normalisation inside; one value of mean and std per channel."""
+    if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
+        raise ArgumentError(f"expected an architecture of {', '.join(ARCHITECTURES)}, got {str(architecture)[:100]!r}")
+    if isinstance(num_classes, bool) or not isinstance(num_classes, int) or not 2 <= num_classes <= MOST_CLASSES:
+        raise ArgumentError(
+            f"expected num_classes, a whole number from 2 to {MOST_CLASSES:,}, got {str(num_classes)[:100]}"
+        )
+    per_channel(mean, std)
     network = ARCHITECTURES[architecture](num_classes=num_classes, channels=len(mean))
     return Normalized(network, mean, std, architecture)
 
@@ -42,6 +47,10 @@ def recognize(state: Mapping[str, Tensor]) -> tuple[str, int, int]:
     if head is None or stem is None or head.dim() != 2 or stem.dim() != 4:
         raise ModelError(f"expected the weights of one of {', '.join(ARCHITECTURES)}, got keys {_few(state)}")
     num_classes, channels = head.shape[0], stem.shape[1]
+    if not 2 <= num_classes <= MOST_CLASSES or not 1 <= channels <= MOST_CHANNELS:
+        raise ModelError(
+            f"expected the weights of a classifier of images, got {num_classes} classes and {channels} channels"
+        )
     for name, architecture in ARCHITECTURES.items():
         with torch.device("meta"):
             wanted = architecture(num_classes=num_classes, channels=channels).state_dict()
@@ -57,4 +66,4 @@ def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
 
 def _few(state: Mapping[str, Tensor]) -> str:
     names = sorted(state)
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return ", ".join(names[:4])[:200] + (f" and {len(names) - 4} more" if len(names) > 4 else "")

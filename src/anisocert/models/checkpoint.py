@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
-from anisocert.errors import ModelError
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.models.architectures import build
-from anisocert.models.weights import put, write_safetensors
+from anisocert.models.normalize import per_channel
+from anisocert.models.weights import check_fit, put, write_safetensors
 
 NEEDED = ("architecture", "num_classes", "mean", "std")
 
@@ -29,8 +32,19 @@ def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple
     """The network of a file that `save` wrote, and its metadata."""
     try:
         metadata: dict[str, Any] = json.loads(described)
-        model = build(*(metadata[name] for name in NEEDED))
-    except (ValueError, KeyError, TypeError) as error:
+        asked = [metadata[name] for name in NEEDED]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"expected {', '.join(NEEDED)} in anisocert's metadata in {path}, got: {error!r}") from error
-    put(state, model, str(path))
+    try:
+        with torch.device("meta"):  # what the metadata declares takes memory only once the weights agree with it
+            check_fit(state, build(*asked), str(path))
+        model = build(*asked)
+        put(state, model, str(path))
+        per_channel(model.mean.numpy(), model.std.numpy())
+    except ArgumentError as error:
+        raise ModelError(f"expected a network that can be built in {path}, got: {error}") from error
+    for name in ("mean", "std"):  # what people and other checks read must be what the network computes with
+        if not np.allclose(metadata[name], getattr(model, name).numpy(), rtol=1e-2, atol=1e-2):
+            got = f"{metadata[name]} and {getattr(model, name).tolist()}"
+            raise ModelError(f"expected one {name} in the metadata and the weights of {path}, got {got[:200]}")
     return model, metadata

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
+from anisocert.models.weights import FLOATS, check_tensors
 
 Layout = Literal["cohen", "salman", "macer"]
 Channels = tuple[float, ...]
@@ -45,6 +46,7 @@ def take_apart(content: Any, source: str, layout: Layout | None = None) -> Forei
     state = {str(name): tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
     if not state or len(state) != len(tensors):
         raise ModelError(f"expected a state dict of tensors in {source}, got keys {', '.join(map(str, content))[:100]}")
+    check_tensors(state, source)
     if container == "net" and layout is None:
         layout = "macer"
     state = _unwrapped(state)
@@ -91,4 +93,8 @@ def _unwrapped(state: dict[str, Tensor]) -> dict[str, Tensor]:
 def _own(state: dict[str, Tensor], name: str) -> Channels | None:
     """Normalisation that is in the weights, as `Normalized` keeps it; taken out of them."""
     value = state.pop(name, None)
-    return None if value is None else tuple(value.double().flatten().tolist())
+    if value is None:
+        return None
+    if value.dtype not in FLOATS:
+        raise ModelError(f"expected the {name} of a checkpoint as floats, got {value.dtype}")
+    return tuple(value.double().flatten().tolist())

@@ -9,11 +9,12 @@ from typing import Any
 from torch import nn
 
 from anisocert.errors import ArgumentError, ModelError
+from anisocert.inputs import regular_file
 from anisocert.models.architectures import ARCHITECTURES, build, recognize
 from anisocert.models.checkpoint import from_metadata
 from anisocert.models.denoised import Denoised
 from anisocert.models.foreign import Foreign, Layout, normalization, take_apart
-from anisocert.models.normalize import Normalized
+from anisocert.models.normalize import Normalized, per_channel
 from anisocert.models.weights import put, read_safetensors, read_torch
 
 
@@ -61,13 +62,14 @@ def _network(
 ) -> tuple[nn.Module, dict[str, Any]]:
     if (mean is None) != (std is None):
         raise ArgumentError(f"expected both mean and std or neither, got mean {mean!r} and std {std!r}")
+    if mean is not None and std is not None:
+        per_channel(mean, std)
     text = str(source)
     if is_function(text):
         model, metadata = _from_function(text), dict[str, Any]()
-    elif not Path(source).is_file():
-        got = "no regular file" if Path(source).exists() else "nothing there"
-        raise ArgumentError(f"expected a network file, or package.module:function, at {text}, got {got}")
-    elif text.endswith(".onnx"):
+    elif not Path(source).exists():
+        raise ArgumentError(f"expected a network file, or package.module:function, at {text}, got nothing there")
+    elif regular_file(source).suffix == ".onnx":
         from anisocert.models.onnx_network import OnnxNetwork, to_torch
 
         model = to_torch(Path(source)) if gradients else OnnxNetwork(Path(source))

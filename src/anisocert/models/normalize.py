@@ -1,20 +1,26 @@
 """Input normalisation as the first layer, so that noise and regions live in the input's own units."""
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from anisocert.errors import ArgumentError
 
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# In standard deviations. Pixels of 0 to 255 lie hundreds from the mean of a network for 0 to 1. The other way round all
+# of them are within 1/50 of one; an honest image may be as flat, but then it has few levels.
+FARTHEST, NARROWEST, LEVELS = 8.0, 0.05, 8
 
 
 class Normalized(nn.Module):
     """A network behind per-channel normalisation: `network((x - mean) / std)`.
 
-    mean, std: one value a channel; x: `b x c x ...`. architecture: the name that `build` knows it by, if any.
+    mean, std: one value per channel; x: `b x c x ...`. architecture: the name that `build` knows it by, if any.
     """
 
     mean: Tensor
@@ -23,15 +29,64 @@ class Normalized(nn.Module):
     def __init__(
         self, network: nn.Module, mean: Sequence[float], std: Sequence[float], architecture: str | None = None
     ) -> None:
-        if len(mean) != len(std) or not all(value > 0 for value in std):
-            raise ArgumentError(f"expected mean and std > 0 with one value a channel, got {mean!r} and {std!r}")
+        centers, spreads = per_channel(mean, std)
         super().__init__()
         self.network, self.architecture = network, architecture
-        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32))
-        self.register_buffer("std", torch.tensor(std, dtype=torch.float32))
+        self.register_buffer("mean", torch.tensor(centers))
+        self.register_buffer("std", torch.tensor(spreads))
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of `x`."""
-        per_channel = (-1,) + (1,) * (x.dim() - 2)
-        normalized: Tensor = self.network((x - self.mean.view(per_channel)) / self.std.view(per_channel))
+        shape = (-1,) + (1,) * (x.dim() - 2)
+        normalized: Tensor = self.network((x - self.mean.view(shape)) / self.std.view(shape))
         return normalized
+
+
+def per_channel(mean: ArrayLike, std: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and standard deviation as the network divides by them; an error unless that can be done in float32."""
+    try:
+        given = [np.asarray(mean), np.asarray(std)]
+        with np.errstate(over="ignore"):
+            centers, spreads = (one.astype(np.float32) for one in given)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(f"expected mean and std as numbers, got: {str(error)[:100]}") from error
+    plain = all(one.dtype.kind in "iuf" and one.ndim == 1 for one in given)
+    if not plain or len(centers) != len(spreads) or len(centers) == 0:
+        raise ArgumentError(f"expected mean and std with one number per channel, got {_short(mean)} and {_short(std)}")
+    if not (np.isfinite(centers).all() and np.isfinite(spreads).all() and (spreads > 0).all()):
+        raise ArgumentError(f"expected mean finite and std finite and > 0, got {_short(mean)} and {_short(std)}")
+    return centers, spreads
+
+
+def check_units(x: NDArray[np.float32], mean: ArrayLike | None, std: ArrayLike | None) -> None:
+    """An error if inputs are out of all proportion to what a network was made for: nothing sensible would follow.
+
+    x: `n x c x ...`, some inputs as the network would see them; mean, std: of the network, None where nobody knows.
+    Inputs in the network's units are about one standard deviation from its mean.
+    """
+    if mean is None or std is None:
+        return
+    centers, spreads = per_channel(mean, std)
+    shape = (-1,) + (1,) * (x.ndim - 2)
+    if len(centers) not in (1, x.shape[1]):
+        return  # another network's inputs altogether; it says so itself
+    normalized = (x.astype(np.float64) - centers.reshape(shape)) / spreads.reshape(shape)
+    distance = float(np.median(np.sqrt((normalized**2).reshape(len(x), -1).mean(1))))
+    channels = np.moveaxis(normalized, 1, 0) if len(centers) > 1 else normalized[None]
+    width = max(float(np.ptp(channel)) for channel in channels)
+    if distance > FARTHEST or (width < NARROWEST and len(np.unique(x)) > LEVELS):
+        raise ArgumentError(
+            f"expected inputs in the network's units, with mean {_short(mean)} and standard deviation {_short(std)}, "
+            f"got inputs from {x.min():.6g} to {x.max():.6g}, most of them {distance:.3g} standard deviations from the "
+            f"mean and all within {width:.2g}: scale them (pixels of 0 to 255 in an .npz are taken as 0 to 1 if they "
+            "are uint8), or give the mean and std that belong to them"
+        )
+
+
+def _short(values: object) -> str:
+    text = ", ".join(f"{value:.6g}" for value in values) if _numbers(values) else repr(values)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _numbers(values: object) -> TypeGuard[Sequence[float]]:
+    return isinstance(values, list | tuple) and all(isinstance(value, int | float) for value in values)

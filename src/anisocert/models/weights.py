@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,20 +11,25 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.durable import write_whole
-from anisocert.errors import MissingExtraError, ModelError
+from anisocert.errors import ArgumentError, MissingExtraError, ModelError
+from anisocert.inputs import check_archive, regular_file
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a safetensors file and its metadata."""
     try:
-        from safetensors import SafetensorError, safe_open
+        from safetensors import safe_open
     except ImportError as error:
         raise MissingExtraError("loading networks needs safetensors: pip install 'anisocert[cli]'") from error
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(regular_file(path), framework="pt") as file:
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             return state, dict(file.metadata() or {})
-    except (OSError, SafetensorError) as error:
+    except ArgumentError:
+        raise
+    except Exception as error:  # damage shows itself to safetensors or to torch
         raise ModelError(f"expected a whole safetensors file at {path}, got: {error}") from error
 
 
@@ -43,18 +49,34 @@ def write_safetensors(path: Path, state: Mapping[str, Tensor], metadata: dict[st
 def read_torch(path: Path) -> Any:
     """What `torch.save` wrote, as far as it is tensors and plain values; files that need code to be run are refused."""
     try:
+        if zipfile.is_zipfile(regular_file(path)):
+            check_archive(path)
         return torch.load(path, map_location="cpu", weights_only=True)
+    except ArgumentError:
+        raise
     except pickle.UnpicklingError as error:
         raise ModelError(
             f"expected tensors and plain values in {path}, got a file that is corrupt or holds other Python objects, "
             "which could run any code and are not loaded: save its state_dict() instead"
         ) from error
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, AttributeError, IndexError) as error:
-        raise ModelError(f"expected a whole file written by torch.save at {path}, got another ({error!r})") from error
+    except Exception as error:  # damage shows itself to the unpickler or to torch, in their own ways
+        got = f"{type(error).__name__}: {str(error)[:200]}"
+        raise ModelError(f"expected a whole file written by torch.save at {path}, got another ({got})") from error
 
 
-def put(state: Mapping[str, Tensor], network: nn.Module, source: str) -> None:
-    """Load weights by name, cast to the network's own types (so bfloat16 files work); the names must agree."""
+def check_tensors(state: Mapping[str, Tensor], source: str) -> None:
+    """An error unless every value of every tensor is in the file: a shape alone may claim any number of them."""
+    for name, tensor in state.items():
+        if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized or tensor.is_nested:
+            raise ModelError(f"expected plain tensors in {source}, got {str(tensor.layout)[6:]} in {name[:100]}")
+        if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+            got = f"{name[:100]} of shape {tuple(tensor.shape)} with {tensor.untyped_storage().nbytes()} bytes"
+            raise ModelError(f"expected tensors with a value of their own for each element in {source}, got {got}")
+
+
+def check_fit(state: Mapping[str, Tensor], network: nn.Module, source: str) -> None:
+    """An error unless names, shapes and types are those of the network, which may be on the device "meta"."""
+    check_tensors(state, source)
     wanted = network.state_dict()
     counters = {name for name in wanted if name.endswith("num_batches_tracked")}
     missing = sorted(wanted.keys() - state.keys() - counters)
@@ -62,12 +84,25 @@ def put(state: Mapping[str, Tensor], network: nn.Module, source: str) -> None:
     if missing or unknown:
         raise ModelError(
             f"expected the weights of {type(network).__name__} in {source}, got "
-            f"{len(missing)} missing ({', '.join(missing[:3])}) and {len(unknown)} unknown ({', '.join(unknown[:3])})"
+            f"{len(missing)} missing ({', '.join(missing[:3])}) and {len(unknown)} unknown "
+            f"({', '.join(unknown[:3])[:200]})"
         )
     for name, tensor in state.items():
         if tensor.shape != wanted[name].shape:
             shapes = f"{tuple(wanted[name].shape)} for {name} in {source}, got {tuple(tensor.shape)}"
             raise ModelError(f"expected shape {shapes}")
+        if wanted[name].is_floating_point() and tensor.dtype not in FLOATS:
+            raise ModelError(f"expected floats of 16, 32 or 64 bits in {source}, got {tensor.dtype} in {name}")
+        if not wanted[name].is_floating_point() and (tensor.is_floating_point() or tensor.is_complex()):
+            raise ModelError(f"expected whole numbers for {name} in {source}, got {tensor.dtype}")
+
+
+def put(state: Mapping[str, Tensor], network: nn.Module, source: str) -> None:
+    """Load weights by name, cast to the network's own types (so bfloat16 files work); the names must agree."""
+    check_fit(state, network, source)
+    wanted = network.state_dict()
+    cast = {name: tensor.to(wanted[name].dtype) for name, tensor in state.items()}
+    for name, tensor in cast.items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise ModelError(f"expected finite weights in {source}, got NaN or infinity in {name}")
-    network.load_state_dict({**wanted, **{name: tensor.to(wanted[name].dtype) for name, tensor in state.items()}})
+    network.load_state_dict({**wanted, **cast})

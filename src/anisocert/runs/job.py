@@ -16,6 +16,7 @@ from anisocert.data.dataset import Dataset, as_float
 from anisocert.engine import Network, Numerics, Stage, Stream
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.models.normalize import check_units
 from anisocert.optimize import Average
 from anisocert.runs.configuration import Configuration, digest
 
@@ -92,6 +93,7 @@ def load_job(asked: Configuration) -> Job:
         raise ArgumentError(
             f"expected labels below {num_classes}, the network's number of classes, got {examples.y.max()}"
         )
+    check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
     theta = None
     if asked.average_of is not None:
         from anisocert.runs.stored import read_run  # which needs this module to find a run's examples

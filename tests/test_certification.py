@@ -244,6 +244,14 @@ def test_any_input_shape_and_kind(known_shares):
             assert c.region.shape == np.shape(x)[1:] if not isinstance(x, Tensor) else tuple(x.shape[1:])
 
 
+def test_floats_that_float32_holds_are_taken_exactly(known_shares):
+    x = torch.tensor([[0.1, -3.0]])
+    options = {"num_classes": 2, "smoothing": Gaussian(1.0), "plan": Plan(n=1000)}
+    for given in (x, x.half(), x.bfloat16(), x.double(), x.numpy(), x.double().numpy()):
+        c = certify(known_shares([0.8, 0.2]), given, **options)[0]
+        assert c.region.center.tolist() == torch.as_tensor(given).double()[0].tolist()
+
+
 def test_bare_callable():
     found = certify(lambda x: -x, np.ones((2, 2)) * [0, 9], model_id="mine", num_classes=2, smoothing=Gaussian(1.0))
     assert [(c.prediction, c.model_hash) for c in found] == [(0, "mine")] * 2
@@ -260,8 +268,12 @@ def test_bare_callable():
         ({"x": torch.zeros(2)}, r"expected x of shape .* got \(2,\)"),
         ({"x": torch.tensor([[0.0, torch.nan]])}, "expected finite x, got NaN"),
         ({"x": torch.tensor([[0.0, torch.inf]])}, "expected finite x, got NaN or infinity"),
-        ({"x": [["a", "b"]]}, "expected x as an array of numbers"),
+        ({"x": [["a", "b"]]}, "expected x as an array of floats"),
         ({"x": [[1.0], [1.0, 2.0]]}, "expected x as an array of numbers"),
+        ({"x": np.zeros((2, 2), np.uint8)}, r"expected x as floats .* got uint8: integers have no unit.* / 255"),
+        ({"x": torch.zeros(2, 2, dtype=torch.int64)}, r"got int64: integers have no unit"),
+        ({"x": np.full((2, 2), 51) / 255.0}, r"expected x that float32 holds exactly.*got float64.*'float32'"),
+        ({"x": torch.full((2, 2), 0.1, dtype=torch.float64)}, r"expected x that float32 holds exactly"),
         ({"ids": [1]}, "expected one of ids for each of 2 inputs, got 1"),
         ({"ids": [1, 1]}, "expected distinct ids"),
         ({"ids": [0.5, 1.0]}, "expected ids as whole numbers"),

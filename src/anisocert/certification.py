@@ -14,6 +14,7 @@ from anisocert.bounds import Plan, binomial_test
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.engine import Classifier, Judge, Network, Numerics, Stage, Stream, Tally, count_votes
 from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.inputs import exact_float32
 from anisocert.optimize import Fixed, Method
 from anisocert.smoothing import Smoothing
 
@@ -37,8 +38,9 @@ def certify(
 ) -> list[Certificate]:
     """Certificates of a batch of inputs, in their order.
 
-    model: maps `b x *shape` to `b x num_classes` scores, in evaluation mode. x: `b x *shape`, in the model's own
-    units. ids: one distinct number an input, by which its noise is drawn (default 0, 1, ...). alpha holds for an input
+    model: maps `b x *shape` to `b x num_classes` scores, in evaluation mode. x: `b x *shape`, floats in the model's own
+    units that float32 holds exactly, as the model sees them (`img / 255.0` is float64: round it to float32 first).
+    ids: one distinct number per input, by which its noise is drawn (default 0, 1, ...). alpha holds for an input
     that was chosen without knowledge of the seed. on_votes is told how many votes each network call counted.
     """
     network = as_network(model, num_classes, device, numerics, model_id)
@@ -234,10 +236,10 @@ def _inputs(
     x: Tensor | ArrayLike, ids: Sequence[int] | None, seed: int, device: torch.device
 ) -> tuple[Tensor, list[int]]:
     """Checked inputs, float32 on the device, and one id each."""
-    try:
-        inputs = torch.as_tensor(x).detach().to(device, torch.float32)
-    except (TypeError, ValueError) as error:
-        raise ArgumentError(f"expected x as an array of numbers, got {type(x).__name__} ({error})") from error
+    if isinstance(x, Tensor) and x.dtype in (torch.float32, torch.bfloat16, torch.float16):
+        inputs = x.detach().to(device, torch.float32)  # these widen exactly, and stay where they are
+    else:
+        inputs = torch.from_numpy(exact_float32("x", x)).to(device)
     if inputs.dim() < 2 or inputs.numel() == 0:
         raise ArgumentError(f"expected x of shape (inputs, *shape) with at least one input, got {tuple(inputs.shape)}")
     if not bool(inputs.isfinite().all()):

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -154,3 +156,54 @@ def test_ray_equals_one_process_with_a_node_killed(quick, do, same, tmp_path, mo
         nodes.shutdown()
     assert (made[0].count, len(killed), len(lost)) == (2, 1, 1)
     assert same(tmp_path / "ray", tmp_path / "one")
+
+
+LISTENING = """
+import os, sys
+from pathlib import Path
+from anisocert.runs import Configuration, load_job
+from anisocert.runs.cluster import Cluster, ray
+
+def listening(pid):
+    held = {os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()}
+    for kind in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in held:
+                yield local.partition(":")[0]
+
+def family(pid):
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from family(int(child))
+
+cluster = Cluster(load_job(Configuration(sys.argv[1], "digits", 0.25, method="fixed", n=10, max=1)), count=1)
+ray.get(ray.remote(num_cpus=0)(lambda: None).remote())
+pids = list(family(os.getpid()))
+print("addresses", *{address for pid in pids for address in listening(pid)})
+for pid in pids[1:]:
+    told = dict(one.split("=", 1) for one in Path(f"/proc/{pid}/environ").read_text().split("\\0") if "=" in one)
+    print("auth", told.get("RAY_AUTH_MODE"), len(told.get("RAY_AUTH_TOKEN", "")))
+cluster.close()
+print("after", os.environ.get("RAY_AUTH_TOKEN"))
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/net/tcp"), reason="there is no /proc that tells of sockets")
+def test_a_ray_cluster_of_its_own_listens_to_nobody_else(network_file, tmp_path):
+    """Not on any interface but the loopback, and not without a token, which is in no file."""
+    pytest.importorskip("ray")
+    command = [sys.executable, "-c", LISTENING, str(network_file)]
+    environment = os.environ | {"HOME": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    addresses = next(line[1:] for line in lines if line[0] == "addresses")
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+    assert addresses
+    assert set(addresses) <= loopback
+    assert [line[1:] for line in lines if line[0] == "auth"]
+    assert all(line[1:] == ["token", "64"] for line in lines if line[0] == "auth")
+    assert lines[-1] == ["after", "None"]
+    assert not (tmp_path / ".ray").exists()

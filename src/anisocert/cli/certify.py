@@ -82,10 +82,11 @@ def certify(
         str, typer.Option(help="auto, cpu, cuda, or several: cuda:0,cuda:1.", rich_help_panel=PLACE)
     ] = "auto",
     ray: Annotated[
-        bool, typer.Option("--ray", help="On this machine's Ray cluster, or a new one.", rich_help_panel=PLACE)
+        bool, typer.Option("--ray", help="On a new Ray cluster, of this machine alone.", rich_help_panel=PLACE)
     ] = False,
     ray_address: Annotated[
-        str | None, typer.Option(help="On the Ray cluster at this address.", rich_help_panel=PLACE)
+        str | None,
+        typer.Option(help="On the Ray cluster at this address, or auto.", rich_help_panel=PLACE),
     ] = None,
     ray_workers: Annotated[
         int | None, typer.Option(help="How many. Default: one a GPU, or one a node.", min=1, rich_help_panel=PLACE)

@@ -2,7 +2,10 @@
 
 import math
 import os
+import secrets
 import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +16,36 @@ from anisocert.runs.workers import Lost, Served, Workers
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported: nothing is sent home
 try:
     import ray
+    from ray._private import ray_constants
 except ImportError as error:
     raise MissingExtraError("--ray needs Ray: pip install 'anisocert[ray]'") from error
 
 PATIENCE = 60.0  # seconds until a cluster that does not start any worker is mentioned
+QUIET: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
 STORE_BYTES = 200_000_000  # for chunks on their way; the model comes on top
 
 
 class Cluster(Workers):
     """Actors on all nodes. Nodes need this package and no files: that of the model is sent along.
 
-    address: of a running cluster; without one, the cluster of this machine if there is one, else a new one that ends
-    with this process. count: of actors; default: one a GPU, or one a node.
+    address: of a running cluster ("auto": this machine's); its nodes run code as this user, so it must be trusted.
+    Without one, a new one that ends with this process and that nobody else reaches: it listens on the loopback
+    interface alone, and asks for a token that only this process and its children have. count: of actors; default: one
+    per GPU, or one per node.
     """
 
     def __init__(self, job: Job, address: str | None = None, count: int | None = None) -> None:
         path = Path(job.configuration.model)
         content = path.read_bytes() if path.is_file() else None
-        self._owner = not ray.is_initialized()
-        if self._owner:
-            _connect(address, len(content or b""))
+        self._own = ExitStack()
+        if not ray.is_initialized():
+            if address is None:
+                self._own.enter_context(_unreachable())
+                store = STORE_BYTES + 2 * len(content or b"")
+                ray.init("local", include_dashboard=False, object_store_memory=store, **QUIET)
+            else:
+                _connect(address)
+            self._own.callback(ray.shutdown)
         device, self.count, self._share = _shares(count)
         self._made = ray.put((job.configuration, job.theta, device, None, content))  # fetched once a node
         self._actors: dict[int, Any] = {}
@@ -57,8 +70,7 @@ class Cluster(Workers):
         """End the actors, and the cluster if it was made for them."""
         for actor in self._actors.values():
             ray.kill(actor)
-        if self._owner:
-            ray.shutdown()
+        self._own.close()
 
     def _answer(self, asked: Any) -> Any:
         worker = self._asked.pop(asked)
@@ -71,15 +83,34 @@ class Cluster(Workers):
             return Lost()
 
 
-def _connect(address: str | None, model_bytes: int) -> None:
-    quiet: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
+@contextmanager
+def _unreachable() -> Iterator[None]:
+    """What is started in here listens on the loopback interface, and asks for a token.
+
+    Ray binds to all interfaces unless it takes the machine for one that has no clusters. The token stays out of the
+    file in which Ray would keep one for all to read.
+    """
+    ours = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    before = {name: os.environ.get(name) for name in ours}
+    clusters = ray_constants.ENABLE_RAY_CLUSTER  # read from the environment when Ray was imported
+    os.environ.update(ours)
+    ray_constants.ENABLE_RAY_CLUSTER = False
     try:
-        ray.init(address=address or "auto", **quiet)
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = clusters
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _connect(address: str) -> None:
+    try:
+        ray.init(address, **QUIET)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        if address is not None:
-            reason = str(error).partition("\n")[0]
-            raise ArgumentError(f"expected a Ray cluster at {address}, got none: {reason}") from error
-        ray.init(address="local", include_dashboard=False, object_store_memory=STORE_BYTES + 2 * model_bytes, **quiet)
+        reason = str(error).partition("\n")[0]
+        raise ArgumentError(f"expected a Ray cluster at {address}, got none: {reason}") from error
 
 
 def _shares(count: int | None) -> tuple[str, int, dict[str, float]]:

@@ -18,8 +18,13 @@ lint: .venv/ready
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+# All tests in the precision that is native here, and those that leave it to the machine once more in the other one.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+LEFT_TO_THE_MACHINE := tests/optimize tests/train/test_loop.py tests/diagnosis tests/models/test_onnx.py tests/models/test_denoised.py \
+	tests/engine/test_numerics.py tests/cli/test_certify.py tests/cli/test_diagnose.py tests/cli/test_predict.py tests/cli/test_train.py
 unit: .venv/ready
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+	$(PYTEST)
+	other=$$($(BIN)/python tests/other_precision.py) && ANISOCERT_PRECISION=$$other $(PYTEST) $(LEFT_TO_THE_MACHINE)
 
 # The wheel must import where there is nothing but its own core dependencies: all of them are there, so pip needs no index.
 wheel: build/wheel-checked
@@ -27,8 +32,8 @@ build/wheel-checked: $(SOURCES) $(PINS) | .venv/ready
 	rm -rf build/dist build/empty
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist
 	$(PYTHON) -m venv build/empty
-	build/empty/bin/python -m pip $(HASHED) requirements/core.txt
-	build/empty/bin/python -m pip install --quiet --constraint constraints.txt torch
+	build/empty/bin/python -m pip $(HASHED) requirements/core.txt --no-compile
+	build/empty/bin/python -m pip install --quiet --no-compile --constraint constraints.txt torch
 	build/empty/bin/python -m pip install --quiet --no-index build/dist/*.whl
 	cd build && empty/bin/python -c "import anisocert as ac; print('wheel imports:', ac.__version__, ac.certify.__module__, ac.Plan())"
 	rm -rf build/empty

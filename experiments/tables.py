@@ -9,8 +9,10 @@ runtime.json is from benchmarks/runtime.py. What was not run is left out.
 """
 
 import argparse
+import io
 import json
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -136,10 +138,12 @@ def main() -> None:
     parser.add_argument("--write", type=Path, metavar="PAGE", help="the page whose tables are drawn anew")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="where the pictures go")
     args = parser.parse_args()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # whatever this machine's language is: the pages are
     if args.figures:
         print(*write_figures(args.results, args.figures), sep="\n")
     if args.write:
-        args.write.write_text(written(args.write.read_text(), all_tables(args.results)))
+        args.write.write_text(written(args.write.read_text("utf-8"), all_tables(args.results)), "utf-8")
     if not args.figures and not args.write:
         for name, tables in all_tables(args.results).items():
             print(

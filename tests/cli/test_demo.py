@@ -42,7 +42,7 @@ def test_demo_prints_a_table_and_says_what_it_means(quick):
 def test_demo_ends_with_a_report(quick):
     done, out = quick
     assert done.stdout.replace("\n", "").rstrip().endswith(str(out / "report.html"))
-    html = (out / "report.html").read_text()
+    html = (out / "report.html").read_text("utf-8")
     for word in ("digits, l2", "digits, l1", "What the memory did", "anisocert verify"):
         assert word in html
 

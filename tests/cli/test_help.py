@@ -207,6 +207,13 @@ def test_a_reader_that_has_seen_enough_is_no_error():
         assert process.wait(300) == 141
 
 
+def test_where_there_are_no_other_letters_than_ascii():
+    plain = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": ""}
+    done = anisocert("certify", "--help", env=plain)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
+
+
 def without_colour_variables() -> dict[str, str]:
     ours = (
         "FORCE_COLOR",

@@ -49,14 +49,14 @@ def test_one_run_has_its_report_in_its_folder(report, tmp_path):
     code, out, _ = report(run)
     assert code == 0
     assert "run/report.html" in out.replace("\n", "")
-    assert "<!doctype html>" in (tmp_path / "run" / "report.html").read_text()[:50]
+    assert "<!doctype html>" in (tmp_path / "run" / "report.html").read_text("utf-8")[:50]
 
 
 def test_several_runs(report, tmp_path):
     runs = [make(tmp_path / method, method) for method in ("fixed", "anisotropic")]
     code, _, _ = report(*runs, "--out", tmp_path / "all.html", "--gallery", 2)
     assert code == 0
-    assert (tmp_path / "all.html").read_text().count("<template") == 2
+    assert (tmp_path / "all.html").read_text("utf-8").count("<template") == 2
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_figures(report, tmp_path):
 def test_one_run_twice_is_one_run(report, tmp_path):
     run = make(tmp_path / "run")
     assert report(run, run, "--out", tmp_path / "r.html")[0] == 0
-    assert "· 1 run ·" in (tmp_path / "r.html").read_text()
+    assert "· 1 run ·" in (tmp_path / "r.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -108,8 +109,10 @@ def browser():
         found = own if Path(own).exists() else next(filter(None, map(shutil.which, BROWSERS)), None)
         if found is None:
             pytest.skip("needs a browser: apt install chromium, or .venv/bin/playwright install chromium")
+        short = {"TMPDIR": "/tmp"}  # a socket there must not have a long name
+        options = {"args": ["--no-sandbox", "--disable-gpu"], "env": os.environ | short}
         try:
-            launched = started.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+            launched = started.chromium.launch(executable_path=found, **options)
         except playwright.Error as error:  # as of a package that only says where to get the browser
             pytest.skip(f"{found} does not start ({str(error).splitlines()[0]}): .venv/bin/playwright install chromium")
         yield launched

@@ -48,7 +48,7 @@ def test_dark_is_dark(report, open_page):
 def test_curves_are_the_numbers(report, open_page, numbers):
     """The height of the line at a radius is the certified accuracy there."""
     page = open_page(report)
-    group = numbers(report.read_text())[1]  # l1: one noise level
+    group = numbers(report.read_text("utf-8"))[1]  # l1: one noise level
     grid = group["sizes"]["radius"]
     (fixed,) = (one for one in group["levels"][0]["series"] if one["label"] == "fixed")
     heights = page.evaluate(

@@ -56,7 +56,7 @@ def runs(make_run, data):
 
 def test_whole(runs, tmp_path):
     write_report(runs, tmp_path / "deep" / "report.html")
-    html = (tmp_path / "deep" / "report.html").read_text()
+    html = (tmp_path / "deep" / "report.html").read_text("utf-8")
     reader = read(html)
     assert len(set(reader.ids)) == len(reader.ids)
     for link in reader.sources:

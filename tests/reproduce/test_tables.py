@@ -132,7 +132,7 @@ def lines(text, name):
 @pytest.fixture(scope="module")
 def printed(results):
     return subprocess.run(
-        [sys.executable, SCRIPT, "--results", results], capture_output=True, text=True, check=True
+        [sys.executable, SCRIPT, "--results", results], capture_output=True, encoding="utf-8", check=True
     ).stdout
 
 
@@ -241,7 +241,7 @@ def test_a_page_is_written_between_its_marks_and_stays_so(script, results, tmp_p
     page = tmp_path / "page.md"
     page.write_text("# A\n<!-- table macer-levels -->\nold\n<!-- end -->\nB\n<!-- table gains -->\n<!-- end -->\nC\n")
     subprocess.run([sys.executable, SCRIPT, "--results", results, "--write", page], check=True)
-    text = page.read_text()
+    text = page.read_text("utf-8")
     assert text.startswith("# A\n<!-- table macer-levels -->\n<!-- end -->\nB\n<!-- table gains -->\n**Relative")
     assert text.endswith("<!-- end -->\nC\n")
     assert script.written(text, script.all_tables(results)) == text
@@ -257,6 +257,6 @@ def test_the_pictures(script, results, tmp_path):
 
 @pytest.mark.parametrize("page", ["README.md", "docs/reproduction.md", "docs/how-to-choose.md"])
 def test_pages_are_what_the_committed_rows_say(script, page):
-    text = (ROOT / page).read_text()
+    text = (ROOT / page).read_text("utf-8")
     assert script.BLOCK.search(text)
     assert script.written(text, script.all_tables(script.RESULTS)) == text

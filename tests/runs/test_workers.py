@@ -115,6 +115,7 @@ def test_ray_equals_one_process_with_a_node_killed(quick, do, same, tmp_path, mo
     from anisocert.runs.cluster import Cluster, ray  # which turns usage statistics off, before Ray is imported
 
     cluster_utils = pytest.importorskip("ray.cluster_utils", reason="needs the extra ray: pip install '.[ray]'")
+    monkeypatch.setenv("RAY_TMPDIR", "/tmp")  # its sockets must not have long names
     asked = replace(quick, n=2000)
     do(asked, tmp_path / "one")
     monkeypatch.setattr(scheduling, "CHUNK_SECONDS", 1e-9)  # an input a chunk

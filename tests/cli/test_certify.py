@@ -88,7 +88,7 @@ def test_the_last_table_says_whom_its_certificates_protect(certify, tmp_path, op
     said = certify(*options, *memory, "--max", 2, "--json", "--out", tmp_path / "run")
     assert [line["protects"] for line in json.loads(said.out)["summary"].values()] == whom
     told = " ".join(said.err.split())
-    assert all(f"{phrase[0].upper()}{phrase[1:]}: {MEANING[phrase]}." in told for phrase in whom)
+    assert all(f"“{phrase}”: {MEANING[phrase]}." in told for phrase in whom)
     assert not any(f"{MEANING[phrase]}." in told for phrase in MEANING if phrase not in whom)
 
 

@@ -99,7 +99,7 @@ def test_whom_it_protects_is_said_wherever_a_certified_accuracy_is(systems, name
     assert any(WHOM[name] in tile.name for tile in verdict(group).tiles)
     (line,) = (row for row in summary(group).rows if row[2].value == stage)
     assert line[3].value == WHOM[name]
-    assert f"{WHOM[name][0].upper()}{WHOM[name][1:]}: " in summary(group).caption
+    assert f"“{WHOM[name]}”: " in summary(group).caption
     assert f'"protects":"{WHOM[name]}"' in whole  # of the curves
     assert f"is {WHOM[name]}." in text_of(whole)  # of the gallery's inputs
     assert WHOM[name] in text_of(evidence_page(evidence_of(run, 0)))
@@ -118,7 +118,7 @@ def test_a_memory_s_promise_has_no_probability_and_no_line_among_the_claims(syst
     """One wrong entry may be inherited by many inputs, so that no binomial count of wrong answers holds after it."""
     group = compare([read_run(systems / policy)])[0]
     (certain,) = (point for point in verdict(group).points if "probability" in point)
-    assert certain.startswith("What the memory promises holds without any probability.")
+    assert certain.startswith("The memory keeps its promises with no probability involved.")
     assert certain.endswith("is wrong with probability at most 0.001.")
     (claims,) = (table for table in tables_of(group) if table.title.startswith("What may be claimed"))
     assert [row[2].value for row in claims.rows] == [OWN]

@@ -171,7 +171,7 @@ def test_runs_with_fewer_inputs_have_a_table_on_the_inputs_all_have(results, pri
 
 
 def test_best_over_the_levels_stands_beside_the_paper(results, beside):
-    found = {tuple(row[:4]): row[4:] for row in lines(beside, "cohen-paper")}
+    found = {tuple(row[:4]): row[5:] for row in lines(beside, "cohen-paper")}
     both = [Rows(results, f"cohen-{sigma}/ours") for sigma in ("0.25", "0.5")]
     radii, proxies = np.array([one.radius for one in both]), np.array([one.proxy for one in both])
     right = np.array([one.right for one in both])

@@ -68,8 +68,8 @@ def conclude(
     console.print(
         "The anisotropic regions are ellipsoids, longer where the answer cares less: their proxy radius, of the ball "
         f"of equal volume, is {grown:.2f} times the radius that fixed noise certifies, on average. Noise chosen for "
-        f"each input makes each certificate one {OWN}, and no claim that a system is robust; a memory of certificates "
-        f"([cyan]anisocert memory --help[/cyan]) makes a system of them, whose answers are {ADMITTED}.",
+        f"each input makes each certificate a statement {OWN}, and no claim that a system is robust; a memory of "
+        f"certificates ([cyan]anisocert memory --help[/cyan]) makes a system of them, whose answers are {ADMITTED}.",
         markup=True,
     )
     console.print(

@@ -12,8 +12,8 @@ from anisocert.evaluate.table import WHOM, Cell, Column, Table, down, short_down
 
 RULES = (
     "Envelope: at each radius the noise level that is best there, chosen on these very inputs with their labels. "
-    "Oracle: for each input the best level, chosen with its true label; no system can have it. Of either, the "
-    "probability that a given input's certificate is wrong is up to the sum of the levels' α."
+    "Oracle, the ANCER paper's rule: for each input the best level, chosen with its true label; no system can have it. "
+    "Of either, the probability that a given input's certificate is wrong is up to the sum of the levels' α."
 )
 
 

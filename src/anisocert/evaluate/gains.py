@@ -133,7 +133,9 @@ def duel_table(comparisons: Sequence[Comparison]) -> Table | None:
           for name in ("ours", "published")),
         Column("published, with no smaller radius", "share", "% with the larger proxy radius:"),
     )  # fmt: skip
-    caption = f"Correct certificates {UNBOUND}; a wrong answer has size 0; what is missing to 100 % is equal."
+    caption = (
+        f"Correct certificates before the memory ({OWN}); a wrong answer has size 0; what is missing to 100 % is equal."
+    )
     return Table("Ours and the published algorithm, input by input", columns, tuple(rows), caption) if rows else None
 
 

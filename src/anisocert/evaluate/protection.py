@@ -49,4 +49,4 @@ def keeps_answers(run: "StoredRun") -> bool:
 def explained(phrases: Iterable[str]) -> str:
     """What the phrases mean, each once, in the order of their strength."""
     wanted = set(phrases)
-    return " ".join(f"{phrase[0].upper()}{phrase[1:]}: {MEANING[phrase]}." for phrase in MEANING if phrase in wanted)
+    return " ".join(f"“{phrase}”: {MEANING[phrase]}." for phrase in MEANING if phrase in wanted)

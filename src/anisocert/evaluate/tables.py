@@ -232,7 +232,7 @@ def _summary_caption(comparison: Comparison, size: Size) -> str:
     ]
     families = list(comparison.families())
     if families:
-        parts += [RULES, "Oracle: as in the ANCER paper."]
+        parts.append(RULES)
     if len(comparison.entries) > 1:
         parts.append(
             "Each line is about one run. Who picks the best of several adds up their α: the probability that a given "

@@ -4,7 +4,7 @@ from html import escape
 from itertools import groupby
 
 from anisocert.evaluate import Table
-from anisocert.evaluate.table import interval, text
+from anisocert.evaluate.table import WHOM, interval, text
 
 
 def tag(name: str, *content: str, **attributes: str) -> str:
@@ -24,7 +24,9 @@ def table_html(table: Table) -> str:
     if any(column.group for column in table.columns):
         spans = [(group, len(list(columns))) for group, columns in groupby(table.columns, key=lambda c: c.group)]
         head = tag("tr", *(words("th", group, colspan=str(n), class_="span" if group else "") for group, n in spans))
-    kinds = ["text" if column.kind == "text" else "" for column in table.columns]
+    kinds = [
+        "text phrase" if column.name == WHOM else "text" if column.kind == "text" else "" for column in table.columns
+    ]
     names = (words("th", c.name, class_=kind) for c, kind in zip(table.columns, kinds, strict=True))
     lines = []
     marks = table.marks or ("",) * len(table.rows)

@@ -33,7 +33,7 @@ MADE = f"Made by anisocert {__version__}. Radii are rounded down wherever they a
 GLOSSARY = {
     "radius": "Every change of at most this length (l2: square root of the sum of squares; l1: sum of absolute values) "
     "stays inside the certified region. Whose answer does not change in there is said beside every number:",
-    **MEANING,
+    **{phrase: f"{meaning[0].upper()}{meaning[1:]}." for phrase, meaning in MEANING.items()},
     "proxy radius": "Radius of the ball with as much volume as the certified region. The region itself is longer in "
     "some directions and never shorter than the radius.",
     "certified accuracy": "Share of inputs that are answered correctly with a certificate of at least a given size.",

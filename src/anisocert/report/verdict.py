@@ -20,8 +20,8 @@ LEADS = {
     EVERYONE: f", and the smoothed classifier gives the same answer after {{}}: {EVERYONE}.",
     OWN: " by the classifier with the noise chosen for them, which gives the same answer after {}. This is "
     f"{OWN}, and no claim that a system is robust.",
-    ADMITTED: f", and after {{}} the system gives the same answer: {ADMITTED}.",
-    OR_ABSTAINS: f", and after {{}} the system gives the same answer or none: {OR_ABSTAINS}.",
+    ADMITTED: f", and once they are admitted the system gives the same answer after {{}}: {ADMITTED}.",
+    OR_ABSTAINS: f", and once they are admitted the system gives the same answer or none after {{}}: {OR_ABSTAINS}.",
 }
 
 
@@ -134,8 +134,8 @@ def _certainty(comparison: Comparison, one: Results, at: float) -> str:
     most = f"at most {probability(alpha)}{_added(comparison)}"
     if one.stage == "after":
         return (
-            "What the memory promises holds without any probability. That the smoothed classifier agrees with a given "
-            f"promise of this run, everywhere in its region, is wrong with probability {most}."
+            "The memory keeps its promises with no probability involved. That the smoothed classifier agrees with a "
+            f"given promise of this run, everywhere in its region, is wrong with probability {most}."
         )
     held = float(replace(one, alpha=alpha).claim(at, RHO)[0])
     return (

@@ -1,4 +1,4 @@
-"""Certified robustness by randomized smoothing: regions in which a classifier's answer provably does not change.
+"""Certified robustness by randomized smoothing: regions in which a smoothed classifier's answer does not change.
 
 Public names are loaded when first used, so that importing the package (and `anisocert --help`) costs little.
 """

@@ -40,8 +40,12 @@ def certify(
 
     model: maps `b x *shape` to `b x num_classes` scores, in evaluation mode. x: `b x *shape`, floats in the model's own
     units that float32 holds exactly, as the model sees them (`img / 255.0` is float64: round it to float32 first).
-    ids: one distinct number per input, by which its noise is drawn (default 0, 1, ...). alpha holds for an input
-    that was chosen without knowledge of the seed. on_votes is told how many votes each network call counted.
+    ids: one distinct number per input, by which its noise is drawn (default 0, 1, ...).
+    on_votes is told how many votes each network call counted.
+
+    alpha holds for an input that was chosen without knowledge of the noise drawn for it. A second call with the same
+    seed and ids reuses the noise, so that someone who saw the first answers can adapt x to it, even if the seed is
+    secret: give every query an id that was never used, as `System` does.
     """
     network = as_network(model, num_classes, device, numerics, model_id)
     inputs, numbers = _inputs(x, ids, seed, network.device)
@@ -142,7 +146,7 @@ def predict(
     """The smoothed classifier's answers, -1 where it abstains (Cohen et al. 2019, PREDICT): `b`.
 
     plan.n votes an input; abstains unless a two-sided binomial test of the two leading classes rejects equality at
-    plan.alpha, so a wrong answer has probability at most alpha.
+    plan.alpha, so a wrong answer has probability at most alpha over noise that x does not depend on (see certify).
     """
     network = as_network(model, num_classes, device, numerics, model_id)
     inputs, numbers = _inputs(x, ids, seed, network.device)

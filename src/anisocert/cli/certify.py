@@ -109,7 +109,7 @@ def certify(
     force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
-    """Certify examples of a data set, each with the largest region in which the answer provably does not change.
+    """Certify examples of a data set, each with as large a region as can be found in which the answer does not change.
 
     --out is the run: run.json, certificates.parquet, theta/. The same command goes on where it was killed, to the same
     results; any number of shards, devices and machines gives them too.

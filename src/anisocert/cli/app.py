@@ -23,7 +23,7 @@ from anisocert.cli import (
 
 app = typer.Typer(
     name="anisocert",
-    help="Certify a region around an input, as large as can be found, in which a smoothed classifier's answer is constant.",
+    help="Certify large regions around inputs in which a smoothed classifier's answer does not change.",
     epilog="Start with: anisocert demo    (--debug anywhere shows tracebacks)\n\n"
     "Exit codes: 0 done; 1 an error, or verify found something wrong; 2 wrong usage; 3 stopped before the end, by "
     "--time-budget or Ctrl-C: the same command goes on; or verify could not recompute everything.",
@@ -45,7 +45,7 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Certify as large a region as can be found around an input in which a smoothed classifier's answer does not change."""
+    """Certify large regions around inputs in which a smoothed classifier's answer does not change."""
 
 
 app.command("demo", epilog="Example: anisocert demo --max 50 --n 1000 --out runs/quick")(demo.demo)

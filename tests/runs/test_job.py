@@ -13,7 +13,9 @@ from anisocert.engine.probe import from_json
 from anisocert.errors import ArgumentError
 from anisocert.models import build, load, save
 from anisocert.runs import Configuration, read_run
+from anisocert.runs.certifier import Certifier
 from anisocert.runs.files import write_description
+from anisocert.runs.job import model_files
 from anisocert.runs.recounting import recount
 
 
@@ -120,3 +122,28 @@ def test_a_forest_and_its_flipped_twin_share_no_run(quick, do, tmp_path, monkeyp
     with pytest.raises(ArgumentError, match="got another: model: users_forest:make"):
         do(replace(asked, model="users_twin:make"), tmp_path / "run")
     assert do(asked, tmp_path / "run").finished
+
+
+def test_a_network_travels_with_the_files_of_its_data(quick, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="the extra `onnx` is not installed")
+    pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = np.random.default_rng(0).normal(size=(64, 10)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Flatten", ["x"], ["flat"]), helper.make_node("MatMul", ["flat", "weights"], ["scores"])],
+        "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 1, 8, 8])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["b", 10])],
+        [numpy_helper.from_array(weights, "weights")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
+    asked = replace(quick, model=str(tmp_path / "net.onnx"), num_classes=10)
+    files = model_files(asked)
+    assert files is not None
+    assert sorted(files) == ["net.data", "net.onnx"]
+    here, there = Certifier(asked, None, "cpu"), Certifier(asked, None, "cpu", None, files)
+    settled = [one.settle(quick.numerics, (1, 8, 8), 1) for one in (here, there)]
+    assert settled[0].model_hash == settled[1].model_hash
+    assert np.array_equal(settled[0].probe, settled[1].probe)
+    assert model_files(replace(asked, model="users:make")) is None

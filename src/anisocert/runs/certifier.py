@@ -41,7 +41,7 @@ class OutOfTimeError(Exception):
 
 
 class Certifier:
-    """Certifies chunks by a configuration. content: of the model file, where the file itself is on another machine."""
+    """Certifies chunks by a configuration. files: the model's, by name, where they are on another machine."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class Certifier:
         theta: NDArray[np.float32] | None,
         device: str,
         model: nn.Module | None = None,
-        content: bytes | None = None,
+        files: dict[str, bytes] | None = None,
     ) -> None:
         self.configuration, self.device = configuration, device
-        self.model = model or _load(configuration, content)
+        self.model = model or _load(configuration, files)
         self.smoothing, self.plan = configuration.smoothing(), configuration.plan()
         self.method = configuration.how(theta)
         self.network: Network | None = None
@@ -99,10 +99,12 @@ class Certifier:
         return rows
 
 
-def _load(configuration: Configuration, content: bytes | None) -> nn.Module:
-    if content is None:
+def _load(configuration: Configuration, files: dict[str, bytes] | None) -> nn.Module:
+    if files is None:
         return load_model(configuration)[0]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / Path(configuration.model).name
-        path.write_bytes(content)
-        return load_model(configuration, path)[0]
+        for name, content in files.items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return load_model(configuration, Path(folder) / Path(configuration.model).name)[0]

@@ -6,11 +6,10 @@ import secrets
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 from anisocert.errors import AnisocertError, AnisocertWarning, ArgumentError, MissingExtraError
-from anisocert.runs.job import Job
+from anisocert.runs.job import Job, model_files
 from anisocert.runs.workers import Lost, Served, Workers
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported: nothing is sent home
@@ -35,19 +34,18 @@ class Cluster(Workers):
     """
 
     def __init__(self, job: Job, address: str | None = None, count: int | None = None) -> None:
-        path = Path(job.configuration.model)
-        content = path.read_bytes() if path.is_file() else None
+        files = model_files(job.configuration)
         self._own = ExitStack()
         if not ray.is_initialized():
             if address is None:
                 self._own.enter_context(_unreachable())
-                store = STORE_BYTES + 2 * len(content or b"")
+                store = STORE_BYTES + 2 * sum(map(len, (files or {}).values()))
                 ray.init("local", include_dashboard=False, object_store_memory=store, **QUIET)
             else:
                 _connect(address)
             self._own.callback(ray.shutdown)
         device, self.count, self._share = _shares(count)
-        self._made = ray.put((job.configuration, job.theta, device, None, content))  # fetched once a node
+        self._made = ray.put((job.configuration, job.theta, device, None, files))  # fetched once a node
         self._actors: dict[int, Any] = {}
         self._asked: dict[Any, int] = {}
         self._heard = False

@@ -129,6 +129,19 @@ def hash_of(examples: Dataset) -> str:
     return digest(examples.ids, examples.y, prepared, examples.pixels.checksums())
 
 
+def model_files(configuration: Configuration) -> dict[str, bytes] | None:
+    """The network's file, and those that it keeps data in, by their paths from its folder; None for a function."""
+    path = Path(configuration.model)
+    if not path.is_file():
+        return None
+    names = [path.name]
+    if path.suffix == ".onnx":
+        from anisocert.models.onnx_file import read_onnx
+
+        names += read_onnx(path).locations
+    return {name: (path.parent / name).read_bytes() for name in names}
+
+
 def load_model(configuration: Configuration, source: Path | None = None) -> tuple[nn.Module, dict[str, Any]]:
     """The network and what its file says about it. source: where the file is, if not where the configuration says."""
     c = configuration

@@ -3,9 +3,9 @@ import pytest
 import torch
 from torch import nn
 
-from anisocert.errors import ArgumentError
+from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized, build
-from anisocert.models.normalize import check_units
+from anisocert.models.normalize import check_units, warn_of_units
 
 RNG = np.random.default_rng(0)
 NAN, INF = float("nan"), float("inf")
@@ -88,3 +88,10 @@ def test_units_out_of_all_proportion(x: np.ndarray, mean: tuple[float, ...], std
 )
 def test_units_that_may_be_right(x: np.ndarray, mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> None:
     check_units(x, mean, std)
+
+
+def test_noise_that_is_nothing_beside_the_data() -> None:
+    warn_of_units(0.12, CIFAR10_STD)
+    warn_of_units(0.01, IMAGENET_STD)
+    with pytest.warns(AnisocertWarning, match="expected sigma in the units of the data.* 51.6, 50.8, 51.3, got 0.25"):
+        warn_of_units(0.25, (51.6, 50.8, 51.3))

@@ -58,6 +58,7 @@ def train(
     from anisocert.engine import Numerics, Stage, Stream
     from anisocert.errors import ArgumentError
     from anisocert.models import build
+    from anisocert.models.normalize import warn_of_units
     from anisocert.runs.workers import devices_of
     from anisocert.smoothing import Gaussian, Uniform
     from anisocert.train import train as run
@@ -82,6 +83,7 @@ def train(
         build(arch, 2, [0.0], [1.0])
     options.checked()
     examples = load(data, "train")
+    warn_of_units(sigma, examples.std)
     test = load(data, "test") if splits(data) else None
     torch.manual_seed(seed)
     model = build(arch, examples.num_classes, examples.mean, examples.std)

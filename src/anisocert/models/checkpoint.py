@@ -34,7 +34,9 @@ def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple
         metadata: dict[str, Any] = json.loads(described)
         asked = [metadata[name] for name in NEEDED]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelError(f"expected {', '.join(NEEDED)} in anisocert's metadata in {path}, got: {error!r}") from error
+        raise ModelError(
+            f"expected {', '.join(NEEDED)} in anisocert's metadata in {path}, got: {repr(error)[:200]}"
+        ) from error
     try:
         with torch.device("meta"):  # what the metadata declares takes memory only once the weights agree with it
             check_fit(state, build(*asked), str(path))

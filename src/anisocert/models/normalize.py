@@ -1,5 +1,6 @@
 """Input normalisation as the first layer, so that noise and regions live in the input's own units."""
 
+import warnings
 from collections.abc import Sequence
 from typing import TypeGuard
 
@@ -8,13 +9,13 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from anisocert.errors import ArgumentError
+from anisocert.errors import AnisocertWarning, ArgumentError
 
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # In standard deviations. Pixels of 0 to 255 lie hundreds from the mean of a network for 0 to 1. The other way round all
 # of them are within 1/50 of one; an honest image may be as flat, but then it has few levels.
-FARTHEST, NARROWEST, LEVELS = 8.0, 0.05, 8
+FARTHEST, NARROWEST, LEVELS, FAINTEST = 8.0, 0.05, 8, 0.01
 
 
 class Normalized(nn.Module):
@@ -80,6 +81,17 @@ def check_units(x: NDArray[np.float32], mean: ArrayLike | None, std: ArrayLike |
             f"got inputs from {x.min():.6g} to {x.max():.6g}, most of them {distance:.3g} standard deviations from the "
             f"mean and all within {width:.2g}: scale them (pixels of 0 to 255 in an .npz are taken as 0 to 1 if they "
             "are uint8), or give the mean and std that belong to them"
+        )
+
+
+def warn_of_units(sigma: float, std: Sequence[float]) -> None:
+    """Say so if noise is next to nothing beside the data that a network is trained on. std: of that data."""
+    if sigma < FAINTEST * min(std):
+        warnings.warn(
+            f"expected sigma in the units of the data, whose standard deviation is {_short(list(std))}, got {sigma:g}, "
+            "less than a hundredth of it: are these pixels of 0 to 255? As uint8 in an .npz they become 0 to 1",
+            AnisocertWarning,
+            stacklevel=2,
         )
 
 

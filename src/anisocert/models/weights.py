@@ -30,7 +30,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     except ArgumentError:
         raise
     except Exception as error:  # damage shows itself to safetensors or to torch
-        raise ModelError(f"expected a whole safetensors file at {path}, got: {error}") from error
+        raise ModelError(f"expected a whole safetensors file at {path}, got: {str(error)[:200]}") from error
 
 
 def write_safetensors(path: Path, state: Mapping[str, Tensor], metadata: dict[str, Any]) -> None:

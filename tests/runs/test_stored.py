@@ -8,7 +8,9 @@ import sys
 import numpy as np
 import pytest
 
+from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertError, ArgumentError, ModelError
+from anisocert.models import load, save
 from anisocert.runs import read_run
 from anisocert.runs.files import checksum, look, write_description
 from anisocert.runs.memory import add_to_memory, copy_run
@@ -101,6 +103,25 @@ def test_a_typed_function_may_be_another_one_if_the_network_is_the_same(run, her
     assert stored.network(model="friend:go").hash == stored.description["model_hash"]
     with pytest.raises(NotTheRunsError, match="got another network: friend:other"):
         stored.network(model="friend:other")
+
+
+def test_a_network_behaves_as_the_run_has_noted(run, network_file, tmp_path):
+    """Also where the run was made under a name of the user's, which any network could be given."""
+    honest = read_run(run).network()
+    noted = {"probe": as_json(honest.probe((1, 8, 8))), "probe_shape": [1, 8, 8]}
+    refit(run, **noted)
+    read_run(run).network()
+    model, metadata = load(network_file)
+    model.network.head.bias.data += 1
+    save(model, tmp_path / "other.safetensors", metadata)
+    refit(run, **noted, model_id="mine", model_hash="mine")
+    assert read_run(run).network().hash == "mine"
+    with pytest.raises(NotTheRunsError, match="got another network"):
+        read_run(run).network(model=str(tmp_path / "other.safetensors"))
+    for shape in ([10**9, 10**9], [-1], "much", None, [1.5]):
+        refit(run, **noted | {"probe_shape": shape})
+        with pytest.raises(ArgumentError, match="probe_shape"):
+            read_run(run).network()
 
 
 @pytest.mark.parametrize("value", [["stranger:go"], {"a": 1}, 7])

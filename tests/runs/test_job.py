@@ -147,3 +147,10 @@ def test_a_network_travels_with_the_files_of_its_data(quick, tmp_path):
     assert settled[0].model_hash == settled[1].model_hash
     assert np.array_equal(settled[0].probe, settled[1].probe)
     assert model_files(replace(asked, model="users:make")) is None
+
+
+def test_a_memory_takes_no_other_network_of_that_name(named, other, do, tmp_path):
+    memory = str(tmp_path / "memory.sqlite")
+    do(replace(named, memory=memory), tmp_path / "first")
+    with pytest.raises(ArgumentError, match="answers otherwise under the same hash, our digits, spring"):
+        do(replace(named, memory=memory, model=other), tmp_path / "second")

@@ -20,7 +20,7 @@ def expect(store: Store, model_hash: str, probe: Any) -> None:
         raise ArgumentError(
             f"expected model {head.model_hash}, to which this memory belongs, got {model_hash}: {way_out}"
         )
-    if head.probe is None:
+    if head.probe is None or head.model_hash is None:  # nothing is promised yet
         if not store.read_only:
             store.append(head, "entries", [], probe=found.tobytes(), probe_shape=found.shape)
         return

@@ -12,6 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anisocert.durable import locked, to_disk, write_whole
+from anisocert.engine.probe import from_json
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.memory import Memory, columns
 from anisocert.runs.files import DESCRIPTION, JOURNAL, TABLE, checksum, expect_own, read_bytes, write_description
@@ -84,6 +85,8 @@ def pass_through(
     would not do, as an input that abstained may have come to lie in the region of a later one. Its first line names the
     memory: a journal of another one, or of this one before it was emptied, is begun anew.
     """
+    if (probe := run.description.get("probe")) is not None:
+        memory.expect(run.description["model_hash"], from_json(probe))
     answers = _begin(journal, memory)
     on_done(len(answers))
     with journal.open("a") as file:

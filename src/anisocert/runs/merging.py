@@ -35,8 +35,8 @@ def merge(
     files.write_thetas(folder, _thetas(ids, where, job.examples.shape))
     table, described = _rows(ids, where), configuration.to_dict()
     if configuration.memory is not None:
-        known = {"model_hash": configuration.model_hash, "files": dict.fromkeys(theta_names(folder))}
-        run = StoredRun(folder, known, table)
+        known = {name: described[name] for name in ("model_hash", "probe")}
+        run = StoredRun(folder, known | {"files": dict.fromkeys(theta_names(folder))}, table)
         lifetime = configuration.alpha if configuration.lifetime else None
         with Memory.open(
             configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer, lifetime=lifetime

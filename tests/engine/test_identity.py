@@ -365,6 +365,15 @@ def test_what_cannot_be_read_is_refused():
     assert digest(Holding([Session()]), model_id="mine") == "mine"
 
 
+def test_functions_that_a_library_compiled():
+    """Users' modules that import them are no reason to doubt whose they are, and no part of the hash."""
+    from scipy.special import expit, ndtri
+
+    assert digest(Holding(expit)) != digest(Holding(ndtri))
+    with pytest.raises(ModelError, match=r"Holding\.held, ufunc"):
+        digest(Holding(np.frompyfunc(lambda x: x, 1, 1)))
+
+
 def test_a_generator_cannot_be_read():
     function = _closed(iter(one for one in (1, 2)))  # type: ignore[arg-type]
     with pytest.raises(ModelError, match=r"Holding\.held<factor>, generator"):

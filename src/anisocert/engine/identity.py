@@ -7,8 +7,6 @@ name, so that a new version of one ends no memory. What cannot be read is refuse
 
 import copyreg
 import functools
-import pickle
-import sys
 import types
 import weakref
 from collections.abc import Iterable
@@ -22,7 +20,14 @@ from torch import fx, nn
 from anisocert.engine.content import REMEDY, Content
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import Precision
-from anisocert.engine.own_code import NOT_IMPORTED, globals_of, is_installed, is_installed_file, name_in_library
+from anisocert.engine.own_code import (
+    NOT_IMPORTED,
+    globals_of,
+    is_in_a_library,
+    is_installed,
+    is_installed_file,
+    name_in_library,
+)
 from anisocert.engine.script import parts_of_script
 from anisocert.errors import ModelError
 
@@ -253,11 +258,10 @@ class _Reading(Content):
             self.read(part, "")
 
     def _named(self, value: Any, name: str) -> None:
-        """A thing that pickle keeps by name alone: it must be a library's, and what is found under that name."""
-        module = sys.modules.get(pickle.whichmodule(value, name))  # type: ignore[attr-defined]
-        found: Any = module
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        if module is None or found is not value or not is_installed(module):
+        """A thing that pickle keeps by name alone: it must be what a library has under that name.
+
+        Which library, the thing itself says or nobody: many modules may have it, by what was imported so far.
+        """
+        if not is_in_a_library(value, name):
             self._refuse(value, f"it is known by the name {name} alone")
-        self._put("named", module.__name__, name)
+        self._put("named", getattr(value, "__module__", None), name)

@@ -57,6 +57,18 @@ def name_in_library(value: Any) -> tuple[str, str] | None:
     return None
 
 
+def is_in_a_library(value: Any, name: str) -> bool:
+    """Whether some library that is loaded has a value under this name."""
+    first, _, rest = name.partition(".")
+    for module in list(sys.modules.values()):
+        found = getattr(module, "__dict__", {}).get(first)
+        for part in filter(None, rest.split(".")):
+            found = getattr(found, part, None)
+        if found is value and is_installed(module):
+            return True
+    return False
+
+
 def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """What a function's code reads beyond its arguments, by name: globals, and what it takes from modules.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from anisocert.durable import claim
-from anisocert.engine.probe import as_json
+from anisocert.engine.probe import as_json, from_json
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, Stats
 from anisocert.memory.place import checked
@@ -124,6 +124,8 @@ def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Co
         return
     with Memory.open(configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer) as memory:
         known = memory.stats()
+        if begun is not None and begun.probe is not None and known.model_hash == begun.model_hash:
+            memory.expect(begun.model_hash or "", from_json(begun.probe))
     check_lifetime(configuration, known)
     for name, has, wanted in (
         ("norm", known.norm, int(configuration.norm[1])),

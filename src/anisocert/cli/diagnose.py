@@ -101,7 +101,7 @@ def _print(found: "Diagnosis", total: int) -> None:
 
     from anisocert.cli.certify_text import _duration
     from anisocert.cli.console import Console
-    from anisocert.evaluate import down
+    from anisocert.evaluate import EVERYONE, down
 
     console = Console()
     table = Table(box=None, title=f"{found.inputs} inputs of {found.data}, {found.votes} noisy copies each")
@@ -116,8 +116,8 @@ def _print(found: "Diagnosis", total: int) -> None:
         )  # fmt: skip
     console.print(table)
     console.print(
-        "accuracy: of single noisy copies; certified: answered correctly with a certificate; at best: the radius if "
-        "all votes agree. All are estimates.\n"
+        "accuracy: of single noisy copies; certified: answered correctly with a certificate of fixed noise, which is "
+        f"{EVERYONE}; at best: the radius if all votes agree. All are estimates.\n"
     )
     for sentence in found.findings:
         console.print(f"- {sentence}")

@@ -20,7 +20,7 @@ def write_figure(diagnosis: Diagnosis, out: Path, force: bool = False) -> None:
             at = [one.sigma for one in levels]
             for name, values, colour in (
                 ("noisy inputs answered correctly", [one.accuracy for one in levels], "#7a7f87"),
-                ("certified correctly", [one.certified for one in levels], "#0b63a8"),
+                ("certified correctly with fixed noise (estimate)", [one.certified for one in levels], "#0b63a8"),
                 ("abstained", [one.abstained for one in levels], "#b3382c"),
             ):
                 above.plot(at, [100 * value for value in values], marker="o", markersize=2.5, color=colour, label=name)

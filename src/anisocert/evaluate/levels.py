@@ -7,7 +7,7 @@ from anisocert.evaluate.cells import accuracies, averages, noise
 from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.labels import AS_PUBLISHED
 from anisocert.evaluate.paper import Published, published
-from anisocert.evaluate.protection import EVERYONE, MEANING, OWN
+from anisocert.evaluate.protection import EVERYONE, OWN, either
 from anisocert.evaluate.results import SIZES, Results
 from anisocert.evaluate.table import Cell, Column, Kind, Table, short_down
 from anisocert.evaluate.tables import table_radii
@@ -116,8 +116,7 @@ def place(comparison: Comparison, level: str) -> tuple[Cell, Cell]:
 
 def whom_of(results: Iterable[Results | None]) -> str:
     """Whom some results protect; of several phrases all."""
-    found = {one.protects for one in results if one is not None}
-    return " or ".join(phrase for phrase in MEANING if phrase in found) or "not run"
+    return either(one.protects for one in results if one is not None) or "not run"
 
 
 def three(one: Results | None) -> list[Cell]:

@@ -46,6 +46,12 @@ def keeps_answers(run: "StoredRun") -> bool:
     return policy is not None and policy.inherits
 
 
+def either(phrases: Iterable[str]) -> str:
+    """Those of the phrases that occur, in one."""
+    wanted = set(phrases)
+    return " or ".join(phrase for phrase in MEANING if phrase in wanted)
+
+
 def explained(phrases: Iterable[str]) -> str:
     """What the phrases mean, each once, in the order of their strength."""
     wanted = set(phrases)

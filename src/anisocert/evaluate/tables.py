@@ -10,7 +10,7 @@ from anisocert.evaluate.cells import accuracies, averages, best_accuracies, nois
 from anisocert.evaluate.comparison import Comparison, superset
 from anisocert.evaluate.intervals import wilson
 from anisocert.evaluate.paper import published, published_superset
-from anisocert.evaluate.protection import ADMITTED, EVERYONE, NOBODY, OWN, explained
+from anisocert.evaluate.protection import NOBODY, either, explained
 from anisocert.evaluate.results import SIZES, Results, Size, numbers
 from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.table import WHOM, Cell, Column, Table, probability, short_down
@@ -111,10 +111,9 @@ def supersets(comparison: Comparison) -> Table | None:
 
 def memory_effect(comparison: Comparison) -> Table | None:
     """What a memory did to a run's answers: a line per run."""
-    rows = []
-    for entry in comparison.entries:
-        if entry.after is None:
-            continue
+    rows, through = [], [entry for entry in comparison.entries if entry.after is not None]
+    for entry in through:
+        assert entry.after is not None
         told = Counter(note for note in entry.run.column("memory_note").tolist())
         before, after = entry.before, entry.after
         told_counts = (Cell(float(told[note])) for note in NOTES)
@@ -129,7 +128,8 @@ def memory_effect(comparison: Comparison) -> Table | None:
     caption = (
         "kept: certified as proposed; shrunk: made room for earlier regions of other classes; inherited: lies in "
         "an earlier region and takes its class; abstained: no answer. Inputs arrive in order of their ids. "
-        f"ACR before: {OWN}, or {EVERYONE} where one noise serves all inputs; after: {ADMITTED}."
+        f"ACR before: {either(e.before.protects for e in through)}; after: "
+        f"{either(e.after.protects for e in through if e.after is not None)}."
     )
     return Table("What the memory did", columns, tuple(rows), caption)
 
@@ -226,7 +226,8 @@ def _largest(rivals: Sequence[Sequence[Results]], size: Size) -> Sequence[float 
 
 def _summary_caption(comparison: Comparison, size: Size) -> str:
     parts = [
-        "Intervals, where shown, are of 95 % confidence about inputs not seen (Wilson; bootstrap for means).",
+        "Intervals, where shown, are of 95 % confidence about inputs not seen (Wilson; bootstrap for means); behind a "
+        "memory, where answers depend on earlier ones, they are approximate.",
         "ACR, ACR~: means of radius and proxy radius, 0 where the answer is wrong; a few huge regions can inflate "
         "them. Median radius: what half of the inputs reach.",
     ]

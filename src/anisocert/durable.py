@@ -126,7 +126,7 @@ def _named(path: Path) -> Iterator[None]:
 def _temporary(folder: Path, mode: int) -> tuple[int, Path]:
     """A new file, held by a lock that says that its writer lives."""
     while True:
-        part = folder / TEMPORARY.format(secrets.token_hex(8))
+        part = folder.absolute() / TEMPORARY.format(secrets.token_hex(8))  # pyarrow takes a:b/c for an address
         number = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(number, fcntl.LOCK_EX)

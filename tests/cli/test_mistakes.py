@@ -1,5 +1,6 @@
 """What a newcomer gets wrong: one line that says what was expected, and the documented exit code."""
 
+import os
 import shutil
 
 import numpy as np
@@ -41,6 +42,10 @@ def made(trained_digits, tmp_path_factory):
     (folder / "cut.safetensors").write_bytes((folder / "net.safetensors").read_bytes()[:5000])
     (folder / "text.txt").write_text("hello\n")
     (folder / "nothing").mkdir()
+    os.mkfifo(folder / "fifo")
+    (folder / "zero.toml").write_text('data = "a\\u0000b"\nmethods = {}\nnetworks = []\n')
+    (folder / "command.toml").write_text('train = "x"\n')
+    (folder / "zero-out.toml").write_text('recipe = "a\\u0000b"\n')
     (folder / "nets.py").write_text(
         "from torch import nn\n"
         "def narrow(): return nn.Sequential(nn.Flatten(), nn.Linear(3, 10))\n"
@@ -121,6 +126,14 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         ("export run --digits 1000000 --out a.tsv", 2, "'--digits'"),
         ("data info cut.npz", 2, "expected a whole numpy file at cut.npz"),
         ("reproduce nothing --out out", 2, "is a directory"),
+        ("reproduce fifo --out out", 2, "expected a regular file of TOML, got fifo"),
+        ("reproduce zero.toml --out out", 2, "expected data in the file as a text, got 'a"),
+        ("import fifo --out imported", 2, "expected a regular file of tab-separated text, got fifo"),
+        (f"{TRAIN} --config fifo", 2, "fifo is no regular file"),
+        (f"{TRAIN} --config command.toml", 2, "command.toml: expected [train] as a table, got 'x'"),
+        (f"{TRAIN} --config zero-out.toml", 2, "expected recipe as a text, got 'a"),
+        ("export run --out text.txt", 2, "or replace it with --force"),
+        ("export run --out /dev/null --force", 2, "expected a regular file, or nothing, at /dev/null, got a device"),
     ],
 )
 def test_one_line_and_the_documented_code(cli, made, monkeypatch, command, code, words):
@@ -138,3 +151,16 @@ def test_training_on_a_device_that_is_not_here(cli, made, monkeypatch):
     assert (
         "expected a device that this torch can use, got 'cuda'" in cli(*TRAIN.split(), "--device", "cuda", code=2).err
     )
+
+
+def test_a_name_that_looks_like_an_address(cli, monkeypatch, tmp_path):
+    """pyarrow would take it for one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cohen").write_text("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t0:00:01\n")
+    cli("import", "cohen", "--out", "s3:bucket")
+    assert (tmp_path / "s3:bucket" / "certificates.parquet").is_file()
+
+
+def test_an_error_is_one_line_whatever_it_names(cli, tmp_path):
+    said = cli("certify", "a\nerror: all is well", *CERTIFY.split(), code=2).err
+    assert len(said.splitlines()) == 1

@@ -1,6 +1,8 @@
 """Files that somebody else wrote stay where they are, unless --force says otherwise."""
 
 import os
+import re
+import resource
 import shutil
 
 import numpy as np
@@ -107,3 +109,40 @@ def test_a_folder_that_cannot_be_written(cli, made, monkeypatch, tmp_path):
         assert said.err.startswith("error: shut/")
         assert said.err.endswith(": Permission denied\n")
     assert list((tmp_path / "shut").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["report run --out out", "show run 0 --out out", "export run --out out", f"{PREDICT} --format json --out out",
+     "report run --out here.html --figures out"],
+)  # fmt: skip
+def test_a_file_that_cannot_be_finished_is_not_there(cli, made, monkeypatch, tmp_path, command):
+    """As on a full disk; what was there before stays."""
+    import matplotlib.figure  # noqa: F401 (it writes a cache)
+
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    cli(*command.split())
+    before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, limits[1]))
+    try:
+        said = cli(*command.split(), "--force", code=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert re.fullmatch(r"error: [\w./-]+: File too large\n", said.err)
+    assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()} == before
+
+
+def test_a_training_without_room_goes_on_later(cli, made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made)
+    train = ("train", "--data", "d.npz", "--arch", "small-cnn", "--sigma", "0.25", "--epochs", "1", "--out", tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        said = cli(*train, code=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert said.err == f"error: {tmp_path}/resume.state: File too large\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["training.lock"]
+    cli(*train)

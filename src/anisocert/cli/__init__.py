@@ -50,7 +50,7 @@ def _code(debug: bool) -> int:
         if debug and not typed_wrongly:
             raise
         if line := said(error):
-            _say(f"error: {line}")
+            _say(f"error: {' '.join(line.splitlines())}")
         return WRONG_USAGE if typed_wrongly or isinstance(error, ArgumentError) else FAILED
     if code == CTRL_C:
         _say("stopped")

@@ -20,6 +20,8 @@ def _fill(context: typer.Context, file: Path | None) -> None:
         return
     import tomllib
 
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise typer.BadParameter(f"{file} is no regular file")
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeError) as error:
@@ -39,6 +41,8 @@ def _defaults(context: typer.Context, file: Path, said: dict[str, Any]) -> dict[
     """Parameters of the command and their values. A table named after a command holds options of that command alone."""
     command, commands = context.command, getattr(context.parent and context.parent.command, "commands", {})
     own = said.get(str(context.info_name), {})
+    if not isinstance(own, dict):
+        raise typer.BadParameter(f"{file}: expected [{context.info_name}] as a table, got {own!r}")
     shared = {key: value for key, value in said.items() if key not in commands or not isinstance(value, dict)}
     names = {
         option.lstrip("-").replace("-", "_"): parameter.name
@@ -88,7 +92,7 @@ def _fits(value: Any, wanted: Any) -> bool:
         return wanted is bool and isinstance(value, bool)
     if wanted is float:
         return isinstance(value, int | float)
-    return isinstance(value, int if wanted is int else str)
+    return isinstance(value, int) if wanted is int else isinstance(value, str) and "\0" not in value
 
 
 def _kind(wanted: Any) -> str:

@@ -70,6 +70,8 @@ def read_tsv(path: Path) -> TsvFile:
 
     A last line that was cut off is left out. An input that comes twice, as after a restart, must come with one result.
     """
+    if path.exists() and not path.is_file():
+        raise ArgumentError(f"expected a regular file of tab-separated text, got {path}")
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

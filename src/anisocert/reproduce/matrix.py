@@ -49,6 +49,8 @@ class Stage:
 
 def read_matrix(file: Path) -> list[Stage]:
     """The stages of an experiment. Their paths are relative to the folder that they will be run in."""
+    if file.exists() and not file.is_file():
+        raise ArgumentError(f"expected a regular file of TOML, got {file}")
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
     except (UnicodeError, tomllib.TOMLDecodeError) as error:
@@ -121,6 +123,8 @@ def _flags(options: Options) -> Iterator[str]:
             if isinstance(one, bool):
                 yield flag if one else f"--no-{name}"
             else:
+                if "\0" in str(one):
+                    raise ArgumentError(f"expected {name} without the character 0, got {one!r}")
                 yield from (flag, str(one))
 
 
@@ -138,5 +142,5 @@ def _expect(file: Path, where: str, table: Options, known: set[str], needed: set
     for name, value in table.items():
         if name in TABLES:
             _expect_table(file, f"{name} in {where}", value)
-        elif name in TEXTS and not isinstance(value, str):
+        elif name in TEXTS and not (isinstance(value, str) and "\0" not in value):
             raise ArgumentError(f"{file}: expected {name} in {where} as a text, got {value!r}")

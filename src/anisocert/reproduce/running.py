@@ -168,8 +168,8 @@ def _is_done(stage: Stage, out: Path) -> bool:
     before = json.loads(mark.read_text())["command"]
     if before != command_line(stage):
         raise ArgumentError(
-            f"{stage.name} was done by another command: use another --out, or remove {mark} and what it made.\n"
-            f"  then: {before}\n  now:  {command_line(stage)}"
+            f"{stage.name} was done by another command: use another --out, or remove {mark} and what it made; "
+            f"then: {before}; now: {command_line(stage)}"
         )
     return True
 

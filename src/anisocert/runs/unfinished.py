@@ -76,7 +76,7 @@ class Unfinished:
 
     def parts(self) -> list[Path]:
         """Files of finished inputs."""
-        return sorted(self.path.glob("part-*.parquet"))
+        return sorted(self.path.absolute().glob("part-*.parquet"))  # pyarrow takes a:b/c for an address
 
     def where(self) -> dict[int, Path]:
         """A part that holds each input done so far."""

@@ -124,8 +124,8 @@ def test_terminal():
 def test_a_narrow_terminal_shows_fewer_radii(four):
     table = summary(compare(four)[0], [i / 10 for i in range(7)])
     wide, narrow = (terminal(table, width) for width in (200, 80))
-    assert [c.header for c in wide.columns if c.header[:1] == "0"] == [f"{i / 10:g}" for i in range(7)]
-    assert [c.header for c in narrow.columns if c.header[:1] == "0"] == ["0", "0.2", "0.4", "0.6"]
+    assert [str(c.header) for c in wide.columns if str(c.header)[:1] == "0"] == [f"{i / 10:g}" for i in range(7)]
+    assert [str(c.header) for c in narrow.columns if str(c.header)[:1] == "0"] == ["0", "0.2", "0.4", "0.6"]
     console = Console(file=io.StringIO(), width=80)
     console.print(narrow)
     assert "…" not in console.file.getvalue()

@@ -1,5 +1,6 @@
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -66,11 +67,17 @@ def test_shards_that_are_none(shard, quick, do, tmp_path):
         do(quick, tmp_path, shard=shard)
 
 
+def shorten(monkeypatch, iterations):
+    """Few steps of the search for theta."""
+    short = partial(Anisotropic, ascent=replace(Anisotropic().ascent, iterations=iterations))
+    monkeypatch.setattr("anisocert.runs.configuration.Anisotropic", short)
+
+
 @pytest.fixture
 def short_search(monkeypatch):
     """Few steps and few pilot votes of the search for theta."""
     monkeypatch.setattr("anisocert.optimize.pilot.BLOCKS", 2)
-    monkeypatch.setattr("anisocert.optimize.anisotropic.OURS", replace(Anisotropic().climb, iterations=2))
+    shorten(monkeypatch, 2)
 
 
 @pytest.mark.parametrize("change", [{"norm": "l1", "sigma": 0.5}, {"stop": "betting", "n": 1000}])
@@ -204,7 +211,7 @@ def test_the_forecast_counts_what_is_evaluated(quick, tmp_path, do, monkeypatch)
     from anisocert.engine import count_votes as real
 
     asked = replace(quick, method="anisotropic", max=1, n=1600, numerics=replace(quick.numerics, rows=800))
-    monkeypatch.setattr("anisocert.optimize.anisotropic.OURS", replace(Anisotropic().climb, iterations=4))
+    shorten(monkeypatch, 4)
     monkeypatch.setattr("anisocert.runs.forecast.PROBE_SECONDS", 0.01)
     found, votes = forecast(load_job(asked), "cpu", 1), Counter()
 

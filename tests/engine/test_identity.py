@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import importlib
 import os
 import subprocess
 import sys
@@ -425,3 +426,19 @@ def test_a_class_that_knows_its_content_says_so():
 def test_an_empty_name_is_none():
     with pytest.raises(ArgumentError, match="expected model_id, a name, got an empty one"):
         digest(nn.Linear(2, 2), model_id="")
+
+
+@pytest.mark.parametrize("many", [[f"x = x + {i}.25" for i in range(300)], [f"x.name_{i}" for i in range(300)]])
+def test_large_functions_import_too(many, tmp_path, monkeypatch):
+    """Whose instructions have prefixes, because their arguments do not fit a byte."""
+    lines = "\n        ".join(
+        ["if x is None:", *(f"    {one}" for one in many), "from math import pi", "return pi * x"]
+    )
+    (tmp_path / "large_forward.py").write_text(
+        f"from torch import nn\nclass Large(nn.Module):\n    def forward(self, x):\n        {lines}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "large_forward", raising=False)
+    module = importlib.import_module("large_forward")
+    assert Network(module.Large().eval(), 2).hash == Network(module.Large().eval(), 2).hash
+    monkeypatch.delitem(sys.modules, "large_forward")

@@ -3,6 +3,8 @@
 import json
 import shutil
 import sqlite3
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -175,3 +177,27 @@ def test_another_region_than_the_votes_give(run, made, tmp_path):
         db.execute("UPDATE entries SET axes = ? WHERE id = ?", (smaller, number))
     db.close()
     assert "memory" in said(run, memory=tmp_path / "memory.sqlite")
+
+
+def test_numbers_that_no_memory_backs_say_so_wherever_they_are_printed(run, tmp_path):
+    forge(run, lambda row: {
+        "memory_note": "inherited", "memory_prediction": row["label"], "memory_radius": 9.0, "memory_proxy_radius": 9.0,
+    })  # fmt: skip
+    words, command = "are not what the memory promised", [sys.executable, "-m", "anisocert"]
+    report = [*command, "report", run, "--table", "markdown", "--out", tmp_path / "r.html"]
+    export = [*command, "export", run, "--after-memory", "--out", tmp_path / "r.tsv"]
+    assert words in subprocess.run(report, capture_output=True, text=True, check=True).stdout
+    assert words in subprocess.run(export, capture_output=True, text=True, check=True).stderr
+    assert words in (tmp_path / "r.html").read_text()
+
+
+def test_evidence_quotes_no_other_models_memory(run, made, tmp_path, remembering, do):
+    from anisocert.evidence import evidence_of
+
+    other = replace(remembering(tmp_path), model_id="another network")
+    assert do(other, tmp_path / "other").finished
+    row = first(run, "shrunk")
+    assert evidence_of(read_run(run), row["idx"]).whole
+    described = json.loads((run / "run.json").read_text())
+    describe(run, memory=described["memory"] | {"file": other.memory, "generation": None})
+    assert not evidence_of(read_run(run), row["idx"]).whole

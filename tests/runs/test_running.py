@@ -236,3 +236,13 @@ def test_seconds_are_shared_fairly(whole):
     unread = pq.read_table(whole / "certificates.parquet", columns=["votes"])["votes"].to_numpy()
     assert (unread == 200).all()
     assert seconds.max() < 0.5 * seconds.sum(), "one input was charged for others"
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[" * 100_000, '{"model": 1}', '{"model": "m", "data": "d", "sigma": 1, "numerics": 7}']
+)
+def test_a_broken_beginning_is_said(quick, do, tmp_path, content):
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "unfinished" / "configuration.json").write_text(content)
+    with pytest.raises(ArgumentError, match=r"remove .*unfinished to begin the run anew"):
+        do(quick, tmp_path)

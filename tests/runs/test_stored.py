@@ -223,8 +223,19 @@ def test_a_copy_is_made_in_its_folder_alone(run, tmp_path):
     assert (outside / "theta.safetensors").read_text() == "precious"
     (copy / "theta").unlink()
     (copy / "certificates.parquet").symlink_to(outside / "theta.safetensors")
-    copy_run(run, copy)
+    with pytest.raises(ArgumentError, match=r"certificates\.parquet"):
+        copy_run(run, copy, force=True)
     assert (outside / "theta.safetensors").read_text() == "precious"
+    (copy / "certificates.parquet").unlink()
+    (copy / "theta").mkdir()
+    (copy / "theta" / "theta.safetensors").write_text("mine")
+    with pytest.raises(ArgumentError, match="--force"):
+        copy_run(run, copy)
+    assert not (copy / "certificates.parquet").exists()
+    assert (copy / "theta" / "theta.safetensors").read_text() == "mine"
+    copy_run(run, copy, force=True)
+    (copy / "run.json").unlink()  # as if it had been killed
+    copy_run(run, copy)
     assert read_run(copy).rows == read_run(run).rows
 
 

@@ -38,6 +38,7 @@ def add(
     out: Annotated[
         Path | None, typer.Option(help="A folder for a copy of the run with these answers; the run stays as it is.")
     ] = None,
+    force: options.Force = False,
 ) -> None:
     """Pass a run through a memory in order of example id, and record its answers in the run (columns memory_*).
 
@@ -59,7 +60,7 @@ def add(
         progress(console, "remembering", len(stored), "inputs") as advance,
     ):
         if out is not None:
-            copy_run(run, out)
+            copy_run(run, out, force)
         notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""))
         told = ", ".join(f"{notes[note]} {note}" for note in ("kept", "shrunk", "inherited", "abstained"))
         console.print(f"{told}; {len(opened)} entries in {memory}, policy {opened.policy}", soft_wrap=True)

@@ -33,6 +33,8 @@ def report(
     Runs are grouped by data set and norm; within a group they are compared on the inputs that all of them have, before
     and after a memory where they went through one. Radii are rounded down wherever they are shown.
     """
+    from dataclasses import replace
+
     from anisocert.cli.console import Console
     from anisocert.durable import claim
     from anisocert.errors import ArgumentError
@@ -40,6 +42,7 @@ def report(
     from anisocert.evaluate.render import FORMATS
     from anisocert.report import write_report
     from anisocert.runs import read_run
+    from anisocert.runs.backing import memory_backing
 
     if table is not None and table not in FORMATS:
         raise ArgumentError(f"expected --table of {', '.join(FORMATS)}, got {table!r}")
@@ -49,9 +52,9 @@ def report(
     stored = [read_run(folder) for folder in dict.fromkeys(runs)]
     write_report(stored, target, gallery)
     if table is not None:
-        shown = Console()
+        shown, unbacked = Console(), [said_of for run in stored if (said_of := memory_backing(run))]
         for comparison in compare(stored):
-            for one in tables_of(comparison):
+            for one in (replace(one, caption=" ".join((one.caption, *unbacked))) for one in tables_of(comparison)):
                 if table == "terminal" and shown.is_terminal:
                     shown.print(terminal(one, shown.width), "")
                 else:

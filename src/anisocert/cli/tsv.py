@@ -52,7 +52,11 @@ def export(
     """Write a run's results as TSV, for scripts of the field. Abstentions are -1, 0.0, 0."""
     from anisocert.durable import claim
     from anisocert.evaluate.exchange import export_run
+    from anisocert.runs import read_run
+    from anisocert.runs.backing import memory_backing
 
     claim(out, force)  # none is known as ours: the published codes begin theirs with the same words
     count = export_run(run, out, layout, after_memory, digits)  # type: ignore[arg-type]  # it checks the name
+    if after_memory and (unbacked := memory_backing(read_run(run))):
+        typer.echo(f"warning: {unbacked}", err=True)
     typer.echo(f"{count} results {'after' if after_memory else 'before'} the memory in {out}")

@@ -79,7 +79,8 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
     attributes = {name for code in codes for name in code.co_names}
     found: dict[str, Any] = {}
     for code in codes:
-        instructions = list(dis.get_instructions(code))
+        # without the prefixes that widen an argument, whose number depends on how large the function is
+        instructions = [one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"]
         for at, one in enumerate(instructions):
             name = str(one.argval)
             if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and name in function.__globals__:

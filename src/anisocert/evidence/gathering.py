@@ -19,6 +19,7 @@ from anisocert.memory.policy import KEPT, SHRUNK
 from anisocert.report.inputs import Inputs, inputs_of
 from anisocert.report.pictures import is_image
 from anisocert.runs import StoredRun
+from anisocert.runs.backing import not_that_memory
 from anisocert.runs.rows import region_of
 
 NORMS = {"l2": 2.0, "l1": 1.0, "l_inf": math.inf}
@@ -135,6 +136,8 @@ def _in_memory(run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | 
         return None
     try:
         with Memory.open(path, read_only=True) as memory:
+            if not_that_memory(memory, path, run.description):
+                return None
             if row["memory_note"] == SHRUNK:
                 entry = memory.find(row["idx"])
                 if entry is None or entry.region is None or not np.array_equal(entry.region.center, x):

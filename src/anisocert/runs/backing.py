@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class Backing:
     undone: str = ""
 
 
+@lru_cache(maxsize=64)  # a report and its tables ask about the same runs
 def memory_backing(run: StoredRun) -> str | None:
     """One sentence for whoever reads numbers after a memory; None where there are none, or the memory backs them."""
     if not run.has_memory:
@@ -57,7 +59,7 @@ def backing(run: StoredRun, file: Path | None = None, data: str | None = None) -
         return Backing(undone=f"{where}; pass --memory FILE")
     try:
         with Memory.open(path, read_only=True) as memory:
-            if other := _other(memory, path, run.description):
+            if other := not_that_memory(memory, path, run.description):
                 return Backing(undone=other)
             inputs = run.inputs(data)
             return Backing((*_whole(memory), *_answers(run, memory, inputs)))
@@ -67,8 +69,8 @@ def backing(run: StoredRun, file: Path | None = None, data: str | None = None) -
         return Backing(undone=str(error))
 
 
-def _other(memory: Memory, path: Path, described: Mapping[str, Any]) -> str:
-    """Why a memory is not the one that answered; empty where it may be."""
+def not_that_memory(memory: Memory, path: Path, described: Mapping[str, Any]) -> str:
+    """Why a memory is not the one that answered a run; empty where it may be."""
     of, answered = memory.stats().model_hash, described["memory"].get("generation")
     if of and of != described.get("model_hash"):
         return f"{path} is a memory of another model; pass --memory FILE"

@@ -199,10 +199,21 @@ class Configuration:
     @classmethod
     def from_dict(cls, said: dict[str, Any]) -> "Configuration":
         """Back from JSON; what a description says beyond the configuration is left out."""
+        try:
+            return cls._from_dict(said)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            if isinstance(error, ArgumentError):
+                raise
+            raise ArgumentError(f"expected a run that says how to repeat it, got one that does not: {error}") from error
+
+    @classmethod
+    def _from_dict(cls, said: dict[str, Any]) -> "Configuration":
         known = {one.name: said[one.name] for one in fields(cls) if one.name in said}
         missing = [name for name in ("model", "data", "sigma") if name not in known]
         if missing:
             raise ArgumentError(f"expected a run that says how to repeat it, got one without {', '.join(missing)}")
+        if not all(isinstance(known.get(name) or "", str) for name in ("model", "data", "denoise")):
+            raise ArgumentError("expected model, data and denoise as texts, got other values")
         for name in ("mean", "std"):
             known[name] = tuple(known[name]) if known.get(name) is not None else None
         if isinstance(known.get("memory"), dict):  # a finished run tells more about it

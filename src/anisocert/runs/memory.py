@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from anisocert.durable import locked, to_disk, write_whole
+from anisocert.durable import claim, locked, to_disk, write_whole
 from anisocert.engine.probe import from_json
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.memory import Memory, columns
@@ -48,11 +48,12 @@ def add_to_memory(
     return Counter(table["memory_note"].to_pylist())
 
 
-def copy_run(folder: Path, copy: Path) -> None:
+def copy_run(folder: Path, copy: Path, force: bool = False) -> None:
     """The same run in another folder, for another memory; may be killed and called again.
 
     `run.json` comes last; files are linked where they can be, as they are replaced and never written into. A journal of
     the run's own memory stays behind. Nothing but a run's files, by their names, is read, replaced or made.
+    force: also in place of files that are not the run's.
     """
     wanted = read_run(folder).description["files"]
     if os.path.lexists(copy / DESCRIPTION):
@@ -62,6 +63,10 @@ def copy_run(folder: Path, copy: Path) -> None:
         return
     if (copy / "theta").is_symlink():
         raise ArgumentError(f"expected a folder for a copy of {folder}, got {copy}, in which theta is a link")
+    for name, content in wanted.items():
+        target = copy / name
+        if not (target.is_file() and checksum(target) == content):  # which a copying that was killed has left
+            claim(target, force)
     for name in (*wanted, DESCRIPTION):
         target = copy / name
         target.parent.mkdir(parents=True, exist_ok=True)

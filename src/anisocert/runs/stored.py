@@ -93,15 +93,9 @@ class StoredRun:
     def configuration(self) -> Configuration:
         """What the run says about itself, once more as a configuration."""
         try:
-            c = Configuration.from_dict(self.description)
-            texts = (c.model, c.data, c.denoise or "")
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ArgumentError(
-                f"expected a run that says how to repeat it, got {self.folder}, which does not: {error}"
-            ) from error
-        if not all(isinstance(text, str) for text in texts):
-            raise ArgumentError(f"expected model, data and denoise of {self.folder} as texts, got {texts}")
-        return c
+            return Configuration.from_dict(self.description)
+        except ArgumentError as error:
+            raise ArgumentError(f"{self.folder}: {error}") from error
 
     def certificate(self, number: int, x: NDArray[Any] | None) -> Certificate:
         """The certificate of an example. x: its input as the network saw it, since a run does not hold inputs."""

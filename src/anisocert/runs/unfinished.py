@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from anisocert.durable import TEMPORARY, BusyError, locked, write_whole
-from anisocert.errors import MissingExtraError
+from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.files import JOURNAL
 from anisocert.runs.rows import SCHEMA
@@ -42,7 +42,13 @@ class Unfinished:
         """What the run was begun with; None where it was not."""
         if not self.configuration_file.is_file():
             return None
-        return Configuration.from_dict(json.loads(self.configuration_file.read_text()))
+        try:
+            return Configuration.from_dict(json.loads(self.configuration_file.read_text()))
+        except (ValueError, RecursionError) as error:
+            raise ArgumentError(
+                f"expected {self.configuration_file} as the run has written it, got another: remove {self.path} to "
+                f"begin the run anew ({error})"
+            ) from error
 
     def begin(self, configuration: Configuration) -> None:
         """Fix the configuration that every part will belong to."""

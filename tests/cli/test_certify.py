@@ -108,13 +108,13 @@ def test_shards(certify, cli, tmp_path):
     assert "this shard is done; 3 of 6 inputs" in certify("--shard", "2/2", "--out", tmp_path).out
     assert not (tmp_path / "run.json").exists()
     for reader in ("attack", "verify"):
-        assert "one under way: its certify command goes on" in cli(reader, tmp_path, code=2).err
+        assert "one under way: its certify command resumes it" in cli(reader, tmp_path, code=2).err
     assert "finished: 6 inputs" in certify("--shard", "1/2", "--out", tmp_path).out
 
 
 def test_a_time_budget(certify, tmp_path):
     said = certify("--time-budget", "0s", "--out", tmp_path, code=3)
-    assert "out of time: 0 of 6 inputs are done; the same command goes on" in said.out
+    assert "out of time: 0 of 6 inputs are done; the same command resumes" in said.out
     result = json.loads(certify("--time-budget", "0", "--json", "--out", tmp_path, code=3).out)
     assert (result["state"], result["done"], result["summary"]) == ("out of time", 0, None)
     assert "finished" in certify("--time-budget", "1h", "--out", tmp_path).out
@@ -134,7 +134,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(network, tmp_path):
     out, err = process.communicate()
     assert process.returncode == 3, err
     assert "interrupted: " in out
-    assert "of 360 inputs are done; the same command goes on" in out
+    assert "of 360 inputs are done; the same command resumes" in out
     assert err == ""
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EPILOG = (
     "Example: anisocert certify nets/cohen/last.safetensors --data cifar10 --sigma 0.25 --skip 20 --out runs/a\n\n"
-    "Exit codes: 0 done; 1 error; 2 wrong usage; 3 stopped, by --time-budget or Ctrl-C: the same command goes on."
+    "Exit codes: 0 done; 1 error; 2 wrong usage; 3 stopped, by --time-budget or Ctrl-C: the same command resumes."
 )
 VOTES, PLACE = "Votes and bounds", "Where, how long, what is said"
 
@@ -26,7 +26,7 @@ def certify(
     model: options.Model,
     data: options.Data,
     sigma: options.Sigma,
-    out: Annotated[Path, typer.Option(help="Folder of the run; one that was killed there goes on.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run; an interrupted run resumes.")],
     norm: options.Norm = "l2",
     method: Annotated[str, typer.Option(help="fixed, isotropic, anisotropic or average.")] = "anisotropic",
     paper: Annotated[bool, typer.Option("--paper", help="The published search for theta instead of ours.")] = False,
@@ -45,8 +45,8 @@ def certify(
     skip: options.Skip = 1,
     most: options.Most = None,
     ids: options.Ids = None,
-    n0: Annotated[int, typer.Option(help="Votes an input to select its class.", rich_help_panel=VOTES)] = 100,
-    n: Annotated[int, typer.Option(help="Votes an input for its certificate.", rich_help_panel=VOTES)] = 100_000,
+    n0: Annotated[int, typer.Option(help="Votes per input to select its class.", rich_help_panel=VOTES)] = 100,
+    n: Annotated[int, typer.Option(help="Votes per input for its certificate.", rich_help_panel=VOTES)] = 100_000,
     alpha: Annotated[
         float, typer.Option(help="Probability with which a certificate may be wrong.", rich_help_panel=VOTES)
     ] = 0.001,
@@ -111,7 +111,7 @@ def certify(
 ) -> None:
     """Certify examples of a data set, each with as large a region as can be found in which the answer does not change.
 
-    --out is the run: run.json, certificates.parquet, theta/. The same command goes on where it was killed, to the same
+    --out is the run: run.json, certificates.parquet, theta/. The same command resumes where it was killed, to the same
     results; any number of shards, devices and machines gives them too.
     """
     from anisocert.cli.certify_text import Told

@@ -79,7 +79,7 @@ class Told:
 
     def stopped(self, outcome: Outcome, why: str, out: Path) -> None:
         """Before all was done."""
-        line = f"{why}: {outcome.done} of {outcome.of} inputs are done; the same command goes on"
+        line = f"{why}: {outcome.done} of {outcome.of} inputs are done; the same command resumes"
         self.console.print(line, soft_wrap=True)
         self._object(out, outcome, why)
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from anisocert.optimize import Method
     from anisocert.smoothing import Smoothing
 
-AT_ONCE = 16  # inputs a call: results do not depend on it, and the progress bar moves
+AT_ONCE = 16  # inputs per call: results do not depend on it, and the progress bar moves
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for networks and runs.")] = Path("runs/demo"),
     sigma: Annotated[float, typer.Option(help="Gaussian noise: standard deviation; pixels are in [0, 1].")] = 0.25,
     lam: Annotated[float, typer.Option(help="Uniform noise: half-width.")] = 0.5,
-    n: Annotated[int, typer.Option(help="Votes an input for its certificate.")] = 10_000,
-    n0: Annotated[int, typer.Option(help="Votes an input to select its class.")] = 100,
+    n: Annotated[int, typer.Option(help="Votes per input for its certificate.")] = 10_000,
+    n0: Annotated[int, typer.Option(help="Votes per input to select its class.")] = 100,
     alpha: Annotated[float, typer.Option(help="Probability with which a certificate may be wrong.")] = 0.001,
     most: Annotated[int, typer.Option("--max", help="How many test digits.")] = 32,
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 60,

@@ -85,7 +85,7 @@ def conclude(
 def _columns(
     certificates: Sequence[Certificate], labels: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """(radius, proxy radius, correct, abstained), one entry an input."""
+    """(radius, proxy radius, correct, abstained), one entry per input."""
     radius, proxy = (np.array([getattr(c, name) for c in certificates]) for name in ("radius", "proxy_radius"))
     prediction = np.array([c.prediction for c in certificates])
     return radius, proxy, prediction == labels, prediction == ABSTAIN

@@ -19,7 +19,7 @@ def diagnose(
     data: options.Data,
     sigma: Annotated[str | None, typer.Option(help="Only these noise levels, as in 0.12,0.25.")] = None,
     norm: Annotated[str, typer.Option(help="l2, l1 or both.")] = "both",
-    n: Annotated[int, typer.Option(help="Votes an input that you mean to certify with.")] = 100_000,
+    n: Annotated[int, typer.Option(help="Votes per input that you mean to certify with.")] = 100_000,
     alpha: Annotated[float, typer.Option(help="Probability with which a certificate may be wrong.")] = 0.001,
     bound: Annotated[str, typer.Option(help="one-vs-rest or two-class.")] = "one-vs-rest",
     split: options.Split = "test",
@@ -123,7 +123,7 @@ def _print(found: "Diagnosis", total: int) -> None:
         console.print(f"- {sentence}")
     for cost in found.costs:
         console.print(
-            f"- {cost.method}: {cost.evaluations:,} network evaluations an input, {_duration(cost.seconds)} here; "
+            f"- {cost.method}: {cost.evaluations:,} network evaluations per input, {_duration(cost.seconds)} here; "
             f"{_duration(cost.seconds * total)} for all {total:,} inputs",
         )  # fmt: skip
     if r.useful:

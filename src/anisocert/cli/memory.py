@@ -42,7 +42,7 @@ def add(
 ) -> None:
     """Pass a run through a memory in order of example id, and record its answers in the run (columns memory_*).
 
-    Killed, the same command goes on, to the same answers.
+    If it is killed, the same command resumes, to the same answers.
     """
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from anisocert.runs import Job
 
 EPILOG = "Example: anisocert predict nets/cohen/last.safetensors --data cifar10 --sigma 0.25 --n 1000 --out answers.csv"
-AT_ONCE = 64  # inputs a call: answers do not depend on it, and the progress bar moves
+AT_ONCE = 64  # inputs per call: answers do not depend on it, and the progress bar moves
 COLUMNS = ("id", "label", "answer")
 
 
@@ -22,7 +22,7 @@ def predict(
     data: options.Data,
     sigma: options.Sigma,
     norm: options.Norm = "l2",
-    n: Annotated[int, typer.Option(help="Votes an input.")] = 100_000,
+    n: Annotated[int, typer.Option(help="Votes per input.")] = 100_000,
     alpha: Annotated[float, typer.Option(help="Probability with which an answer may be wrong.")] = 0.001,
     seed: options.Seed = 0,
     form: Annotated[

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 EPILOG = (
     "Example: anisocert reproduce experiments/cifar10.toml --out work/cifar10 --jobs 4 --results results\n\n"
-    "Exit codes: 0 all done; 1 a stage failed; 2 wrong usage; 3 out of time: the same command goes on."
+    "Exit codes: 0 all done; 1 a stage failed; 2 wrong usage; 3 out of time: the same command resumes."
 )
 
 
@@ -34,7 +34,7 @@ def reproduce(
 ) -> None:
     """Train, certify and remember everything that an experiment names, by the commands you could type yourself.
 
-    Each stage is done once; the same command goes on where it stopped. `anisocert report` then draws the runs.
+    Each stage is done once; the same command resumes where it stopped. `anisocert report` then draws the runs.
     """
     import time
     from fnmatch import fnmatch

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def train(
     data: Annotated[str, typer.Option(help="A name of `anisocert data list`, an .npz file or a folder of images.")],
-    out: Annotated[Path, typer.Option(help="Folder for weights and log; a training killed there goes on.")],
+    out: Annotated[Path, typer.Option(help="Folder for weights and log; an interrupted training resumes.")],
     sigma: Annotated[float, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")],
     arch: Annotated[str, typer.Option(help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2.")],
     recipe: Annotated[str, typer.Option(help="cohen, smoothadv, macer or stability.")] = "cohen",
@@ -46,7 +46,7 @@ def train(
     """Train a network that will be smoothed: best.safetensors and last.safetensors in --out, and log.jsonl.
 
     best is the epoch of highest noisy accuracy on the test examples, and so chosen with their help; last is not.
-    The same command goes on where it was killed, to the same result.
+    The same command resumes where it was killed, to the same result.
     """
     import dataclasses
 

@@ -20,7 +20,7 @@ def import_(
         str | None, typer.Option(help="fixed, isotropic or anisotropic. Default: what wrote such files.")
     ] = None,
     alpha: Annotated[float | None, typer.Option(help="Probability with which a certificate may be wrong.")] = None,
-    n: Annotated[int | None, typer.Option(help="Votes an input.")] = None,
+    n: Annotated[int | None, typer.Option(help="Votes per input.")] = None,
     data: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
     force: options.Force = False,
 ) -> None:
@@ -40,7 +40,7 @@ def import_(
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
     out: Annotated[Path, typer.Option(help="The file to write.", dir_okay=False)],
-    layout: Annotated[str, typer.Option("--format", help="cohen, ddrs (one sigma an input) or ancer.")] = "cohen",
+    layout: Annotated[str, typer.Option("--format", help="cohen, ddrs (one sigma per input) or ancer.")] = "cohen",
     after_memory: Annotated[
         bool, typer.Option("--after-memory", help="What the memory answered and promised, not what was proposed.")
     ] = False,

@@ -96,7 +96,7 @@ def look(folder: Path) -> Contents:
 def expect_finished(folder: Path) -> None:
     """An error where the folder is no run, or one that is still under way."""
     if not os.path.lexists(folder / DESCRIPTION):
-        why = ", one under way: its certify command goes on" if (folder / "unfinished").is_dir() else ""
+        why = ", one under way: its certify command resumes it" if (folder / "unfinished").is_dir() else ""
         raise ArgumentError(f"expected a finished run, a folder with run.json, got {folder}{why}")
 
 

@@ -1,5 +1,7 @@
 """Toy classifiers whose answers under noise are known exactly, and the exact relation of two regions."""
 
+import contextlib
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
@@ -246,3 +248,44 @@ def systems(stripes: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Pat
                 with ac.Memory.open(folder / f"{policy}.sqlite", policy=policy) as memory:
                     add_to_memory(folder / policy, memory, inputs)
     return folder
+
+
+def forked(work: Callable[[], None]) -> int:
+    """The exit code of work done in a fork of this process, which may end at any point."""
+    if (child := os.fork()) == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            work()
+            code = 0
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.fixture
+def killed_at() -> Callable[[float, Callable[[], None]], bool]:
+    """Does work in a fork that is killed right before, or in turns right after, its n-th write reaches the disk.
+
+    Tells whether it was; work that ends otherwise must end well.
+    """
+
+    def run(moment: float, work: Callable[[], None]) -> bool:
+        real, count = os.fsync, 0
+
+        def fsync(number: int) -> None:
+            nonlocal count
+            count += 1
+            if count == moment and count % 2:
+                os._exit(9)
+            real(number)
+            if count == moment:
+                os._exit(9)
+
+        def watched() -> None:
+            os.fsync = fsync
+            work()
+
+        code = forked(watched)
+        assert code in (0, 9)
+        return code == 9
+
+    return run

@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -87,44 +88,20 @@ def test_killed_by_the_shell(network_file, whole, same, tmp_path):
     assert same(tmp_path, whole)
 
 
-def forked(work) -> int:
-    """The exit code of work done in a fork of this process, which may end at any point."""
-    if (child := os.fork()) == 0:
-        code = 1
-        with contextlib.suppress(BaseException):
-            work()
-            code = 0
-        os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+def test_killed_at_every_write(remembering, do, same, tmp_path, killed_at):
+    """And then the rest of the run."""
 
-
-def test_killed_at_every_write(remembering, do, same, tmp_path):
-    """Right before, or in turns right after, something is brought to the disk; then the rest of the run."""
-    real = os.fsync
-
-    def run(folder: Path, moment: float) -> None:
-        count = 0
-
-        def fsync(number: int) -> None:
-            nonlocal count
-            count += 1
-            if count == moment and count % 2:
-                os._exit(9)
-            real(number)
-            if count == moment:
-                os._exit(9)
-
-        os.fsync = fsync
+    def run(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         do(remembering(folder), folder / "run")
 
-    assert forked(lambda: run(tmp_path / "whole", math.inf)) == 0
+    assert not killed_at(math.inf, partial(run, tmp_path / "whole"))
     moment, killed = 1, True
     while killed:
         folder = tmp_path / str(moment)
-        killed = forked(lambda folder=folder, moment=moment: run(folder, moment)) == 9
+        killed = killed_at(moment, partial(run, folder))
         if killed:
-            assert forked(lambda folder=folder: run(folder, math.inf)) == 0
+            assert not killed_at(math.inf, partial(run, folder))
         assert same(folder / "run", tmp_path / "whole" / "run")
         assert not (folder / "run" / "unfinished").exists()
         moment += 1

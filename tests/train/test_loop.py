@@ -1,9 +1,8 @@
-import contextlib
 import json
 import math
-import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,49 +77,25 @@ def test_resume_equals_uninterrupted(name: str, tmp_path: Path) -> None:
     assert [line.get("epoch") for line in lines] == [None, 1, 2, 3, 4]
 
 
-def test_killed_at_every_write(tmp_path: Path) -> None:
-    """Right before, or in turns right after, something is brought to the disk; then the same training again."""
+def test_killed_at_every_write(tmp_path: Path, killed_at: Callable[..., bool]) -> None:
+    """And then the same training again."""
     trained(tmp_path / "whole", Cohen(), epochs=2)
-    real = os.fsync
 
-    def run(folder: Path, moment: float) -> None:
-        count = 0
-
-        def fsync(number: int) -> None:
-            nonlocal count
-            count += 1
-            if count == moment and count % 2:
-                os._exit(9)
-            real(number)
-            if count == moment:
-                os._exit(9)
-
-        os.fsync = fsync
+    def run(folder: Path) -> None:
         torch.rand(3)
         trained(folder, Cohen(), epochs=2)
 
     moment, killed = 1, True
     while killed:
         folder = tmp_path / str(moment)
-        killed = forked(lambda folder=folder, moment=moment: run(folder, moment)) == 9
+        killed = killed_at(moment, partial(run, folder))
         if killed:
-            assert forked(lambda folder=folder: run(folder, math.inf)) == 0
+            assert not killed_at(math.inf, partial(run, folder))
         for file in ("best.safetensors", "last.safetensors"):
             assert (tmp_path / "whole" / file).read_bytes() == (folder / file).read_bytes(), moment
         assert len((folder / "log.jsonl").read_text().splitlines()) == 3
         moment += 1
     assert moment > 10
-
-
-def forked(work: Callable[[], None]) -> int:
-    """The exit code of work done in a fork of this process, which may end at any point."""
-    if (child := os.fork()) == 0:
-        code = 1
-        with contextlib.suppress(BaseException):
-            work()
-            code = 0
-        os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_a_second_training_in_a_folder_at_work_is_refused(tmp_path: Path) -> None:

@@ -140,6 +140,12 @@ def test_what_cannot_be_is_said(system, options, words):
         system(**options)
 
 
+@pytest.mark.parametrize("x", [np.float32(3), np.zeros((0, 2), np.float32)])
+def test_inputs_without_values_are_refused(system, x):
+    with pytest.raises(ArgumentError, match="at least one dimension"):
+        system().answer(x)
+
+
 def test_inputs_that_would_be_rounded_are_refused(system):
     with pytest.raises(ArgumentError, match="float32 holds exactly"):
         system().answer(np.array([0.1, 0.2]))

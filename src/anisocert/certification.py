@@ -128,6 +128,7 @@ def certificates(
             ),
         )
         started = time.perf_counter()
+    network.expect_no_state()
 
 
 def predict(

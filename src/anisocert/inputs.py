@@ -31,6 +31,8 @@ def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
         given = np.asarray(x)
     except (TypeError, ValueError, RuntimeError) as error:  # lists of unequal length, sparse tensors
         raise ArgumentError(f"expected {name} as an array of numbers, got {type(x).__name__} ({error})") from error
+    if isinstance(x, np.ma.MaskedArray):
+        raise ArgumentError(f"expected {name} without a mask, got a masked array: fill it first, with x.filled(...)")
     if given.dtype.kind in "iub":
         raise ArgumentError(
             f"expected {name} as floats in the network's own units, got {given.dtype}: integers have no unit. For "

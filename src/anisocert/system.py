@@ -70,6 +70,8 @@ class System:
     def answer(self, x: Any) -> Certificate:
         """What the system says about one input, and keeps to from now on. x: `*shape`, exactly as float32."""
         point = exact_float32("x", x)
+        if not point.size or not point.ndim:
+            raise ArgumentError(f"expected x of shape (*shape) with at least one dimension, got {point.shape}")
         return self.memory.lookup(point) or self._ask(point)
 
     def _ask(self, point: NDArray[np.float32]) -> Certificate:

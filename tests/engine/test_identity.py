@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,28 @@ def _noted(factor: float) -> Tensor:
     return tensor
 
 
+def _wrapping(factor: int) -> Callable[[Tensor], Tensor]:
+    inner = torch._dynamo.disable(torch.relu)
+
+    @functools.wraps(inner)
+    def outer(x: Tensor) -> Tensor:
+        return factor * inner(x)
+
+    return outer
+
+
+class OptimizedModule(nn.Module):
+    def __init__(self, factor: int) -> None:
+        super().__init__()
+        self._orig_mod, self.factor = nn.ReLU(), factor
+
+
+def _enumerated(factor: int) -> Any:
+    member = Enum("Kind", ["ONE"]).ONE
+    member.factor = factor
+    return member
+
+
 PAIRS: dict[str, Callable[[int], Any]] = {
     "a tensor": lambda i: torch.tensor([1.0, i]),
     "a tensor's type": lambda i: torch.zeros(4, dtype=[torch.int32, torch.float32][i - 1]),
@@ -161,6 +184,13 @@ PAIRS: dict[str, Callable[[int], Any]] = {
     "a cached function": lambda i: functools.lru_cache(_defaults(i)),
     "a traced network": lambda i: fx.symbolic_trace(Holding([torch.relu, torch.sigmoid][i - 1])),
     "a module in a list": lambda i: [nn.LeakyReLU(i)],
+    "a partial with a function's name": lambda i: functools.update_wrapper(
+        functools.partial(nn.functional.leaky_relu, negative_slope=i), nn.functional.leaky_relu
+    ),
+    "a wrapper of what torch.compile knows": _wrapping,
+    "a mode of a module in a list": lambda i: [nn.Dropout(0.5).train(i == 1)],
+    "a user's class of a name that torch has": lambda i: OptimizedModule(i),
+    "an enum member's attribute": _enumerated,
     "a dimension of a view": lambda i: torch.arange(6).view(2, 3).T if i == 1 else torch.arange(6).view(3, 2),
 }
 
@@ -442,3 +472,54 @@ def test_large_functions_import_too(many, tmp_path, monkeypatch):
     module = importlib.import_module("large_forward")
     assert Network(module.Large().eval(), 2).hash == Network(module.Large().eval(), 2).hash
     monkeypatch.delitem(sys.modules, "large_forward")
+
+
+TAKEN = """
+import users_values
+from torch import nn
+
+def scale_of(values):
+    return values.W
+
+class Net(nn.Module):
+    def forward(self, x):
+        return {how}
+"""
+
+
+@pytest.mark.parametrize("how", ["x * scale_of(users_values)", "x * getattr(users_values, 'W')", "x * users_values.V"])
+def test_a_module_that_is_handed_on(how, tmp_path, monkeypatch):
+    """Whoever gets it may take anything from it; and one may make its attributes as they are asked for."""
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for value in (1, 2):
+        (tmp_path / "users_values.py").write_text(f"W = {value}\ndef __getattr__(name):\n    return {value}\n")
+        (tmp_path / "users_taking.py").write_text(TAKEN.format(how=how))
+        for name in ("users_values", "users_taking", "__pycache__"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.invalidate_caches()
+        source = importlib.util.cache_from_source(str(tmp_path / "users_values.py"))
+        Path(source).unlink(missing_ok=True)
+        found.append(digest(importlib.import_module("users_taking").Net()))
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("how", ["eval('x')", "globals()['x']", "__import__('math').pi * x"])
+def test_code_that_reads_what_it_does_not_name_is_refused(how, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "users_dynamic", raising=False)
+    (tmp_path / "users_dynamic.py").write_text(
+        f"from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        return {how}\n"
+    )
+    importlib.invalidate_caches()
+    with pytest.raises(ModelError, match="--model-id"):
+        digest(importlib.import_module("users_dynamic").Net())
+
+
+def test_hooks_on_all_modules_are_refused():
+    handle = nn.modules.module.register_module_forward_hook(lambda module, inputs, output: -output)
+    try:
+        with pytest.raises(ModelError, match="expected no hooks on all modules"):
+            digest(nn.Linear(2, 2))
+    finally:
+        handle.remove()

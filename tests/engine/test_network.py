@@ -424,3 +424,48 @@ def test_compiled_network_on_a_gpu_gives_the_same_votes(small_network):
     difference = np.abs(votes(plain, n=20_000) - votes(compiled, n=20_000)).max()
     assert compiled.numerics.compile
     assert difference < 600
+
+
+class OfParts(nn.Module):
+    """Scores that depend on other rows of a batch, within parts of it: of `size` neighbours, or `parts` equal ones."""
+
+    def __init__(self, size: int = 0, parts: int = 0) -> None:
+        super().__init__()
+        self.size, self.parts = size, parts
+
+    def forward(self, x: Tensor) -> Tensor:
+        pieces = x.chunk(self.parts) if self.parts else x.split(self.size)
+        z = torch.cat([piece - piece.mean(0) for piece in pieces]).flatten(1).sum(1, keepdim=True)
+        return torch.cat([z, -z], 1)
+
+
+@pytest.mark.parametrize("kind", [{"size": 2}, {"size": 4}, {"size": 16}, {"parts": 2}, {"parts": 4}], ids=str)
+def test_parts_of_a_batch_are_no_company_either(kind):
+    with pytest.raises(ModelError, match="depend on that input alone"):
+        Network(OfParts(**kind).eval(), 2).fit((4,), 1000)
+
+
+def test_a_network_that_changes_after_a_while_certifies_nothing(half_space):
+    class Tired(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network, self.calls = half_space([1.0, 0.0]), 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            if len(x) < 40 * self.calls - 40 * 40:  # which cannot be traced
+                return -self.network(x)
+            return self.network(x)
+
+    network = Network(Tired().eval(), 2, numerics=Numerics(rows=32))
+    x = torch.tensor([[1.0, 0.0]])
+    with pytest.raises(ModelError, match="the same scores of an input in every call"):
+        certify(network, x, smoothing=Gaussian(0.5), plan=Plan(n=5000))
+
+
+def test_hooks_on_what_torch_compile_returned_are_not_lost_in_silence(small_network):
+    compiled = torch.compile(small_network, backend="eager")
+    assert Network(compiled, 10).hash == Network(small_network, 10).hash
+    compiled.register_forward_hook(lambda module, inputs, output: -output)
+    with pytest.raises(ModelError, match=r"expected no hooks on a module that torch\.compile returned"):
+        Network(compiled, 10)

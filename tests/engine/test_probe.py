@@ -112,3 +112,11 @@ def test_a_shape_that_the_network_does_not_take(small_network):
         Network(small_network, 5).probe((3, 8, 8))
     with pytest.raises(ModelError, match=r"scores of shape \(16, 7\), got \(16, 5\)"):
         probe(small_network, 7)
+
+
+def test_a_common_offset_hides_nothing(small_network):
+    stored = probe(small_network, 5).astype(np.float64)
+    spread = stored - stored.mean(1, keepdims=True)
+    for offset in (0.0, 50.0, 1e4):
+        assert same_behaviour(spread + offset, spread + offset)
+        assert not same_behaviour(spread + offset, -spread + offset)

@@ -133,7 +133,9 @@ def test_what_never_had_a_number_does_not_enter(certificate):
         for other in (replace(mine, id=2), replace(mine, seed=0), certificate(2, alpha, id=1, seed=mine.seed)):
             with pytest.raises(ArgumentError, match="have no number"):
                 memory.admit(other)
-        with pytest.raises(ArgumentError, match=r"got alpha 0.001 where its input, id and seed have the alphas 0.005"):
+        with pytest.raises(
+            ArgumentError, match=r"got alpha 0.001 where its input, id and seed have the alphas 0.00(5|49)"
+        ):
             memory.admit(plain)
         assert (len(memory), memory.submissions) == (0, 0)
         assert memory.admit(mine).note == "kept"

@@ -35,7 +35,8 @@ def high_probability_accuracy_bernstein(
 def lifetime_alpha(alpha: ArrayLike, i: ArrayLike) -> FloatOrArray:
     """alpha/(i(i+1)) for the i-th certificate, i = 1, 2, ...: summed over any number of them it stays below alpha."""
     level, index = broadcast(alpha=levels("alpha", alpha), i=integers("i", i, 1))
-    return unwrap(level / (index * (index + 1.0)))
+    # a few ulps less, so that what was rounded never adds up to more
+    return unwrap(level / (index * (index + 1.0)) * (1 - 2.0**-50))
 
 
 def _checked(

@@ -2,6 +2,7 @@
 
 import hashlib
 import struct
+import sys
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -16,6 +17,12 @@ from anisocert.errors import ModelError
 
 TENSORS = (Tensor, nn.Parameter, nn.Buffer)
 REMEDY = "name the network yourself, with model_id=... (--model-id NAME) that changes whenever the network does"
+
+
+def is_compiled(value: object) -> bool:
+    """Whether torch.compile has made a module; nobody can have called it before its own module is imported."""
+    compiler = sys.modules.get("torch._dynamo.eval_frame")
+    return compiler is not None and isinstance(value, compiler.OptimizedModule)
 
 
 class Content(ABC):
@@ -33,7 +40,7 @@ class Content(ABC):
     def read(self, value: Any, at: str) -> None:
         """Take a value in. at: how it is reached from the one before, for the message where it cannot be read."""
         self.path.append(at)
-        if isinstance(value, nn.Module) and type(value).__name__ == "OptimizedModule":
+        if is_compiled(value):
             value = value._orig_mod  # what torch.compile made of it computes the same
         if not self._read_content(value):
             if id(value) in self.seen:

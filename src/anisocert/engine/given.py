@@ -3,10 +3,12 @@
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from anisocert.engine.content import is_compiled
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import AnisocertError, ArgumentError, ModelError
 
@@ -18,6 +20,10 @@ def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
 
     named: by the caller, who then answers for the model; one that cannot be copied runs as any bare callable does.
     """
+    while is_compiled(model):  # a copy would lose the hooks on what torch.compile returned
+        if model._forward_hooks or model._forward_pre_hooks:
+            raise ModelError("expected no hooks on a module that torch.compile returned: put them on the module itself")
+        model = cast(nn.Module, model._orig_mod)
     training = [name or type(model).__name__ for name, m in model.named_modules() if m.training]
     if training:
         raise ModelError(f"expected a model in evaluation mode, got training mode in {training[0]}: call model.eval()")

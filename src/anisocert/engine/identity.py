@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from anisocert.engine.content import REMEDY, Content
 from anisocert.engine.given import Classifier
@@ -36,7 +37,7 @@ DESCRIPTORS = (
     types.MethodDescriptorType, types.WrapperDescriptorType,
 )  # fmt: skip
 # Bookkeeping that every module has: hooks of the forward pass are read on their own, no other takes part in one.
-BOOKKEEPING = {*vars(nn.Module()), "_compiled_call_impl"} - {"_parameters", "_buffers", "_modules"}
+BOOKKEEPING = {*vars(nn.Module()), "_compiled_call_impl"} - {"_parameters", "_buffers", "_modules", "training"}
 TRACED = {"_graph", "_code", "_tracer_cls", "_tracer_extras", "_lineno_map", "_prologue_start", "meta"}
 NO_BEHAVIOUR = {
     "__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "__annotations__", "__annotate__",
@@ -55,6 +56,8 @@ def hash_of(model: Classifier, precision: Precision | None) -> str:
     have a method `__identity__`, whose result then stands for those attributes.
     """
     assert isinstance(model, nn.Module)
+    if any((_global_forward_hooks, _global_forward_pre_hooks)):
+        raise ModelError(f"expected no hooks on all modules of the process, which no hash covers, got some: {REMEDY}")
     reading = _Reading()
     try:
         reading.read(precision, "precision")
@@ -82,6 +85,7 @@ class _Reading(Content):
             self._put("enum", value.name)
             self.read(kind, ".__class__")
             self.read(value.value, ".value")
+            self._mapping({name: held for name, held in vars(value).items() if not name.startswith("_")})
         elif not self._callable(value):
             self._object(value)
 
@@ -179,7 +183,7 @@ class _Reading(Content):
             self._put("operator", value)
         elif (name := name_in_library(value)) is not None:  # Cython's functions are of no type that Python has
             self._put("function of a library", *name)
-        elif hasattr(value, "__wrapped__") and name_in_library(kind) is not None:  # functools.lru_cache
+        elif kind is functools._lru_cache_wrapper:
             self._put("wrapped")
             self.read(value.__wrapped__, "")
         else:
@@ -187,8 +191,9 @@ class _Reading(Content):
         return True
 
     def _function(self, function: types.FunctionType) -> None:
-        compiled = getattr(function, "_torchdynamo_orig_callable", None)
-        if compiled is not None:
+        compiled = vars(function).get("_torchdynamo_orig_callable")
+        # which functools.wraps copies onto the wrappers that a user puts around it
+        if compiled is not None and is_installed_file(function.__code__.co_filename):
             self.read(compiled, "")
             return
         if (known := name_in_library(function)) is not None:

@@ -55,7 +55,9 @@ class Network:
         self.numerics = replace(numerics, precision=numerics.precision or native_precision(self.device))
         self.hash = model_id or hash_of(self.model, self.numerics.precision)
         self.compile_seconds = 0.0
-        self._asked, self._shape, self._run = self.numerics, tuple[int, ...](), self.model
+        self._asked, self._run = self.numerics, self.model
+        self._shape: tuple[int, ...] | None = None
+        self._first_scores: Tensor | None = None
         self._differentiable: Classifier | None = None if isinstance(self.model, nn.Module) else self.model
         if self.device.type == "cpu":
             keep_large_blocks()
@@ -89,18 +91,30 @@ class Network:
         the ladder that fits into memory, rewrites the network and, where the votes repay it, compiles it. Inputs of
         another shape settle everything anew, as the rewritten network knows the sizes of its maps.
         """
-        if self._shape and shape != self._shape:
-            self.numerics, self._shape = self._asked, ()
-        while not self._shape:
+        if self._shape is not None and shape != self._shape:
+            self.numerics, self._shape = self._asked, None
+        while self._shape is None:
             rows = self.numerics.rows or self._first_rung(shape)
             self.numerics = replace(self.numerics, rows=rows)
             try:
                 sample = self._sample(rows, shape)
                 self._run, self._shape = self._prepared(sample, votes), shape
+                self._first_scores = self._evaluate(self._run, sample)
             except RuntimeError as error:
                 self.shrink(error)
         assert self.numerics.rows is not None
         return self.numerics.rows
+
+    def expect_no_state(self) -> None:
+        """An error unless the network scores what it scored before the first vote as it did then.
+
+        To be called after the last vote: one that changes from call to call has no answer that could be certified.
+        """
+        assert self._shape is not None
+        assert self._first_scores is not None
+        again = self._evaluate(self._run, self._sample(len(self._first_scores), self._shape))
+        if not identical(self._first_scores, again) and not leads_kept(self._first_scores, again):
+            raise ModelError("expected the same scores of an input in every call, got others after the votes")
 
     def shrink(self, error: RuntimeError) -> None:
         """Go down to a smaller batch after running out of memory; any other error is raised again."""
@@ -111,7 +125,7 @@ class Network:
             raise ModelError(f"out of memory even with {self.numerics.rows} inputs a call on {self.device}") from error
         log.warning("out of memory with %s rows a call; going on with %s", self.numerics.rows, smaller[0])
         self.numerics = replace(self.numerics, rows=smaller[0])
-        self._run, self._shape = self.model, ()
+        self._run, self._shape = self.model, None
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
@@ -237,16 +251,22 @@ class Network:
             torch.cuda.synchronize(self.device)
 
 
-def _companies(sample: Tensor) -> Iterator[tuple[Tensor, slice]]:
-    """Batches with one half of the rows as it was, and which: the others random, extreme, moved, constant."""
-    half = len(sample) // 2
-    first, second = slice(half), slice(half, None)
-    for rows, others in (
-        (first, 1 - 2 * sample[second]),
-        (second, 100 * sample[first].sign()),
-        (first, sample[second].flip(0)),
-        (second, sample[first][:1]),
+def _companies(sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches with some of the rows as they were, and which: the others random, extreme, moved, constant.
+
+    Not halves alone: a network may look at neighbours, or at each part of a batch by itself.
+    """
+    count, device = len(sample), sample.device
+    row = torch.arange(count, device=device)
+    drawn = torch.rand(count, generator=torch.Generator(device).manual_seed(1), device=device) < 0.5
+    for kept, others in (
+        (row < count // 2, 1 - 2 * sample),
+        (row >= count // 2, 100 * sample.sign()),
+        (row < count // 2, sample.flip(0)),
+        (row >= count // 2, sample[:1].expand_as(sample)),
+        (row % 2 == 0, 100 * sample.sign()),
+        (row % 2 == 1, 1 - 2 * sample),
+        (drawn, sample.roll(1, 0)),
+        (row == count // 3, 100 * sample.sign()),
     ):
-        changed = sample.clone()
-        changed[second if rows is first else first] = others
-        yield changed, rows
+        yield torch.where(kept.view(-1, *(1 for _ in sample.shape[1:])), sample, others), kept

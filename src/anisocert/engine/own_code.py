@@ -13,6 +13,9 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 NOT_IMPORTED = object()
+# By which code reads what it does not name.
+ANYTHING = {"eval", "exec", "globals", "__import__", "import_module"}
+ANYTHING_OF = {"import_module", "__globals__", "__builtins__"}
 
 
 @cache
@@ -78,6 +81,7 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
     codes = list(_codes(function.__code__))
     attributes = {name for code in codes for name in code.co_names}
     found: dict[str, Any] = {}
+    handed: set[str] = set()
     for code in codes:
         # without the prefixes that widen an argument, whose number depends on how large the function is
         instructions = [one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"]
@@ -85,11 +89,18 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
             name = str(one.argval)
             if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and name in function.__globals__:
                 found[name] = function.__globals__[name]
+                follows = instructions[at + 1].opname if at + 1 < len(instructions) else ""
+                if isinstance(found[name], ModuleType) and follows not in ("LOAD_ATTR", "LOAD_METHOD"):
+                    handed.add(name)  # to somebody who may take anything from it
+            elif (one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and name in ANYTHING) or (
+                one.opname in ("LOAD_ATTR", "LOAD_METHOD") and name in ANYTHING_OF
+            ):
+                found[name] = NOT_IMPORTED
             elif one.opname == "IMPORT_NAME":
                 found |= _imported(name, instructions[at - 2].argval, function.__globals__.get("__package__"))
     for name in sorted(found):
         value = found[name]
-        if isinstance(value, ModuleType):
+        if isinstance(value, ModuleType) and name not in handed:
             yield from _taken(name, value, attributes, set())
         else:
             yield name, value
@@ -130,7 +141,7 @@ def _taken(path: str, module: ModuleType, attributes: set[str], seen: set[int]) 
     if id(module) in seen:
         return
     seen.add(id(module))
-    for name in sorted(attributes & vars(module).keys()):
+    for name in sorted((attributes | {"__getattr__"}) & vars(module).keys()):
         value = vars(module)[name]
         if isinstance(value, ModuleType):
             yield from _taken(f"{path}.{name}", value, attributes, seen)

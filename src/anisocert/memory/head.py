@@ -16,7 +16,8 @@ from anisocert.memory.errors import BrokenMemoryError
 class Head:
     """model_hash, norm and shape are None until the first entry. generation: changes with every reset.
 
-    lifetime: alpha for all promises together, None where each has its own. probe: scores of the network, float32 bytes.
+    lifetime: alpha for all promises together, None where each has its own. probe: scores of the network, float32 bytes
+    of the shape probe_shape, and the hash of that network.
     entries, submissions, numbers: rows of these tables, and the link of the last one. alphas: of all submissions.
     """
 
@@ -29,6 +30,7 @@ class Head:
     lifetime: float | None
     probe: bytes | None
     probe_shape: tuple[int, ...] | None
+    probe_hash: str | None
     alphas: float
     entries: int
     entries_link: bytes
@@ -43,7 +45,7 @@ class Head:
         generation = uuid.uuid4().hex
         entries, submissions, numbers = (chain.first(table, generation) for table in TABLES)
         return cls(
-            policy, generation, time.time(), None, None, None, lifetime, None, None,
+            policy, generation, time.time(), None, None, None, lifetime, None, None, None,
             0.0, 0, entries, 0, submissions, 0, numbers,
         )  # fmt: skip
 

@@ -20,9 +20,10 @@ def expect(store: Store, model_hash: str, probe: Any) -> None:
         raise ArgumentError(
             f"expected model {head.model_hash}, to which this memory belongs, got {model_hash}: {way_out}"
         )
-    if head.probe is None or head.model_hash is None:  # nothing is promised yet
+    if head.probe is None or head.probe_hash != model_hash:  # of another network, to which nothing was promised
         if not store.read_only:
-            store.append(head, "entries", [], probe=found.tobytes(), probe_shape=found.shape)
+            noted = {"probe": found.tobytes(), "probe_shape": found.shape, "probe_hash": model_hash}
+            store.append(head, "entries", [], **noted)
         return
     kept = np.frombuffer(head.probe, "<f4").reshape(head.probe_shape or ())
     if kept.shape != found.shape or not same_behaviour(kept, found):

@@ -64,7 +64,7 @@ def test_exact_is_at_least_as_tight_and_neither_is_negative(total: int, alpha: f
 @given(st.floats(1e-12, 0.999), st.integers(1, 3000))
 def test_a_lifetime_never_spends_more_than_alpha(alpha: float, count: int) -> None:
     parts = lifetime_alpha(alpha, np.arange(1, count + 1))
-    assert parts[0] == alpha / 2
+    assert parts[0] == pytest.approx(alpha / 2, rel=1e-12)
     total = sum(map(Fraction, parts.tolist()))
     assert total < Fraction(alpha)
     assert float(total) == pytest.approx(alpha * count / (count + 1), rel=1e-12)
@@ -85,3 +85,9 @@ def test_lifetime_bad_input_is_named() -> None:
         lifetime_alpha(0.1, 0)
     with pytest.raises(ArgumentError, match=r"expected alpha in \(0, 1\), got 2.0"):
         lifetime_alpha(2, 1)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.01, 2.3e-300])
+@pytest.mark.parametrize("i", [1, 3, 10**9, 2**53])
+def test_no_part_of_a_lifetime_is_rounded_up(alpha: float, i: int) -> None:
+    assert Fraction(float(lifetime_alpha(alpha, i))) <= Fraction(alpha) / (i * (i + 1))

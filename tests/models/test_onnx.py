@@ -3,6 +3,7 @@ import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -284,3 +285,116 @@ def test_custom_operators_are_refused(tmp_path: Path) -> None:
     path = _graph(tmp_path / "net.onnx", operator="Frobnicate", domain="org.example")
     with pytest.raises(ModelError, match=r"standard operators in .*, got org\.example::Frobnicate, which is custom"):
         load(path)
+
+
+def _save(path: Path, nodes: list[Any], *, outputs: dict[str, list[Any]] | None = None, **more: Any) -> Path:
+    """A model of these nodes over x, b x 4; onnx's own checks would stop what is tried here."""
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 4])],
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in ({"scores": ["b", 3]} if outputs is None else outputs).items()
+        ],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9, **more).SerializeToString())
+    return path
+
+
+def _constant(name: str, value: np.ndarray) -> Any:
+    from onnx import helper, numpy_helper
+
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
+
+
+def test_external_data_of_a_functions_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tensor that no node holds: it too is that beside the file, and part of the hash."""
+    from onnx import AttributeProto, TensorProto, helper
+
+    constant = helper.make_node("Constant", [], ["w"])
+    constant.attribute.add(name="value", ref_attr_name="w", type=AttributeProto.TENSOR)
+    opsets = [helper.make_opsetid("", 17)]
+    function = helper.make_function(
+        "my", "Lin", ["f"], ["y"], [constant, helper.make_node("MatMul", ["f", "w"], ["y"])], opsets
+    )
+    default = function.attribute_proto.add(name="w", type=AttributeProto.TENSOR)
+    default.t.CopyFrom(TensorProto(dims=(4, 3), data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL))
+    default.t.external_data.add(key="location", value="secret.bin")
+    beside, elsewhere = tmp_path / "net", tmp_path / "elsewhere"
+    beside.mkdir(), elsewhere.mkdir()
+    node = helper.make_node("Lin", ["x"], ["scores"], domain="my")
+    path = _save(beside / "net.onnx", [node], functions=[function])
+    (elsewhere / "secret.bin").write_bytes((-WEIGHTS).tobytes())
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(ModelError, match=r"expected a file at .*net/secret\.bin"):
+        load(path)
+    x, hashes = torch.rand(5, 4), set()
+    for scale in (1, 2):
+        (beside / "secret.bin").write_bytes((scale * WEIGHTS).tobytes())
+        model, _ = load(path)
+        torch.testing.assert_close(model(x), x @ torch.from_numpy(scale * WEIGHTS))
+        hashes.add(ac.Network(model, 3).hash)
+    assert len(hashes) == 2
+
+
+def test_external_data_with_a_nul_in_its_name(tmp_path: Path) -> None:
+    path = _external(tmp_path / "net.onnx", WEIGHTS)
+    model = onnx.load(path, load_external_data=False)
+    model.graph.initializer[0].external_data[0].value = "a\0b"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match=r"expected external data in the folder of .*, got 'a\\x00b'"):
+        load(path)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_loops_are_refused(tmp_path: Path, inside: bool, gradients: bool) -> None:
+    """Their trip count is a number in the file: 2**62 rounds of nothing."""
+    from onnx import TensorProto, helper
+
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Identity", ["v"], ["next"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("v", TensorProto.FLOAT, None),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("next", TensorProto.FLOAT, None),
+        ],
+    )
+    loop = [
+        _constant("rounds", np.array(1 << 62)), _constant("true", np.array(True)),
+        helper.make_node("Loop", ["rounds", "true", "x"], ["same"], body=body),
+    ]  # fmt: skip
+    if inside:
+        out = [helper.make_tensor_value_info("same", TensorProto.FLOAT, None)]
+        branch = helper.make_graph(loop, "branch", [], out)
+        loop = [
+            _constant("yes", np.array(True)),
+            helper.make_node("If", ["yes"], ["same"], then_branch=branch, else_branch=branch),
+        ]
+    end = [_constant("w", WEIGHTS), helper.make_node("MatMul", ["same", "w"], ["scores"])]
+    with pytest.raises(ModelError, match=r"without loops in .*, got Loop, .*: unroll loops when exporting"):
+        load(_save(tmp_path / "net.onnx", [*loop, *end]), gradients=gradients)
+
+
+def test_branches_are_not_loops(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    out = [helper.make_tensor_value_info("same", TensorProto.FLOAT, ["b", 4])]
+    branch = helper.make_graph([helper.make_node("Identity", ["x"], ["same"])], "branch", [], out)
+    nodes = [
+        _constant("yes", np.array(True)),
+        helper.make_node("If", ["yes"], ["f"], then_branch=branch, else_branch=branch),
+        _constant("w", WEIGHTS),
+        helper.make_node("MatMul", ["f", "w"], ["scores"]),
+    ]
+    x = torch.rand(5, 4)
+    torch.testing.assert_close(load(_save(tmp_path / "net.onnx", nodes))[0](x), x @ torch.from_numpy(WEIGHTS))

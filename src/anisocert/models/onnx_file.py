@@ -3,7 +3,7 @@
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from anisocert.errors import MissingExtraError, ModelError
 LARGEST = (1 << 31) - 1  # bytes of one graph with all its data: what the format itself can hold in one piece
 # Operators of the standard and those that every onnxruntime has; any other would be code of somebody's.
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft")
+LOOPS = ("Loop", "Scan")
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ def read_onnx(path: Path) -> OnnxFile:
     content = _bytes(path, LARGEST)
     try:
         graph = onnx.load_model_from_string(content)
-        tensors = list(_tensors(graph))
+        tensors, nodes = list(_every(onnx.TensorProto, graph)), list(_every(onnx.NodeProto, graph))
     except Exception as error:  # protobuf's own exceptions
         raise ModelError(f"expected a whole ONNX file at {path}, got: {str(error)[:200]}") from error
-    _refuse_custom_operators(graph, path)
+    _refuse_operators(nodes, graph, path)
     digest, data, room = hashlib.sha256(content), dict[str, bytes](), LARGEST - len(content)
     for tensor in tensors:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
@@ -74,6 +75,8 @@ def _bytes(path: Path, most: int) -> bytes:
 
 def _beside(path: Path, location: str) -> Path:
     """Where external data is: in the folder of the file, whatever the current folder is, and never outside of it."""
+    if "\0" in location:
+        raise ModelError(f"expected external data in the folder of {path}, got {location!r}")
     folder = path.resolve().parent
     found = (folder / location).resolve()
     if not location or Path(location).is_absolute() or not found.is_relative_to(folder) or found == folder:
@@ -93,43 +96,28 @@ def _part(data: bytes, said: dict[str, str], name: str, path: Path) -> bytes:
     return data[offset : offset + length]
 
 
-def _nodes(graph: Any) -> Iterator[Any]:
-    """Of a model, a graph or a function, and of the graphs in their attributes."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _nodes(inner)
+def _every(kind: type, message: Any) -> Iterator[Any]:
+    """All messages of a kind inside another, wherever the format has a place for them: lists of places get old."""
+    for _, value in message.ListFields():
+        for inner in value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else (value,):
+            if hasattr(inner, "ListFields"):
+                if isinstance(inner, kind):
+                    yield inner
+                yield from _every(kind, inner)
 
 
-def _tensors(model: Any) -> Iterator[Any]:
-    """All tensors of a model that may have their data elsewhere."""
-    for scope in (model.graph, *model.functions):
-        yield from _initializers(scope)
-        for node in _nodes(scope):
-            for attribute in node.attribute:
-                yield from (*([attribute.t] if attribute.HasField("t") else []), *attribute.tensors)
-                sparse = (
-                    *([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []),
-                    *attribute.sparse_tensors,
-                )
-                yield from (part for one in sparse for part in (one.values, one.indices))
-                for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                    yield from _initializers(inner)
-
-
-def _initializers(graph: Any) -> Iterator[Any]:
-    """A graph's own; a function has none."""
-    yield from getattr(graph, "initializer", ())
-    yield from (part for one in getattr(graph, "sparse_initializer", ()) for part in (one.values, one.indices))
-
-
-def _refuse_custom_operators(model: Any, path: Path) -> None:
+def _refuse_operators(nodes: list[Any], model: Any, path: Path) -> None:
     known = {(function.domain, function.name) for function in model.functions}
-    for scope in (model.graph, *model.functions):
-        for node in _nodes(scope):
-            if node.domain not in DOMAINS and (node.domain, node.op_type) not in known:
-                raise ModelError(
-                    f"expected an ONNX network of standard operators in {path}, got {node.domain}::{node.op_type}, "
-                    "which is custom and would need code from elsewhere"
-                )
+    for node in nodes:
+        if (node.domain, node.op_type) in known:
+            continue
+        if node.domain not in DOMAINS:
+            raise ModelError(
+                f"expected an ONNX network of standard operators in {path}, got {node.domain}::{node.op_type}, "
+                "which is custom and would need code from elsewhere"
+            )
+        if node.op_type in LOOPS:
+            raise ModelError(
+                f"expected an ONNX network without loops in {path}, got {node.op_type}, whose number of rounds the "
+                "file may set to any number, so that a call need not end: unroll loops when exporting"
+            )

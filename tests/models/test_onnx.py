@@ -1,5 +1,6 @@
 import hashlib
 import os
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -398,3 +399,50 @@ def test_branches_are_not_loops(tmp_path: Path) -> None:
     ]
     x = torch.rand(5, 4)
     torch.testing.assert_close(load(_save(tmp_path / "net.onnx", nodes))[0](x), x @ torch.from_numpy(WEIGHTS))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "got"),
+    [
+        ({"features": ["b", 4], "scores": ["b", 3]}, r"'features' \['b', 4\], 'scores' \['b', 3\]"),
+        ({}, "none"),
+    ],
+)
+@pytest.mark.parametrize("gradients", [False, True])
+def test_other_than_one_output(tmp_path: Path, outputs: dict[str, list[Any]], got: str, gradients: bool) -> None:
+    """The first of several need not be the scores."""
+    from onnx import helper
+
+    nodes = [
+        helper.make_node("Relu", ["x"], ["features"]),
+        _constant("w", WEIGHTS),
+        helper.make_node("MatMul", ["features", "w"], ["scores"]),
+    ]
+    words = f"expected one output, the scores, in .*, got {got}: export the graph with the scores alone"
+    with pytest.raises(ModelError, match=words):
+        load(_save(tmp_path / "net.onnx", nodes, outputs=outputs), gradients=gradients)
+
+
+def test_names_of_a_file_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    """onnxruntime's log goes to the process's own stderr, so a process of its own is needed."""
+    from onnx import helper
+
+    nodes = [
+        _constant("sizes", np.array([5, 4])),  # which two rows of 4 do not fill
+        helper.make_node("Reshape", ["x", "sizes"], ["f"], name="\x1b[31mred"),
+        _constant("w", WEIGHTS),
+        helper.make_node("MatMul", ["f", "w"], ["scores"]),
+    ]
+    path = _save(tmp_path / "net.onnx", nodes, outputs={"scores": ["b", "k"]})
+    code = f"""
+import torch
+from anisocert.models import load
+try:
+    load({str(path)!r})[0](torch.rand(2, 4))
+except Exception as error:
+    print(type(error).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip()
+    assert "\x1b" not in done.stderr
+    assert "onnxruntime" not in done.stderr

@@ -15,6 +15,7 @@ from anisocert.errors import MissingExtraError, ModelError
 from anisocert.models.onnx_file import OnnxFile, read_onnx
 
 NEWEST_OPSET = 17  # that onnx2torch knows throughout; newer files are converted down
+FATAL = 4  # onnxruntime's highest level of severity
 AGREEMENT = 1e-3  # between onnxruntime's scores and those of the converted network
 # What files may declare: more than any network has, and less than any memory.
 LARGEST_BATCH, LARGEST_INPUT, LARGEST_CLASSES = 1 << 16, 1 << 28, 1 << 20
@@ -23,7 +24,7 @@ LARGEST_BATCH, LARGEST_INPUT, LARGEST_CLASSES = 1 << 16, 1 << 28, 1 << 20
 class OnnxNetwork(nn.Module):
     """The network of an ONNX file, run by onnxruntime in the file's own precision; it gives no gradients.
 
-    One input of shape `b x *shape`; the first output is `b x num_classes`. In the model hash it stands for the bytes of
+    One input of shape `b x *shape`, one output of `b x num_classes`. In the model hash it stands for the bytes of
     the file and of the files that it keeps data in.
     """
 
@@ -37,11 +38,20 @@ class OnnxNetwork(nn.Module):
         self.digest = read.digest
         available = onnxruntime.get_available_providers()
         wanted = [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
+        # its log would write names from the file to the terminal as they are; what matters comes as an exception
+        onnxruntime.set_default_logger_severity(FATAL)
+        options, self.options = onnxruntime.SessionOptions(), onnxruntime.RunOptions()
+        options.log_severity_level = self.options.log_severity_level = FATAL
         try:
-            self.session = onnxruntime.InferenceSession(read.content, providers=wanted)
+            self.session = onnxruntime.InferenceSession(read.content, options, providers=wanted)
         except Exception as error:  # onnxruntime's own exceptions share no public root
             raise ModelError(f"expected a whole ONNX file at {path}, got: {str(error)[:200]}") from error
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
+        if len(outputs) != 1:  # of several, nobody knows which are the scores
+            names = ", ".join(f"{one.name[:50]!r} {one.shape}" for one in outputs[:8]) or "none"
+            raise ModelError(
+                f"expected one output, the scores, in {path}, got {names}: export the graph with the scores alone"
+            )
         if len(inputs) != 1 or len(outputs[0].shape) != 2:
             raise ModelError(
                 f"expected one input and scores of shape (b, classes) in {path}, "
@@ -86,7 +96,8 @@ class OnnxNetwork(nn.Module):
         for start in range(0, len(rows), batch):
             piece = rows[start : start + batch]
             padded = np.concatenate([piece, np.repeat(piece[:1], batch - len(piece), 0)])
-            scores.append(self.session.run([self.output], {self.input: np.ascontiguousarray(padded)})[0][: len(piece)])
+            given = {self.input: np.ascontiguousarray(padded)}
+            scores.append(self.session.run([self.output], given, self.options)[0][: len(piece)])
         return torch.from_numpy(np.concatenate(scores)).to(x.device, torch.float32)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "OnnxNetwork":

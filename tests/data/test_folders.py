@@ -234,3 +234,24 @@ def test_text_that_is_named_like_an_image(pets: Path) -> None:
     Image.new("RGB", (4, 4)).save(buffer, "PNG")
     (pets / "cat" / "0.ppm").write_bytes(buffer.getvalue())  # what it is counts, not what it is called
     assert len(load(pets).x) == 4
+
+
+@pytest.mark.parametrize("kind", ["EPS", "PCX"])
+def test_the_content_is_one_of_the_formats(
+    pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Pillow goes by content: of an EPS file it would start `gs`, a whole language."""
+    program, started = tmp_path / "bin" / "gs", tmp_path / "started"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch {started}\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)
+    path = pets / "dog" / "2.png"
+    if kind == "EPS":
+        path.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\nshowpage\n%%EOF\n")
+    else:
+        Image.new("RGB", (4, 4)).save(path, format=kind)
+    with pytest.raises(ArgumentError, match=r"expected a whole image file of PNG, .* at .*dog/2\.png, got another"):
+        np.asarray(load(pets).x)
+    assert not started.exists()

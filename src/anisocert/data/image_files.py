@@ -23,6 +23,8 @@ DEEP = ("I", "F")  # how the names of modes with more than 8 bits begin: Pillow 
 # A file of a few kilobytes may declare any size. Pixels of one file, and of one input as the network takes it.
 MOST_DECODED, MOST_PIXELS = 1 << 26, 1 << 24
 MOST_BYTES = 1 << 29
+# Pillow goes by content, not by name: of an EPS file it would run Ghostscript.
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "PPM", "TIFF", "GIF")
 END_OF_PNG = b"IEND\xaeB`\x82"
 
 
@@ -137,13 +139,13 @@ def channels_of(path: Path) -> int:
 def _opened(path: Path) -> Iterator["Image"]:
     """A file's image, for as long as it is read; whatever is wrong with it is an error that names the file."""
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError as error:
         raise MissingExtraError("image files need Pillow: pip install 'anisocert[cli]'") from error
     try:
         if (size := regular_file(path).stat().st_size) > MOST_BYTES:
             raise ArgumentError(f"expected at most {MOST_BYTES:,} bytes of an image at {path}, got {size:,}")
-        with Image.open(path) as image:
+        with Image.open(path, formats=FORMATS) as image:
             if image.width * image.height > MOST_DECODED:
                 got = _by((image.height, image.width))
                 raise ArgumentError(f"expected an image of at most {MOST_DECODED:,} pixels at {path}, got {got}")
@@ -157,6 +159,8 @@ def _opened(path: Path) -> Iterator["Image"]:
             yield image
     except ArgumentError:
         raise
+    except UnidentifiedImageError as error:
+        raise ArgumentError(f"expected a whole image file of {', '.join(FORMATS)} at {path}, got another") from error
     except Exception as error:  # Pillow's decoders fail in as many ways as there are formats
         raise ArgumentError(f"expected a whole image file at {path}, got: {error}") from error
 
@@ -166,7 +170,7 @@ def _verify_png(path: Path) -> None:
     from PIL import Image
 
     content = path.read_bytes()
-    with Image.open(io.BytesIO(content)) as image:
+    with Image.open(io.BytesIO(content), formats=FORMATS) as image:
         image.verify()
     if END_OF_PNG not in content:
         raise OSError("a file without its end")

@@ -6,9 +6,11 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.fx.passes.shape_prop import ShapeProp
 
+from anisocert import Gaussian, Plan, certify
 from anisocert.engine import Network, Numerics
 from anisocert.engine import fold as folding
 from anisocert.engine.fold import fold
+from anisocert.engine.given import frozen
 from anisocert.engine.layers import BlockConv2d, DenseConv2d, PointwiseConv2d, ReluConv2d
 from anisocert.models import build
 
@@ -426,3 +428,29 @@ def test_our_networks_on_a_gpu(name, bfloat16):
     spread = expected.max() - expected.min()
     assert (got.float() - expected).abs().max() <= (0.1 if bfloat16 else 0.01) * spread
     assert layers(folded, ReluConv2d) == (FUSED[name] if bfloat16 else 0)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "compile_", [lambda model, x: torch.jit.trace(model, x), lambda model, _: torch.jit.script(model)]
+)
+def test_torchscript_is_copied_without_gradients(compile_):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).eval()
+    x = torch.rand(2, 1, 4, 4)
+    script = compile_(model, x)
+    for copied in (fold(script, x, False), frozen(script, torch.device("cpu"), named=False)):
+        assert not any(parameter.requires_grad for parameter in copied.parameters())
+        assert torch.equal(copied(x), model(x))
+    one, other = (
+        certify(each, x.numpy(), smoothing=Gaussian(0.25), plan=Plan(n0=50, n=200), num_classes=3)[0]
+        for each in (script, model)
+    )
+    assert (one.prediction, one.top_votes) == (other.prediction, other.top_votes)
+    assert all(parameter.requires_grad for parameter in script.parameters())
+
+
+def test_a_network_that_fails_on_the_sample_prints_nothing(capsys):
+    """torch.fx writes a traceback to stderr before it raises: of a call that succeeds, nobody wants one."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).bfloat16().eval()
+    assert isinstance(fold(model, torch.rand(2, 1, 4, 4), False), nn.Sequential)
+    assert capsys.readouterr() == ("", "")

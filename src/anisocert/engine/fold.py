@@ -6,8 +6,10 @@ the convolution before them.
 """
 
 import copy
+import io
 import logging
 import operator
+from contextlib import redirect_stderr
 
 import torch
 import torch.nn.functional as F
@@ -26,14 +28,16 @@ def fold(model: nn.Module, sample: Tensor, bfloat16: bool, gradients: bool = Fal
 
     gradients: only what is no slower, and can be differentiated, on the way back to the input.
     """
-    model = copy.deepcopy(model).eval()
+    with torch.no_grad():  # else TorchScript's copy of a weight is a result, with the original behind it
+        model = copy.deepcopy(model).eval()
     for parameter in model.parameters():  # TorchScript knows no requires_grad_ of modules
         parameter.requires_grad_(False)
     if _hooked(model):  # tracing would lose what the hooks do
         return model
     try:
         network = fx.symbolic_trace(model)
-        ShapeProp(network).propagate(sample)
+        with redirect_stderr(io.StringIO()):  # it prints a traceback of what it raises
+            ShapeProp(network).propagate(sample)
         _drop_identities(network)
         _fold_batch_norms(network)
         if gradients:

@@ -28,7 +28,8 @@ def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
     if training:
         raise ModelError(f"expected a model in evaluation mode, got training mode in {training[0]}: call model.eval()")
     try:
-        copied = copy.deepcopy(model).to(device)
+        with torch.no_grad():  # else TorchScript's copy of a weight is a result, with the original behind it
+            copied = copy.deepcopy(model).to(device)
         for parameter in copied.parameters():  # TorchScript knows no requires_grad_ of modules
             parameter.requires_grad_(False)
         return copied

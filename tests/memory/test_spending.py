@@ -240,3 +240,25 @@ def test_a_copy_asks_for_no_numbers(tmp_path, certificate):
             assert copy.admit(certificate(2, 0.001)).note == "kept"
             assert copy.check().ok
         assert (len(memory), memory.lifetime) == (1, 0.01)
+
+
+def test_check_wants_each_entry_under_its_own_number(tmp_path, certificate, monkeypatch):
+    """A number of one input, id and seed that another's entry was given is found, though the alphas agree."""
+    with Memory.open(tmp_path / "m", lifetime=0.01) as memory:
+        _, (alpha,) = reserved(memory, certificate(1, 0.001, id=7, seed=5))
+        monkeypatch.setattr("anisocert.memory.spending._number", lambda *_: 1)
+        assert memory.admit(certificate(2, alpha, id=8, seed=6)).note == "kept"
+        assert "has number 1, given to another input, id or seed" in " ".join(memory.check().damage)
+
+
+def test_noise_of_one_input_is_for_no_other(tmp_path):
+    one, other = np.zeros(2, np.float32), np.ones(2, np.float32)
+    with Memory.open(tmp_path / "m", lifetime=0.01) as memory:
+        assert memory.reserve([0], 0, [one]) == 1
+        assert memory.reserve([0], 0, [one]) == 2  # another attempt with the same votes
+        for ids, x in (([0], [other]), ([3, 0], [other, other]), ([4, 4], [one, other])):
+            with pytest.raises(ArgumentError, match=r"id \d: expected noise that no other .*another seed \(--seed"):
+                memory.reserve(ids, 0, x)
+        assert memory.stats().numbers == 2
+        assert memory.reserve([0, 1], 1, [other, one]) == 3
+        assert memory.check().ok

@@ -10,7 +10,7 @@ import numpy as np
 from anisocert.geometry import disjoint
 from anisocert.memory import entry, spending
 from anisocert.memory.errors import BrokenMemoryError
-from anisocert.memory.evidence import digest, wrong_with
+from anisocert.memory.evidence import wrong_with
 from anisocert.memory.ledger import Ledger
 from anisocert.memory.policy import KEPT, SHRUNK
 
@@ -62,7 +62,7 @@ def check(ledger: Ledger) -> Check:
 
 def _problems(ledger: Ledger) -> Iterator[str]:
     """What is wrong with entries, one by one, and with the account of all submissions."""
-    head, alphas = ledger.head, {}
+    head, accounts = ledger.head, []
     for number, *values, _ in ledger.store.rows("entries", head):
         row = dict(zip(entry.COLUMNS, values, strict=True))
         try:
@@ -70,12 +70,12 @@ def _problems(ledger: Ledger) -> Iterator[str]:
         except BrokenMemoryError as error:
             yield f"entry {number}: {error}"
             continue
-        assert found.region is not None
-        alphas[digest(found, found.region.center)] = found.alpha
         if (found.model_hash, found.norm) != (head.model_hash, head.norm):
             yield f"entry {number}: is of another model or norm than the memory"
         if found.note not in (KEPT, SHRUNK):
             yield f"entry {number}: has the note {found.note!r}"
         if (wrong := wrong_with(found)) is not None:
             yield f"entry {number}, input {found.id}: {wrong}"
-    yield from spending.problems(ledger.store, head, alphas)
+            continue
+        accounts.append(spending.Account.of(found))
+    yield from spending.problems(ledger.store, head, accounts)

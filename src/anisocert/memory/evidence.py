@@ -43,6 +43,11 @@ def digest_of_input(point: Floats) -> bytes:
     return hashlib.sha256(f"{point.shape}".encode() + (point + 0.0).astype("<f4").tobytes()).digest()
 
 
+def name_of_noise(id_: int, seed: int) -> bytes:
+    """A name of the noise that an id and a seed draw, for whichever input."""
+    return hashlib.sha256(f"{int(id_)} {int(seed)}".encode()).digest()
+
+
 def name_of(id_: int, seed: int, name_of_input: bytes) -> bytes:
     """A name of the noise that is drawn for an input, known before it is."""
     return hashlib.sha256(f"{int(id_)} {int(seed)} ".encode() + name_of_input).digest()

@@ -16,7 +16,7 @@ from anisocert.memory import place, spending
 from anisocert.memory.belonging import check_belongs, check_same_input, check_shape, checked_point, input_of
 from anisocert.memory.check import Check, check
 from anisocert.memory.errors import BrokenMemoryError
-from anisocert.memory.evidence import digest, digest_of_input, name_of
+from anisocert.memory.evidence import digest, digest_of_input
 from anisocert.memory.export import export
 from anisocert.memory.ledger import Ledger, Prefer
 from anisocert.memory.policy import INHERITED, KEPT, SHRUNK, inherited, named, settle
@@ -119,7 +119,8 @@ class Memory:
 
         The certificate of number i is to be made with `anisocert.bounds.lifetime_alpha(memory.lifetime, i)`, and only
         the one with this id, this seed and this input may enter under it. Call it before any vote is drawn. What is
-        reserved is spent: a number that is never used is lost, which is safe.
+        reserved is spent: a number that is never used is lost, which is safe. Noise is a function of id and seed: those
+        that were reserved for another input are refused.
 
         Args:
             ids: by which the noise will be drawn, `b`.
@@ -130,9 +131,8 @@ class Memory:
         inputs = [digest_of_input(checked_point(one)) for one in x]
         if len(inputs) != len(ids) or not inputs:
             raise ArgumentError(f"expected one of ids for each input, and at least one, got {len(ids)}, {len(inputs)}")
-        names = [(name_of(number, seed, name), name) for number, name in zip(ids, inputs, strict=True)]
         with self._ledger.transaction(write=True):
-            return spending.reserve(self._ledger.store, self._ledger.head, names)
+            return spending.reserve(self._ledger.store, self._ledger.head, ids, seed, inputs)
 
     def __len__(self) -> int:
         with self._ledger.transaction(write=False):

@@ -21,9 +21,10 @@ _STATEMENTS: Final = (
     "CREATE TABLE submissions (number INTEGER PRIMARY KEY, evidence BLOB NOT NULL UNIQUE, input BLOB NOT NULL, "
     "alpha REAL NOT NULL, reserved INTEGER UNIQUE, link BLOB NOT NULL)",
     "CREATE INDEX submitted ON submissions (input)",
-    "CREATE TABLE numbers (number INTEGER PRIMARY KEY, name BLOB NOT NULL, input BLOB NOT NULL, alpha REAL NOT NULL, "
-    "link BLOB NOT NULL)",
+    "CREATE TABLE numbers (number INTEGER PRIMARY KEY, name BLOB NOT NULL, input BLOB NOT NULL, noise BLOB NOT NULL, "
+    "alpha REAL NOT NULL, link BLOB NOT NULL)",
     "CREATE INDEX named ON numbers (name)",
+    "CREATE INDEX drawn ON numbers (noise)",
     "CREATE INDEX reserved ON numbers (input)",
     f"CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), {', '.join(head.COLUMNS)})",
 )

@@ -11,12 +11,13 @@ on: another attempt has another name, and needs another number.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from anisocert.bounds import lifetime_alpha
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
-from anisocert.memory.evidence import digest, digest_of_input, name_of
+from anisocert.memory.evidence import digest, digest_of_input, name_of, name_of_noise
 from anisocert.memory.float_rows import Floats
 from anisocert.memory.head import Head
 from anisocert.memory.store import Store
@@ -39,12 +40,43 @@ def begin(store: Store, head: Head, alpha: float) -> None:
     store.append(head, "numbers", [], lifetime=alpha)
 
 
-def reserve(store: Store, head: Head, names: list[tuple[bytes, bytes]]) -> int:
-    """The first of so many numbers, which from now on are spent. names: of (id, seed, input), and of the input."""
+@dataclass(frozen=True)
+class Account:
+    """Where an entry must be in the account. evidence: of its votes; name: of its id, seed and input."""
+
+    evidence: bytes
+    name: bytes
+    input: bytes
+    noise: bytes
+    alpha: float
+
+    @classmethod
+    def of(cls, stored: Certificate) -> Account:
+        """That of a stored promise."""
+        assert stored.region is not None
+        center, number, seed = stored.region.center, stored.id, stored.seed
+        input_ = digest_of_input(center)
+        names = name_of(number, seed, input_), input_, name_of_noise(number, seed)
+        return cls(digest(stored, center), *names, float(stored.alpha))
+
+
+def reserve(store: Store, head: Head, ids: Sequence[int], seed: int, inputs: Sequence[bytes]) -> int:
+    """The first of so many numbers, which from now on are spent. inputs: their names."""
     if head.lifetime is None:
         raise ArgumentError(f"expected a memory with a lifetime alpha to reserve from, got {store.path} without")
     first = head.numbers + 1
-    rows = [(*name, float(lifetime_alpha(head.lifetime, i))) for i, name in enumerate(names, first)]
+    rows: list[tuple[bytes, bytes, bytes, float]] = []
+    drawn: dict[bytes, bytes] = {}
+    for i, (id_, input_) in enumerate(zip(ids, inputs, strict=True), first):
+        noise = name_of_noise(id_, seed)
+        before = store.select("SELECT input FROM numbers WHERE noise = ? LIMIT 1", noise)
+        if drawn.setdefault(noise, before[0][0] if before else input_) != input_:
+            raise ArgumentError(
+                f"id {id_}: expected noise that no other input has a number for, got seed {seed}, under which "
+                f"{store.path or 'this memory'} has given this id's noise to another input: use another seed "
+                "(--seed), or another id"
+            )
+        rows.append((name_of(id_, seed, input_), input_, noise, float(lifetime_alpha(head.lifetime, i))))
     store.append(head, "numbers", rows)
     return first
 
@@ -89,20 +121,26 @@ def _number(store: Store, head: Head, proposed: Certificate, point: Floats) -> i
     return int(number)
 
 
-def problems(store: Store, head: Head, stored: dict[bytes, float]) -> Iterator[str]:
-    """What is wrong with the account. stored: alpha by evidence of each entry."""
-    given = {number: (name, alpha) for number, name, _, alpha, _ in store.rows("numbers", head)}
-    if head.lifetime is not None:
-        for number, (_, alpha) in given.items():
-            if alpha != lifetime_alpha(head.lifetime, number):
-                yield f"number {number} has alpha {alpha!r}, which is not its part of {head.lifetime:g}"
+def problems(store: Store, head: Head, stored: Sequence[Account]) -> Iterator[str]:
+    """What is wrong with the account. stored: what each entry must be in it under."""
+    given: dict[int, tuple[bytes, bytes, bytes, float]] = {}
+    owners: dict[bytes, bytes] = {}
+    for number, name, input_, noise, alpha, _ in store.rows("numbers", head):
+        given[number] = (name, input_, noise, alpha)
+        if owners.setdefault(noise, input_) != input_:
+            yield f"number {number} is for noise that another input has a number for"
+        if head.lifetime is not None and alpha != lifetime_alpha(head.lifetime, number):
+            yield f"number {number} has alpha {alpha!r}, which is not its part of {head.lifetime:g}"
     total, counted = 0.0, {}
-    for _, evidence, _, alpha, number, _ in store.rows("submissions", head):
-        total, counted[evidence] = math.nextafter(total + alpha, math.inf), alpha
-        if head.lifetime is not None and given.get(number, (b"", None))[1] != alpha:
+    for _, evidence, input_, alpha, number, _ in store.rows("submissions", head):
+        total, counted[evidence] = math.nextafter(total + alpha, math.inf), (input_, alpha, number)
+        if head.lifetime is not None and (number not in given or given[number][3] != alpha):
             yield f"a submission of alpha {alpha!r} has number {number}, which is of another"
     if total != head.alphas:
         yield f"its submissions add up to alpha {total!r}, {head.alphas!r} was counted"
-    for evidence, alpha in stored.items():
-        if counted.get(evidence) != alpha:
-            yield f"an entry of alpha {alpha!r} was never submitted"
+    for one in stored:
+        submitted = counted.get(one.evidence)
+        if submitted is None or submitted[:2] != (one.input, one.alpha):
+            yield f"an entry of alpha {one.alpha!r} was never submitted"
+        elif head.lifetime is not None and given.get(submitted[2]) != (one.name, one.input, one.noise, one.alpha):
+            yield f"an entry of alpha {one.alpha!r} has number {submitted[2]}, given to another input, id or seed"

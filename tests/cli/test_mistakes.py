@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
+from anisocert.errors import AnisocertWarning
 from anisocert.runs import Circumstances, Configuration, certify_run, load_job
 from anisocert.runs.workers import InProcess
 
@@ -164,3 +165,20 @@ def test_a_name_that_looks_like_an_address(cli, monkeypatch, tmp_path):
 def test_an_error_is_one_line_whatever_it_names(cli, tmp_path):
     said = cli("certify", "a\nerror: all is well", *CERTIFY.split(), code=2).err
     assert len(said.splitlines()) == 1
+
+
+def test_units_of_a_network_that_states_none(cli, monkeypatch, tmp_path):
+    """Floats of 0 to 255 pass, as nobody can know better; but not in silence."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "users_own.py").write_text(
+        "from torch import nn\ndef net():\n    return nn.Sequential(nn.Flatten(), nn.Linear(4, 2)).eval()\n"
+    )
+    rng = np.random.default_rng(0)
+    for name, scale in (("small", 1.0), ("large", 255.0)):
+        x = (scale * rng.random((6, 1, 2, 2))).astype(np.float32)
+        np.savez(tmp_path / f"{name}.npz", x=x, y=np.arange(6) % 2)
+    command = ("certify", "users_own:net", "--sigma", 0.25, "--n", 100, "--method", "fixed", "--quiet")
+    with pytest.warns(AnisocertWarning, match="are these pixels of 0 to 255"):
+        cli(*command, "--data", "large.npz", "--out", "large")
+    cli(*command, "--data", "small.npz", "--out", "small")

@@ -85,7 +85,7 @@ def check_units(x: NDArray[np.float32], mean: ArrayLike | None, std: ArrayLike |
 
 
 def warn_of_units(sigma: float, std: Sequence[float]) -> None:
-    """Say so if noise is next to nothing beside the data that a network is trained on. std: of that data."""
+    """Say so if noise is next to nothing beside the data. std: of that data."""
     if sigma < FAINTEST * min(std):
         warnings.warn(
             f"expected sigma in the units of the data, whose standard deviation is {_short(list(std))}, got {sigma:g}, "

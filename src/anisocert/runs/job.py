@@ -16,7 +16,7 @@ from anisocert.data.dataset import Dataset, as_float
 from anisocert.engine import Network, Numerics, Stage, Stream
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
-from anisocert.models.normalize import check_units
+from anisocert.models.normalize import check_units, warn_of_units
 from anisocert.optimize import Average
 from anisocert.runs.configuration import Configuration, digest
 
@@ -60,6 +60,8 @@ class Job:
         c, plan, said = self.configuration, self.configuration.plan(), self.metadata
         assert c.num_classes is not None
         plan.warn_if_hopeless(c.num_classes)
+        if said.get("mean") is None:  # a network that does not say which units it takes
+            warn_of_units(c.sigma, [float(self.examples.sample().std())])
         doubts = []
         if said.get("norm") not in (None, c.norm):
             doubts.append(f"the network was trained with noise for norm {said['norm']}, got norm {c.norm}")

@@ -312,6 +312,9 @@ def test_the_users_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "def linear(): return nn.Sequential(nn.Flatten(), nn.Linear(12, 3))\n"
         "def callable_(): return lambda x: x\n"
         "def needy(size): return nn.Linear(size, size)\n"
+        "def failing(): raise OSError('no weights here')\n"
+        "ready = linear()\n"
+        "number = 3\n"
     )
     monkeypatch.chdir(tmp_path)
     model, metadata = load("my_nets:linear")
@@ -322,7 +325,27 @@ def test_the_users_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(normalized, Normalized)
     with pytest.raises(ModelError, match=r"expected an nn.Module from my_nets:callable_, got function"):
         load("my_nets:callable_")
-    for name in ("my_nets:absent", "my_nets:needy", "no_such_module:f"):
-        with pytest.raises(ModelError, match=f"expected {name} to be a function without arguments"):
+    assert load("my_nets:ready")[0] is sys.modules["my_nets"].ready
+    (tmp_path / "my_broken.py").write_text("import no_such_package\n")
+    for name, words in (
+        ("my_nets:absent", r"expected a function my_nets:absent, got no such name in .*my_nets\.py"),
+        ("my_nets:needy", r"expected my_nets:needy to be a function without arguments, .* argument: 'size'"),
+        ("my_nets:number", r"expected my_nets:number to be a function without arguments, .*, got int"),
+        ("my_nets:failing", r"expected my_nets:failing\(\) .*, got what it raised: OSError\('no weights here'\)"),
+        ("no_such_module:f", r"expected a Python module no_such_module, .* got: ModuleNotFoundError"),
+        ("my_broken:f", r"expected a Python module my_broken, .*No module named 'no_such_package'"),
+    ):
+        with pytest.raises(ModelError, match=words):
             load(name)
     sys.modules.pop("my_nets")
+
+
+def test_an_architecture_of_ones_own_is_told_the_way(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
+    torch.save(model, tmp_path / "whole.pt")
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    resnet = build("resnet20", 10, (0.5,) * 3, (0.5,) * 3).network.state_dict()
+    torch.save(resnet | {"extra": torch.zeros(1)}, tmp_path / "extra.pt")
+    for name in ("whole.pt", "weights.pt", "extra.pt"):
+        with pytest.raises(ModelError, match=r"for an architecture of your own, .*give package\.module:function$"):
+            load(tmp_path / name)

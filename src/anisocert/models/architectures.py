@@ -10,6 +10,7 @@ from anisocert.inputs import MOST_CLASSES
 from anisocert.models.normalize import Normalized, per_channel
 from anisocert.models.resnet import resnet18, resnet18_imagenet, resnet18_paper, resnet20, resnet50, resnet110
 from anisocert.models.small_cnn import SmallCNN
+from anisocert.models.weights import OWN
 from anisocert.models.wide_resnet import wrn40_2
 
 ARCHITECTURES: dict[str, Callable[..., nn.Module]] = {
@@ -45,7 +46,7 @@ def recognize(state: Mapping[str, Tensor]) -> tuple[str, int, int]:
     head = next((state[name] for name in HEADS if name in state), None)
     stem = next((state[name] for name in STEMS if name in state), None)
     if head is None or stem is None or head.dim() != 2 or stem.dim() != 4:
-        raise ModelError(f"expected the weights of one of {', '.join(ARCHITECTURES)}, got keys {_few(state)}")
+        raise _unknown(f"keys {_few(state)}")
     num_classes, channels = head.shape[0], stem.shape[1]
     if not 2 <= num_classes <= MOST_CLASSES or not 1 <= channels <= MOST_CHANNELS:
         raise ModelError(
@@ -56,7 +57,11 @@ def recognize(state: Mapping[str, Tensor]) -> tuple[str, int, int]:
             wanted = architecture(num_classes=num_classes, channels=channels).state_dict()
         if _shapes(wanted) == _shapes(state):
             return name, num_classes, channels
-    raise ModelError(f"expected the weights of one of {', '.join(ARCHITECTURES)}, got other names or shapes")
+    raise _unknown("other names or shapes")
+
+
+def _unknown(got: str) -> ModelError:
+    return ModelError(f"expected the weights of one of {', '.join(ARCHITECTURES)}, got {got}: {OWN}")
 
 
 def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:

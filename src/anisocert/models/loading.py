@@ -1,6 +1,7 @@
 """`load`: a network from whatever the user has: our files, other people's checkpoints, ONNX, their own function."""
 
 import importlib
+import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ def load(
     """A network in evaluation mode that takes inputs in the data's own units, and what is known about it.
 
     source: a `.safetensors` file (ours, or plain weights), a `.pt`/`.pth`/`.tar` checkpoint, an `.onnx` file, or
-        `package.module:function`, a function without arguments that returns an `nn.Module`.
+        `package.module:function`, a function without arguments that returns an `nn.Module`, or one itself.
     architecture: needed only where the weights fit none of our networks by name and shape.
     num_classes: what the data has; another number in the file is an error.
     mean, std: a channel each, where the file has no normalisation. ONNX networks and functions get one only if given.
@@ -148,13 +149,12 @@ def is_function(text: str) -> bool:
 
 
 def _from_function(text: str) -> nn.Module:
-    """What the user's function returns; its module may lie in the current folder."""
-    module, _, function = text.partition(":")
+    """What the user's function returns, or their module itself; it may be defined in the current folder."""
+    module, _, name = text.partition(":")
     sys.path.insert(0, "")
     try:
-        made = getattr(importlib.import_module(module), function)()
-    except Exception as error:  # it is the user's code: anything
-        raise ModelError(f"expected {text} to be a function without arguments, got: {error!r}") from error
+        found = _named(module, name)
+        made = found if isinstance(found, nn.Module) else _called(found, text)
     finally:
         sys.path.remove("")
     if not isinstance(made, nn.Module):
@@ -163,3 +163,33 @@ def _from_function(text: str) -> nn.Module:
             "give it to anisocert.certify in Python with a model_id"
         )
     return made
+
+
+def _named(module: str, name: str) -> Any:
+    try:
+        imported = importlib.import_module(module)
+    except Exception as error:  # it is the user's code: anything
+        raise ModelError(
+            f"expected a Python module {module}, in the current folder or installed, got: {error!r}"
+        ) from error
+    try:
+        return getattr(imported, name)
+    except AttributeError as error:
+        where = getattr(imported, "__file__", None) or module
+        raise ModelError(f"expected a function {module}:{name}, got no such name in {where}") from error
+
+
+def _called(function: Any, text: str) -> Any:
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:  # no callable at all, or one that wants arguments
+        raise ModelError(
+            f"expected {text} to be a function without arguments, or an nn.Module, got {type(function).__name__}: "
+            f"{str(error)[:200]}"
+        ) from error
+    except ValueError:  # builtins may have no signature
+        pass
+    try:
+        return function()
+    except Exception as error:  # it is the user's code: anything
+        raise ModelError(f"expected {text}() to return an nn.Module, got what it raised: {error!r}") from error

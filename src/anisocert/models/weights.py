@@ -14,6 +14,10 @@ from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
 from anisocert.inputs import check_archive, regular_file
 
+OWN = (
+    "for an architecture of your own, write a function that builds it and loads the weights, "
+    "and give package.module:function"
+)
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
@@ -57,7 +61,7 @@ def read_torch(path: Path) -> Any:
     except pickle.UnpicklingError as error:
         raise ModelError(
             f"expected tensors and plain values in {path}, got a file that is corrupt or holds other Python objects, "
-            "which could run any code and are not loaded: save its state_dict() instead"
+            f"which could run any code and are not loaded: save its state_dict() instead; {OWN}"
         ) from error
     except Exception as error:  # damage shows itself to the unpickler or to torch, in their own ways
         got = f"{type(error).__name__}: {str(error)[:200]}"

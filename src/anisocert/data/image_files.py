@@ -160,7 +160,7 @@ def _opened(path: Path) -> Iterator["Image"]:
     except ArgumentError:
         raise
     except UnidentifiedImageError as error:
-        raise ArgumentError(f"expected a whole image file of {', '.join(FORMATS)} at {path}, got another") from error
+        raise ArgumentError(f"expected a whole image file at {path}, got none of {', '.join(FORMATS)}") from error
     except Exception as error:  # Pillow's decoders fail in as many ways as there are formats
         raise ArgumentError(f"expected a whole image file at {path}, got: {error}") from error
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from anisocert.data import image_files, load, splits
+from anisocert.data import folders, image_files, load, splits
 from anisocert.data.image_files import ImageFiles
 from anisocert.errors import ArgumentError
 
@@ -252,6 +252,23 @@ def test_the_content_is_one_of_the_formats(
         path.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\nshowpage\n%%EOF\n")
     else:
         Image.new("RGB", (4, 4)).save(path, format=kind)
-    with pytest.raises(ArgumentError, match=r"expected a whole image file of PNG, .* at .*dog/2\.png, got another"):
+    with pytest.raises(ArgumentError, match=r"expected a whole image file at .*dog/2\.png, got none of PNG, "):
         np.asarray(load(pets).x)
     assert not started.exists()
+
+
+def test_a_folder_of_everything_is_not_walked_to_its_end(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("cat/inner/deep/3.PNG", "dog/.hidden/2.png"):
+        (pets / name).parent.mkdir(parents=True)
+        paint(pets / name)
+    seen = len(list(pets.rglob("*")))
+    monkeypatch.setattr(folders, "MOST_ENTRIES", seen)
+    assert [str(path.relative_to(pets)) for path in folders.scan(pets)[0]] == [
+        "cat/1.png", "cat/2.png", "cat/inner/deep/3.PNG", "dog/.hidden/2.png", "dog/1.png",
+    ]  # fmt: skip
+    monkeypatch.setattr(folders, "MOST_ENTRIES", seen - 1)
+    with pytest.raises(ArgumentError, match=rf"in .*pets \(--data\), got one with more than {seen - 1} files"):
+        load(pets)
+    monkeypatch.setattr(folders, "MOST_CLASSES", 1)
+    with pytest.raises(ArgumentError, match=r"expected at most 1 folders, one per class, in .*\(--data\), got 2"):
+        load(pets)

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,10 @@ from anisocert.data.dataset import Dataset, Split
 from anisocert.data.folder_notes import labelled, printable, read_notes
 from anisocert.data.image_files import ImageFiles, channels_of
 from anisocert.errors import ArgumentError
-from anisocert.inputs import regular_file
+from anisocert.inputs import MOST_CLASSES, regular_file
 
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
+MOST_ENTRIES = 2_000_000  # more than ImageNet has in all; a path such as / would be read for hours
 SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "test": ("test", "val", "valid", "validation")}
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 IMAGENET_CLASSES, IMAGENET_IMAGES = 1000, 50_000
@@ -75,11 +77,25 @@ def scan(
     """
     entries = [entry for place in (folder, *others) for entry in place.iterdir()]
     classes = sorted({entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")})
+    if len(classes) > MOST_CLASSES:
+        raise ArgumentError(
+            f"expected at most {MOST_CLASSES:,} folders, one per class, in {folder} (--data), got {len(classes):,}"
+        )
+    seen = len(entries)
     paths: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
-        found = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in ENDINGS)
-        found = [regular_file(path) for path in found if not path.is_dir()]
+        found = []
+        for entry in _below(folder / name):
+            seen += 1
+            if seen > MOST_ENTRIES:
+                raise ArgumentError(
+                    f"expected one folder of images per class in {folder} (--data), got one with more than "
+                    f"{MOST_ENTRIES:,} files and folders: give the folder that holds the images alone"
+                )
+            if os.path.splitext(entry.name)[1].lower() in ENDINGS and not entry.is_dir():
+                found.append(Path(entry.path))
+        found = [regular_file(path) for path in sorted(found)]
         paths += found
         labels += [label] * len(found)
     if len(classes) < 2 or not paths:
@@ -88,6 +104,21 @@ def scan(
             f"got {len(classes)} folders with {len(paths)} images"
         )
     return paths, np.array(labels, np.int64), tuple(classes)
+
+
+def _below(top: Path) -> Iterator["os.DirEntry[str]"]:
+    """All that is in a folder and the folders inside; links to folders and other file systems are not entered."""
+    waiting, device = [str(top)], None
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as inside:
+                for entry in inside:
+                    device = device or os.stat(top).st_dev
+                    yield entry
+                    if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_dev == device:
+                        waiting.append(entry.path)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):  # a class that only another split has
+            continue
 
 
 def split_names(folder: Path) -> tuple[Split, ...]:

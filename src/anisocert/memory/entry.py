@@ -12,6 +12,7 @@ import numpy as np
 
 from anisocert.certificate import Certificate
 from anisocert.geometry import Region
+from anisocert.memory import kinds
 from anisocert.memory.errors import BrokenMemoryError
 
 # The whole certificate but its arrays is kept as JSON, which holds float64 exactly; a few fields have a column as well,
@@ -56,6 +57,7 @@ def certificate(scalars: str, theta: bytes, center: bytes, axes: bytes, shape: t
     """The certificate of a row."""
     with _undamaged():
         values = {name: value for name, value in json.loads(scalars).items() if name in SCALARS}
+        kinds.expect("certificate", values, values.values())
         noise = np.frombuffer(theta, "<f4").reshape(shape if len(theta) != 4 else ())
         return Certificate(**values, region=region(center, axes, shape, values["norm"]), theta=noise)
 
@@ -85,5 +87,5 @@ def promise(row: dict[str, Any], shape: tuple[int, ...]) -> Certificate:
 def _undamaged() -> Iterator[None]:
     try:
         yield
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BrokenMemoryError(f"this memory is broken: an entry of it is damaged ({error})") from error

@@ -45,10 +45,10 @@ def _fill(ledger: Ledger, part: Path, inputs: bool) -> None:
     with zipfile.ZipFile(part, "w") as archive:
         archive.comment = b"\0anisocert memory\0"  # by which `claim` knows it
         for name, kind in _NUMBERS.items():
-            values = np.array([row[0] for row in store.select(f"SELECT {name} FROM entries ORDER BY number")], kind)
+            values = np.array([value for (value,) in store.columns(name)], kind)
             _write(archive, name, kind, (count,), iter([values.tobytes()]))
         for name in ("method", "note"):
-            texts = np.array([row[0] for row in store.select(f"SELECT {name} FROM entries ORDER BY number")], np.str_)
+            texts = np.array([value for (value,) in store.columns(name)], np.str_)
             _write(archive, name, texts.dtype, (count,), iter([texts.tobytes()]))
         regions = (store.regions([number], head)[0] for number in range(1, count + 1))
         _write(archive, "axes", "<f8", (count, *shape), (region.axes.tobytes() for region in regions))

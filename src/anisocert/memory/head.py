@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 import uuid
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from anisocert.memory import chain
+from anisocert.memory import chain, kinds
 from anisocert.memory.errors import BrokenMemoryError
 
 
@@ -60,13 +61,21 @@ class Head:
         """Back from a row; an error unless it is as it was written."""
         if row is None or chain.link(b"head", row[:-1]) != row[-1]:
             raise BrokenMemoryError("this memory is broken: its head is not what was written")
+        kinds.expect("head", COLUMNS, row)
         values = dict(zip(COLUMNS, row[:-1], strict=False))
-        try:
-            for name in ("shape", "probe_shape"):
-                values[name] = None if values[name] is None else tuple(json.loads(values[name]))
-        except (ValueError, TypeError) as error:
-            raise BrokenMemoryError(f"this memory is broken: its head cannot be read ({error})") from error
-        return cls(**values)
+        for name in ("shape", "probe_shape"):
+            values[name] = kinds.shape(name, values[name])
+        found = cls(**values)
+        scores = None if found.probe_shape is None else 4 * math.prod(found.probe_shape)
+        if scores != (None if found.probe is None else len(found.probe)) or (scores is None) != (not found.probe_hash):
+            raise BrokenMemoryError("this memory is broken: its probe is not of its probe_shape, or of no network")
+        if found.norm not in (None, 1, 2) or not (found.lifetime is None or 0 < found.lifetime < 1):
+            raise BrokenMemoryError(
+                f"this memory is broken: expected norm 1 or 2, lifetime in (0, 1), got {found.norm}, {found.lifetime}"
+            )
+        if (found.model_hash is None) != (found.norm is None) or (found.norm is None) != (found.shape is None):
+            raise BrokenMemoryError("this memory is broken: expected its model, norm and shape, got only some of them")
+        return found
 
 
 TABLES: Final = ("entries", "submissions", "numbers")

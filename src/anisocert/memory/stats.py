@@ -41,7 +41,7 @@ class Stats:
 def stats(ledger: Ledger) -> Stats:
     """Counts and sizes, asked inside a transaction."""
     store, head = ledger.store, ledger.head
-    rows = store.select("SELECT prediction, note, radius, proxy_radius, time FROM entries")
+    rows = store.columns("prediction", "note", "radius", "proxy_radius", "time")
     classes, notes, radius, proxy, time = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     return Stats(
         entries=len(rows),

@@ -20,7 +20,7 @@ from typing import Any, Final
 from anisocert.certificate import Certificate
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.geometry import Region
-from anisocert.memory import chain, entry, place, schema
+from anisocert.memory import chain, entry, kinds, place, schema
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.head import COLUMNS, TABLES, Head
 
@@ -193,6 +193,7 @@ class Store:
         link = chain.first(table, head.generation) if link is None else link
         found = self._db.execute(f"SELECT * FROM {table} WHERE number > ? ORDER BY number", (after,))
         for row in chain.linked(found, link, table):
+            kinds.expect(table, kinds.KINDS[table], row)
             after, link = row[0], row[-1]
             yield row
         if (after, link) != (getattr(head, table), getattr(head, f"{table}_link")):
@@ -222,6 +223,13 @@ class Store:
             return None
         scalars, theta, center, axes = row
         return entry.certificate(scalars, theta, center, axes, head.shape or ())
+
+    def columns(self, *names: str) -> list[Any]:
+        """Some columns of all entries, in order of arrival."""
+        rows = self.select(f"SELECT {', '.join(names)} FROM entries ORDER BY number")
+        for row in rows:
+            kinds.expect("entries", names, row)
+        return rows
 
     def select(self, query: str, *values: Any) -> list[Any]:
         """Rows of a query, with marks for the values."""

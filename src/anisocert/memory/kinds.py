@@ -1,0 +1,72 @@
+"""Of which type each value in a memory's file is. SQLite keeps any type in any column, whoever has put it there."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any, Final, get_type_hints
+
+from anisocert.certificate import Certificate
+from anisocert.memory.errors import BrokenMemoryError
+
+_TIMES: Final = ("created", "time")
+_LATEST: Final = 253_402_300_800.0  # the year 10000, which no calendar shows
+_LARGEST: Final = 2**64
+_HEAD: Final = {
+    "policy": str, "generation": str, "created": float, "model_hash": str | None, "norm": int | None,
+    "shape": str | None, "lifetime": float | None, "probe": bytes | None, "probe_shape": str | None,
+    "probe_hash": str | None, "alphas": float, "entries": int, "entries_link": bytes, "submissions": int,
+    "submissions_link": bytes, "numbers": int, "numbers_link": bytes, "seal": bytes,
+}  # fmt: skip
+_ENTRIES: Final = {
+    "number": int, "id": int, "prediction": int, "votes": int, "alpha": float, "method": str, "model_hash": str,
+    "note": str, "radius": float, "proxy_radius": float, "time": float, "certificate": str, "theta": bytes,
+    "center": bytes, "axes": bytes, "link": bytes,
+}  # fmt: skip
+_SUBMISSIONS: Final = {
+    "number": int, "evidence": bytes, "input": bytes, "alpha": float, "reserved": int | None, "link": bytes,
+}  # fmt: skip
+_NUMBERS: Final = {"number": int, "name": bytes, "input": bytes, "noise": bytes, "alpha": float, "link": bytes}
+# Columns in the order of the tables; the last are the values that an entry has as JSON.
+KINDS: Final[dict[str, dict[str, Any]]] = {
+    "head": _HEAD,
+    "entries": _ENTRIES,
+    "submissions": _SUBMISSIONS,
+    "numbers": _NUMBERS,
+    "certificate": get_type_hints(Certificate),
+}
+
+
+def expect(table: str, names: Iterable[str], values: Iterable[Any]) -> None:
+    """An error unless each value is of its column's type, and a number that can be reckoned with."""
+    for name, value in zip(names, values, strict=True):
+        kind = KINDS[table][name]
+        if not _fits(value, kind) or (name in _TIMES and not 0 <= value < _LATEST):
+            plain = isinstance(value, int | float | None)
+            shown = repr(value)[:40] if plain else f"a value of type {type(value).__name__}"
+            wanted = (
+                "a time" if name in _TIMES else getattr(kind, "__name__", str(kind)).replace("float", "a finite float")
+            )
+            raise BrokenMemoryError(f"this memory is broken: expected {wanted} as {name} of its {table}, got {shown}")
+
+
+def shape(name: str, text: str | None) -> tuple[int, ...] | None:
+    """A shape, from JSON."""
+    if text is None:
+        return None
+    try:
+        sizes = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BrokenMemoryError(f"this memory is broken: its {name} cannot be read ({error})") from error
+    if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size < 2**31 for size in sizes):
+        raise BrokenMemoryError(f"this memory is broken: expected whole numbers as its {name}, got {text[:40]!r}")
+    return tuple(sizes)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if isinstance(value, bool):
+        return kind is bool
+    if isinstance(value, int):
+        return (isinstance(value, kind) or isinstance(0.0, kind)) and abs(value) < _LARGEST
+    return isinstance(value, kind) and (not isinstance(value, float) or math.isfinite(value))

@@ -1,6 +1,7 @@
 """Adding a finished run to a memory: killed at any moment and repeated, it gives the same answers."""
 
 import contextlib
+import json
 import math
 import os
 import shutil
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from anisocert.cli.app import app
 from anisocert.durable import BusyError, locked
+from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
 from anisocert.runs import read_run
 from anisocert.runs.verifying import verify
@@ -190,3 +192,43 @@ def test_one_process_at_a_time(run, tmp_path):
     with locked(run / "memory.jsonl"), pytest.raises(BusyError, match=r"memory.jsonl to be free"):
         add(run, tmp_path / "memory.sqlite")
     add(run, tmp_path / "memory.sqlite")
+
+
+ANSWER = {"memory_prediction": 1, "memory_radius": 9.0, "memory_proxy_radius": 9.0, "memory_note": "inherited"}
+FORGED = {
+    "garbage": b"garbage\n",
+    "a list": b"[]\n",
+    "an empty object": b"{}\n",
+    "deep": b"[" * 100_000 + b"\n",
+    "NULs": bytes(40) + b"\n",
+    "a lone surrogate": json.dumps(ANSWER | {"memory_note": "\ud800"}).encode() + b"\n",
+    "another type": json.dumps(ANSWER | {"memory_radius": "9"}).encode() + b"\n",
+    "one more column": json.dumps(ANSWER | {"more": 1}).encode() + b"\n",
+    "nothing": b"\n",
+    "a radius that nobody promised": json.dumps(ANSWER).encode() + b"\n",
+    "a promise that is not there": json.dumps(ANSWER | {"memory_note": "kept"}).encode() + b"\n",
+    "an abstention with a class": json.dumps(ANSWER | {"memory_note": "abstained"}).encode() + b"\n",
+    "not a number": json.dumps(ANSWER | {"memory_radius": math.nan}).encode() + b"\n",
+}
+
+
+@pytest.mark.parametrize("lines", FORGED.values(), ids=FORGED)
+def test_what_the_memory_has_not_answered_is_not_believed(run, added, same, tmp_path, lines):
+    """Also after a right first line; and the remedy that is named works."""
+    assert killed(8, run, tmp_path / "first.sqlite")
+    journal = run / "memory.jsonl"
+    written = journal.read_bytes()
+    journal.write_bytes(written + lines)
+    with pytest.raises(ArgumentError, match=r"expected answers of the memory in .*memory.jsonl, got .*remove it"):
+        add(run, tmp_path / "first.sqlite")
+    journal.write_bytes(written)
+    add(run, tmp_path / "first.sqlite")
+    assert same(run, added / "run")
+
+
+def test_more_answers_than_inputs_are_not_believed(run, tmp_path):
+    assert killed(8, run, tmp_path / "first.sqlite")
+    journal = run / "memory.jsonl"
+    journal.write_bytes(journal.read_bytes() + 20 * FORGED["a radius that nobody promised"])
+    with pytest.raises(ArgumentError, match=r"got \d+ for 12 inputs"):
+        add(run, tmp_path / "first.sqlite")

@@ -91,10 +91,15 @@ def _answers(run: StoredRun, memory: Memory, inputs: Callable[[int], NDArray[np.
     if memory.policy != (policy := run.description["memory"].get("policy")):
         yield Finding(MEMORY, f"has policy {memory.policy}, the run's is {policy}")
     for row in run.rows:
-        number, note = int(row["idx"]), row["memory_note"]
-        check = {KEPT: _check_stored, SHRUNK: _check_stored, INHERITED: _check_inherited, ABSTAINED: _check_abstained}
-        for what in check[note](memory, row, run.certificate(number, inputs(number))):
-            yield Finding(f"example {number}", f"memory {note} it, but {what}")
+        number = int(row["idx"])
+        for what in unbacked(memory, row, run.certificate(number, inputs(number))):
+            yield Finding(f"example {number}", f"memory {row['memory_note']} it, but {what}")
+
+
+def unbacked(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:
+    """What a row's columns `memory_*` say that the memory does not hold. proposed: the row's own certificate."""
+    check = {KEPT: _check_stored, SHRUNK: _check_stored, INHERITED: _check_inherited, ABSTAINED: _check_abstained}
+    yield from check[row["memory_note"]](memory, row, proposed)
 
 
 def _check_stored(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:

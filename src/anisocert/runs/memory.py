@@ -15,7 +15,10 @@ from anisocert.durable import claim, locked, to_disk, write_whole
 from anisocert.engine.probe import from_json
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.memory import Memory, columns
+from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, SHRUNK
+from anisocert.runs.backing import unbacked
 from anisocert.runs.files import DESCRIPTION, JOURNAL, TABLE, checksum, expect_own, read_bytes, write_description
+from anisocert.runs.memory_columns import COLUMNS, check_answer
 from anisocert.runs.stored import StoredRun, read_run
 
 try:
@@ -93,6 +96,7 @@ def pass_through(
     if (probe := run.description.get("probe")) is not None:
         memory.expect(run.description["model_hash"], from_json(probe))
     answers = _begin(journal, memory)
+    _expect_backed(journal, answers, run, memory, inputs)
     on_done(len(answers))
     with journal.open("a") as file:
         for row in run.rows[len(answers) :]:
@@ -109,15 +113,50 @@ def _begin(journal: Path, memory: Memory) -> list[dict[str, Any]]:
     """The answers in a memory's journal, which is made if it is not there, ready for the next one."""
     path = None if memory.path is None else str(memory.path.resolve())
     whose = {"memory": path, "generation": memory.generation, "prefer": memory.prefer}
+    expect_own(journal)
     written = journal.read_bytes() if journal.exists() else b""
-    lines = [line for line in written.splitlines(keepends=True) if line.endswith(b"\n")]
+    lines = [line + b"\n" for line in written.split(b"\n")[:-1]]
     if not lines or lines[0] != f"{json.dumps(whose)}\n".encode():
         lines = [f"{json.dumps(whose)}\n".encode()]
         journal.write_bytes(lines[0])
         to_disk(journal)
         to_disk(journal.parent)
     os.truncate(journal, sum(map(len, lines)))  # the last one may have been cut short
-    return [json.loads(line) for line in lines[1:]]
+    return [_answer(journal, line) for line in lines[1:]]
+
+
+def _answer(journal: Path, line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _not_ours(journal, "a line that is not JSON") from error
+    if not isinstance(found, dict) or tuple(map(type, found.values())) != (int, float, float, str):
+        raise _not_ours(journal, "a line that is no answer")
+    if tuple(found) != COLUMNS or found["memory_note"] not in (KEPT, SHRUNK, INHERITED, ABSTAINED):
+        raise _not_ours(journal, "a line that is no answer")
+    return found
+
+
+def _expect_backed(
+    journal: Path,
+    answers: list[dict[str, Any]],
+    run: StoredRun,
+    memory: Memory,
+    inputs: Callable[[int], NDArray[Any] | None],
+) -> None:
+    """An error unless the memory holds what its journal says: anybody may have written there."""
+    if len(answers) > len(run):
+        raise _not_ours(journal, f"{len(answers)} for {len(run)} inputs")
+    for row, answer in zip(run.rows, answers, strict=False):
+        proposed = run.certificate(row["idx"], inputs(row["idx"]))
+        for what in (*check_answer(row, *answer.values()), *unbacked(memory, row | answer, proposed)):
+            raise _not_ours(journal, f"for example {row['idx']} {answer['memory_note']}, but {what}")
+
+
+def _not_ours(journal: Path, what: str) -> ArgumentError:
+    return ArgumentError(
+        f"expected answers of the memory in {journal}, got {what}: remove it, and the memory is asked again"
+    )
 
 
 def _with_columns(table: Any, answers: list[dict[str, Any]]) -> Any:

@@ -29,10 +29,11 @@ def check_memory(run: StoredRun, rows: Sequence[Mapping[str, Any]]) -> Iterator[
         elif (note == INHERITED and not policy.inherits) or (note == SHRUNK and not policy.shrinks):
             yield Finding(where, f"memory_note is {note}, which policy {policy.name} does not give")
         else:
-            yield from (Finding(where, what) for what in _check_answer(row, *answer))
+            yield from (Finding(where, what) for what in check_answer(row, *answer))
 
 
-def _check_answer(row: Mapping[str, Any], answer: int, radius: float, proxy: float, note: str) -> Iterator[str]:
+def check_answer(row: Mapping[str, Any], answer: int, radius: float, proxy: float, note: str) -> Iterator[str]:
+    """What is wrong with one row's answer, beside what the run proposed."""
     if not 0 <= radius <= proxy:
         yield f"memory answers with radius {radius} and proxy radius {proxy}"
     if note == ABSTAINED and (answer != ABSTAIN or proxy != 0):

@@ -104,6 +104,7 @@ def test_a_table_is_for_one_command(shown):
         ("set = [1]", "expected set as a list, each a text, got [1]"),
         ("sigma = 1979-05-27", "expected sigma as a number, got datetime.date(1979, 5, 27)"),
         ("sigma = ", "is not TOML"),
+        ("sigma = " + "[" * 5000, "is not TOML"),
         ("sigma = 1\nsigma = 2", "is not TOML"),
     ],
 )

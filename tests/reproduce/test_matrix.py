@@ -89,6 +89,7 @@ def test_a_group_of_networks_may_differ(write):
         ("methods.ours = {", "methods.our = {", "got 'our'"),
         ("sigma = 0.25", 'sigma = 0.25\nname = "cohen"', "'train cohen-0.25' twice"),
         ("[train]", "[train", "not TOML"),
+        ('data = "digits"', "data = " + "[" * 5000, "not TOML"),
         ('"digits"', '"digit"', "expected a data set of"),
         ('"digits"', "3", "expected data in the file as a text, got 3"),
         ("sigma = [0.25, 0.5]", 'sigma = "all"', "expected sigma in networks as a number or several, got 'all'"),

@@ -26,7 +26,7 @@ def _fill(context: typer.Context, file: Path | None) -> None:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeError) as error:
         raise typer.BadParameter(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise typer.BadParameter(f"{file} is not TOML: {error}") from error
     context.default_map = {**(context.default_map or {}), **_defaults(context, file, said)}
 

@@ -53,7 +53,7 @@ def read_matrix(file: Path) -> list[Stage]:
         raise ArgumentError(f"expected a regular file of TOML, got {file}")
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (UnicodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ArgumentError(f"{file} is not TOML: {error}") from error
     _expect(file, "the file", said, TOP, {"data", "methods", "networks"})
     splits(said["data"])  # an error where there is no such data

@@ -7,6 +7,7 @@ both.
 
 import json
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -86,7 +87,7 @@ class Unfinished:
 
     def where(self) -> dict[int, Path]:
         """A part that holds each input done so far."""
-        return {int(i): part for part in self.parts() for i in pq.read_table(part, columns=["idx"])["idx"].to_numpy()}
+        return {number: part for part in self.parts() for number in _ids(part)}
 
     def foreign(self) -> list[Path]:
         """What somebody else has put where a run that has not begun has at most locks."""
@@ -97,3 +98,21 @@ class Unfinished:
     def remove(self) -> None:
         """Once the run is merged."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _ids(part: Path) -> list[int]:
+    """The inputs in a part; an error where it is none that a run has written."""
+    try:
+        if not stat.S_ISREG(part.lstat().st_mode):
+            raise ValueError("it is no regular file")
+        if not pq.read_schema(part).equals(PART_SCHEMA):
+            raise ValueError("it has other columns")
+        found = pq.read_table(part, columns=["idx"])["idx"].to_pylist()
+        return [int(number) for number in found]
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        raise ArgumentError(
+            f"expected inputs that are done in {part}, got something else: remove it, and its inputs are done again "
+            f"({' '.join(str(error).split())[:200]})"
+        ) from error

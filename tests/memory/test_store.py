@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from dataclasses import fields, replace
 from pathlib import Path
@@ -362,3 +364,32 @@ def test_stats_and_export(path, proposal, tmp_path):
         assert "model" in str(arrays["head"])
     with np.load(tmp_path / "shared.npz") as arrays:
         assert "center" not in arrays
+
+
+@pytest.mark.parametrize("application", [0, 7])
+def test_nothing_appears_beside_a_foreign_database(tmp_path, application):
+    """Whoever reads a run opens the file that it names."""
+    path = tmp_path / "browser.sqlite"
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA application_id = {application}")
+        db.execute("CREATE TABLE history (x)")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(ArgumentError, match="expected a certificate memory, got another database"):
+        Memory.open(path, read_only=True)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == before
+
+
+def test_a_memory_is_known_while_all_of_it_is_in_its_log(path, proposal):
+    with Memory.open(path) as writer:
+        writer.admit(proposal(0, 0, [0, 0], [1, 1]))
+        with Memory.open(path, read_only=True) as reader:
+            assert len(reader) == 1
+        # The reader has come and gone without the locks of the writer: nobody else has the file alone.
+        alone = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('PRAGMA journal_mode = DELETE')"
+        done = subprocess.run([sys.executable, "-c", alone, str(path)], capture_output=True, text=True, check=False)
+        assert "database is locked" in done.stderr
+        writer.admit(proposal(1, 1, [9, 0], [1, 1]))
+        assert writer.check().ok

@@ -12,7 +12,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +40,8 @@ class Store:
             if read_only and not path.exists():
                 raise ArgumentError(f"expected a certificate memory, got {path}, which does not exist")
             self._unchanged = read_only and place.still(path)
+            if read_only:
+                _refuse_foreign_unopened(path)
             place.create(path)
             self._file = place.identity(path, self._unchanged)
             name = place.read_only_uri(path, self._unchanged) if read_only else path
@@ -66,13 +68,14 @@ class Store:
         if self.read_only:
             self._db.execute("PRAGMA query_only = ON")
         elif self.path is not None:
-            self._write_ahead()
             self._db.execute("PRAGMA synchronous = FULL")
         if not self.read_only:
             with self._step(write=True):
                 if self._number("PRAGMA application_id") != schema.APPLICATION_ID:
                     schema.create(self._db)
                     self.write(Head.new(policy or "inherit"))
+            if self.path is not None:
+                self._write_ahead()  # only now: whose file it is must stand in the file itself, and not in its log
         with self.transaction(write=not self.read_only):
             self._settle(policy)
 
@@ -272,6 +275,24 @@ class Store:
 
     def _number(self, query: str) -> int:
         return int(self._db.execute(query).fetchone()[0])
+
+
+def _refuse_foreign_unopened(path: Path) -> None:
+    """An error if a file is no memory, before SQLite makes a log beside it, which it would do and leave there.
+
+    By SQLite all the same: closing a file that was opened otherwise would release the locks that another connection of
+    this process may hold.
+    """
+    with _explained(path), closing(sqlite3.connect(place.read_only_uri(path, unchanged=True), uri=True)) as db:
+        try:
+            found = db.execute("PRAGMA application_id").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            return  # a memory is that, without its log, where a process was killed that moved one into the other
+    if found != schema.APPLICATION_ID:
+        what = "another database" if path.stat().st_size else "an empty file"
+        raise ArgumentError(f"expected a certificate memory, got {what}, {path}")
 
 
 @contextmanager

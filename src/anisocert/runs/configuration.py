@@ -6,7 +6,7 @@ import math
 import shlex
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 import torch
@@ -52,6 +52,16 @@ SETTLED = (
     "numerics.rows",
     *HASHES,
 )
+
+
+SCALARS = [one for kind in (bool, int, float, str) for one in (kind, kind | None)]
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value from JSON is of a field's type; a whole number is a float as well."""
+    if isinstance(value, bool):
+        return kind in (bool, bool | None)
+    return isinstance(value, kind) or (isinstance(value, int) and isinstance(0.0, kind))
 
 
 def _versions() -> dict[str, str]:
@@ -218,8 +228,16 @@ class Configuration:
             known[name] = tuple(known[name]) if known.get(name) is not None else None
         if isinstance(known.get("memory"), dict):  # a finished run tells more about it
             known["memory"] = known["memory"]["file"]
+        kinds = get_type_hints(cls)
+        for name, value in known.items():
+            if kinds[name] in SCALARS and not _fits(value, kinds[name]):
+                raise ArgumentError(
+                    f"expected {name} as {getattr(kinds[name], '__name__', kinds[name])}, got {value!r}"
+                )
         known["numerics"] = Numerics(**known.get("numerics", {}))
         known["versions"] = {name: known.get("versions", {}).get(name) for name in _versions()}
+        if not all(isinstance(version, str | None) for version in known["versions"].values()):
+            raise ArgumentError(f"expected versions as texts, got {known['versions']}")
         return cls(**known)
 
     def differences(self, asked: "Configuration") -> list[str]:

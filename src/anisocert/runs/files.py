@@ -167,6 +167,7 @@ def _description(folder: Path) -> tuple[dict[str, Any], list[Finding]]:
     try:
         text = read_bytes(folder, DESCRIPTION)
         described = json.loads(text)
+        json.dumps(described, ensure_ascii=False).encode()  # half a character can be shown nowhere
         whole = isinstance(described, dict) and text == rendered(described).encode()
     except WrongFileError as error:
         return {}, [error.finding]
@@ -175,6 +176,8 @@ def _description(folder: Path) -> tuple[dict[str, Any], list[Finding]]:
     files = described.get("files") if isinstance(described, dict) else None
     if not isinstance(files, dict) or not all(isinstance(one, str) for one in files.values()):
         return {}, [Finding(DESCRIPTION, "does not say which files are the run's")]
+    if not isinstance(described.get("versions"), dict | None):
+        return {}, [Finding(DESCRIPTION, "does not say versions as a run does, by name")]
     if not whole:
         return described, [Finding(DESCRIPTION, "is not as it was written: its own checksum or its layout differs")]
     return described, []

@@ -47,7 +47,7 @@ def test_shares_never_add_up_to_more_than_alpha(count, alpha):
     assert 1 - 1e-12 < sum(map(Fraction, together.tolist())) / Fraction(alpha) <= 1
     first, second = shares(alpha, count, first=1), shares(alpha, count, first=count + 1)
     assert sum(map(Fraction, [*first.tolist(), *second.tolist()])) < Fraction(alpha)
-    assert first[0] == alpha / 2
+    assert first[0] == pytest.approx(alpha / 2, rel=1e-12)
 
 
 def test_a_lifetime_of_hopeless_inputs_is_rarely_wrong_once():

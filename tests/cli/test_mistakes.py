@@ -82,7 +82,7 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         (f"certify net.safetensors {CERTIFY} --data flat.npz", 1, "takes inputs of shape (64,), got: "),
         (f"certify net.safetensors {CERTIFY} --data flat.npz --dry-run", 1, "takes inputs of shape (64,), got: "),
         (f"certify nets:narrow {CERTIFY}", 1, "takes inputs of shape (1, 8, 8), got: "),
-        (f"certify nets:broken {CERTIFY}", 1, r"got: OSError('no weights\nhere')"),
+        (f"certify nets:broken {CERTIFY}", 1, r"got what it raised: OSError('no weights\nhere')"),
         (f"certify cut.safetensors {CERTIFY}", 1, "expected a whole safetensors file at"),
         (f"certify nothing {CERTIFY}", 2, "expected a regular file at "),
         (f"certify nowhere {CERTIFY}", 2, "expected a network file, or package.module:function, at"),

@@ -47,6 +47,7 @@ def certify(
     seed and ids reuses the noise, so that someone who saw the first answers can adapt x to it, even if the seed is
     secret: give every query an id that was never used, as `System` does.
     """
+    expect_kinds(smoothing=smoothing, method=method, plan=plan)
     network = as_network(model, num_classes, device, numerics, model_id)
     inputs, numbers = _inputs(x, ids, seed, network.device)
     plan = plan or Plan()
@@ -149,6 +150,7 @@ def predict(
     plan.n votes an input; abstains unless a two-sided binomial test of the two leading classes rejects equality at
     plan.alpha, so a wrong answer has probability at most alpha over noise that x does not depend on (see certify).
     """
+    expect_kinds(smoothing=smoothing, plan=plan)
     network = as_network(model, num_classes, device, numerics, model_id)
     inputs, numbers = _inputs(x, ids, seed, network.device)
     plan = plan or Plan()
@@ -219,6 +221,17 @@ def _reason(judge: Judge, i: int, tally: Tally, plan: Plan) -> str:
     if tally.votes < plan.n:
         return f"given up before all {plan.n} votes: {standing}, too few to hope for a certificate"
     return f"not proven the most likely: {standing}, p_a = {judge.p_a[i]:.4f}, p_b = {judge.p_b[i]:.4f}"
+
+
+def expect_kinds(*, smoothing: object, method: object = None, plan: object = None) -> None:
+    """An error that names the remedy where an argument is of another kind, such as a number for a noise."""
+    for name, value, kind, like in (
+        ("smoothing", smoothing, Smoothing, "ac.Gaussian(0.25)"),
+        ("method", method, Method | None, "ac.Anisotropic()"),
+        ("plan", plan, Plan | None, "ac.Plan(n=100_000)"),
+    ):
+        if not isinstance(value, kind):
+            raise ArgumentError(f"expected {name} as in {name}={like}, got {value!r}")
 
 
 def as_network(

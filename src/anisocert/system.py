@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from anisocert.bounds import Plan, lifetime_alpha
 from anisocert.certificate import ABSTAIN, Certificate
-from anisocert.certification import as_network, certificates
+from anisocert.certification import as_network, certificates, expect_kinds
 from anisocert.engine import Classifier, Network, Numerics
 from anisocert.errors import ArgumentError
 from anisocert.inputs import exact_float32
@@ -34,10 +34,10 @@ SHORTEST_SECRET = 16  # bytes
 class System:
     """Answers inputs one by one: with a stored promise where one covers the input, else with a new certificate.
 
-    secret: the key of all noise, at least 16 bytes that no client knows. memory: where promises are kept (default: one
-    that ends with the process). attempts: how often votes are drawn about exactly the same input, as the memory counts
-    them; after that, an input that abstained abstains. (Processes that ask at the same moment may have one each.) Safe
-    to use from many threads, which take turns with the network.
+    secret: the key of all noise, at least 16 bytes that no client knows. memory: where promises are kept, as of
+    `Memory.open(FILE)` (default: one that ends with the process). attempts: how often votes are drawn about exactly
+    the same input, as the memory counts them; after that, an input that abstained abstains. (Processes that ask at the
+    same moment may have one each.) Safe to use from many threads, which take turns with the network.
     """
 
     def __init__(
@@ -59,6 +59,9 @@ class System:
             raise ArgumentError(f"expected secret as at least {SHORTEST_SECRET} bytes, for example os.urandom(32)")
         if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
             raise ArgumentError(f"expected attempts, a whole number >= 1, got {attempts!r}")
+        expect_kinds(smoothing=smoothing, method=method, plan=plan)
+        if not isinstance(memory, Memory | None):
+            raise ArgumentError(f"expected memory as in memory=ac.Memory.open('memory.sqlite'), got {memory!r}")
         self.network = as_network(model, num_classes, device, numerics, model_id)
         self.smoothing, self.method, self.plan = smoothing, method or Fixed(), plan or Plan()
         self.memory = Memory() if memory is None else memory

@@ -211,3 +211,12 @@ def test_the_page_holds_all_it_shows(remembered, noted, note):
 def test_who_is_not_in_the_run(plain):
     with pytest.raises(ArgumentError, match=r"expected the id of an example in .*, got 3, which is not in it"):
         evidence_of(plain, 3)
+
+
+def test_commands_name_the_functions_that_must_be_typed(plain):
+    number = int(plain.column("idx")[0])
+    assert "--model" not in evidence_page(evidence_of(plain, number)).split("How to check it")[1].split("certify")[0]
+    described = plain.description | {"model": "nets:make", "denoise": "nets:clean"}
+    page = evidence_page(evidence_of(replace(plain, description=described), number))
+    for line in ("verify", "attack"):
+        assert re.search(rf"anisocert {line} .* --model nets:make --denoise nets:clean", page)

@@ -13,6 +13,7 @@ from anisocert.evaluate import Cell, Column, Table, down
 from anisocert.evidence.gathering import Evidence
 from anisocert.evidence.sentence import FINE, PIXEL, assumptions, limit_words, region_words, sentence
 from anisocert.memory.policy import INHERITED
+from anisocert.models.loading import is_function
 from anisocert.report.gallery import NOTES, cards
 from anisocert.report.html import table_html, tag, words
 from anisocert.report.provenance import command
@@ -77,7 +78,9 @@ def _parts(e: Evidence) -> Iterator[str]:
     yield words("h2", "How to check it")
     again = command(e.run.description, e.comparison.entries[0])
     folder = shlex.quote(str(e.run.folder))
-    lines = [f"anisocert verify {folder}", f"anisocert attack {folder} --ids {e.id}"]
+    said = {option: str(e.run.description.get(option) or "") for option in ("model", "denoise")}
+    typed = "".join(f" --{option} {text}" for option, text in said.items() if is_function(text))  # a run may name none
+    lines = [f"anisocert verify {folder} --recount 10{typed}", f"anisocert attack {folder} --ids {e.id}{typed}"]
     yield words("pre", "\n".join([*lines, *([again] if again else [])]))
 
 

@@ -1,11 +1,13 @@
 """Toy classifiers whose answers under noise are known exactly, and the exact relation of two regions."""
 
 import contextlib
+import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -262,10 +264,11 @@ def forked(work: Callable[[], None]) -> int:
 
 
 @pytest.fixture
-def killed_at() -> Callable[[float, Callable[[], None]], bool]:
-    """Does work in a fork that is killed right before, or in turns right after, its n-th write reaches the disk.
+def killed_at_every_write(tmp_path: Path) -> Callable[..., int]:
+    """Does work in forks, each in a folder of its own and killed at another write, and then once more to its end.
 
-    Tells whether it was; work that ends otherwise must end well.
+    Right before, or in turns right after, the n-th write reaches the disk; `check` looks at each folder. The number of
+    writes.
     """
 
     def run(moment: float, work: Callable[[], None]) -> bool:
@@ -288,4 +291,15 @@ def killed_at() -> Callable[[float, Callable[[], None]], bool]:
         assert code in (0, 9)
         return code == 9
 
-    return run
+    def every(work: Callable[[Path], None], check: Callable[[Path], None]) -> int:
+        moment, killed = 0, True
+        while killed:
+            moment += 1
+            folder = tmp_path / str(moment)
+            killed = run(moment, partial(work, folder))
+            if killed:
+                assert not run(math.inf, partial(work, folder))
+            check(folder)
+        return moment
+
+    return every

@@ -165,6 +165,7 @@ def predict(
         network, smoothing, inputs, smoothing.scales(theta), numbers, seed=seed, stage=Stage.PREDICT, looks=[plan.n]
     )
     counts = np.stack([tally.counts for tally in sorted(tallies, key=lambda tally: tally.position)])
+    network.expect_no_state()
     ranked = np.sort(counts, 1)
     first, second = ranked[:, -1], ranked[:, -2]
     return np.where(binomial_test(first, first + second) <= plan.alpha, counts.argmax(1), ABSTAIN)

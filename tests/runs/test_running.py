@@ -6,16 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
+from torch import Tensor, nn
 
 from anisocert.certification import certify
 from anisocert.data import digits
 from anisocert.durable import BusyError
 from anisocert.engine import Network, Numerics
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import load
 from anisocert.optimize import Anisotropic
 from anisocert.runs import Configuration, load_job, read_run, row, scheduling
 from anisocert.runs import folder as folder_room
+from anisocert.runs.certifier import Certifier
 from anisocert.runs.forecast import forecast
 from anisocert.runs.unfinished import Unfinished
 from anisocert.smoothing import Gaussian
@@ -246,3 +249,22 @@ def test_a_broken_beginning_is_said(quick, do, tmp_path, content):
     (tmp_path / "unfinished" / "configuration.json").write_text(content)
     with pytest.raises(ArgumentError, match=r"remove .*unfinished to begin the run anew"):
         do(quick, tmp_path)
+
+
+def test_a_network_that_changes_from_call_to_call_gives_no_rows_out_of_time_either(quick):
+    class Tired(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            tired = len(x) < 32 * (self.calls - 30)  # which cannot be traced
+            first = x.flatten(1)[:, :1] + torch.arange(10)
+            return -first if tired else first
+
+    asked = replace(quick, max=3, n=3200, numerics=replace(quick.numerics, rows=32))
+    certifier = Certifier(load_job(asked).configuration, None, "cpu", model=Tired().eval())
+    certifier.settle(asked.numerics, (1, 8, 8), 3)
+    with pytest.raises(ModelError, match="in every call"):
+        certifier.certify(load_job(asked).chunk([0, 5]), seconds=0.0)

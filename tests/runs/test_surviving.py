@@ -1,7 +1,6 @@
 """Runs that are killed, run out of disk, or end at the same moment."""
 
 import contextlib
-import math
 import multiprocessing
 import os
 import random
@@ -14,7 +13,6 @@ import sys
 import time
 import warnings
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -88,24 +86,17 @@ def test_killed_by_the_shell(network_file, whole, same, tmp_path):
     assert same(tmp_path, whole)
 
 
-def test_killed_at_every_write(remembering, do, same, tmp_path, killed_at):
-    """And then the rest of the run."""
-
+def test_killed_at_every_write(remembering, do, same, tmp_path, killed_at_every_write):
     def run(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         do(remembering(folder), folder / "run")
 
-    assert not killed_at(math.inf, partial(run, tmp_path / "whole"))
-    moment, killed = 1, True
-    while killed:
-        folder = tmp_path / str(moment)
-        killed = killed_at(moment, partial(run, folder))
-        if killed:
-            assert not killed_at(math.inf, partial(run, folder))
+    def check(folder: Path) -> None:
         assert same(folder / "run", tmp_path / "whole" / "run")
         assert not (folder / "run" / "unfinished").exists()
-        moment += 1
-    assert moment > 15
+
+    run(tmp_path / "whole")
+    assert killed_at_every_write(run, check) >= 15
 
 
 def test_the_memory_answers_as_after_the_fact(remembering, do, tmp_path):

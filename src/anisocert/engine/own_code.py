@@ -119,12 +119,12 @@ def _imported(name: str, level: Any, package: str | None) -> dict[str, Any]:
     whole = importlib.util.resolve_name("." * level + name, package or "") if level else name
     parts = whole.split(".")
     modules = {".".join(parts[: n + 1]): sys.modules.get(".".join(parts[: n + 1])) for n in range(len(parts))}
-    if modules[whole] is not None or is_findable_library(parts[0]):
+    if modules[whole] is not None or _is_findable_library(parts[0]):
         return {f"import {part}": module for part, module in modules.items() if module is not None}
     return {f"import {whole}": NOT_IMPORTED}
 
 
-def is_findable_library(top: str) -> bool:
+def _is_findable_library(top: str) -> bool:
     """Whether importing a module of this name would bring a library's; it is not imported for that."""
     try:
         spec = importlib.util.find_spec(top)

@@ -4,7 +4,6 @@ import math
 import tempfile
 import time
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,11 +85,14 @@ class Certifier:
             self.network, x, chunk.ids, self.smoothing, self.method, self.plan, self.configuration.seed, tell,
             chunk.alphas,
         )  # fmt: skip
-        with warnings.catch_warnings(), suppress(OutOfTimeError):
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnisocertWarning)  # said once, before the work: see Job.warn
-            for position, certificate in found:
-                one = row(certificate, chunk.y[position], self.configuration.sigma)
-                rows.append(one | {"theta": certificate.theta})
+            try:
+                for position, certificate in found:
+                    one = row(certificate, chunk.y[position], self.configuration.sigma)
+                    rows.append(one | {"theta": certificate.theta})
+            except OutOfTimeError:
+                self.network.expect_no_state()  # which the certificates, cut off, did not come to
         if self.network.numerics != numerics:
             raise ModelError(
                 f"out of memory with {numerics.rows} rows a call, which the run was begun with, and another number may "

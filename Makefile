@@ -17,6 +17,7 @@ lint: .venv/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 
 # All tests in the precision that is native here, and those that leave it to the machine once more in the other one.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile

@@ -12,9 +12,9 @@ import pytest
 import anisocert as ac
 from anisocert.data import digits
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS
-from anisocert.runs import add_to_memory
 from anisocert.runs.files import checksum, write_description
 from anisocert.runs.stored import read_run
+from anisocert.work import add_to_memory
 
 QUICK = ("--n", 1000, "--starts", 2, "--steps", 5, "--samples", 8)
 
@@ -23,8 +23,9 @@ QUICK = ("--n", 1000, "--starts", 2, "--steps", 5, "--samples", 8)
 def made(trained_digits, tmp_path_factory):
     """A run of four digits by the tighter bound, through a memory."""
     from anisocert.engine import Numerics
-    from anisocert.runs import Circumstances, Configuration, certify_run, load_job
-    from anisocert.runs.workers import InProcess
+    from anisocert.runs import Configuration
+    from anisocert.work import Circumstances, certify_run, load_job
+    from anisocert.work.workers import InProcess
 
     folder = tmp_path_factory.mktemp("attacked")
     job = load_job(

@@ -17,7 +17,7 @@ from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, OWN
 from anisocert.evaluate.protection import MEANING
 from anisocert.models import build, save
 from anisocert.runs import read_run
-from anisocert.runs.verifying import verify
+from anisocert.verify.verifying import verify
 
 COLUMNS = [
     "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
@@ -139,7 +139,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(network, tmp_path):
 
 
 def test_a_dry_run_says_what_and_how_long_and_does_nothing(certify, tmp_path, monkeypatch):
-    monkeypatch.setattr("anisocert.runs.forecast.PROBE_SECONDS", 0.01)
+    monkeypatch.setattr("anisocert.work.forecast.PROBE_SECONDS", 0.01)
     said = certify("--dry-run", "--method", "anisotropic", "--n", 100_000, "--out", tmp_path / "run").out
     assert "would do: certify 6 inputs of digits (anisotropic" in said
     assert "100 votes to select + 100,000 votes to certify" in said

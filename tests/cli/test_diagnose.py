@@ -10,7 +10,7 @@ QUICK = ("--max", 8, "--votes", 10)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("anisocert.runs.forecast.PROBE_SECONDS", 0.01)
+    monkeypatch.setattr("anisocert.work.forecast.PROBE_SECONDS", 0.01)
 
 
 def test_table_words_picture_and_command(cli, trained_digits, tmp_path):

@@ -124,7 +124,7 @@ def test_conflicts(tmp_path, file, policy, note):
 
 
 def test_an_interrupted_add_is_repeated(run, file, monkeypatch):
-    from anisocert.runs import memory as room
+    from anisocert.work import memory as room
 
     calls = []
 

@@ -9,8 +9,9 @@ import torch
 from PIL import Image
 
 from anisocert.errors import AnisocertWarning
-from anisocert.runs import Circumstances, Configuration, certify_run, load_job
-from anisocert.runs.workers import InProcess
+from anisocert.runs import Configuration
+from anisocert.work import Circumstances, certify_run, load_job
+from anisocert.work.workers import InProcess
 
 RNG = np.random.default_rng(0)
 

@@ -8,8 +8,9 @@ import shutil
 import numpy as np
 import pytest
 
-from anisocert.runs import Circumstances, Configuration, certify_run, load_job
-from anisocert.runs.workers import InProcess
+from anisocert.runs import Configuration
+from anisocert.work import Circumstances, certify_run, load_job
+from anisocert.work.workers import InProcess
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ from anisocert.runs.files import write_description
 @pytest.fixture(scope="module")
 def made(trained_digits, tmp_path_factory):
     from anisocert.engine import Numerics
-    from anisocert.runs import Circumstances, Configuration, certify_run, load_job
-    from anisocert.runs.workers import InProcess
+    from anisocert.runs import Configuration
+    from anisocert.work import Circumstances, certify_run, load_job
+    from anisocert.work.workers import InProcess
 
     folder = tmp_path_factory.mktemp("shown")
     job = load_job(

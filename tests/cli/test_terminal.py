@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from anisocert.cli.terminal import plain
-from anisocert.runs import Circumstances, Configuration, certify_run, load_job
+from anisocert.runs import Configuration
 from anisocert.runs.files import read_description, write_description
-from anisocert.runs.workers import InProcess
+from anisocert.work import Circumstances, certify_run, load_job
+from anisocert.work.workers import InProcess
 
 EVIL = "cat\x1b[2J\x1b]0;owned\x07\x9b31m\r\b[bold][red]dog[link=x]\u202e"
 

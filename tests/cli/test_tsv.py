@@ -9,8 +9,8 @@ from anisocert.data import digits
 from anisocert.evaluate.tsv import read_tsv
 from anisocert.memory import Memory
 from anisocert.runs import save_run
-from anisocert.runs.memory import add_to_memory
 from anisocert.smoothing import Gaussian
+from anisocert.work.memory import add_to_memory
 
 COHEN = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t3\t3\t0.978\t1\t0:02:31.238689\n40\t8\t-1\t0.0\t0\t0:00:29\n"
 

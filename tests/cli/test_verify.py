@@ -204,7 +204,8 @@ def test_rows_without_votes_are_not_recomputed_and_that_is_the_verdict(cli, run)
 
 def test_a_memory_that_is_elsewhere(cli, run, tmp_path):
     from anisocert.memory import Memory
-    from anisocert.runs import add_to_memory, read_run
+    from anisocert.runs import read_run
+    from anisocert.work import add_to_memory
 
     inputs = read_run(run).inputs()
     with Memory.open(tmp_path / "memory.sqlite") as memory:

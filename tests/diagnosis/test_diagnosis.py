@@ -15,8 +15,9 @@ from anisocert.diagnosis.probing import Sample, matching_noise
 from anisocert.diagnosis.words import trained_on_noise
 from anisocert.engine import Numerics
 from anisocert.models import build, save
-from anisocert.runs import Configuration, load_job
+from anisocert.runs import Configuration
 from anisocert.train import Cohen, Sgd, train
+from anisocert.work import load_job
 
 PLAN = ac.Plan(n=10_000)
 
@@ -36,7 +37,7 @@ def plain_digits(tmp_path_factory):
 @pytest.fixture
 def quick(monkeypatch):
     """Speed is measured in a moment."""
-    monkeypatch.setattr("anisocert.runs.forecast.PROBE_SECONDS", 0.01)
+    monkeypatch.setattr("anisocert.work.forecast.PROBE_SECONDS", 0.01)
 
 
 def job_of(path, **options):

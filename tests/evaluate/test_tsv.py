@@ -14,7 +14,7 @@ from anisocert.evaluate import results_of
 from anisocert.evaluate.exchange import export_run, import_tsv
 from anisocert.evaluate.tsv import HEADERS, Line, read_tsv, rounded_down, seconds, write_tsv
 from anisocert.runs import read_run
-from anisocert.runs.verifying import verify
+from anisocert.verify.verifying import verify
 
 # As certify.py of Cohen et al. prints them: "{}\t{}\t{}\t{:.3}\t{}\t{}", the time as str(datetime.timedelta).
 COHEN = """idx	label	predict	radius	correct	time

@@ -10,8 +10,7 @@ import pytest
 import anisocert as ac
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, OWN, compare, summary, tables_of
-from anisocert.evidence import assumptions, evidence_of, evidence_page, sentence
-from anisocert.report import page
+from anisocert.report import assumptions, evidence_of, evidence_page, page, sentence
 from anisocert.report.verdict import telling_radius, verdict
 from anisocert.runs import read_run
 

@@ -13,8 +13,8 @@ from anisocert.errors import AnisocertError, ArgumentError, ModelError
 from anisocert.models import load, save
 from anisocert.runs import read_run
 from anisocert.runs.files import checksum, look, write_description
-from anisocert.runs.memory import add_to_memory, copy_run
 from anisocert.runs.stored import NotTheRunsError
+from anisocert.work.memory import add_to_memory, copy_run
 
 PAYLOAD = """
 from pathlib import Path

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anisocert.cli.certify_text import Told
-    from anisocert.runs import Circumstances, Job, Outcome
-    from anisocert.runs.workers import Workers
+    from anisocert.work import Circumstances, Job, Outcome
+    from anisocert.work.workers import Workers
 
 EPILOG = (
     "Example: anisocert certify nets/cohen/last.safetensors --data cifar10 --sigma 0.25 --skip 20 --out runs/a\n\n"
@@ -116,8 +116,10 @@ def certify(
     """
     from anisocert.cli.certify_text import Told
     from anisocert.engine import Numerics
-    from anisocert.runs import Circumstances, Configuration, load_job
-    from anisocert.runs.workers import InProcess, Processes, device_kind, devices_of
+    from anisocert.engine.devices import device_kind, devices_of
+    from anisocert.runs import Configuration
+    from anisocert.work import Circumstances, load_job
+    from anisocert.work.workers import InProcess, Processes
 
     told = Told(quiet, as_json)
     devices, on_cluster = devices_of(device), ray or ray_address is not None
@@ -141,8 +143,8 @@ def certify(
     job = load_job(configuration)
     job.warn()
     if dry_run:
-        from anisocert.runs.forecast import forecast
-        from anisocert.runs.running import inputs_left
+        from anisocert.work.forecast import forecast
+        from anisocert.work.running import inputs_left
 
         left = inputs_left(job, out, circumstances.shard)
         told.forecast(job, out, forecast(job, devices[0], len(left)), len(devices))
@@ -150,7 +152,7 @@ def certify(
 
     def workers() -> "Workers":
         if on_cluster:
-            from anisocert.runs.cluster import Cluster
+            from anisocert.work.cluster import Cluster
 
             return Cluster(job, ray_address, ray_workers)
         if len(devices) > 1:
@@ -164,8 +166,8 @@ def certify(
 def _run(told: "Told", job: "Job", out: Path, workers: "Callable[[], Workers]", circumstances: "Circumstances") -> None:
     """Do it, say how it ended, and end with the exit code for that."""
     from anisocert.cli import STOPPED
-    from anisocert.runs import certify_run
-    from anisocert.runs.running import progress_of
+    from anisocert.work import certify_run
+    from anisocert.work.running import progress_of
 
     try:
         with told:

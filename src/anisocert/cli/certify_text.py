@@ -11,11 +11,12 @@ from rich.table import Table
 
 from anisocert.cli.console import Console
 from anisocert.evaluate import down, explained, percent, results_of
-from anisocert.runs import Configuration, Job, Outcome, read_run
+from anisocert.runs import Configuration, read_run
+from anisocert.work import Job, Outcome
 
 if TYPE_CHECKING:
     from anisocert.evaluate import Results
-    from anisocert.runs.forecast import Forecast
+    from anisocert.work.forecast import Forecast
 
 MEMORY = {"certified": "before the memory", "after the memory": "after the memory"}
 

@@ -79,7 +79,8 @@ def _report(console: "Console", folders: list[Path], tests: "Dataset", out: Path
     from anisocert.evaluate.results import SAME_FOR_ALL
     from anisocert.memory import Memory
     from anisocert.report import write_report
-    from anisocert.runs import add_to_memory, read_run
+    from anisocert.runs import read_run
+    from anisocert.work import add_to_memory
 
     inputs = dict(zip(tests.ids.tolist(), tests.x, strict=True))
     for folder in folders:

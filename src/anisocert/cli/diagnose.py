@@ -53,9 +53,10 @@ def diagnose(
     from anisocert.diagnosis.diagnosing import METHODS
     from anisocert.durable import claim
     from anisocert.engine import Numerics
+    from anisocert.engine.devices import devices_of
     from anisocert.errors import ArgumentError
-    from anisocert.runs import Configuration, load_job
-    from anisocert.runs.workers import devices_of
+    from anisocert.runs import Configuration
+    from anisocert.work import load_job
 
     if norm not in ("l1", "l2", "both"):
         raise ArgumentError(f"expected --norm l2, l1 or both, got {norm!r}")

@@ -48,7 +48,7 @@ def add(
     from anisocert.cli.progress import progress
     from anisocert.memory import Memory
     from anisocert.runs import read_run
-    from anisocert.runs.memory import add_to_memory, copy_run
+    from anisocert.work.memory import add_to_memory, copy_run
 
     Memory(policy or "inherit", prefer=prefer).close()  # type: ignore[arg-type]  # it checks both
     options.checked()

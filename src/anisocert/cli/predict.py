@@ -10,7 +10,7 @@ from anisocert.cli.config import ConfigFile
 
 if TYPE_CHECKING:
     from anisocert.engine import Network
-    from anisocert.runs import Job
+    from anisocert.work import Job
 
 EPILOG = "Example: anisocert predict nets/cohen/last.safetensors --data cifar10 --sigma 0.25 --n 1000 --out answers.csv"
 AT_ONCE = 64  # inputs per call: answers do not depend on it, and the progress bar moves
@@ -58,9 +58,10 @@ def predict(
     from anisocert.cli.console import Console
     from anisocert.durable import claim
     from anisocert.engine import Network, Numerics
+    from anisocert.engine.devices import devices_of
     from anisocert.errors import ArgumentError
-    from anisocert.runs import Configuration, load_job
-    from anisocert.runs.workers import devices_of
+    from anisocert.runs import Configuration
+    from anisocert.work import load_job
 
     form = form or (out.suffix.removeprefix(".") if out is not None else "table")
     if form not in ("csv", "json") and not (form == "table" and out is None):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from anisocert.cli.console import Console
     from anisocert.evaluate import Table
-    from anisocert.evidence import Evidence
+    from anisocert.report import Evidence
     from anisocert.runs import StoredRun
 
 EPILOG = "Example: anisocert show runs/demo/l2-anisotropic 15 --out input15.html"
@@ -39,7 +39,7 @@ def show(
     """
     from anisocert.cli.console import Console
     from anisocert.durable import claim, write_whole
-    from anisocert.evidence import evidence_of, evidence_page
+    from anisocert.report import evidence_of, evidence_page
     from anisocert.runs import read_run
 
     if out is not None:
@@ -63,7 +63,7 @@ def _recounted(
 ) -> "NDArray[Any]":
     """The votes of every class, once it is clear that they are those of the run."""
     from anisocert.errors import AnisocertError
-    from anisocert.runs.recounting import recount
+    from anisocert.verify.recounting import recount
 
     stored.row(number)  # an error where it is not in the run
     counts: list[NDArray[Any]] = []
@@ -75,9 +75,9 @@ def _recounted(
 
 def _print(console: "Console", e: "Evidence") -> None:
 
-    from anisocert.evidence.page import implied_table, memory_table, vote_counts, votes_table
-    from anisocert.evidence.sentence import assumptions, limit_words, region_words, sentence
+    from anisocert.report.evidence_page import implied_table, memory_table, vote_counts, votes_table
     from anisocert.report.gallery import NOTES
+    from anisocert.report.sentence import assumptions, limit_words, region_words, sentence
 
     label = e.name(int(e.row["label"]))
     console.print(f"Input {e.id} of {e.comparison.data}: {e.name(e.prediction)}", style="bold")
@@ -122,7 +122,7 @@ def _print_json(e: "Evidence") -> None:
     import json
     from dataclasses import asdict
 
-    from anisocert.evidence.sentence import assumptions, sentence
+    from anisocert.report.sentence import assumptions, sentence
 
     said = {
         "id": e.id, "data": e.comparison.data, "label": e.row["label"], "prediction": e.prediction,

@@ -56,10 +56,10 @@ def train(
     from anisocert.cli.progress import progress
     from anisocert.data import load, splits
     from anisocert.engine import Numerics, Stage, Stream
+    from anisocert.engine.devices import devices_of
     from anisocert.errors import ArgumentError
     from anisocert.models import build
     from anisocert.models.normalize import warn_of_units
-    from anisocert.runs.workers import devices_of
     from anisocert.smoothing import Gaussian, Uniform
     from anisocert.train import train as run
 

@@ -53,7 +53,7 @@ def export(
     from anisocert.durable import claim
     from anisocert.evaluate.exchange import export_run
     from anisocert.runs import read_run
-    from anisocert.runs.backing import memory_backing
+    from anisocert.verify.backing import memory_backing
 
     claim(out, force)  # none is known as ours: the published codes begin theirs with the same words
     count = export_run(run, out, layout, after_memory, digits)  # type: ignore[arg-type]  # it checks the name

@@ -10,7 +10,7 @@ from anisocert.cli import FAILED, options
 NOT_ALL = 3
 
 if TYPE_CHECKING:
-    from anisocert.runs.verification import Verification
+    from anisocert.verify.verification import Verification
 
 
 def verify(
@@ -43,7 +43,7 @@ def verify(
     Exit codes: 0 everything was recomputed and nothing is wrong, 1 something is wrong, 2 wrong usage, 3 nothing wrong
     was found, but not everything could be recomputed.
     """
-    from anisocert.runs.verifying import verify as check
+    from anisocert.verify.verifying import verify as check
 
     found = check(run, memory, data)
     recounted: list[int] = []
@@ -68,7 +68,7 @@ def _recounted(
 
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
-    from anisocert.runs.recounting import other_versions, pick, recount
+    from anisocert.verify.recounting import other_versions, pick, recount
 
     assert found.run is not None
     ids, notes = pick(found.run, count), other_versions(found.run)

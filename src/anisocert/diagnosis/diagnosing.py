@@ -13,9 +13,9 @@ from anisocert.diagnosis.probing import GRID, Level, Sample, matching_noise, pro
 from anisocert.engine import Network
 from anisocert.errors import ModelError
 from anisocert.optimize.soft import Problem
-from anisocert.runs import Job
-from anisocert.runs.forecast import forecast
 from anisocert.smoothing import Gaussian
+from anisocert.work import Job
+from anisocert.work.forecast import forecast
 
 METHODS = ("fixed", "isotropic", "anisotropic")
 ALMOST = 0.8  # of the best certified accuracy: more noise certifies farther, and fewer

@@ -13,6 +13,7 @@ from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import AnisocertError
 from anisocert.memory.float_rows import Floats
+from anisocert.rounding import PORTABLE, TOLERANCE
 from anisocert.smoothing import Gaussian, GaussianMixture, Smoothing, Uniform
 
 _NAMES: Final = (
@@ -24,9 +25,6 @@ _NOISES: Final[dict[int, tuple[Smoothing, ...]]] = {
     1: (Uniform(1.0),),
     2: (Gaussian(1.0), GaussianMixture((1.0,), (1.0,))),
 }
-# Recomputed numbers may differ by the first, relatively; a claim may exceed them by the second, because two machines'
-# libraries differ in the last digits, and gaps are rounded down by more than that.
-_TOLERANCE, _PORTABLE = 1e-9, 1e-13
 
 
 def digest(certificate: Certificate, point: Floats) -> bytes:
@@ -88,12 +86,12 @@ def _wrong_bounds(c: Certificate) -> str | None:
     except AnisocertError as error:
         return str(error)
     # Checkpoints share alpha in parts that depend on the plan's n: at the whole of it the votes give the most.
-    below = math.inf if c.stop == "checkpoints" else _TOLERANCE
+    below = math.inf if c.stop == "checkpoints" else TOLERANCE
     for name, claimed, fresh, better in (("p_a", c.p_a, float(p_a), 1), ("p_b", c.p_b, float(p_b), -1)):
-        if not -below * fresh <= better * (claimed - fresh) <= _PORTABLE * fresh:
+        if not -below * fresh <= better * (claimed - fresh) <= PORTABLE * fresh:
             return f"expected {name} = {fresh!r}, which its votes give, got {claimed!r}"
     gaps = [float(noise.gap(c.p_a, c.p_b)) for noise in _NOISES.get(c.norm, ())]
-    if not any(abs(c.gap - gap) <= _TOLERANCE * gap and c.gap <= gap * (1 + _PORTABLE) for gap in gaps):
+    if not any(abs(c.gap - gap) <= TOLERANCE * gap and c.gap <= gap * (1 + PORTABLE) for gap in gaps):
         return f"expected the gap that p_a and p_b give in norm {c.norm}, {gaps}, got {c.gap!r}"
     return None
 

@@ -22,7 +22,7 @@ from anisocert.report.provenance import provenance
 from anisocert.report.sampling import chosen
 from anisocert.report.verdict import verdict
 from anisocert.runs import StoredRun
-from anisocert.runs.backing import memory_backing
+from anisocert.verify.backing import memory_backing
 
 CURVES = (
     "Share of inputs that are answered correctly with a certificate of at least a size; behind each name, whom such a "

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.geometry import Region
+from anisocert.rounding import TOLERANCE
 from anisocert.smoothing import Gaussian, Uniform
 
 try:
@@ -90,7 +91,7 @@ def certificate_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any], model_
     region = None
     if row["prediction"] != ABSTAIN:
         region = region_of(row["norm"], theta, row["gap"], x)
-        if not abs(region.radius - row["radius"]) <= 1e-9 * row["radius"]:
+        if not abs(region.radius - row["radius"]) <= TOLERANCE * row["radius"]:
             raise ArgumentError(
                 f"expected theta and gap of example {number} to give its radius {row['radius']}, got {region.radius}"
             )

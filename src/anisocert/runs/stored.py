@@ -20,13 +20,13 @@ from anisocert.certificate import Certificate
 from anisocert.data import CATALOG, Dataset, load
 from anisocert.data.dataset import as_float
 from anisocert.engine import Network
+from anisocert.engine.devices import devices_of
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models.loading import is_function
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.files import TABLE, THETA, Contents, WrongFileError, read_bytes, sound
-from anisocert.runs.job import hash_of, load_examples
+from anisocert.runs.loading import examples_hash, load_examples
 from anisocert.runs.rows import VOTES, certificate_of, table_of, thetas_of
-from anisocert.runs.workers import devices_of
 
 
 class NotTheRunsError(ArgumentError):
@@ -123,7 +123,7 @@ class StoredRun:
             found = load(name, "train" if said.get("split") == "train" else "test")
             return found.subset(ids=self.column("idx").tolist() if ids is None else ids)
         found = load_examples(replace(self.configuration, data=name))
-        if hash_of(found) != said["data_hash"]:
+        if examples_hash(found) != said["data_hash"]:
             raise NotTheRunsError(
                 f"expected the examples that {self.folder} was made of, got others in {name}, or not all of them: "
                 f"its data_hash is not that of {name}"

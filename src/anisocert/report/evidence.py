@@ -1,0 +1,149 @@
+"""Everything that a run, its data and its memory know about one input."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.errors import AnisocertError, ArgumentError
+from anisocert.evaluate import Comparison, compare
+from anisocert.evaluate.results import SAME_FOR_ALL
+from anisocert.geometry import Region, inscribed_radius
+from anisocert.memory import Memory
+from anisocert.memory.policy import KEPT, SHRUNK
+from anisocert.report.inputs import Inputs, inputs_of
+from anisocert.report.pictures import is_image
+from anisocert.runs import StoredRun
+from anisocert.runs.rows import region_of
+from anisocert.verify.backing import not_that_memory
+
+NORMS = {"l2": 2.0, "l1": 1.0, "l_inf": math.inf}
+PIXELS = 255  # steps from black to white in an image file
+
+
+@dataclass(frozen=True)
+class Implied:
+    """A ball inside the region. pixels: its radius where black to white is 255; None where inputs are no images."""
+
+    norm: str
+    radius: float
+    pixels: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known about one input of a run.
+
+    row: of the run's table. region: certified before any memory. prediction, binding: what is answered and promised in
+    the end, after the memory where there was one; whole: whether binding is all of it, or only a ball inside of what
+    the memory promised. promise: the entry of the memory that the answer comes from, where that is known. counts: votes
+    of each class, where they were drawn again.
+    """
+
+    run: StoredRun
+    row: Mapping[str, Any] = field(repr=False)
+    comparison: Comparison = field(repr=False)
+    inputs: Inputs = field(repr=False)
+    theta: NDArray[np.float32] = field(repr=False)
+    region: Region | None
+    prediction: int
+    binding: Region | None
+    whole: bool
+    promise: Certificate | None = None
+    counts: NDArray[np.int64] | None = None
+
+    @property
+    def id(self) -> int:
+        """Of the input."""
+        return int(self.row["idx"])
+
+    @property
+    def note(self) -> str:
+        """What the memory did; empty without one."""
+        return str(self.row.get("memory_note") or "")
+
+    @property
+    def same_for_all(self) -> bool:
+        """Whether one noise serves all inputs, so that certificates need no memory."""
+        return self.row["method"] in SAME_FOR_ALL
+
+    def implied(self, region: Region) -> tuple[Implied, ...]:
+        """The l2, l1 and l_inf balls inside a region, rounded down; those that its dimension decides only if known."""
+        shown = is_image(region.shape) and self.inputs.unit_range
+        known = self.theta.ndim > 0 or self.inputs.shape is not None
+        radii = {name: inscribed_radius(region, n) for name, n in NORMS.items() if known or n <= region.norm}
+        return tuple(Implied(name, r, math.nextafter(PIXELS * r, 0) if shown else None) for name, r in radii.items())
+
+    def name(self, label: int) -> str:
+        """A class in words."""
+        names = self.inputs.class_names
+        if label == ABSTAIN:
+            return "no answer"
+        return f"{label} ({names[label]})" if label < len(names) and names[label] != str(label) else f"class {label}"
+
+
+def evidence_of(
+    run: StoredRun, number: int, counts: NDArray[np.int64] | None = None, data: str | None = None
+) -> Evidence:
+    """The evidence about the input with this id. counts: its votes by class, if they were drawn again.
+
+    data: where the run's data are, if not where it says.
+    """
+    row, theta = run.row(number), run.thetas.get(number)
+    if theta is None or not run.has_votes:
+        raise ArgumentError(f"expected a run with votes and theta to show, got {run.folder}, which lacks them")
+    comparison = compare([run])[0]
+    inputs = inputs_of(comparison, [number], data)
+    x = inputs.x.get(number)
+    shape = theta.shape or inputs.shape or (1,)
+    region = None
+    if row["prediction"] != ABSTAIN:
+        center = np.zeros(shape) if x is None else x
+        region = region_of(row["norm"], theta, row["gap"], center)
+    prediction, binding, whole, promise = row["prediction"], region, True, None
+    if run.has_memory:
+        prediction = row["memory_prediction"]
+        binding, whole, promise = _after_memory(run, row, region, x, shape)
+    return Evidence(run, row, comparison, inputs, theta, region, prediction, binding, whole, promise, counts)
+
+
+def _after_memory(
+    run: StoredRun, row: Mapping[str, Any], region: Region | None, x: NDArray[np.float64] | None, shape: tuple[int, ...]
+) -> tuple[Region | None, bool, Certificate | None]:
+    """(region, whether it is all of what the memory promised, the entry it comes from)."""
+    note, radius = row["memory_note"], row["memory_radius"]
+    if note == KEPT:
+        return region, True, None
+    if row["memory_prediction"] == ABSTAIN or not radius > 0:
+        return None, True, None
+    entry = _in_memory(run, row, x)
+    # A memory that was emptied since may say less than what this run was told, one that has grown more.
+    if entry is not None and entry.region is not None and entry.region.radius >= radius * (1 - 1e-9):
+        return entry.region, True, entry
+    return Region(np.zeros(shape) if x is None else x, radius, int(row["norm"][1])), False, None
+
+
+def _in_memory(run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | None) -> Certificate | None:
+    """What the memory's file holds for an input that was shrunk or inherited."""
+    said = run.description.get("memory")
+    path = Path(said["file"]) if isinstance(said, dict) else None
+    if path is None or not path.is_file() or x is None:
+        return None
+    try:
+        with Memory.open(path, read_only=True) as memory:
+            if not_that_memory(memory, path, run.description):
+                return None
+            if row["memory_note"] == SHRUNK:
+                entry = memory.find(row["idx"])
+                if entry is None or entry.region is None or not np.array_equal(entry.region.center, x):
+                    return None
+            else:
+                entry = memory.lookup(x)
+    except AnisocertError:
+        return None
+    return entry if entry is not None and entry.prediction == row["memory_prediction"] else None

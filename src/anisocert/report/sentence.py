@@ -1,0 +1,196 @@
+"""The sentence about one input that may be quoted, and what it rests on."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from anisocert.certificate import ABSTAIN
+from anisocert.evaluate import OWN, down, keeps_answers, probability
+from anisocert.evaluate.protection import whom
+from anisocert.geometry import Region
+from anisocert.memory.policy import INHERITED
+from anisocert.report.evidence import Evidence, Implied
+from anisocert.runs import Configuration
+
+OTHER_NOISE = ": a changed input is answered with another noise, so it is no claim about a system"
+FINE, PIXEL = 4, 2  # decimals of lengths in the input's units, and in pixels
+
+
+def sentence(evidence: Evidence) -> str:
+    """What may be said about the input, and no more."""
+    e = evidence
+    where = f"input {e.id} of {e.comparison.data}"
+    if e.prediction == ABSTAIN:
+        return f"Nothing is promised about {where}: {e.row['reason'] or _memory_reason(e)}."
+    if e.binding is None:
+        return (
+            f"The system answers {where} with {e.name(e.prediction)}, because it lies on the border of a region "
+            "promised earlier; nothing is promised about its surroundings."
+        )
+    balls = {one.norm: one for one in e.implied(e.binding)}
+    own = balls.pop(str(e.row["norm"]))
+    account = "" if e.whole else "By the run's own account, which no memory here backs: "
+    said = (
+        f"{account}{_subject(e)} answers {where} with {e.name(e.prediction)}, and {_answers(e)} after every change "
+        f"of {own.norm} length up to {_length(own)}"
+    )
+    if e.binding.enclosing_radius > e.binding.radius:
+        said += (
+            f" (in the directions it is least sensitive to, up to {down(e.binding.enclosing_radius, FINE)}; the region "
+            f"holds as much as a ball of radius {down(e.binding.proxy_radius, FINE)})"
+        )
+    also = [f"of {name} length up to {_length(one)}" for name, one in balls.items() if name != "l_inf"]
+    also += [f"of every value by up to {_length(one)}" for name, one in balls.items() if name == "l_inf"]
+    said += f", so also {' and '.join(also)}." if also else "."
+    return f"{said} {_certainty(e)} This is {protects(e)}{OTHER_NOISE if protects(e) == OWN else ''}."
+
+
+def protects(evidence: Evidence) -> str:
+    """Whom the sentence protects."""
+    return whom(evidence.run, "after" if evidence.note else "not needed" if evidence.same_for_all else "before")
+
+
+def _answers(e: Evidence) -> str:
+    """From when on, and whether for sure."""
+    if not e.note:
+        return "answers so"
+    return "from its admission on answers so" + ("" if keeps_answers(e.run) else ", or abstains,")
+
+
+def _subject(e: Evidence) -> str:
+    if e.note:
+        return "The system of smoothed classifier and memory"
+    if e.same_for_all:
+        return "The smoothed classifier"
+    return "The smoothed classifier with the noise chosen for this input"
+
+
+def _length(one: Implied) -> str:
+    text = down(one.radius, FINE)
+    return text if one.pixels is None else f"{text} ({down(one.pixels, PIXEL)} in pixel units of 0 to 255)"
+
+
+def _certainty(e: Evidence) -> str:
+    """What the sentence's probability is, and of what."""
+    alpha = probability(e.row["alpha"])
+    if not e.note:
+        return f"The probability that this is wrong is at most {alpha}, over the noise drawn for it."
+    sure = (
+        "The memory sees to that, with no probability involved. That the smoothed classifier agrees everywhere in the"
+    )
+    if e.note != INHERITED:
+        return f"{sure} region is wrong with probability at most {alpha}, over the noise drawn for it."
+    if e.promise is None:
+        return f"{sure} region is as probable as the promise says that it comes from."
+    of = f"region, with the noise of input {e.promise.id}, is wrong with probability at most"
+    return f"{sure} {of} {probability(e.promise.alpha)}."
+
+
+def _memory_reason(e: Evidence) -> str:
+    return "the memory gives no answer, because an earlier promise leaves no room for this one"
+
+
+def assumptions(evidence: Evidence) -> list[str]:
+    """What the sentence rests on, and what it does not say."""
+    return list(_assumptions(evidence, evidence.run.description))
+
+
+def _assumptions(e: Evidence, said: dict[str, Any]) -> Iterator[str]:
+    if e.prediction == ABSTAIN:
+        yield "An abstention is no statement about robustness, neither for nor against it."
+        return
+    noise = "Gaussian" if e.row["norm"] == "l2" else "uniform"
+    yield (
+        f"It is about the smoothed classifier: the class that the network ({_model(said)}) answers most often when "
+        f"{noise} noise is added to its input, as strong as the run says. The bare network may answer otherwise."
+    )
+    if not e.note:
+        yield (
+            "The smoothed classifier is an ideal one. Asked by votes, it gives this class or abstains, except with the "
+            "probability alpha of that question."
+        )
+    yield "It says that the answer does not change, not that it is right: the label plays no part in it."
+    if e.note:
+        yield from _about_memory(e)
+    elif not e.same_for_all:
+        yield (
+            "The noise was chosen for this input, and no memory binds other answers to this one: a neighbour may be "
+            "answered with a noise of its own, and otherwise. It is no promise about one system for all inputs."
+        )
+    yield _together(said)
+    precision = (said.get("numerics") or {}).get("precision") or "the recorded precision"
+    yield (
+        f"It holds for the network computing in {precision} as it did here; noise is drawn in float32, which in the "
+        "last bits is not the distribution of the theory."
+    )
+    yield "Lengths are in the units of the network's input; decoding, resizing and scaling before it are not covered."
+
+
+def _together(said: dict[str, Any]) -> str:
+    """What the probability is of, where there are many such sentences."""
+    chosen = "if every input was chosen without knowledge of the noise drawn for it"
+    if said.get("simultaneous"):
+        return (
+            f"All {said['inputs']:,} certificates of this run hold together except with probability "
+            f"{probability(said['alpha'])} at most, {chosen}."
+        )
+    if said.get("lifetime"):
+        return (
+            "The smoothed classifier agrees with all promises that the memory ever makes, except with probability "
+            f"{probability(said['alpha'])} at most, {chosen}."
+        )
+    return (
+        "The probability is for this one input, chosen without knowledge of the noise drawn for it: a secret seed is "
+        "not enough where answers to earlier questions used the same noise. Of many such sentences some may be wrong; "
+        "where this one was picked as the best of several runs, their probabilities add up."
+    )
+
+
+def _about_memory(e: Evidence) -> Iterator[str]:
+    yield (
+        "It holds as long as every answer goes through the same memory, with the same network, and for everything that "
+        "arrives later, whoever sends it. What arrived before this input may have been answered otherwise."
+    )
+    if not keeps_answers(e.run):
+        yield (
+            "The memory's policy lets the system abstain inside the region: a changed input may get no answer, and "
+            "gets no other one."
+        )
+    if e.note == INHERITED:
+        whose = f" to input {e.promise.id}" if e.promise is not None else ""
+        yield (
+            f"The answer is inherited: the input lies in a region promised earlier{whose}, and the votes that it rests "
+            "on are those of that input."
+        )
+    if not e.whole:
+        yield (
+            "The memory's file is not at hand, or does not hold this promise, so that only the ball is stated that the "
+            "run's row claims: nothing was derived from the memory."
+        )
+
+
+def region_words(region: Region, norm: str) -> str:
+    """The region in one line."""
+    if region.radius == region.enclosing_radius:
+        return f"a ball of {norm} radius {down(region.radius, FINE)}"
+    kind = "an ellipsoid" if region.norm == 2 else "a cross-polytope"
+    return (
+        f"{kind} with half-widths from {down(region.radius, FINE)} to {down(region.enclosing_radius, FINE)}, "
+        f"of the volume of a ball of radius {down(region.proxy_radius, FINE)}"
+    )
+
+
+def limit_words(evidence: Evidence) -> str:
+    """That the search for theta ended at its bound; empty where it did not, or where that is not known."""
+    e, said = evidence, evidence.run.description
+    shape = e.theta.shape or e.inputs.shape
+    if "limit" not in said or shape is None:
+        return ""
+    c = Configuration.from_dict(said)
+    if not c.at_limit(e.row["theta_max"], shape):
+        return ""
+    bound = f"{c.how().limit_for(shape):g} x {c.sigma:g}"
+    return f"The search for its noise θ ended at its bound, {bound} (--limit): with a higher one more may be certified."
+
+
+def _model(said: dict[str, Any]) -> str:
+    return f"hash {str(said.get('model_hash') or 'unknown')[:12]}"

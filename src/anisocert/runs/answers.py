@@ -1,0 +1,99 @@
+"""A memory's answers in a run's rows: whether they can follow from what the run proposed, and the memory backs them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.memory import Memory
+from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, SHRUNK
+from anisocert.rounding import PORTABLE, TOLERANCE
+
+COLUMNS = ("memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note")
+EVIDENCE = (
+    "prediction", "gap", "p_a", "p_b", "top_votes", "runner_up_votes", "votes", "bound_k", "bound_n", "alpha",
+    "num_classes", "bound", "stop", "method", "norm", "seed", "model_hash",
+)  # fmt: skip
+
+
+def check_answer(row: Mapping[str, Any], answer: int, radius: float, proxy: float, note: str) -> Iterator[str]:
+    """What is wrong with one row's answer, beside what the run proposed."""
+    if not 0 <= radius <= proxy:
+        yield f"memory answers with radius {radius} and proxy radius {proxy}"
+    if note == ABSTAINED and (answer != ABSTAIN or proxy != 0):
+        yield f"memory abstained, with answer {answer} and proxy radius {proxy}"
+    elif note == INHERITED and answer == ABSTAIN:
+        yield "memory inherited an abstention, which is no promise"
+    elif note not in (ABSTAINED, INHERITED, KEPT, SHRUNK):
+        yield f"memory_note is {note!r}"
+    if note not in (KEPT, SHRUNK):
+        return
+    if answer == ABSTAIN or answer != row["prediction"]:
+        yield f"memory {note} the answer {answer}, the run's is {row['prediction']}"
+    for name, size in (("radius", radius), ("proxy_radius", proxy)):
+        if not size <= row[name] * (1 + (name == "proxy_radius") * PORTABLE):
+            yield f"memory {note} a {name} of {size!r}, the run's is {row[name]!r}: it claims too much"
+        elif note == KEPT and not size >= row[name] * (1 - TOLERANCE):
+            yield f"memory kept a {name} of {size!r}, the run's is {row[name]!r}"
+
+
+def unbacked(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:
+    """What a row's columns `memory_*` say that the memory does not hold. proposed: the row's own certificate."""
+    check = {KEPT: _check_stored, SHRUNK: _check_stored, INHERITED: _check_inherited, ABSTAINED: _check_abstained}
+    yield from check[row["memory_note"]](memory, row, proposed)
+
+
+def _check_stored(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:
+    """A promise of the row's own: there, from the same votes, around the same input, as large as the row says."""
+    stored = memory.find(proposed.id)
+    if stored is None or stored.region is None or proposed.region is None:
+        yield "holds no promise to it"
+        return
+    if not _same_votes(stored, proposed):
+        yield "holds a promise to it from other votes"
+    if stored.note != row["memory_note"] or stored.prediction != row["memory_prediction"]:
+        yield f"holds the class {stored.prediction} for it, {stored.note}"
+    if not np.array_equal(stored.region.center, proposed.region.center):
+        yield "holds a promise around another input"
+    axes, own = stored.region.axes, proposed.region.axes
+    if not (axes <= own).all() or (stored.note == KEPT and not np.array_equal(axes, own)):
+        yield "holds another region than its votes and theta give"
+    if row["memory_radius"] != stored.region.radius:
+        yield f"holds a region of radius {stored.region.radius!r}, the row says {row['memory_radius']!r}"
+    proxy, fresh = row["memory_proxy_radius"], stored.region.proxy_radius
+    if not (1 - TOLERANCE) * fresh <= proxy <= (1 + PORTABLE) * fresh:
+        yield f"holds a region of proxy radius {fresh!r}, the row says {proxy!r}"
+
+
+def _check_inherited(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:
+    """A promise of that class covers the input, and leaves as much room around it as the row says."""
+    x = proposed.x if proposed.region is None else proposed.region.center
+    promises = memory.covers(x)
+    own = memory.find(proposed.id)  # of other votes about the same input: the whole of it, and not a copy inside
+    if own is not None and own.region is not None and np.array_equal(own.region.center, np.asarray(x, np.float64)):
+        promises.append(own)
+    backed = [one for one in promises if one.prediction == row["memory_prediction"]]
+    if not backed:
+        yield f"no promise of class {row['memory_prediction']} covers its input"
+        return
+    radius, proxy = row["memory_radius"], row["memory_proxy_radius"]
+    if not any(radius <= one.radius and proxy <= (1 + PORTABLE) * one.proxy_radius for one in backed):
+        most = max(backed, key=lambda one: one.radius)
+        yield (
+            f"the promises that cover its input leave radius {most.radius!r} and proxy radius {most.proxy_radius!r}, "
+            f"the row says {radius!r} and {proxy!r}: it claims too much"
+        )
+
+
+def _check_abstained(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:
+    """Nothing is promised. Later votes about the same input may have been, these may not."""
+    stored = memory.find(proposed.id)
+    if stored is not None and _same_votes(stored, proposed):
+        yield "holds a promise to it from the same votes"
+
+
+def _same_votes(stored: Certificate, proposed: Certificate) -> bool:
+    """Whether two certificates of one input rest on one counting, whatever a memory made of the region."""
+    same = np.array_equal(stored.theta, proposed.theta)
+    return same and all(getattr(stored, name) == getattr(proposed, name) for name in EVIDENCE)

@@ -1,0 +1,90 @@
+"""Whether a memory backs the answers that a run's rows say it gave: each is derived again from the memory."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.errors import AnisocertError
+from anisocert.memory import BrokenMemoryError, Memory
+from anisocert.runs.answers import unbacked
+from anisocert.runs.files import Finding
+from anisocert.runs.stored import StoredRun
+
+MEMORY = "memory"  # where a finding about the memory itself is
+
+
+@dataclass(frozen=True)
+class Backing:
+    """What is wrong with a memory's answers; undone: why they could not be derived again, else empty."""
+
+    findings: tuple[Finding, ...] = ()
+    undone: str = ""
+
+
+@lru_cache(maxsize=64)  # a report and its tables ask about the same runs
+def memory_backing(run: StoredRun) -> str | None:
+    """One sentence for whoever reads numbers after a memory; None where there are none, or the memory backs them."""
+    if not run.has_memory:
+        return None
+    found = backing(run)
+    if found.findings:
+        more = len(found.findings) - 1
+        others = f", and {more} more" if more else ""
+        return f"The numbers after the memory are not what the memory promised: {found.findings[0]}{others}."
+    return f"The numbers after the memory were not derived again: {found.undone}." if found.undone else None
+
+
+def backing(run: StoredRun, file: Path | None = None, data: str | None = None) -> Backing:
+    """Derive a run's columns `memory_*` again. file, data: where these are, if not where the run says.
+
+    The rows' own claims are taken as they are: they were recomputed from their votes before. An answer must be backed
+    by what the memory holds now, which may be more than it held then.
+    """
+    said = run.description.get("memory")
+    named = said.get("file") if isinstance(said, dict) else None
+    path = file if file is not None or not isinstance(named, str) else Path(named)
+    if path is None or not path.is_file():
+        where = f"its memory is not at {path}" if path is not None else "the run does not say where its memory is"
+        return Backing(undone=f"{where}; pass --memory FILE")
+    try:
+        with Memory.open(path, read_only=True) as memory:
+            if other := not_that_memory(memory, path, run.description):
+                return Backing(undone=other)
+            inputs = run.inputs(data)
+            return Backing((*_whole(memory), *_answers(run, memory, inputs)))
+    except BrokenMemoryError as error:
+        return Backing((Finding(MEMORY, str(error)),))
+    except (AnisocertError, OSError) as error:
+        return Backing(undone=str(error))
+
+
+def not_that_memory(memory: Memory, path: Path, described: Mapping[str, Any]) -> str:
+    """Why a memory is not the one that answered a run; empty where it may be."""
+    of, answered = memory.stats().model_hash, described["memory"].get("generation")
+    if of and of != described.get("model_hash"):
+        return f"{path} is a memory of another model; pass --memory FILE"
+    if answered not in (None, memory.generation):
+        return f"{path} is not the memory that answered, or was emptied since; pass --memory FILE"
+    return ""
+
+
+def _whole(memory: Memory) -> Iterator[Finding]:
+    checked = memory.check()
+    for line in checked.damage:
+        yield Finding(MEMORY, f"damaged: {line}")
+    for one in checked.conflicts:
+        yield Finding(MEMORY, f"regions of inputs {one.ids[0]} and {one.ids[1]}, of different classes, may meet")
+
+
+def _answers(run: StoredRun, memory: Memory, inputs: Callable[[int], NDArray[np.float32] | None]) -> Iterator[Finding]:
+    if memory.policy != (policy := run.description["memory"].get("policy")):
+        yield Finding(MEMORY, f"has policy {memory.policy}, the run's is {policy}")
+    for row in run.rows:
+        number = int(row["idx"])
+        for what in unbacked(memory, row, run.certificate(number, inputs(number))):
+            yield Finding(f"example {number}", f"memory {row['memory_note']} it, but {what}")

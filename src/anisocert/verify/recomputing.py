@@ -1,0 +1,176 @@
+"""Every row of a run, recomputed from its votes, its theta and the plan."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.bounds import Plan
+from anisocert.certificate import ABSTAIN
+from anisocert.errors import AnisocertError
+from anisocert.rounding import PORTABLE, TOLERANCE
+from anisocert.runs.files import TABLE, Finding
+from anisocert.runs.rows import SCHEMA, Row, noise_of, region_of
+from anisocert.runs.spending import shares
+from anisocert.runs.stored import StoredRun
+from anisocert.verify.memory_columns import check_columns
+
+Thetas = Mapping[int, NDArray[np.float32]]
+
+MAY_BE_MISSING = ("stop", "reason")
+
+
+def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
+    """What is wrong with a run's rows, in their order."""
+    missing = [name for name in SCHEMA.names if name not in run.table.column_names]
+    if missing:
+        yield Finding(TABLE, f"lacks {', '.join(missing)}")
+        return
+    try:
+        rows: list[Row] = run.table.select(SCHEMA.names).cast(SCHEMA).to_pylist()
+    except ValueError as error:  # the root of pyarrow's complaints about values
+        yield Finding(TABLE, f"has a column of another type than a run's: {error}")
+        return
+    try:
+        plan, alphas = _plan(run.description), _alphas(run.description, len(rows))
+    except (AnisocertError, KeyError, TypeError) as error:
+        yield Finding("run.json", f"does not say which plan the votes followed: {error!r}")
+        return
+    if run.description.get("inputs") not in (None, len(rows)):
+        yield Finding(TABLE, f"has {len(rows)} rows, the run's inputs are {run.description['inputs']}")
+    yield from _check_ids(Counter(row["idx"] for row in rows), thetas)
+    sound: list[Row] = []
+    for row, alpha in zip(rows, alphas, strict=True):
+        wrong = [f"lacks {name}" for name in SCHEMA.names if name not in MAY_BE_MISSING and not _is_there(row[name])]
+        wrong = wrong or [*_check_said(row, run.description, plan, alpha), *_check_counts(row, plan)]
+        yield from (Finding(f"example {row['idx']}", what) for what in wrong)
+        if not wrong and row["idx"] in thetas:
+            sound.append(row)
+    bounds = _bounds(sound, plan)
+    for row in sound:
+        for what in _check_claim(row, thetas[row["idx"]], *bounds[row["idx"]]):
+            yield Finding(f"example {row['idx']}", what)
+    yield from check_columns(run, rows)
+
+
+def _plan(described: Mapping[str, Any]) -> Plan:
+    """The plan that a run says its votes followed."""
+    names = ("n0", "n", "alpha", "bound", "stop", "target_radius")
+    plan = {name: described[name] for name in names if name in described}
+    return Plan(**plan | {"n": described["n"], "alpha": described["alpha"]})
+
+
+def _alphas(described: Mapping[str, Any], count: int) -> list[float]:
+    """The alpha of each of so many rows, in order of id."""
+    if described.get("lifetime") and described.get("lifetime_from") is None:
+        raise KeyError("lifetime_from")
+    if described.get("simultaneous"):
+        return [float(shares(described["alpha"], described["inputs"], simultaneous=True)[0])] * count
+    return [float(alpha) for alpha in shares(described["alpha"], count, first=described.get("lifetime_from"))]
+
+
+def _check_ids(ids: Counter[int], thetas: Thetas) -> Iterator[Finding]:
+    if ids and not thetas:  # a copy made for its table, as `reproduce --results` leaves them
+        yield Finding("theta", "is missing, so that no radius can be recomputed: verify the run itself")
+    for number, count in ids.items():
+        if count > 1:
+            yield Finding(f"example {number}", f"has {count} rows")
+        if thetas and number not in thetas:
+            yield Finding(f"example {number}", "has no theta")
+    for number in sorted(set(thetas) - set(ids)):
+        yield Finding(f"example {number}", "has a theta but no row")
+
+
+def _check_said(row: Row, described: Mapping[str, Any], plan: Plan, alpha: float) -> Iterator[str]:
+    """What a row repeats of the run, and what it says about its answer."""
+    same = {"alpha": alpha, "bound": plan.bound, "stop": plan.stop}
+    said = ("method", "norm", "seed", "num_classes")
+    same |= {name: described[name] for name in said if described.get(name) is not None}
+    for name, value in same.items():
+        if row[name] != value:
+            yield f"{name} is {row[name]!r}, the run's is {value!r}"
+    sigma = described.get("sigma")
+    if isinstance(sigma, int | float) and not abs(row["sigma"] - sigma) <= 1e-6 * abs(sigma):  # one may be a float32
+        yield f"sigma is {row['sigma']!r}, the run's is {sigma!r}"
+    if row["norm"] not in ("l1", "l2"):
+        yield f"norm is {row['norm']!r}, neither l1 nor l2"
+    if not (row["num_classes"] >= 2 and ABSTAIN <= row["prediction"] < row["num_classes"]):
+        yield f"prediction is {row['prediction']} of {row['num_classes']} classes"
+    if row["correct"] != (row["prediction"] == row["label"] and row["prediction"] != ABSTAIN):
+        yield f"correct is {row['correct']}, with prediction {row['prediction']} and label {row['label']}"
+
+
+def _check_counts(row: Row, plan: Plan) -> Iterator[str]:
+    """Votes that one counting can have given. The bound was taken after bound_n of them."""
+    votes, top, n, k, second = (row[name] for name in ("votes", "top_votes", "bound_n", "bound_k", "runner_up_votes"))
+    if not 1 <= n <= votes <= plan.n:
+        yield f"has {votes} votes and a bound after {n}, of at most {plan.n}"
+    if not (0 <= k <= top <= votes and top - k <= votes - n):
+        yield f"has {top} of {votes} votes for its class, after {k} of {n}"
+    if not (second >= 0 and k + second <= n <= k + second * (row["num_classes"] - 1)):
+        # The runner-up is the largest of the others: a smaller one could not account for all votes.
+        yield f"has {k} votes for its class and {second} for the next, which do not make {n}"
+    if plan.stop is not None and not {n, votes} <= {look.n for look in plan.looks}:
+        yield f"has a bound after {n} votes and stopped after {votes}, where the plan does not look"
+
+
+def _bounds(rows: list[Row], plan: Plan) -> dict[int, tuple[float, float, float]]:
+    """(p_a, p_b, gap) of each example, by its id."""
+    groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["norm"], row["num_classes"]].append(row)
+    found: dict[int, tuple[float, float, float]] = {}
+    of_alpha = {
+        alpha: {look.n: look.alpha for look in replace(plan, alpha=alpha).looks}
+        for alpha in {row["alpha"] for row in rows}
+    }
+    for (norm, num_classes), some in groups.items():
+        k, second, n = (np.array([row[name] for row in some]) for name in ("bound_k", "runner_up_votes", "bound_n"))
+        # Between the looks one may have given up, which claims nothing.
+        level = np.array([of_alpha[row["alpha"]].get(int(votes), 0.0) for row, votes in zip(some, n, strict=True)])
+        p_a, p_b = plan.estimate(k, second, n, num_classes, level)
+        gap = noise_of(norm)(1.0).gap(p_a, p_b)
+        found |= {row["idx"]: (float(a), float(b), float(g)) for row, a, b, g in zip(some, p_a, p_b, gap, strict=True)}
+    return found
+
+
+def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, gap: float) -> Iterator[str]:
+    """Bounds, gap, answer and sizes, against the recomputed ones."""
+    if theta.dtype != np.float32 or not bool(np.all(np.isfinite(theta)) and np.all(theta > 0)):
+        yield f"theta is not positive and finite float32, but {theta.dtype}"
+        return
+    yield from _compare(row, "p_a", p_a, "votes give")
+    yield from _compare(row, "p_b", p_b, "votes give", better=-1)
+    wrong_gap = [*_compare(row, "gap", gap, "votes give")]
+    yield from wrong_gap
+    if (row["prediction"] == ABSTAIN) != (gap == 0):
+        yield f"prediction is {row['prediction']}, but votes give a gap of {gap!r}"
+    used = gap if wrong_gap else row["gap"]
+    radius = proxy = 0.0
+    if used > 0:
+        region = region_of(row["norm"], theta, used, np.zeros(theta.shape))
+        radius, proxy = region.radius, region.proxy_radius
+    yield from _compare(row, "radius", radius, "votes and theta give", more=0.0)
+    yield from _compare(row, "proxy_radius", proxy, "votes and theta give")
+    wide = theta.astype(np.float64)
+    for name, value in {"theta_min": wide.min(), "theta_max": wide.max()}.items():
+        if row[name] != value:
+            yield f"{name} is {row[name]!r}, theta's is {float(value)!r}"
+    geomean = float(np.exp(np.log(wide).mean()))
+    if not abs(row["theta_geomean"] - geomean) <= TOLERANCE * geomean:
+        yield f"theta_geomean is {row['theta_geomean']!r}, theta's is {geomean!r}"
+
+
+def _compare(row: Row, name: str, fresh: float, source: str, better: int = 1, more: float = PORTABLE) -> Iterator[str]:
+    """Stored and recomputed must agree, and the stored one claim no more. better: -1 where less of it claims more."""
+    excess = better * (row[name] - fresh)
+    if not -TOLERANCE * abs(fresh) <= excess <= more * abs(fresh):
+        yield f"{name} is {row[name]!r}, {source} {fresh!r}" + (": it claims too much" if excess > 0 else "")
+
+
+def _is_there(value: Any) -> bool:
+    return value is not None and (not isinstance(value, float) or isfinite(value))

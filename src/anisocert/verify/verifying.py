@@ -1,0 +1,50 @@
+"""Whether a run on disk is what it says: no byte of its files changed, every row recomputed from its votes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from anisocert.runs.files import JOURNAL, TABLE, Finding, WrongFileError, look
+from anisocert.runs.stored import run_of
+from anisocert.verify.backing import backing
+from anisocert.verify.recomputing import check_rows
+from anisocert.verify.verification import Verification
+
+IMPORTED = "rows: imported without the votes that they could be recomputed from; their numbers rest on nothing here"
+
+
+def verify(folder: Path, memory: Path | None = None, data: str | None = None) -> Verification:
+    """Check a run's files against `run.json`, every row against its votes and theta, a memory's answers against it.
+
+    memory, data: where these are, if not where the run says. A changed byte is found by the checksums. A row that
+    claims too much is found also where somebody made the checksums fit. What this cannot find is a run that was made up
+    whole, with votes that no network cast: draw some again (`anisocert.verify.recounting`). What could not be derived
+    again is in `undone`.
+    """
+    contents = look(folder)
+    findings, files = contents.findings, len(contents.description.get("files", ()))
+    if contents.table is None:
+        return Verification(findings, files, undone=("rows: the files are not the run's",))
+    try:
+        run = run_of(folder, contents)
+        thetas = run.thetas
+    except WrongFileError as error:
+        return Verification((*findings, error.finding), files)
+    if "imported" in contents.description and not run.has_votes:
+        if run.has_memory:
+            findings += (
+                Finding(TABLE, "has a memory's answers, but no votes that a memory could have been asked with"),
+            )
+        return Verification(findings, files, undone=(IMPORTED,), run=run)
+    findings += tuple(check_rows(run, thetas))
+    undone: tuple[str, ...] = ()
+    if run.has_memory and not findings:  # rows that are wrong themselves would only be called wrong once more
+        derived = backing(run, memory, data)
+        findings += derived.findings
+        undone = (f"the memory's columns: {derived.undone}",) if derived.undone else ()
+    return Verification(findings, files, len(run), undone, tuple(_notes(folder, contents.description)), run)
+
+
+def _notes(folder: Path, described: dict[str, Any]) -> Iterator[str]:
+    if described.get("next") or (folder / JOURNAL).is_file():
+        yield "adding this run to a memory was interrupted: the same `anisocert memory add` completes it"

@@ -1,0 +1,113 @@
+"""A network on one device that certifies chunks of inputs: what every worker of a run is."""
+
+import math
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from anisocert.certification import OnVotes, certificates
+from anisocert.engine import Network, Numerics
+from anisocert.errors import AnisocertWarning, ModelError
+from anisocert.runs.configuration import Configuration
+from anisocert.runs.loading import load_model
+from anisocert.runs.rows import row
+from anisocert.work.job import Chunk
+
+
+@dataclass(frozen=True)
+class Settled:
+    """How a network runs: numerics without a None, the kind of its device, the network's hash, its probe.
+
+    group: inputs whose theta is searched together, so that fewer take as long.
+    """
+
+    numerics: Numerics
+    device: str
+    model_hash: str
+    group: int
+    probe: NDArray[np.float32]
+
+
+class OutOfTimeError(Exception):
+    """The seconds given to a chunk are spent."""
+
+
+class Certifier:
+    """Certifies chunks by a configuration. files: the model's, by name, where they are on another machine."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        theta: NDArray[np.float32] | None,
+        device: str,
+        model: nn.Module | None = None,
+        files: dict[str, bytes] | None = None,
+    ) -> None:
+        self.configuration, self.device = configuration, device
+        self.model = model or _load(configuration, files)
+        self.smoothing, self.plan = configuration.smoothing(), configuration.plan()
+        self.method = configuration.how(theta)
+        self.network: Network | None = None
+        self.on_votes: OnVotes | None = None
+
+    def settle(self, numerics: Numerics, shape: tuple[int, ...], inputs: int) -> Settled:
+        """Decide what `numerics` leaves open, with the whole run in view, and make the network ready."""
+        c = self.configuration
+        assert c.num_classes is not None
+        if self.network is None or self.network.numerics != numerics:
+            self.network = Network(self.model, c.num_classes, self.device, numerics, c.model_id)
+        votes = self.plan.n0 + self.plan.n + self.method.pilot_votes(self.plan)
+        group = self.method.group(self.network.fit(shape, inputs * votes))
+        probe = self.network.probe(shape)
+        return Settled(self.network.numerics, self.network.device.type, self.network.hash, group, probe)
+
+    def certify(self, chunk: Chunk, seconds: float = math.inf) -> list[dict[str, Any]]:
+        """Rows with their `theta`, of those inputs that are done before `seconds` are over, and of one at least."""
+        assert self.network is not None
+        deadline = time.monotonic() + seconds
+        numerics, rows = self.network.numerics, list[dict[str, Any]]()
+
+        def tell(votes: int) -> None:
+            if rows and time.monotonic() > deadline:  # one at least, so that a short while too gets somewhere
+                raise OutOfTimeError
+            if self.on_votes is not None:
+                self.on_votes(votes)
+
+        x = torch.from_numpy(chunk.x).to(self.network.device)
+        found = certificates(
+            self.network, x, chunk.ids, self.smoothing, self.method, self.plan, self.configuration.seed, tell,
+            chunk.alphas,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnisocertWarning)  # said once, before the work: see Job.warn
+            try:
+                for position, certificate in found:
+                    one = row(certificate, chunk.y[position], self.configuration.sigma)
+                    rows.append(one | {"theta": certificate.theta})
+            except OutOfTimeError:
+                self.network.expect_no_state()  # which the certificates, cut off, did not come to
+        if self.network.numerics != numerics:
+            raise ModelError(
+                f"out of memory with {numerics.rows} rows a call, which the run was begun with, and another number may "
+                f"round otherwise: free the device's memory, or begin anew with --rows {self.network.numerics.rows}"
+            )
+        return rows
+
+
+def _load(configuration: Configuration, files: dict[str, bytes] | None) -> nn.Module:
+    if files is None:
+        return load_model(configuration)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return load_model(configuration, Path(folder) / Path(configuration.model).name)[0]

@@ -1,0 +1,121 @@
+"""What a run works on: its network, its examples, and the configuration once both are known."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from anisocert.data.dataset import Dataset, as_float
+from anisocert.engine import Network, Numerics, Stage, Stream
+from anisocert.engine.probe import as_json
+from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.models.normalize import check_units, warn_of_units
+from anisocert.optimize import Average
+from anisocert.runs.configuration import Configuration, digest
+from anisocert.runs.loading import examples_hash, load_examples, load_model
+from anisocert.runs.stored import read_run
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some inputs, in order of id. x: `b x *shape`; y: their labels. alphas: `b`, once the run is begun."""
+
+    ids: list[int]
+    x: NDArray[np.float32] = field(repr=False)
+    y: list[int]
+    alphas: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A configuration with what it names, loaded. examples: in order of id. theta: for method average."""
+
+    configuration: Configuration
+    examples: Dataset
+    model: nn.Module = field(repr=False)
+    metadata: dict[str, Any] = field(repr=False)
+    theta: NDArray[np.float32] | None = field(default=None, repr=False)
+
+    @property
+    def ids(self) -> list[int]:
+        """Of all inputs, ascending."""
+        return [int(number) for number in self.examples.ids]
+
+    def chunk(self, ids: Sequence[int], begun: Configuration | None = None) -> Chunk:
+        """These inputs, read now; ids ascending. begun: the run's configuration, where they are to be certified."""
+        at = np.searchsorted(self.examples.ids, ids)
+        x = as_float(np.asarray(self.examples.pixels[at]))
+        if not np.isfinite(x).all():
+            wrong = ids[int(np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(1))[0])]
+            raise ArgumentError(f"expected finite inputs, got NaN or infinity in example {wrong}")
+        return Chunk(list(ids), x, self.examples.y[at].tolist(), None if begun is None else begun.alphas()[at])
+
+    def warn(self) -> None:
+        """Say what is allowed and probably not meant."""
+        c, plan, said = self.configuration, self.configuration.plan(), self.metadata
+        assert c.num_classes is not None
+        plan.warn_if_hopeless(c.num_classes)
+        if said.get("mean") is None:  # a network that does not say which units it takes
+            warn_of_units(c.sigma, [float(self.examples.sample().std())])
+        doubts = []
+        if said.get("norm") not in (None, c.norm):
+            doubts.append(f"the network was trained with noise for norm {said['norm']}, got norm {c.norm}")
+        if isinstance(said.get("sigma"), int | float) and said["sigma"] != c.sigma:
+            doubts.append(f"the network was trained with noise of sigma {said['sigma']:g}, got {c.sigma:g}")
+        farthest = float(c.smoothing().gap(*plan.best_case(c.num_classes))) * c.sigma
+        if c.method == "fixed" and plan.target_radius is not None and farthest < plan.target_radius:
+            doubts.append(f"no input will reach a radius of {plan.target_radius:g}: {plan.n} votes reach {farthest:g}")
+        for doubt in doubts:
+            warnings.warn(doubt, AnisocertWarning, stacklevel=2)
+
+    def hashed(self, numerics: Numerics) -> Configuration:
+        """The configuration with the network's hash in these numerics, of which the precision is known.
+
+        Where that is a name which the user gave, the network's behaviour too: any network can have the name.
+        """
+        c = self.configuration
+        assert c.num_classes is not None
+        network = Network(self.model, c.num_classes, "cpu", numerics, c.model_id)
+        probe = None if c.model_id is None else as_json(network.probe(self.examples.shape))
+        return replace(c, model_hash=network.hash, probe=probe)
+
+
+def load_job(asked: Configuration) -> Job:
+    """Load what a configuration names, and complete it by what that tells."""
+    examples = load_examples(asked)
+    Stream(asked.seed, Stage.ESTIMATE, int(examples.ids.max()))  # a seed that names no stream is said now
+    model, metadata = load_model(asked)
+    num_classes = asked.num_classes or metadata.get("num_classes") or examples.num_classes
+    if examples.y.max() >= num_classes:
+        raise ArgumentError(
+            f"expected labels below {num_classes}, the network's number of classes, got {examples.y.max()}"
+        )
+    check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
+    theta = None
+    if asked.average_of is not None:
+        theta = Average.of(list(read_run(Path(asked.average_of)).thetas.values())).theta
+        if theta.ndim and theta.shape != examples.shape:
+            raise ArgumentError(f"expected thetas of shape {examples.shape} in {asked.average_of}, got {theta.shape}")
+    configuration = replace(
+        asked, num_classes=num_classes, inputs=len(examples), data_hash=examples_hash(examples),
+        theta_hash=None if theta is None else digest(theta),
+    )  # fmt: skip
+    return Job(configuration, examples, model, metadata, theta)
+
+
+def model_files(configuration: Configuration) -> dict[str, bytes] | None:
+    """The network's file, and those that it keeps data in, by their paths from its folder; None for a function."""
+    path = Path(configuration.model)
+    if not path.is_file():
+        return None
+    names = [path.name]
+    if path.suffix == ".onnx":
+        from anisocert.models.onnx_file import read_onnx
+
+        names += read_onnx(path).locations
+    return {name: (path.parent / name).read_bytes() for name in names}

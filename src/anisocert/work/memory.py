@@ -1,0 +1,180 @@
+"""A finished run through a memory: its certificates from disk, and the memory's answers beside them."""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from anisocert.durable import claim, locked, to_disk, write_whole
+from anisocert.engine.probe import from_json
+from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.memory import Memory, columns
+from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, SHRUNK
+from anisocert.runs.answers import COLUMNS, check_answer, unbacked
+from anisocert.runs.files import DESCRIPTION, JOURNAL, TABLE, checksum, expect_own, read_bytes, write_description
+from anisocert.runs.stored import StoredRun, read_run
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as error:
+    raise MissingExtraError("reading a run needs pyarrow: pip install 'anisocert[cli]'") from error
+
+
+def add_to_memory(
+    folder: Path,
+    memory: Memory,
+    inputs: Mapping[int, NDArray[Any]],
+    on_done: Callable[[int], None] = lambda _: None,
+) -> Counter[str]:
+    """Pass a run's certificates through a memory in order of example id, and write the answers into the run.
+
+    The columns `memory_*` of the table are added, or replaced. inputs: the input of each example id, as the network saw
+    it, since a run does not hold them. Returns how many got each note. May be killed and called again, to the same
+    answers.
+    """
+    run, journal = read_run(folder), folder / JOURNAL
+    for row in run.rows:  # what cannot be admitted is said before anything is promised
+        run.certificate(row["idx"], inputs.get(row["idx"]))
+    expect_own(journal)
+    with locked(journal, wait=False):
+        table, said = pass_through(run, memory, inputs.get, journal, on_done)
+        _replace_table(folder, run.description | {"memory": said}, table)
+        journal.unlink()
+    return Counter(table["memory_note"].to_pylist())
+
+
+def copy_run(folder: Path, copy: Path, force: bool = False) -> None:
+    """The same run in another folder, for another memory; may be killed and called again.
+
+    `run.json` comes last; files are linked where they can be, as they are replaced and never written into. A journal of
+    the run's own memory stays behind. Nothing but a run's files, by their names, is read, replaced or made.
+    force: also in place of files that are not the run's.
+    """
+    wanted = read_run(folder).description["files"]
+    if os.path.lexists(copy / DESCRIPTION):
+        found = read_run(copy).description["files"]
+        if found | {TABLE: None} != wanted | {TABLE: None}:
+            raise ArgumentError(f"expected no run or a copy of {folder}, got another run in {copy}")
+        return
+    if (copy / "theta").is_symlink():
+        raise ArgumentError(f"expected a folder for a copy of {folder}, got {copy}, in which theta is a link")
+    for name, content in wanted.items():
+        target = copy / name
+        if not (target.is_file() and checksum(target) == content):  # which a copying that was killed has left
+            claim(target, force)
+    for name in (*wanted, DESCRIPTION):
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        try:
+            os.link(folder / name, target, follow_symlinks=False)
+        except OSError:
+            write_whole(target, partial(Path.write_bytes, data=read_bytes(folder, name)))
+
+
+def pass_through(
+    run: StoredRun,
+    memory: Memory,
+    inputs: Callable[[int], NDArray[Any] | None],
+    journal: Path,
+    on_done: Callable[[int], None] = lambda _: None,
+) -> tuple[Any, dict[str, Any]]:
+    """The table of a run with the memory's answers, and what to say about the memory.
+
+    May be killed and called again, to the same answers: they are kept in the journal one by one. Asking again instead
+    would not do, as an input that abstained may have come to lie in the region of a later one. Its first line names the
+    memory: a journal of another one, or of this one before it was emptied, is begun anew.
+    """
+    if (probe := run.description.get("probe")) is not None:
+        memory.expect(run.description["model_hash"], from_json(probe))
+    answers = _begin(journal, memory)
+    _expect_backed(journal, answers, run, memory, inputs)
+    on_done(len(answers))
+    with journal.open("a") as file:
+        for row in run.rows[len(answers) :]:
+            answers.append(columns(memory.admit(run.certificate(row["idx"], inputs(row["idx"])))))
+            file.write(json.dumps(answers[-1]) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+            on_done(1)
+    said = {"file": str(memory.path), "policy": memory.policy, "prefer": memory.prefer, "generation": memory.generation}
+    return _with_columns(run.table, answers), said | {"order": "idx", "entries": len(memory)}
+
+
+def _begin(journal: Path, memory: Memory) -> list[dict[str, Any]]:
+    """The answers in a memory's journal, which is made if it is not there, ready for the next one."""
+    path = None if memory.path is None else str(memory.path.resolve())
+    whose = {"memory": path, "generation": memory.generation, "prefer": memory.prefer}
+    expect_own(journal)
+    written = journal.read_bytes() if journal.exists() else b""
+    lines = [line + b"\n" for line in written.split(b"\n")[:-1]]
+    if not lines or lines[0] != f"{json.dumps(whose)}\n".encode():
+        lines = [f"{json.dumps(whose)}\n".encode()]
+        journal.write_bytes(lines[0])
+        to_disk(journal)
+        to_disk(journal.parent)
+    os.truncate(journal, sum(map(len, lines)))  # the last one may have been cut short
+    return [_answer(journal, line) for line in lines[1:]]
+
+
+def _answer(journal: Path, line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _not_ours(journal, "a line that is not JSON") from error
+    if not isinstance(found, dict) or tuple(map(type, found.values())) != (int, float, float, str):
+        raise _not_ours(journal, "a line that is no answer")
+    if tuple(found) != COLUMNS or found["memory_note"] not in (KEPT, SHRUNK, INHERITED, ABSTAINED):
+        raise _not_ours(journal, "a line that is no answer")
+    return found
+
+
+def _expect_backed(
+    journal: Path,
+    answers: list[dict[str, Any]],
+    run: StoredRun,
+    memory: Memory,
+    inputs: Callable[[int], NDArray[Any] | None],
+) -> None:
+    """An error unless the memory holds what its journal says: anybody may have written there."""
+    if len(answers) > len(run):
+        raise _not_ours(journal, f"{len(answers)} for {len(run)} inputs")
+    for row, answer in zip(run.rows, answers, strict=False):
+        proposed = run.certificate(row["idx"], inputs(row["idx"]))
+        for what in (*check_answer(row, *answer.values()), *unbacked(memory, row | answer, proposed)):
+            raise _not_ours(journal, f"for example {row['idx']} {answer['memory_note']}, but {what}")
+
+
+def _not_ours(journal: Path, what: str) -> ArgumentError:
+    return ArgumentError(
+        f"expected answers of the memory in {journal}, got {what}: remove it, and the memory is asked again"
+    )
+
+
+def _with_columns(table: Any, answers: list[dict[str, Any]]) -> Any:
+    """The memory's columns added to a table, or replaced in it."""
+    table = table.drop_columns([name for name in table.column_names if name.startswith("memory_")])
+    for name in answers[0] if answers else ():
+        table = table.append_column(name, pa.array([answer[name] for answer in answers]))
+    return table
+
+
+def _replace_table(folder: Path, described: dict[str, Any], table: Any) -> None:
+    """Put a new table in place so that a crash at any moment leaves a run whose checksums hold."""
+    written = pa.BufferOutputStream()
+    pq.write_table(table, written)
+    content = written.getvalue().to_pybytes()
+    found = hashlib.sha256(content).hexdigest()
+    # The table in place may be the next one of an earlier addition, which was interrupted.
+    files = described["files"] | {TABLE: checksum(folder / TABLE)}
+    write_description(folder, described | {"files": files, "next": {TABLE: found}})
+    write_whole(folder / TABLE, lambda part: part.write_bytes(content))
+    files[TABLE] = found
+    write_description(folder, {name: value for name, value in described.items() if name != "next"} | {"files": files})

@@ -1,0 +1,88 @@
+"""The end of a run: its parts become `certificates.parquet` and `theta/`, its rows go through the memory."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.errors import MissingExtraError
+from anisocert.memory import Memory
+from anisocert.runs import folder as files
+from anisocert.runs.configuration import Configuration
+from anisocert.runs.files import theta_names
+from anisocert.runs.rows import SCHEMA
+from anisocert.runs.stored import StoredRun
+from anisocert.work.job import Job
+from anisocert.work.memory import pass_through
+from anisocert.work.unfinished import Unfinished
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as error:
+    raise MissingExtraError("merging a run needs pyarrow: pip install 'anisocert[cli]'") from error
+
+
+def merge(
+    job: Job, configuration: Configuration, unfinished: Unfinished, on_memory: Callable[[int], None] = lambda _: None
+) -> None:
+    """Write the run, all of whose inputs are in parts. `run.json` comes last; only then do the parts go."""
+    folder, where = unfinished.folder, unfinished.where()
+    ids = job.ids
+    files.clear(folder)
+    files.write_thetas(folder, _thetas(ids, where, job.examples.shape))
+    table, described = _rows(ids, where), configuration.to_dict()
+    if configuration.memory is not None:
+        known = {name: described[name] for name in ("model_hash", "probe")}
+        run = StoredRun(folder, known | {"files": dict.fromkeys(theta_names(folder))}, table)
+        lifetime = configuration.alpha if configuration.lifetime else None
+        with Memory.open(
+            configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer, lifetime=lifetime
+        ) as memory:
+            table, described["memory"] = pass_through(
+                run, memory, lambda number: job.chunk([number]).x[0], unfinished.memory_journal, on_memory
+            )  # fmt: skip
+    files.write_table(folder, table)
+    described["preparation"] = job.examples.preparation
+    files.describe(folder, described | {"command": configuration.command(folder)} | _training(job.metadata))
+    unfinished.remove()
+
+
+def _training(metadata: dict[str, Any]) -> dict[str, str]:
+    """How the network was trained, if its file says so: comparisons with the literature need it."""
+    recipe = metadata.get("recipe")
+    name = recipe.get("name") if isinstance(recipe, dict) else recipe
+    return {} if name is None else {"recipe": str(name)}
+
+
+def _rows(ids: list[int], where: dict[int, Path]) -> Any:
+    """All rows in order of id, each once, and from the part that its theta comes from."""
+    parts = []
+    for part in sorted(set(where.values())):
+        rows = pq.read_table(part, columns=SCHEMA.names)
+        parts.append(rows.filter(pa.array([where[number] == part for number in rows["idx"].to_pylist()])))
+    table = pa.concat_tables(parts).sort_by("idx")
+    assert table["idx"].to_pylist() == ids
+    return table
+
+
+def _thetas(
+    ids: list[int], where: dict[int, Path], shape: tuple[int, ...]
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Thetas in order of id; no more parts in memory than hold inputs both before and after the present one."""
+    last = {part: number for number, part in sorted(where.items())}
+    held: dict[Path, dict[int, NDArray[np.float32]]] = {}
+    for number in ids:
+        part = where[number]
+        if part not in held:
+            table = pq.read_table(part, columns=["idx", "theta"])
+            flat = table["theta"].combine_chunks()
+            ends = flat.offsets.to_numpy()
+            values = flat.values.to_numpy()
+            held[part] = {int(i): values[ends[k] : ends[k + 1]] for k, i in enumerate(table["idx"].to_numpy())}
+        theta = held[part][number]
+        yield number, theta.reshape(shape) if theta.size > 1 else theta
+        if last[part] == number:
+            del held[part]

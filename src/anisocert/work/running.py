@@ -1,0 +1,202 @@
+"""Doing a run: settle what it is, hand chunks to workers, keep what comes back, merge at the end."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from anisocert.durable import claim
+from anisocert.engine.probe import as_json, from_json
+from anisocert.errors import ArgumentError
+from anisocert.memory import Memory, Stats
+from anisocert.memory.place import checked
+from anisocert.runs.configuration import Configuration
+from anisocert.runs.files import TABLE, read_description
+from anisocert.work.job import Job
+from anisocert.work.merging import merge
+from anisocert.work.scheduling import Rows, Schedule, answered
+from anisocert.work.unfinished import Unfinished
+from anisocert.work.workers import Workers
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What does not change a result. shard: (number from 1, how many). seconds: stop after so many.
+
+    on_begin is told how many inputs of the shard are done, and of how many; on_rows is given rows as they are done;
+    on_memory is told how many certificates more went through the memory. force: in place of files that are no run's.
+    """
+
+    shard: tuple[int, int] = (1, 1)
+    seconds: float | None = None
+    on_begin: Callable[[int, int], None] = lambda done, of: None
+    on_rows: Callable[[Rows], None] = lambda _: None
+    on_memory: Callable[[int], None] = lambda _: None
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        number, count = self.shard
+        if not 1 <= number <= count:
+            raise ArgumentError(f"expected shard 1/{count} to {count}/{count}, got {number}/{count}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far a run is. done, of: inputs of the whole run; left: of this shard."""
+
+    finished: bool
+    done: int
+    of: int
+    left: int
+
+
+def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumstances: Circumstances) -> Outcome:
+    """Do a run, or what is left of it, in its folder. workers: makes them, once it is clear that there is work."""
+    seconds = circumstances.seconds
+    deadline = None if seconds is None else time.monotonic() + seconds
+    unfinished = Unfinished(folder)
+    if is_finished(job, folder):
+        unfinished.remove()  # its merge may have been killed before it did so
+        return Outcome(True, len(job.ids), len(job.ids), 0)
+    _claim(unfinished, circumstances.force)
+    check_memory(job.configuration, job.examples.shape, unfinished.configuration())
+
+    def keep(rows: Rows) -> None:
+        try:
+            unfinished.add(rows)
+        except FileNotFoundError:
+            if not (folder / "run.json").is_file():  # shards that overlap with this one may have ended the run
+                raise
+        circumstances.on_rows(rows)
+
+    with unfinished.working(circumstances.shard):
+        left, (number, count) = inputs_left(job, folder, circumstances.shard), circumstances.shard
+        mine = len(job.ids[number - 1 :: count])
+        circumstances.on_begin(mine - len(left), mine)
+        if left:
+            at_work = workers()
+            try:
+                begun = _begin(job, unfinished, at_work)
+                left = Schedule(job, begun, at_work, keep, deadline).work(left)
+            finally:
+                at_work.close()
+        with unfinished.settling():
+            return _end(job, unfinished, len(left), circumstances)
+
+
+def is_finished(job: Job, folder: Path) -> bool:
+    """Whether the folder holds this run, finished; an error if it holds another one, finished or not."""
+    if not (folder / "run.json").is_file():
+        if (begun := Unfinished(folder).configuration()) is not None:
+            refuse_differences(begun, job, folder)
+        return False
+    found = Configuration.from_dict(read_description(folder))
+    if job.configuration.memory is None and not found.lifetime:  # one may have been added later
+        found = replace(found, memory=None, memory_policy=None, memory_prefer="volume")
+    refuse_differences(replace(found, device=job.configuration.device), job, folder)
+    return True
+
+
+def _claim(unfinished: Unfinished, force: bool) -> None:
+    """An error where a new run would replace or remove files that are not a run's."""
+    folder = unfinished.folder
+    if unfinished.configuration() is None and not (folder / "run.json").is_file():
+        for path in (folder / TABLE, *folder.glob("theta/*.safetensors"), *unfinished.foreign()):
+            claim(path, force)
+
+
+def refuse_differences(begun: Configuration, job: Job, folder: Path) -> None:
+    """An error that shows what differs, if a run was begun with another configuration."""
+    asked = job.hashed(begun.numerics)
+    if differing := begun.differences(asked):
+        raise ArgumentError(
+            f"expected the configuration that {folder} was begun with, got another: {'; '.join(differing)}"
+        )
+
+
+def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Configuration | None) -> None:
+    """Before the work and not after it: whether the memory, if it exists, will take this run's certificates."""
+    if configuration.memory is None:
+        return
+    if not (place := checked(configuration.memory)).exists():
+        if not place.parent.is_dir():
+            raise ArgumentError(f"expected a memory in a folder that exists, got {place}")
+        return
+    with Memory.open(configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer) as memory:
+        known = memory.stats()
+        if begun is not None and begun.probe is not None and known.model_hash == begun.model_hash:
+            memory.expect(begun.model_hash or "", from_json(begun.probe))
+    check_lifetime(configuration, known)
+    for name, has, wanted in (
+        ("norm", known.norm, int(configuration.norm[1])),
+        ("shape", known.shape, shape),
+        ("model", known.model_hash or None, begun.model_hash if begun else None),
+    ):
+        if has is not None and wanted is not None and has != wanted:
+            raise ArgumentError(f"expected a memory for {name} {wanted}, got {configuration.memory} for {has}")
+
+
+def check_lifetime(configuration: Configuration, known: Stats) -> None:
+    """An error unless run and memory agree on whether alpha is the memory's, for all its lifetime."""
+    said = configuration.alpha if configuration.lifetime else None
+    if known.lifetime == said or (known.lifetime is None and known.entries == 0):
+        return
+    has = "alpha for each certificate" if known.lifetime is None else f"a lifetime alpha of {known.lifetime:g}"
+    wanted = "alpha for each certificate" if said is None else f"a lifetime alpha of {said:g}"
+    raise ArgumentError(f"expected a memory with {wanted}, got {configuration.memory} with {has}")
+
+
+def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
+    """The configuration that the run is begun with: by another process, or now, when the first worker has settled it.
+
+    One process at a time, so that all shards run the network in the same way.
+    """
+    with unfinished.settling():
+        if (begun := unfinished.configuration()) is not None:
+            refuse_differences(begun, job, unfinished.folder)
+            return begun
+        workers.start(0, "settle", job.configuration.numerics, job.examples.shape, len(job.ids))
+        while not (answers := workers.wait()):
+            pass
+        settled = answered(answers[0][1])
+        begun = replace(
+            job.configuration, numerics=settled.numerics, device=settled.device, model_hash=settled.model_hash,
+            probe=as_json(settled.probe), probe_shape=list(job.examples.shape),
+        )  # fmt: skip
+        check_memory(begun, job.examples.shape, begun)
+        if begun.lifetime:
+            assert begun.memory is not None
+            # Now and for good: whatever becomes of this run, nobody else gets these shares of alpha.
+            with Memory.open(begun.memory, begun.memory_policy, lifetime=begun.alpha) as memory:
+                inputs = (job.chunk([number]).x[0] for number in job.ids)
+                begun = replace(begun, lifetime_from=memory.reserve(job.ids, begun.seed, inputs))
+        unfinished.begin(begun)
+        return begun
+
+
+def inputs_left(job: Job, folder: Path, shard: tuple[int, int]) -> list[int]:
+    """The inputs that a shard still has to do; an error if the folder holds another run."""
+    if is_finished(job, folder):
+        return []
+    done = Unfinished(folder).where()
+    return [number for number in job.ids[shard[0] - 1 :: shard[1]] if number not in done]
+
+
+def progress_of(job: Job, folder: Path) -> Outcome:
+    """How far an unfinished run is."""
+    done = len(Unfinished(folder).where().keys() & set(job.ids))
+    return Outcome(False, done, len(job.ids), len(job.ids) - done)
+
+
+def _end(job: Job, unfinished: Unfinished, left: int, circumstances: Circumstances) -> Outcome:
+    """Merge if all inputs are done, of all shards, and nobody else has merged."""
+    total = len(job.ids)
+    if not (unfinished.folder / "run.json").is_file():
+        done = len(unfinished.where().keys() & set(job.ids))
+        begun = unfinished.configuration()
+        if done < total or begun is None:
+            return Outcome(False, done, total, left)
+        merge(job, begun, unfinished, circumstances.on_memory)
+    else:
+        unfinished.remove()  # only what waiting for the lock has made anew
+    return Outcome(True, total, total, 0)

@@ -1,0 +1,132 @@
+"""Chunks for workers: each gets the next inputs when it is free, of a size that keeps it busy for a few seconds."""
+
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from anisocert.errors import AnisocertError, ArgumentError
+from anisocert.runs.configuration import Configuration
+from anisocert.work.certifier import Settled
+from anisocert.work.job import Job
+from anisocert.work.workers import Lost, Workers
+
+CHUNK_SECONDS = 4.0
+LARGEST_CHUNK = 4096
+MOST_LOSSES = 3  # of one worker or of one input's workers, before the cause is looked for in them
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(eq=False)
+class Schedule:
+    """Workers at a run. keep: takes finished rows. deadline: of time.monotonic, when to stop."""
+
+    job: Job
+    begun: Configuration
+    workers: Workers
+    keep: Callable[[Rows], None]
+    deadline: float | None = None
+    waiting: deque[int] = field(default_factory=deque)
+    busy: dict[int, Sequence[int]] = field(default_factory=dict)  # no inputs: it makes its network ready
+    since: dict[int, float] = field(default_factory=dict)
+    size: dict[int, float] = field(default_factory=dict)
+    idle: set[int] = field(default_factory=set)
+    group: int = 1
+    lost_inputs: Counter[int] = field(default_factory=Counter)
+    lost_workers: Counter[int] = field(default_factory=Counter)
+
+    def work(self, ids: Sequence[int]) -> list[int]:
+        """Do these inputs; those that time did not suffice for."""
+        self.waiting = deque(ids)
+        for worker in range(min(self.workers.count, len(ids))):
+            self._settle(worker)
+        while any(self.busy.values()) or (self.busy and self.waiting and self._left() > 0):
+            for worker, answer in self.workers.wait(self._left()):
+                chunk = self.busy.pop(worker, ())
+                if isinstance(answer, Lost):
+                    self._lost(worker, chunk)
+                elif chunk:
+                    self._done(worker, chunk, answered(answer))
+                else:
+                    self._settled(worker, answered(answer))
+            for worker in list(self.idle):
+                self._next(worker)
+        return sorted(self.waiting)
+
+    def _left(self) -> float:
+        """Seconds."""
+        return math.inf if self.deadline is None else self.deadline - time.monotonic()
+
+    def _settle(self, worker: int) -> None:
+        self.workers.start(worker, "settle", self.begun.numerics, self.job.examples.shape, len(self.job.ids))
+        self.busy[worker] = ()
+
+    def _settled(self, worker: int, settled: Settled) -> None:
+        for name in ("device", "numerics", "model_hash"):
+            expected, got = getattr(self.begun, name), getattr(settled, name)
+            if expected != got:
+                raise ArgumentError(f"expected {name} {expected}, which the run was begun with, got {got}")
+        if not self.begun.behaves_like(settled.probe):
+            raise ArgumentError("expected the network that the run was begun with, got one that behaves otherwise")
+        self.group = settled.group
+        self.lost_workers[worker] = 0
+        self.idle.add(worker)
+
+    def _next(self, worker: int) -> None:
+        """Hand an idle worker the next chunk, if there is one, and time for it."""
+        left = self._left()
+        if not self.waiting or left <= 0:
+            return
+        wanted = self.size.get(worker, 1.0) * min(1.0, left / CHUNK_SECONDS)
+        size = self.group * max(1, round(wanted / self.group))
+        fair = math.ceil(len(self.waiting) / self.workers.count)
+        chunk = self._take(min(size, fair, LARGEST_CHUNK))
+        self.idle.remove(worker)
+        self.busy[worker], self.since[worker] = chunk, time.monotonic()
+        self.workers.start(worker, "certify", self.job.chunk(chunk, self.begun), left)
+
+    def _take(self, size: int) -> list[int]:
+        """The next inputs; one that was lost nearly too often comes alone, so that no other is blamed for it."""
+        chunk = [self.waiting.popleft()]
+        while self.waiting and len(chunk) < size:
+            if self.lost_inputs[chunk[-1]] >= MOST_LOSSES - 1 or self.lost_inputs[self.waiting[0]] >= MOST_LOSSES - 1:
+                break
+            chunk.append(self.waiting.popleft())
+        return chunk
+
+    def _done(self, worker: int, chunk: Sequence[int], rows: Rows) -> None:
+        if rows:
+            self.keep(rows)
+        done = {row["idx"] for row in rows}
+        self.waiting.extendleft(number for number in reversed(chunk) if number not in done)
+        seconds = max(time.monotonic() - self.since[worker], 1e-3)
+        # no more than fourfold: the first chunks also pay for what happens once
+        self.size[worker] = max(1.0, len(chunk) * min(CHUNK_SECONDS / seconds, 4.0))
+        self.idle.add(worker)
+
+    def _lost(self, worker: int, chunk: Sequence[int]) -> None:
+        """Have the inputs done again, by whoever comes first; the worker starts anew."""
+        self.waiting.extendleft(reversed(chunk))
+        self.lost_inputs.update(chunk)
+        self.lost_workers[worker] += not chunk
+        if self.lost_workers[worker] >= MOST_LOSSES:
+            raise AnisocertError(f"expected worker {worker} to start, got its end {MOST_LOSSES} times")
+        if chunk and self.lost_inputs[chunk[0]] >= MOST_LOSSES:
+            raise AnisocertError(
+                f"expected a worker to certify example {chunk[0]}, got its end {MOST_LOSSES} times (out of memory?)"
+            )
+        self.size[worker] = 1.0
+        self.idle.discard(worker)
+        self._settle(worker)
+
+
+def answered(answer: Any) -> Any:
+    """A worker's answer; an exception is raised here."""
+    if isinstance(answer, Lost):
+        raise AnisocertError("expected a worker to start, got its end")
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer

@@ -1,0 +1,203 @@
+"""A memory's answers in a run are derived again from the memory: forged ones are found, and what is missing is said."""
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from anisocert import Memory
+from anisocert.runs import read_run
+from anisocert.runs.files import checksum, write_description
+from anisocert.verify.backing import backing, memory_backing
+from anisocert.verify.verifying import verify
+
+NOTES = ("kept", "shrunk", "inherited", "abstained")
+
+
+@pytest.fixture(scope="module")
+def made(remembering, do, tmp_path_factory):
+    """Twelve inputs close together, so that the memory has something to do."""
+    folder = tmp_path_factory.mktemp("backed")
+    assert do(remembering(folder), folder / "run").finished
+    return folder
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    return shutil.copytree(made / "run", tmp_path / "run")
+
+
+def describe(run, **changes):
+    described = json.loads((run / "run.json").read_text()) | changes
+    write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
+
+
+def forge(run, change):
+    """Change rows and make the checksums fit."""
+    table = pq.read_table(run / "certificates.parquet")
+    rows = table.to_pylist()
+    for row in rows:
+        row.update(change(row))
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), run / "certificates.parquet")
+    describe(run)
+
+
+def said(run, **where):
+    return "\n".join(map(str, verify(run, **where).findings))
+
+
+def first(run, note):
+    return next(row for row in read_run(run).rows if row["memory_note"] == note)
+
+
+def test_honest_answers_of_every_kind_are_backed(run):
+    assert {row["memory_note"] for row in read_run(run).rows} >= {"kept", "shrunk", "abstained"}
+    found = verify(run)
+    assert (found.findings, found.undone) == ((), ())
+    assert memory_backing(read_run(run)) is None
+
+
+def test_every_row_inherited_with_a_large_radius(run):
+    """The attack: nothing in the rows contradicts it, no vote is touched, and all checksums fit."""
+    forge(run, lambda row: {
+        "memory_note": "inherited", "memory_prediction": row["label"], "memory_radius": 9.0, "memory_proxy_radius": 9.0,
+    })  # fmt: skip
+    found = verify(run)
+    assert len(found.findings) == 12
+    told = memory_backing(read_run(run))
+    assert told.startswith("The numbers after the memory are not what the memory promised: example ")
+    assert "11 more" in told
+
+
+@pytest.mark.parametrize("note", ["kept", "shrunk", "abstained"])
+def test_no_answer_can_be_another(run, note):
+    number = first(run, note)["idx"]
+    promised = max(row["memory_prediction"] for row in read_run(run).rows)
+    changes = [
+        {"memory_note": "inherited", "memory_prediction": promised, "memory_radius": 9.0, "memory_proxy_radius": 9.0},
+        {"memory_note": "inherited", "memory_prediction": (promised + 1) % 10, "memory_radius": 0.0},
+    ]
+    if note == "shrunk":
+        changes += [{"memory_radius": 1.001 * first(run, note)["memory_radius"]}, {"memory_note": "kept"}]
+        changes += [{"memory_proxy_radius": 1.001 * first(run, note)["memory_proxy_radius"]}]
+    if note == "kept":
+        changes += [{"memory_note": "shrunk"}]
+    for change in changes:
+        copy = shutil.copytree(run, run.parent / "forged", dirs_exist_ok=True)
+        forge(copy, lambda row, change=change: change if row["idx"] == number else {})
+        assert f"example {number}: memory" in said(copy), change
+
+
+def test_an_answer_from_other_votes_is_found(run, made, tmp_path):
+    """The promise is there under the same id, and rests on something else."""
+    number = first(run, "kept")["idx"]
+    stored = read_run(run)
+    with Memory.open(made / "memory.sqlite") as memory, Memory.open(tmp_path / "new.sqlite") as new:
+        for one in memory.entries():
+            own = one.id == number
+            new.admit(replace(one, seed=one.seed + 1) if own else one)
+    describe(run, memory=stored.description["memory"] | {"generation": None})
+    assert f"example {number}: memory kept it, but holds a promise to it from other votes" in said(
+        run, memory=tmp_path / "new.sqlite"
+    )
+
+
+def test_a_second_run_of_the_same_inputs_inherits_from_the_first(made, remembering, do, tmp_path):
+    """Other votes about stored inputs: the earlier promise is the answer, and backs it with the whole of its region."""
+    shutil.copy(made / "memory.sqlite", tmp_path / "memory.sqlite")
+    assert do(replace(remembering(tmp_path), seed=7), tmp_path / "again").finished
+    rows = read_run(tmp_path / "again").rows
+    inherited = [row for row in rows if row["memory_note"] == "inherited"]
+    assert inherited
+    assert verify(tmp_path / "again").findings == ()
+    inputs = read_run(tmp_path / "again").inputs()
+    for row in inherited[:3]:
+        copy = shutil.copytree(tmp_path / "again", tmp_path / "copy", dirs_exist_ok=True)
+        with Memory.open(tmp_path / "memory.sqlite") as memory:
+            backed = [*memory.covers(inputs(row["idx"])), memory.find(row["idx"])]
+        most = max(one.radius for one in backed if one is not None) * (1 + 1e-12)
+        more = {"memory_radius": most, "memory_proxy_radius": max(most, row["memory_proxy_radius"])}
+        forge(copy, lambda one, more=more, row=row: more if one["idx"] == row["idx"] else {})
+        assert "it claims too much" in said(copy)
+    # The first run's answers are still backed by what the memory holds now.
+    describe(shutil.copytree(made / "run", tmp_path / "first"))
+    assert verify(tmp_path / "first", memory=tmp_path / "memory.sqlite").findings == ()
+
+
+def test_what_could_not_be_derived_is_said(run, made, tmp_path):
+    memory = read_run(run).description["memory"]
+    for change, words in (
+        ({"memory": memory | {"file": str(tmp_path / "gone.sqlite")}}, "is not at"),
+        ({"memory": {"policy": "inherit"}}, "does not say where its memory is"),
+        ({"memory": memory | {"generation": "0" * 32}}, "is not the memory that answered"),
+        ({"data": str(tmp_path / "gone.npz")}, "--data"),
+    ):
+        copy = shutil.copytree(run, tmp_path / "copy", dirs_exist_ok=True)
+        describe(copy, **change)
+        found = verify(copy)
+        assert found.ok
+        assert found.undone[0].startswith("the memory's columns: ")
+        assert words in found.undone[0]
+        assert memory_backing(read_run(copy)).startswith("The numbers after the memory were not derived again: ")
+        assert not (tmp_path / "gone.sqlite").exists()
+    describe(run, memory=memory | {"file": str(tmp_path / "gone.sqlite")})
+    assert verify(run, memory=made / "memory.sqlite").undone == ()
+
+
+def test_another_model_s_memory_backs_nothing(run):
+    """The hash is only what the run says, but then the memory is not the one that answered."""
+    describe(run, model_hash="0" * 64)
+    assert "of another model" in backing(read_run(run)).undone
+
+
+def test_a_file_that_is_no_memory_is_not_touched(run, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious " * 1000)
+    describe(run, memory=read_run(run).description["memory"] | {"file": str(victim)})
+    found = backing(read_run(run))
+    assert found.findings or found.undone
+    assert victim.read_text() == "precious " * 1000
+    assert not list(tmp_path.glob("victim-*"))
+
+
+def test_another_region_than_the_votes_give(run, made, tmp_path):
+    """Theta and gap give the axes: a memory with others is no backing."""
+    shutil.copy(made / "memory.sqlite", tmp_path / "memory.sqlite")
+    number = first(run, "kept")["idx"]
+    with sqlite3.connect(tmp_path / "memory.sqlite") as db:
+        ((axes,),) = db.execute("SELECT axes FROM entries WHERE id = ?", (number,)).fetchall()
+        smaller = (np.frombuffer(axes, "<f8") * 0.5).tobytes()
+        db.execute("UPDATE entries SET axes = ? WHERE id = ?", (smaller, number))
+    db.close()
+    assert "memory" in said(run, memory=tmp_path / "memory.sqlite")
+
+
+def test_numbers_that_no_memory_backs_say_so_wherever_they_are_printed(run, tmp_path):
+    forge(run, lambda row: {
+        "memory_note": "inherited", "memory_prediction": row["label"], "memory_radius": 9.0, "memory_proxy_radius": 9.0,
+    })  # fmt: skip
+    words, command = "are not what the memory promised", [sys.executable, "-m", "anisocert"]
+    report = [*command, "report", run, "--table", "markdown", "--out", tmp_path / "r.html"]
+    export = [*command, "export", run, "--after-memory", "--out", tmp_path / "r.tsv"]
+    assert words in subprocess.run(report, capture_output=True, text=True, check=True).stdout
+    assert words in subprocess.run(export, capture_output=True, text=True, check=True).stderr
+    assert words in (tmp_path / "r.html").read_text()
+
+
+def test_evidence_quotes_no_other_models_memory(run, made, tmp_path, remembering, do):
+    from anisocert.report import evidence_of
+
+    other = replace(remembering(tmp_path), model_id="another network")
+    assert do(other, tmp_path / "other").finished
+    row = first(run, "shrunk")
+    assert evidence_of(read_run(run), row["idx"]).whole
+    described = json.loads((run / "run.json").read_text())
+    describe(run, memory=described["memory"] | {"file": other.memory, "generation": None})
+    assert not evidence_of(read_run(run), row["idx"]).whole

@@ -1,0 +1,156 @@
+"""The network of a run: its hash or its name, and its behaviour, which no name stands in for."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from anisocert.engine import Network, same_behaviour
+from anisocert.engine.probe import from_json
+from anisocert.errors import ArgumentError
+from anisocert.models import build, load, save
+from anisocert.runs import Configuration, read_run
+from anisocert.runs.files import write_description
+from anisocert.verify.recounting import recount
+from anisocert.work.certifier import Certifier
+from anisocert.work.job import model_files
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory) -> str:
+    """A network of the same kind that answers otherwise."""
+    torch.manual_seed(99)
+    path = tmp_path_factory.mktemp("other") / "other.safetensors"
+    save(build("small-cnn", 10, (0.3,), (0.4,)), path, {
+        "architecture": "small-cnn", "num_classes": 10, "mean": (0.3,), "std": (0.4,),
+    })  # fmt: skip
+    return str(path)
+
+
+@pytest.fixture
+def named(quick) -> Configuration:
+    return replace(quick, model_id="our digits, spring", max=6)
+
+
+def test_a_run_keeps_its_networks_behaviour(quick, whole):
+    said = read_run(whole).description
+    network = Network(load(quick.model)[0], 10, "cpu", quick.numerics)
+    assert same_behaviour(from_json(said["probe"]), network.probe((1, 8, 8)))
+    assert said["probe_shape"] == [1, 8, 8]
+    assert said["model_id"] is None
+    assert said["model_hash"] == network.hash
+    assert "probe" not in said["command"]
+    assert "model-id" not in said["command"]
+
+
+def test_a_name_takes_the_place_of_the_hash(named, do, tmp_path):
+    assert do(named, tmp_path).finished
+    said = read_run(tmp_path).description
+    assert said["model_hash"] == said["model_id"] == "our digits, spring"
+    assert "--model-id 'our digits, spring'" in said["command"]
+    assert do(named, tmp_path).finished
+    run = read_run(tmp_path)
+    assert list(recount(run, run.column("idx")[:2].tolist())) == []
+
+
+def test_another_network_of_that_name_resumes_nothing(named, other, do, tmp_path):
+    do(named, tmp_path, shard=(1, 3))
+    with pytest.raises(ArgumentError, match=r"under one name \(our digits, spring\), it behaves otherwise"):
+        do(replace(named, model=other), tmp_path)
+    assert do(named, tmp_path).finished
+    with pytest.raises(ArgumentError, match="behaves otherwise"):
+        do(replace(named, model=other), tmp_path)
+
+
+def test_another_behaviour_under_one_hash_resumes_nothing(quick, do, tmp_path):
+    """As by a library that computes otherwise in its next version."""
+    do(replace(quick, max=6), tmp_path, shard=(1, 3))
+    begun = tmp_path / "unfinished" / "configuration.json"
+    said = json.loads(begun.read_text())
+    said["probe"] = (-np.array(said["probe"])).tolist()
+    begun.write_text(json.dumps(said))
+    with pytest.raises(ArgumentError, match="got one that behaves otherwise"):
+        do(replace(quick, max=6), tmp_path)
+
+
+def test_recounting_finds_another_network_of_that_name(named, other, do, tmp_path):
+    do(named, tmp_path)
+    (found,) = recount(read_run(tmp_path), [0, 1], model=other)
+    assert "got another network" in found.what
+
+
+@pytest.mark.parametrize("shape", [None, [], [1 << 20, 1 << 20], ["a"], [0]])
+def test_a_name_without_a_probe_vouches_for_nothing(named, do, tmp_path, shape):
+    do(named, tmp_path)
+    run = read_run(tmp_path)
+    write_description(tmp_path, run.description | {"probe_shape": shape})
+    with pytest.raises(ArgumentError, match="expected probe_shape"):
+        list(recount(read_run(tmp_path), [0]))
+    write_description(tmp_path, run.description | {"probe": None})
+    (found,) = recount(read_run(tmp_path), [0])
+    assert "got another network" in found.what
+
+
+FOREST = """
+import numpy as np, torch
+from sklearn.ensemble import RandomForestClassifier
+from torch import nn
+from anisocert.data import digits
+
+class Forest(nn.Module):
+    def __init__(self):
+        super().__init__()
+        data = digits("train")
+        self.trees = RandomForestClassifier(8, random_state=0).fit(data.x.reshape(len(data), -1), {labels})
+    def forward(self, x):
+        return torch.from_numpy(self.trees.predict_proba(x.flatten(1).numpy())).float()
+
+def make():
+    return Forest()
+"""
+
+
+def test_a_forest_and_its_flipped_twin_share_no_run(quick, do, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, labels in (("users_forest", "data.y"), ("users_twin", "9 - data.y")):
+        Path(tmp_path / f"{name}.py").write_text(FOREST.format(labels=labels))
+    asked = replace(quick, model="users_forest:make", n=40, n0=10, max=4)
+    do(asked, tmp_path / "run", shard=(1, 2))
+    with pytest.raises(ArgumentError, match="got another: model: users_forest:make"):
+        do(replace(asked, model="users_twin:make"), tmp_path / "run")
+    assert do(asked, tmp_path / "run").finished
+
+
+def test_a_network_travels_with_the_files_of_its_data(quick, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="the extra `onnx` is not installed")
+    pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = np.random.default_rng(0).normal(size=(64, 10)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Flatten", ["x"], ["flat"]), helper.make_node("MatMul", ["flat", "weights"], ["scores"])],
+        "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 1, 8, 8])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["b", 10])],
+        [numpy_helper.from_array(weights, "weights")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
+    asked = replace(quick, model=str(tmp_path / "net.onnx"), num_classes=10)
+    files = model_files(asked)
+    assert files is not None
+    assert sorted(files) == ["net.data", "net.onnx"]
+    here, there = Certifier(asked, None, "cpu"), Certifier(asked, None, "cpu", None, files)
+    settled = [one.settle(quick.numerics, (1, 8, 8), 1) for one in (here, there)]
+    assert settled[0].model_hash == settled[1].model_hash
+    assert np.array_equal(settled[0].probe, settled[1].probe)
+    assert model_files(replace(asked, model="users:make")) is None
+
+
+def test_a_memory_takes_no_other_network_of_that_name(named, other, do, tmp_path):
+    memory = str(tmp_path / "memory.sqlite")
+    do(replace(named, memory=memory), tmp_path / "first")
+    with pytest.raises(ArgumentError, match="answers otherwise under the same hash, our digits, spring"):
+        do(replace(named, memory=memory, model=other), tmp_path / "second")

@@ -1,0 +1,27 @@
+"""The end of a run: what its parts become."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anisocert.runs.rows import SCHEMA
+from anisocert.work.merging import _rows, _thetas
+from anisocert.work.unfinished import PART_SCHEMA
+
+
+def part(path, ids, gap, theta):
+    """A part of inputs with these ids, all with one gap and theta; what else a row has is nothing here."""
+    rows = [{"idx": i, "gap": gap, "theta": [theta]} for i in ids]
+    pq.write_table(pa.Table.from_pylist(rows, PART_SCHEMA), path)
+    return path
+
+
+def test_row_and_theta_come_from_the_same_part(tmp_path):
+    """Two machines may have done the same input, each with a theta, and so a gap, of its own."""
+    first, second = part(tmp_path / "a", [0, 1], 2.0, 0.4), part(tmp_path / "b", [1, 2], 3.0, 0.5)
+    for where in ({0: first, 1: first, 2: second}, {0: first, 1: second, 2: second}):
+        table = _rows([0, 1, 2], where)
+        assert table.schema.names == SCHEMA.names
+        thetas = dict(_thetas([0, 1, 2], where, (1,)))
+        pairs = {(gap, float(np.float32(thetas[i][0]))) for i, gap in enumerate(table["gap"].to_pylist())}
+        assert pairs == {(2.0, float(np.float32(0.4))), (3.0, float(np.float32(0.5)))}

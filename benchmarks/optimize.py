@@ -19,7 +19,7 @@ from anisocert import Anisotropic, Fixed, Gaussian, Isotropic, Numerics, Plan, U
 from anisocert.data import digits
 from anisocert.engine import Network
 from anisocert.models import build, load
-from anisocert.optimize import PublishedAnisotropic, PublishedIsotropic
+from anisocert.optimize import Method, PublishedAnisotropic, PublishedIsotropic
 from anisocert.train import Cohen, Sgd, train
 
 
@@ -37,17 +37,19 @@ def cifar_network(weights, inputs):
     return model, stored["x"].astype(np.float32) / 255, stored["y"], stored["ids"]
 
 
-class Timed:
+class Timed(Method):
     """A method whose choosing is timed."""
 
     def __init__(self, method):
         self.method, self.name, self.seconds = method, method.name, 0.0
-        self.pilot_votes = method.pilot_votes
 
-    def choose(self, network, x, *rest):
+    def pilot_votes(self, plan):
+        return self.method.pilot_votes(plan)
+
+    def choose(self, query, plan):
         started = time.perf_counter()
-        theta = self.method.choose(network, x, *rest)
-        if x.is_cuda:
+        theta = self.method.choose(query, plan)
+        if query.x.is_cuda:
             torch.cuda.synchronize()
         self.seconds += time.perf_counter() - started
         return theta

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from anisocert import Gaussian, Numerics
-from anisocert.engine import Network, Stage, count_votes
+from anisocert.engine import Network, Query, Stage, count_votes
 from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, build
 
 SHAPES = {"small-cnn": (1, 8, 8)}
@@ -54,10 +54,8 @@ def published_loop(model, x, n, sigma, batch_size=1000):
 
 
 def engine(network, shape, x, n, sigma):
-    (tally,) = count_votes(
-        network, Gaussian(sigma), x[None], torch.full((1, 1, 1, 1, 1), sigma, device=x.device), [0],
-        seed=0, stage=Stage.ESTIMATE, looks=[n],
-    )  # fmt: skip
+    scales = torch.full((1, 1, 1, 1, 1), sigma, device=x.device)
+    (tally,) = count_votes(Query(network, Gaussian(sigma), x[None], [0], 0), scales, Stage.ESTIMATE, [n])
     return tally.counts
 
 

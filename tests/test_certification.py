@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from anisocert import Certificate, Fixed, Gaussian, GaussianMixture, Numerics, Plan, Uniform, certify, predict
 from anisocert.bounds import binomial_test
-from anisocert.engine import Network, Stage, count_votes
+from anisocert.engine import Network, Query, Stage, count_votes
 from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
 from anisocert.optimize import Method
 
@@ -76,7 +76,7 @@ def test_selection_and_estimate_are_independent(known_shares):
     x, ids = torch.zeros(2000, 1), list(range(2000))
     tops = []
     for stage in (Stage.SELECT, Stage.ESTIMATE, Stage.PILOT, Stage.PREDICT):
-        found = count_votes(network, Gaussian(1.0), x, torch.ones(2000, 1, 1), ids, seed=0, stage=stage, looks=[64])
+        found = count_votes(Query(network, Gaussian(1.0), x, ids, 0), torch.ones(2000, 1, 1), stage, [64])
         tops.append([tally.counts[0] for tally in sorted(found, key=lambda tally: tally.position)])
     correlations = np.corrcoef(tops) - np.eye(4)
     assert np.abs(correlations).max() < 4.5 / np.sqrt(2000)
@@ -355,7 +355,7 @@ class Careless(Method):
     theta: Tensor
     name = "careless"
 
-    def choose(self, network, x, ids, smoothing, plan, seed):
+    def choose(self, query, plan):
         return self.theta
 
 
@@ -424,9 +424,8 @@ def test_predict_is_cohens_rule(known_shares):
     network = Network(known_shares([0.45, 0.4, 0.15]), 3, numerics=FLOAT32)
     x, ids, plan = torch.zeros(400, 1), list(range(400)), Plan(n=300, alpha=0.05)
     answers = predict(network, x, smoothing=Gaussian(1.0), plan=plan, seed=3)
-    found = count_votes(
-        network, Gaussian(1.0), x, torch.ones(400, 1, 1), ids, seed=3, stage=Stage.PREDICT, looks=[plan.n]
-    )
+    query = Query(network, Gaussian(1.0), x, ids, 3)
+    found = count_votes(query, torch.ones(400, 1, 1), Stage.PREDICT, [plan.n])
     for tally in found:
         first, second = sorted(tally.counts, reverse=True)[:2]
         sure = binomial_test(int(first), int(first + second)) <= 0.05

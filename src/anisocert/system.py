@@ -18,10 +18,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from anisocert.arguments import as_network, expect_kinds
 from anisocert.bounds import Plan, lifetime_alpha
 from anisocert.certificate import ABSTAIN, Certificate
-from anisocert.certification import as_network, certificates, expect_kinds
-from anisocert.engine import Classifier, Network, Numerics
+from anisocert.certification import timed_certificates
+from anisocert.engine import Classifier, Network, Numerics, Query
 from anisocert.errors import ArgumentError
 from anisocert.inputs import exact_float32
 from anisocert.memory import ABSTAINED, Memory
@@ -93,8 +94,8 @@ class System:
         if (lifetime := self.memory.lifetime) is not None:
             place = self.memory.reserve([number], seed, [point])
             plan = replace(plan, alpha=float(lifetime_alpha(lifetime, place)))
-        x = torch.from_numpy(point)[None].to(self.network.device)
-        ((_, found),) = certificates(self.network, x, [number], self.smoothing, self.method, plan, seed)
+        query = Query.of(self.network, self.smoothing, point[None], [number], seed)
+        ((_, found),) = timed_certificates(query, self.method, plan)
         return found
 
     def _fresh(self) -> tuple[int, int]:

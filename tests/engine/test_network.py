@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert import Gaussian, Numerics, Plan, certify
-from anisocert.engine import Network, Stage, count_votes
+from anisocert.engine import Network, Query, Stage, count_votes
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import build
 
@@ -18,9 +18,7 @@ SHAPE = (1, 8, 8)
 def votes(network: Network, sigma: float = 0.7, n: int = 3000, inputs: int = 4) -> np.ndarray:
     x = torch.rand(inputs, *SHAPE, generator=torch.Generator().manual_seed(5)).to(network.device)
     scales = torch.full((inputs, 1, 1, 1, 1), sigma, device=network.device)
-    found = count_votes(
-        network, Gaussian(sigma), x, scales, list(range(inputs)), seed=0, stage=Stage.ESTIMATE, looks=[n]
-    )
+    found = count_votes(Query(network, Gaussian(sigma), x, range(inputs), 0), scales, Stage.ESTIMATE, [n])
     return np.stack([tally.counts for tally in sorted(found, key=lambda tally: tally.position)])
 
 
@@ -399,9 +397,8 @@ def test_votes_on_a_gpu_do_not_depend_on_batching(precision, looks):
     scales = torch.rand(40, 1, 3, 32, 32, generator=torch.Generator().manual_seed(2)).cuda()
 
     def counts(network: Network, chosen: list[int]) -> dict[int, list[int]]:
-        found = count_votes(
-            network, Gaussian(1.0), x[chosen], scales[chosen], chosen, seed=0, stage=Stage.ESTIMATE, looks=looks
-        )
+        query = Query(network, Gaussian(1.0), x[chosen], chosen, 0)
+        found = count_votes(query, scales[chosen], Stage.ESTIMATE, looks)
         return {chosen[tally.position]: tally.counts.tolist() for tally in found}
 
     network = Network(model, 10, "cuda", Numerics(precision, compile=False, rows=800))

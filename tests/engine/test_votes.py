@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert import Gaussian, GaussianMixture, Numerics, Plan, Uniform
-from anisocert.engine import Network, Stage, Tally, count_votes, votes
+from anisocert.engine import Network, Query, Stage, Tally, count_votes, votes
 from anisocert.errors import ModelError
 
 FLOAT32 = Numerics("float32", compile=False, rows=160)
@@ -28,9 +28,7 @@ def tallies(
     """By id."""
     smoothing = NOISES[noise]
     theta = torch.from_numpy(smoothing.theta.copy()).expand(len(x), *(smoothing.theta.shape or (1, 1, 1)))
-    found = count_votes(
-        network, smoothing, x, smoothing.scales(theta), ids, seed=seed, stage=stage, looks=looks, **options
-    )
+    found = count_votes(Query(network, smoothing, x, ids, seed), smoothing.scales(theta), stage, looks, **options)
     return {ids[tally.position]: tally for tally in found}
 
 
@@ -282,12 +280,11 @@ class NanWhen(nn.Module):
 def test_nan_of_a_noisy_input_in_a_late_batch():
     network = Network(NanWhen("rare").eval(), 2, numerics=FLOAT32)
     told: list[int] = []
-    smoothing, x = Gaussian(1.0), torch.zeros(1, *SHAPE)
     with pytest.raises(ModelError, match="NaN"):
         list(
             count_votes(
-                network, smoothing, x, torch.ones(1, 1, 1, 1, 1), [0], seed=0, stage=Stage.ESTIMATE, looks=[100_000],
-                on_votes=told.append,
+                Query(network, Gaussian(1.0), torch.zeros(1, *SHAPE), [0], 0), torch.ones(1, 1, 1, 1, 1),
+                Stage.ESTIMATE, [100_000], on_votes=told.append,
             )
         )  # fmt: skip
     assert len(told) > 1

@@ -6,7 +6,7 @@ import torch
 from torch.distributions.normal import Normal
 
 import anisocert as ac
-from anisocert.engine import Network, Stage, Stream
+from anisocert.engine import Network, Query, Stage, Stream
 from anisocert.engine.noise import noise_source
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.optimize import Ascent, PublishedAnisotropic, PublishedIsotropic
@@ -65,7 +65,7 @@ def test_paper_preset_follows_the_published_listing_step_by_step(smooth, smoothi
     expected = published_listing(smooth, x, noise, smoothing.norm == 2, 0.04, start, iterations, 20, 2.0)
     method = PublishedAnisotropic(ascent=Ascent(iterations, 20, 0.04, adam=True, logarithmic=False))
     network = Network(smooth, 3, numerics=FLOAT32)
-    found = method.grow(Problem(network, smoothing, x, ids, 0, "logits"), start)
+    found = method.grow(Problem(Query(network, smoothing, x, ids, 0), "logits"), start)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     assert (found - start).abs().max() > 1e-3
 
@@ -73,7 +73,7 @@ def test_paper_preset_follows_the_published_listing_step_by_step(smooth, smoothi
 def test_paper_isotropic_is_plain_gradient_ascent_on_theta_times_gap(smooth):
     smoothing, x, ids = ac.Gaussian(0.3), torch.rand(2, *SHAPE), [1, 2]
     method = PublishedIsotropic(iterations=5, samples=30, learning_rate=0.04)
-    found = method.choose(Network(smooth, 3, numerics=FLOAT32), x, ids, smoothing, ac.Plan(), seed=0)
+    found = method.choose(Query(Network(smooth, 3, numerics=FLOAT32), smoothing, x, ids, 0), ac.Plan())
     noise, theta = eps_of(smoothing, ids, 150), torch.full((2,), 0.3)
     for i in range(5):
         theta.requires_grad_(True)
@@ -105,7 +105,7 @@ def test_one_step_moves_along_the_gradient_of_the_objective(smooth, smoothing):
     smooth.float()
     climb = Ascent(1, samples, rate, adam=False, logarithmic=False)
     moved = climb.climb(
-        Problem(Network(smooth, 3, numerics=FLOAT32), smoothing, x, ids, 0, "logits"), start,
+        Problem(Query(Network(smooth, 3, numerics=FLOAT32), smoothing, x, ids, 0), "logits"), start,
         lambda gap, theta: gap * theta.flatten(1).log().mean(1).exp() + 2 * gap * theta.flatten(1).amin(1),
         lower=torch.zeros_like(start), upper=9.0,
     )  # fmt: skip
@@ -117,10 +117,10 @@ def test_theta_does_not_depend_on_the_batch(smooth, method):
     x, plan = torch.rand(7, *SHAPE), ac.Plan(n=2000)
     network = Network(smooth, 3)
     ids = list(range(10, 17))
-    together = method.choose(network, x, ids, ac.Gaussian(0.3), plan, 0)
+    together = method.choose(Query(network, ac.Gaussian(0.3), x, ids, 0), plan)
     order = [4, 0, 6, 2]
-    shuffled = method.choose(network, x[order], [ids[i] for i in order], ac.Gaussian(0.3), plan, 0)
-    alone = method.choose(network, x[2:3], ids[2:3], ac.Gaussian(0.3), plan, 0)
+    shuffled = method.choose(Query(network, ac.Gaussian(0.3), x[order], [ids[i] for i in order], 0), plan)
+    alone = method.choose(Query(network, ac.Gaussian(0.3), x[2:3], ids[2:3], 0), plan)
     assert torch.equal(shuffled, together[order])
     assert torch.equal(alone, together[2:3])
 
@@ -129,14 +129,16 @@ def test_theta_does_not_depend_on_the_batch(smooth, method):
 def test_input_rank_does_not_matter(smooth, shape):
     x, plan = torch.rand(3, 6), ac.Plan(n=2000)
     method = ac.Anisotropic(isotropic=ac.Isotropic(bounded_reach=False))
-    flat = method.choose(Network(smooth, 3), x, [0, 1, 2], ac.Gaussian(0.3), plan, 0)
-    shaped = method.choose(Network(smooth, 3), x.view(3, *shape), [0, 1, 2], ac.Gaussian(0.3), plan, 0)
+    flat = method.choose(Query(Network(smooth, 3), ac.Gaussian(0.3), x, [0, 1, 2], 0), plan)
+    shaped = method.choose(Query(Network(smooth, 3), ac.Gaussian(0.3), x.view(3, *shape), [0, 1, 2], 0), plan)
     torch.testing.assert_close(shaped.flatten(1), flat.flatten(1))
 
 
 def test_the_network_is_not_touched(smooth):
     before = {name: value.clone() for name, value in smooth.state_dict().items()}
-    ac.Anisotropic().choose(Network(smooth, 3), torch.rand(2, *SHAPE), [0, 1], ac.Gaussian(0.3), ac.Plan(n=1000), 0)
+    ac.Anisotropic().choose(
+        Query(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [0, 1], 0), ac.Plan(n=1000)
+    )
     assert all(torch.equal(value, before[name]) for name, value in smooth.state_dict().items())
     assert all(p.grad is None and p.requires_grad for p in smooth.parameters())
 
@@ -146,13 +148,13 @@ def test_logits_and_probabilities_agree(smooth):
     probabilities = torch.nn.Sequential(smooth, torch.nn.Softmax(1)).eval()
     one, two = (
         ac.Anisotropic(outputs=outputs).choose(
-            Network(network, 3, numerics=FLOAT32), x, [0, 1], ac.Gaussian(0.3), plan, 0
+            Query(Network(network, 3, numerics=FLOAT32), ac.Gaussian(0.3), x, [0, 1], 0), plan
         )
         for outputs, network in (("logits", smooth), ("probabilities", probabilities))
     )
     torch.testing.assert_close(one, two)
     with pytest.raises(ModelError, match="expected probabilities"):
-        ac.Anisotropic(outputs="probabilities").choose(Network(smooth, 3), x, [0, 1], ac.Gaussian(0.3), plan, 0)
+        ac.Anisotropic(outputs="probabilities").choose(Query(Network(smooth, 3), ac.Gaussian(0.3), x, [0, 1], 0), plan)
 
 
 def test_a_black_box_is_refused_by_gradients_and_taken_by_votes(smooth):
@@ -163,7 +165,7 @@ def test_a_black_box_is_refused_by_gradients_and_taken_by_votes(smooth):
     x, plan = torch.rand(2, *SHAPE), ac.Plan(n=1000)
     network = Network(black_box, 3, model_id="black box")
     with pytest.raises(ModelError, match="black box"):
-        ac.Anisotropic().choose(network, x, [0, 1], ac.Gaussian(0.3), plan, 0)
+        ac.Anisotropic().choose(Query(network, ac.Gaussian(0.3), x, [0, 1], 0), plan)
     for method in (ac.Fixed(), ac.Isotropic()):
         certificates = ac.certify(network, x, num_classes=3, smoothing=ac.Gaussian(0.3), method=method, plan=plan)
         assert len(certificates) == 2
@@ -172,7 +174,7 @@ def test_a_black_box_is_refused_by_gradients_and_taken_by_votes(smooth):
 def test_bounds_hold_after_every_step(smooth):
     start = torch.full((2, 1, 1), 0.3).expand(2, *SHAPE).contiguous()
     climb = Ascent(30, 10, 0.5, adam=True, logarithmic=True)
-    problem = Problem(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [0, 1], 0, "logits")
+    problem = Problem(Query(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [0, 1], 0), "logits")
     found = climb.climb(problem, start, lambda gap, theta: theta.flatten(1).sum(1), lower=start, upper=0.9)
     torch.testing.assert_close(found, torch.full_like(found, 0.9))
 
@@ -180,7 +182,7 @@ def test_bounds_hold_after_every_step(smooth):
 @pytest.mark.parametrize("iterations", [0, 1, 5, 6])
 def test_the_average_is_that_of_the_second_half_of_the_steps(smooth, iterations):
     start = torch.full((2, *SHAPE), 0.3)
-    problem = Problem(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [0, 1], 0, "logits")
+    problem = Problem(Query(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [0, 1], 0), "logits")
 
     def theta(steps, averaged):
         climb = Ascent(steps, 10, 0.2, adam=True, logarithmic=True, averaged=averaged)
@@ -194,7 +196,7 @@ def test_the_average_is_that_of_the_second_half_of_the_steps(smooth, iterations)
 @pytest.mark.parametrize("at_once", [1, 3, 7])
 def test_copies_in_parts_give_the_same_mean_and_gradient(smooth, at_once):
     network, x = Network(smooth, 3, numerics=FLOAT32), torch.rand(2, *SHAPE)
-    problem = Problem(network, ac.Gaussian(0.3), x, [4, 8], 0, "logits")
+    problem = Problem(Query(network, ac.Gaussian(0.3), x, [4, 8], 0), "logits")
 
     def value_and_slope(size):
         theta = torch.linspace(0.2, 0.6, 12).view(2, *SHAPE).requires_grad_(True)
@@ -220,7 +222,7 @@ def test_memory_is_bounded_however_many_copies_an_input_has(smooth):
     network = Network(Counting().eval(), 3, numerics=ac.Numerics(rows=320))
     climb = Ascent(2, 500, 0.1, adam=True, logarithmic=True)
     start = torch.full((3, *SHAPE), 0.3)
-    problem = Problem(network, ac.Gaussian(0.3), torch.rand(3, *SHAPE), [0, 1, 2], 0, "logits")
+    problem = Problem(Query(network, ac.Gaussian(0.3), torch.rand(3, *SHAPE), [0, 1, 2], 0), "logits")
     climb.climb(problem, start, lambda gap, theta: gap * theta.flatten(1).amin(1), lower=start, upper=9.0)
     assert 1 < max(calls) <= 320 // ROWS_SHARE
 
@@ -242,8 +244,8 @@ def test_an_ascent_that_runs_out_of_memory_goes_on_with_fewer_copies(smooth, cap
 
     def found(most):
         network = Network(Small(most).eval(), 3, numerics=ac.Numerics("float32", rows=1600))
-        problem = Problem(network, ac.Gaussian(0.3), torch.rand(3, *SHAPE, generator=torch.Generator().manual_seed(0)),
-                          [0, 1, 2], 0, "logits")  # fmt: skip
+        x = torch.rand(3, *SHAPE, generator=torch.Generator().manual_seed(0))
+        problem = Problem(Query(network, ac.Gaussian(0.3), x, [0, 1, 2], 0), "logits")
         climb = Ascent(3, 40, 0.1, adam=True, logarithmic=True)
         return climb.climb(problem, start, lambda gap, theta: gap * theta.flatten(1).sum(1), lower=start, upper=9.0)
 

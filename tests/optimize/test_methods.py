@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import anisocert as ac
-from anisocert.engine import Network, Stage
+from anisocert.engine import Network, Query, Stage, Stream
 from anisocert.errors import ArgumentError
 from anisocert.optimize import PublishedAnisotropic, PublishedIsotropic
 from anisocert.optimize.pilot import Pilot, reach, sizes
@@ -58,7 +58,7 @@ def test_theta_stays_within_its_limit(smoothing):
             return torch.stack([1 + 0 * x.flatten(1).sum(1), 0 * x.flatten(1).sum(1)], 1)
 
     method = ac.Anisotropic(isotropic=ac.Isotropic(limit=3.0, bounded_reach=False))
-    theta = method.choose(Network(Constant().eval(), 2), torch.rand(2, 4), [0, 1], smoothing, PLAN, 0)
+    theta = method.choose(Query(Network(Constant().eval(), 2), smoothing, torch.rand(2, 4), [0, 1], 0), PLAN)
     assert theta.max() <= 0.75
     assert theta.min() >= 0.7
 
@@ -104,10 +104,10 @@ def test_a_class_that_wins_only_under_huge_noise_is_not_taken():
 def test_average_is_the_mean_and_the_same_for_all(smooth):
     thetas = [np.full((2, 3), 0.2), np.full((2, 3), 0.4)]
     average = ac.Average.of(thetas)
-    theta = average.choose(Network(smooth, 3), torch.rand(4, 2, 3), range(4), ac.Gaussian(0.3), PLAN, 0)
+    theta = average.choose(Query(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(4, 2, 3), range(4), 0), PLAN)
     torch.testing.assert_close(theta, torch.full((4, 2, 3), 0.3))
     with pytest.raises(ArgumentError, match="expected the noise's parameter"):
-        average.choose(Network(smooth, 3), torch.rand(4, 3, 2), range(4), ac.Gaussian(0.3), PLAN, 0)
+        average.choose(Query(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(4, 3, 2), range(4), 0), PLAN)
     with pytest.raises(ArgumentError, match="positive"):
         ac.Average([0.1, -0.1])
 
@@ -116,25 +116,20 @@ def test_a_search_needs_one_number_to_start_from(smooth):
     x = torch.rand(1, 2, 3)
     for noise in (ac.Gaussian(np.full((2, 3), 0.2)), ac.GaussianMixture([0.5, 0.5], [0.1, 0.2])):
         with pytest.raises(ArgumentError, match="isotropic"):
-            ac.Isotropic().choose(Network(smooth, 3), x, [0], noise, PLAN, 0)
+            ac.Isotropic().choose(Query(Network(smooth, 3), noise, x, [0], 0), PLAN)
 
 
 def test_choosing_uses_no_noise_of_the_certificate(few_coordinates, monkeypatch):
     """Theta must be a function of stages 0 alone: whatever the estimate draws, it stays the same."""
     drawn = []
-    import anisocert.engine.votes as votes_module
-    import anisocert.optimize.soft as soft_module
 
-    for module in (votes_module, soft_module):
-        original = module.Stream
+    def recording(seed, stage, number):
+        drawn.append((stage, number))
+        return Stream(seed, stage, number)
 
-        def recording(seed, stage, number, original=original):
-            drawn.append((stage, number))
-            return original(seed, stage, number)
-
-        monkeypatch.setattr(module, "Stream", recording)
+    monkeypatch.setattr("anisocert.engine.query.Stream", recording)
     x = torch.rand(2, 16)
-    ac.Anisotropic().choose(Network(few_coordinates, 2), x, [7, 8], ac.Gaussian(0.25), PLAN, 0)
+    ac.Anisotropic().choose(Query(Network(few_coordinates, 2), ac.Gaussian(0.25), x, [7, 8], 0), PLAN)
     assert {stage for stage, _ in drawn} == {Stage.OPTIMIZE, Stage.PILOT}
     assert {number for _, number in drawn} == {7, 8}
 
@@ -150,14 +145,14 @@ def test_pilot_sizes_are_those_of_regions(smooth):
 
 
 def test_candidates_of_one_input_see_the_same_noise(few_coordinates):
-    pilot = Pilot(Network(few_coordinates, 2), ac.Gaussian(0.25), torch.full((1, 16), 0.05), [3], PLAN, 0)
+    pilot = Pilot(Query(Network(few_coordinates, 2), ac.Gaussian(0.25), torch.full((1, 16), 0.05), [3], 0), PLAN)
     counts = pilot.votes(torch.full((1, 4, 1), 0.25), 0.05)
     assert counts.sum() == 4 * 1024  # in blocks that pad no network call
     assert (counts == counts[:, :1]).all()
 
 
 def test_what_replaces_another_candidate_must_be_better_beyond_chance(few_coordinates):
-    pilot = Pilot(Network(few_coordinates, 2), ac.Gaussian(0.25), torch.zeros(1, 16), [0], PLAN, 0)
+    pilot = Pilot(Query(Network(few_coordinates, 2), ac.Gaussian(0.25), torch.zeros(1, 16), [0], 0), PLAN)
     agreed = np.random.default_rng(0).integers(80, 100, (2, 8))
     of_top = np.stack([agreed[0], agreed[0], agreed[0] + agreed[1] - 85])  # the old one, an equal one, a noisy one
     counts = np.stack([of_top, 120 - of_top], -1)[None]

@@ -15,7 +15,7 @@ import torch
 from anisocert.bounds import Plan, lifetime_alpha, lower
 from anisocert.certification import certificates, certify
 from anisocert.data import digits
-from anisocert.engine import Network, Numerics
+from anisocert.engine import Network, Numerics, Query
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
 from anisocert.optimize import Fixed
@@ -71,9 +71,8 @@ def test_inputs_with_an_alpha_of_their_own_are_certified_as_if_alone(half_space,
     network = Network(half_space([1.0, 0.0]).eval(), 2, numerics=Numerics("float32", False, 160))
     x = torch.tensor([[0.1, 0.0], [0.7, 0.0], [1.5, 0.0], [0.02, 0.0]])
     alphas = np.array([1e-3, 1e-6, 0.2, 1e-9])
-    found = dict(
-        certificates(network, x, [5, 6, 7, 8], Gaussian(1.0), Fixed(), replace(plan, alpha=1e-9), 3, None, alphas)
-    )
+    query = Query(network, Gaussian(1.0), x, [5, 6, 7, 8], 3)
+    found = dict(certificates(query, Fixed(), replace(plan, alpha=1e-9), alphas))
     for i, alpha in enumerate(alphas):
         alone = certify(
             network, x[i : i + 1], ids=[5 + i], smoothing=Gaussian(1.0), plan=replace(plan, alpha=alpha), seed=3

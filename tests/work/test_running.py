@@ -219,9 +219,9 @@ def test_the_forecast_counts_what_is_evaluated(quick, tmp_path, do, monkeypatch)
     monkeypatch.setattr("anisocert.work.forecast.PROBE_SECONDS", 0.01)
     found, votes = forecast(load_job(asked), "cpu", 1), Counter()
 
-    def count(network, smoothing, x, scales, ids, *, stage, looks, **options):
-        votes[stage.name] += len(x) * looks[-1]
-        return real(network, smoothing, x, scales, ids, stage=stage, looks=looks, **options)
+    def count(query, scales, stage, looks, *options, **named):
+        votes[stage.name] += len(query) * looks[-1]
+        return real(query, scales, stage, looks, *options, **named)
 
     for room in ("anisocert.optimize.pilot", "anisocert.certification"):
         monkeypatch.setattr(f"{room}.count_votes", count)

@@ -80,7 +80,7 @@ def refute(targets: Targets, found: Found, radii: Sequence[float], n: int, level
     own = np.take_along_axis(counts, top[:, None, None], 2)[..., 0]
     other = np.take_along_axis(counts, rivals[..., None], 2)[..., 0]
     changed, votes = trial.changed.reshape(-1, POINTS), counts.sum(2)
-    inputs = points.view(-1, POINTS, *targets.shape).cpu().numpy()
+    inputs = points.view(-1, POINTS, *targets.query.shape).cpu().numpy()
     results = []
     for i, radius in enumerate(radii):
         each = [
@@ -92,7 +92,7 @@ def refute(targets: Targets, found: Found, radii: Sequence[float], n: int, level
         ]  # fmt: skip
         proven = [point for point in each if point.changed]
         nearest = min(proven, key=lambda point: point.gauge, default=None)
-        results.append(Attacked(targets.ids[i], int(top[i]), radius, each[0], nearest))
+        results.append(Attacked(targets.query.ids[i], int(top[i]), radius, each[0], nearest))
     return results
 
 

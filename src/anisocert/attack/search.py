@@ -6,7 +6,7 @@ classifiers); hard votes judge what it finds. None of this noise is that of any 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ LONGEST_STEP, SHORTEST_STEP = 0.5, 0.05  # of the budget
 class Search:
     """How hard to look.
 
-    starts: of the ascent inside a region. steps: of an ascent. samples: noisy copies a step, fresh in every step and
+    starts: of the ascent inside a region. steps: of an ascent. samples: noisy copies per step, fresh in every step and
     the same for all starts. votes: hard votes that judge a point. reach: no change is looked for beyond this gauge.
     """
 
@@ -60,7 +60,7 @@ class Found:
 
 def ascend(targets: Targets, how: Search, outputs: Outputs = "logits", guide: Network | None = None) -> Tensor:
     """Where the ascents inside each region end, in units of the axes: `m x starts x d`."""
-    return _Finder(targets, how, outputs, guide or targets.network).ascents()
+    return _Finder(targets, how, outputs, guide or targets.query.network).ascents()
 
 
 def search(targets: Targets, how: Search, outputs: Outputs = "logits", guide: Network | None = None) -> Found:
@@ -68,7 +68,7 @@ def search(targets: Targets, how: Search, outputs: Outputs = "logits", guide: Ne
 
     guide: a network that gives gradients, where the certified one does not.
     """
-    finder = _Finder(targets, how, outputs, guide or targets.network)
+    finder = _Finder(targets, how, outputs, guide or targets.query.network)
     inside, lead, rival = finder.inside()
     change, changes, other = finder.beyond(inside, lead > 0, rival)
     return Found(inside, change, changes, torch.stack([rival, other], 1))
@@ -79,20 +79,22 @@ class _Finder:
 
     def __init__(self, targets: Targets, how: Search, outputs: Outputs, guide: Network) -> None:
         self.targets, self.how, self.outputs, self.guide = targets, how, outputs, guide
-        self.rows = targets.network.fit(targets.shape, 0) // ROWS_SHARE
-        first = targets.x[:1].float().view(-1, *targets.shape)
+        self.rows = targets.query.network.fit(targets.query.shape, 0) // ROWS_SHARE
         try:
-            Problem(guide, targets.smoothing, first, targets.ids[:1], targets.seed, outputs).require_gradients()
+            self._problem(targets).require_gradients()
         except ModelError as error:
             raise ModelError(
                 "expected a network with gradients to its input, or a guide that has them, to search with, got none"
             ) from error
 
+    def _problem(self, targets: Targets) -> Problem:
+        return Problem(replace(targets.query, network=self.guide), self.outputs)
+
     def ascents(self) -> Tensor:
         """The ends of all ascents, inside by more than rounding: `m x starts x d`."""
         targets, count = self.targets, self.how.starts
         # Not a noise of votes: where the search begins may depend on anything.
-        generator = torch.Generator().manual_seed(targets.seed % 2**63)
+        generator = torch.Generator().manual_seed(targets.query.seed % 2**63)
         begin = starts(count, (len(targets), targets.x.shape[1]), targets.norm, generator).to(targets.x.device)
         every = self._every()
         u = self.climb(every, begin.flatten(0, 1), torch.ones(len(every)), self.how.steps)
@@ -165,10 +167,9 @@ class _Finder:
         return torch.cat(done)
 
     def _climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int) -> Tensor:
-        shape = (-1, *targets.shape)
-        x, axes, theta = (part.float().view(shape) for part in (targets.x, targets.axes, targets.theta))
-        problem = Problem(self.guide, targets.smoothing, x, targets.ids, targets.seed, self.outputs)
-        votes = SoftVotes(problem, max(1, self.rows // len(targets)), Stage.SEARCH)
+        x, shape = targets.query.x, targets.query.x.shape
+        axes, theta = targets.axes.float().view(shape), targets.theta.view(shape)
+        votes = SoftVotes(self._problem(targets), max(1, self.rows // len(targets)), Stage.SEARCH)
         u = project(u.float(), budget, targets.norm)
         for i in range(steps):
             u = u.detach().requires_grad_(True)

@@ -166,7 +166,7 @@ def _points(
     aimed: list[Aimed] = []
     for i, promise in enumerate(promises):
         one = targets.part(torch.full((how.starts,), i))
-        aimed += [(promise, point) for point in one.points(ends[i]).view(-1, *targets.shape).cpu().numpy()]
+        aimed += [(promise, point) for point in one.points(ends[i]).view(-1, *targets.query.shape).cpu().numpy()]
         aimed += [(promise, point) for point in _towards(promise, everyone)]
     return aimed
 

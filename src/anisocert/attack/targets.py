@@ -1,7 +1,7 @@
 """What is attacked: certified inputs, in coordinates in which each region is the unit ball."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,25 +10,25 @@ from torch import Tensor
 
 from anisocert.attack.ball import length
 from anisocert.certificate import Certificate
-from anisocert.engine import Network, Stage, count_votes
+from anisocert.engine import Network, Query, Stage, count_votes
 from anisocert.engine.votes import Stop
 from anisocert.errors import ArgumentError
-from anisocert.smoothing import Gaussian, Smoothing, Uniform
+from anisocert.smoothing import Gaussian, Uniform
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Certified inputs of one norm, on a device. x, axes, theta: `m x d`; top: `m`, the class that was promised."""
+    """Certified inputs of one norm, on a device.
 
-    network: Network
-    smoothing: Smoothing
-    shape: tuple[int, ...]
+    query: the centres as the network sees them, and the attack's own noise. x (the centres, in float64), axes, theta:
+    `m x d`; top: `m`, the class that was promised.
+    """
+
+    query: Query
     x: Tensor
     axes: Tensor
     theta: Tensor
     top: Tensor
-    ids: list[int]
-    seed: int
 
     @classmethod
     def of(cls, network: Network, certificates: Sequence[Certificate], seed: int) -> "Targets":
@@ -42,30 +42,28 @@ class Targets:
         def stacked(values: list[NDArray[np.float64]]) -> Tensor:
             return torch.from_numpy(np.stack(values)).flatten(1).to(network.device)
 
+        x, smoothing = stacked([region.center for region in regions]), Gaussian(1.0) if norm == 2 else Uniform(1.0)
         return cls(
-            network, Gaussian(1.0) if norm == 2 else Uniform(1.0), shape,
-            stacked([region.center for region in regions]), stacked([region.axes for region in regions]),
+            Query(network, smoothing, x.float().view(-1, *shape), [int(c.id) for c in certificates], seed),
+            x,
+            stacked([region.axes for region in regions]),
             stacked([np.broadcast_to(c.theta, shape) for c in certificates]).float(),
             torch.tensor([c.prediction for c in certificates], device=network.device),
-            [int(c.id) for c in certificates], seed,
-        )  # fmt: skip
+        )
 
     @property
     def norm(self) -> int:
         """Of the regions."""
-        return self.smoothing.norm
+        return self.query.smoothing.norm
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.query)
 
     def part(self, places: Tensor) -> "Targets":
         """Some of them, in any order and any number of times."""
-        ids = [self.ids[i] for i in places.tolist()]
         at = places.to(self.x.device)
-        return Targets(
-            self.network, self.smoothing, self.shape, self.x[at], self.axes[at], self.theta[at], self.top[at], ids,
-            self.seed,
-        )  # fmt: skip
+        query = self.query.part(places.tolist())
+        return Targets(query, self.x[at], self.axes[at], self.theta[at], self.top[at])
 
     def points(self, u: Tensor) -> Tensor:
         """Inputs as the network sees them, in float32. u: `m x d`."""
@@ -86,12 +84,10 @@ class Targets:
         return torch.where((self.gauges(self.points(u)) <= limit).unsqueeze(1), u, 0.0)
 
     def votes(self, points: Tensor, looks: list[int], stage: Stage, stop: Stop | None = None) -> NDArray[np.int64]:
-        """Hard votes at points, one a target, up to the look where they stop. points: `m x d` -> `m x num_classes`."""
-        x, theta = points.view(-1, *self.shape), self.theta.view(-1, *self.shape)
-        counts = np.zeros((len(self), self.network.num_classes), np.int64)
-        for tally in count_votes(
-            self.network, self.smoothing, x, self.smoothing.scales(theta), self.ids,
-            seed=self.seed, stage=stage, looks=looks, stop=stop,
-        ):  # fmt: skip
+        """Hard votes at one point per target, up to the look where they stop. points: `m x d` -> `m x num_classes`."""
+        shape = self.query.x.shape
+        query, scales = replace(self.query, x=points.view(shape)), self.query.smoothing.scales(self.theta.view(shape))
+        counts = np.zeros((len(self), query.network.num_classes), np.int64)
+        for tally in count_votes(query, scales, stage, looks, stop):
             counts[tally.position] = tally.counts
         return counts

@@ -10,7 +10,7 @@ import torch
 
 from anisocert.diagnosis import words
 from anisocert.diagnosis.probing import GRID, Level, Sample, matching_noise, probe
-from anisocert.engine import Network
+from anisocert.engine import Network, Query
 from anisocert.errors import ModelError
 from anisocert.optimize.soft import Problem
 from anisocert.smoothing import Gaussian
@@ -127,7 +127,8 @@ def _best(levels: Sequence[Level], most: float) -> Level:
 def _has_gradients(network: Network, sample: Sample, job: Job) -> bool:
     c = job.configuration
     try:
-        Problem(network, Gaussian(1.0), sample.x[:1], sample.ids[:1], c.seed, c.outputs).require_gradients()
+        query = Query(network, Gaussian(1.0), sample.x[:1], sample.ids[:1], c.seed)
+        Problem(query, c.outputs).require_gradients()
     except ModelError:
         return False
     return True

@@ -4,8 +4,20 @@ from anisocert.engine.given import Classifier
 from anisocert.engine.network import Network
 from anisocert.engine.numerics import Numerics
 from anisocert.engine.probe import same_behaviour
+from anisocert.engine.query import Query
 from anisocert.engine.stopping import Judge
 from anisocert.engine.streams import Stage, Stream
 from anisocert.engine.votes import Tally, count_votes
 
-__all__ = ["Classifier", "Judge", "Network", "Numerics", "Stage", "Stream", "Tally", "count_votes", "same_behaviour"]
+__all__ = [
+    "Classifier",
+    "Judge",
+    "Network",
+    "Numerics",
+    "Query",
+    "Stage",
+    "Stream",
+    "Tally",
+    "count_votes",
+    "same_behaviour",
+]

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.bounds import Plan
+from anisocert.engine.votes import Tally
 from anisocert.smoothing import Smoothing
 
 
@@ -31,7 +32,7 @@ class Judge:
         self.looks = np.array([look.n for look in plan.looks])
         each = np.full(len(top), plan.alpha) if alphas is None else alphas
         of_looks = {alpha: [look.alpha for look in replace(plan, alpha=alpha).looks] for alpha in set(each.tolist())}
-        self.alphas = np.array([of_looks[alpha] for alpha in each.tolist()])
+        self.alpha, self.alphas = each, np.array([of_looks[alpha] for alpha in each.tolist()])
         self.target = np.zeros(len(top)) if plan.target_radius is None else plan.target_radius / smallest_theta
         self.gap, self.p_a, self.p_b = np.full(len(top), -1.0), np.zeros(len(top)), np.ones(len(top))
         self.bound_k, self.bound_n, self.runner_up = (np.zeros(len(top), np.int64) for _ in range(3))
@@ -56,6 +57,16 @@ class Judge:
             full = self.smoothing.gap(*self.plan.projected(k, second, votes, self.num_classes, last))
             stops |= (gap > 0) & (gap >= (1 - self.plan.tolerance) * full)
         return stops
+
+    def reason(self, tally: Tally) -> str:
+        """Why an input abstains after its last look; empty where it is certified."""
+        i, top = tally.position, self.top[tally.position]
+        if self.gap[i] > 0:
+            return ""
+        standing = f"class {top} has {tally.counts[top]} of {tally.votes} votes"
+        if tally.votes < self.plan.n:
+            return f"given up before all {self.plan.n} votes: {standing}, too few to hope for a certificate"
+        return f"not proven the most likely: {standing}, p_a = {self.p_a[i]:.4f}, p_b = {self.p_b[i]:.4f}"
 
     def _keep_best(
         self, position: np.ndarray, look: np.ndarray, k: np.ndarray, second: np.ndarray, votes: np.ndarray

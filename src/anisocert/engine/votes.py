@@ -2,7 +2,7 @@
 
 An input's votes are looked at after given numbers of votes (`looks`), and it may stop at any of them; its place then
 goes to the next one. Work is done in rounds: every input in flight is counted up to its next look, with a single wait
-for the device a round.
+for the device per round.
 """
 
 from collections import deque
@@ -14,19 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anisocert.engine.network import Network
 from anisocert.engine.noise import noise_source
 from anisocert.engine.numerics import ALIGN
+from anisocert.engine.query import Query
 from anisocert.engine.streams import Stage, Stream
 from anisocert.errors import ModelError
-from anisocert.smoothing import Smoothing
 
 SLOT_BYTES = 1 << 30  # device memory for inputs in flight, their scales and their counts
 
 
 @dataclass(frozen=True)
 class Tally:
-    """The votes of the input at `position`: at each look so far one count a class, and how many in all."""
+    """The votes of the input at `position`: at each look so far one count per class, and how many in all."""
 
     position: int
     history: np.ndarray
@@ -54,9 +53,10 @@ Stop = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 class Counting:
     """One counting of votes, with its place on the device."""
 
-    def __init__(self, network: Network, smoothing: Smoothing, shape: tuple[int, ...], width: int, looks: int) -> None:
-        self.network, self.width, self.looks = network, width, looks
-        self.source = noise_source(network.device, smoothing.base, smoothing.weights, width, shape)
+    def __init__(self, query: Query, width: int, looks: int) -> None:
+        self.network, self.width, self.looks = query.network, width, looks
+        network, smoothing = query.network, query.smoothing
+        self.source = noise_source(network.device, smoothing.base, smoothing.weights, width, query.shape)
         self.trash = width * looks  # the bin of rows that are padding
         self.counts = torch.zeros(self.trash + 1, network.num_classes, dtype=torch.int32, device=network.device)
         self.nan = torch.zeros((), dtype=torch.bool, device=network.device)
@@ -84,32 +84,28 @@ class Counting:
 
 
 def count_votes(
-    network: Network,
-    smoothing: Smoothing,
-    x: Tensor,
+    query: Query,
     scales: Tensor,
-    ids: Sequence[int],
-    *,
-    seed: int,
     stage: Stage,
     looks: Sequence[int],
     stop: Stop | None = None,
     on_votes: Callable[[int], None] | None = None,
 ) -> Iterator[Tally]:
-    """Yield a tally an input, as each one stops.
+    """Yield a tally per input, as each one stops.
 
-    x: `b x *shape`; scales: `b x j x *shape` (or broadcastable to it); looks: increasing numbers of votes. Every input
-    stops at the last look at the latest; stop(positions, looks, counts), each with one entry an input, tells which stop
-    earlier: without it nobody waits before the last look. on_votes is told how many votes each batch counted.
+    scales: `b x j x *shape` (or broadcastable to it); looks: increasing numbers of votes. Every input stops at the last
+    look at the latest; stop(positions, looks, counts), each with one entry per input, tells which stop earlier: without
+    it nobody waits before the last look. on_votes is told how many votes each batch counted.
     """
+    network, inputs = query.network, len(query)
     at_once, seen = (looks[0], 0) if stop is not None else (looks[-1], len(looks) - 1)
-    rows = network.fit(tuple(x.shape[1:]), len(x) * looks[-1])
+    rows = network.fit(query.shape, inputs * looks[-1])
     # where a round is waited for, many batches make the wait small; and few of many inputs' votes leave no padding
     per_round = rows * (40 if network.device.type == "cuda" or stop is None else 1)
-    slot_bytes = 4 * ((1 + len(smoothing.weights)) * x[0].numel() + len(looks) * network.num_classes)
-    width = min(len(x), max(1, SLOT_BYTES // slot_bytes), per_round // at_once + 2)
-    counting = Counting(network, smoothing, tuple(x.shape[1:]), width, len(looks))
-    waiting, free, flying = deque(range(len(x))), list(range(width)), dict[int, _InFlight]()
+    slot_bytes = 4 * ((1 + len(query.smoothing.weights)) * query.x[0].numel() + len(looks) * network.num_classes)
+    width = min(inputs, max(1, SLOT_BYTES // slot_bytes), per_round // at_once + 2)
+    counting = Counting(query, width, len(looks))
+    waiting, free, flying = deque(range(inputs)), list(range(width)), dict[int, _InFlight]()
     while waiting or flying:
         segments: list[Segment] = []
         for one in flying.values():
@@ -124,8 +120,8 @@ def count_votes(
             planned += at_once
         if new:
             positions = list(new.values())
-            streams = [Stream(seed, stage, int(ids[i])) for i in positions]
-            counting.open(list(new), streams, x[positions], scales[positions])
+            some = query.part(positions)
+            counting.open(list(new), some.streams(stage), some.x, scales[positions])
         spare = -planned % rows
         for one in flying.values():  # rows that would be padding look ahead instead
             while one.look < len(looks) and spare >= looks[one.look] - one.scheduled:
@@ -141,7 +137,7 @@ def count_votes(
             network.shrink(error)  # and count what was in flight again from its start, in the new shape
             waiting.extendleft(sorted((one.position for one in flying.values()), reverse=True))
             free, flying = list(range(width)), {}
-            rows = network.fit(tuple(x.shape[1:]), len(x) * looks[-1])
+            rows = network.fit(query.shape, inputs * looks[-1])
             continue
         while fresh := [one for one in flying.values() if one.seen < one.look]:
             judged = np.array([one.seen for one in fresh])

@@ -3,7 +3,7 @@
 from anisocert.optimize.anisotropic import Anisotropic
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.average import Average
-from anisocert.optimize.base import Method
+from anisocert.optimize.base import Method, checked_theta
 from anisocert.optimize.fixed import Fixed
 from anisocert.optimize.isotropic import Isotropic
 from anisocert.optimize.published import PublishedAnisotropic, PublishedIsotropic
@@ -17,4 +17,5 @@ __all__ = [
     "Method",
     "PublishedAnisotropic",
     "PublishedIsotropic",
+    "checked_theta",
 ]

@@ -1,6 +1,5 @@
 """A theta of the input's own shape: anisotropic certification by volume maximisation (ANCER, Eiras et al. 2022)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,14 +8,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network
+from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.isotropic import Isotropic
 from anisocert.optimize.pilot import Pilot, pilot_votes, reach, sizes, take
 from anisocert.optimize.soft import Outputs, Problem
-from anisocert.smoothing import Smoothing
 
 BLENDS = (1 / 3, 2 / 3, 1.0)  # how much of the optimised shape: powers of its ratio to isotropic theta
 SCALES = 2.0 ** (np.arange(-4, 3) / 6)  # of each blend, for the pilot votes to choose from
@@ -70,20 +68,17 @@ class Anisotropic(Method):
         """See Method."""
         return self.isotropic.limit_for(shape)
 
-    def choose(
-        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
-    ) -> Tensor:
+    def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
-        sigma = scalar_theta(self, smoothing)
-        problem = Problem(network, smoothing, x, ids, seed, self.outputs)
-        pilot = Pilot(network, smoothing, x, ids, plan, seed)
+        sigma = scalar_theta(self, query.smoothing)
+        problem, pilot = Problem(query, self.outputs), Pilot(query, plan)
         isotropic, top = self.isotropic.search(pilot, sigma)
-        upper = sigma * self.limit_for(tuple(x.shape[1:]))
+        upper = sigma * self.limit_for(query.shape)
         grown = self._grow(problem, isotropic, upper)
         return self._compete(pilot, sigma, isotropic, grown, top, upper)
 
     def _grow(self, problem: Problem, isotropic: Tensor, upper: float) -> Tensor:
-        full = isotropic.expand(problem.x.shape).contiguous()
+        full = isotropic.expand(problem.query.x.shape).contiguous()
 
         def height(gap: Tensor, theta: Tensor) -> Tensor:
             flat = theta.flatten(1)
@@ -95,7 +90,7 @@ class Anisotropic(Method):
         self, pilot: Pilot, sigma: float, isotropic: Tensor, grown: Tensor, top: NDArray[np.int64], upper: float
     ) -> Tensor:
         """The winner for each input."""
-        x, norm = pilot.x, pilot.smoothing.norm
+        x, norm = pilot.query.x, pilot.query.smoothing.norm
         farthest = reach(x, norm) if self.isotropic.bounded_reach else np.full(len(x), np.inf)
         round_ = isotropic.expand(x.shape)
         shapes = torch.stack([round_, *self._shapes(round_, grown, upper)], 1)

@@ -57,10 +57,10 @@ class Ascent:
     def climb(self, problem: Problem, start: Tensor, objective: Objective, *, lower: Tensor, upper: float) -> Tensor:
         """Theta after all steps, kept in [lower, upper] after each. start, lower: `b x ...`."""
         problem.require_gradients()
-        rows = problem.network.fit(tuple(problem.x.shape[1:]), 0)
+        rows = problem.query.network.fit(problem.query.shape, 0)
         group, results = self.group(rows), []
         at_once = max(1, rows // ROWS_SHARE // group)
-        for places, real in _groups(len(problem.x), group):
+        for places, real in _groups(len(problem.query), group):
             found = self._within_memory(problem.part(places), at_once, start[places], objective, lower[places], upper)
             results.append(found[:real])
         return torch.cat(results)
@@ -74,7 +74,7 @@ class Ascent:
             if not out_of_memory(error) or at_once == 1:
                 raise
         log.warning("out of memory with gradients; going on with %d copies of an input at once", at_once // 2)
-        if problem.x.is_cuda:
+        if problem.query.x.is_cuda:
             torch.cuda.empty_cache()
         return self._within_memory(problem, at_once // 2, *rest)
 
@@ -91,7 +91,7 @@ class Ascent:
         for i in range(self.iterations):
             theta = self._theta(value)
             top = votes.mean(theta, i * self.samples, self.samples).topk(2).values
-            height = objective(votes.problem.smoothing.soft_gap(top[:, 0], top[:, 1]), theta)
+            height = objective(votes.problem.query.smoothing.soft_gap(top[:, 0], top[:, 1]), theta)
             (value.grad,) = torch.autograd.grad(height.sum(), [value])
             optimizer.step()
             with torch.no_grad():

@@ -8,10 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network
+from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize.base import Method, same_for_all
-from anisocert.smoothing import Smoothing
 from anisocert.smoothing.base import positive
 
 
@@ -33,8 +32,6 @@ class Average(Method):
             raise ArgumentError("expected at least one theta to average, got none")
         return cls(np.mean([np.asarray(theta, np.float64) for theta in thetas], axis=0))
 
-    def choose(
-        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
-    ) -> Tensor:
+    def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
-        return same_for_all(self.theta, x)
+        return same_for_all(self.theta, query.x)

@@ -2,7 +2,6 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network
+from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.smoothing import Smoothing
 
@@ -22,11 +21,11 @@ class Method(ABC):
 
     @property
     def evaluations(self) -> int:
-        """Network evaluations an input, pilot votes not counted."""
+        """Network evaluations per input, pilot votes not counted."""
         return 0
 
     def pilot_votes(self, plan: Plan) -> int:
-        """Pilot votes an input."""
+        """Pilot votes per input."""
         return 0
 
     def group(self, rows: int) -> int:
@@ -38,10 +37,18 @@ class Method(ABC):
         return math.inf
 
     @abstractmethod
-    def choose(
-        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
-    ) -> Tensor:
-        """Theta of each input, float32. x: `b x *shape` -> `b x *shape`, or `b x 1 x ...` where isotropic."""
+    def choose(self, query: Query, plan: Plan) -> Tensor:
+        """Theta of each input, float32: `b x *shape`, or `b x 1 x ...` where isotropic."""
+
+
+def checked_theta(theta: Tensor, x: Tensor) -> Tensor:
+    """What a method chose for x; an error unless the noise can be drawn with exactly these numbers."""
+    shapes = (tuple(x.shape), (len(x), *(1 for _ in x.shape[1:])))
+    if theta.dtype != torch.float32 or tuple(theta.shape) not in shapes:
+        raise ArgumentError(f"expected a float32 theta of shape {shapes[0]}, got {theta.dtype} {tuple(theta.shape)}")
+    if not bool((theta.isfinite() & (theta > 0)).all()):
+        raise ArgumentError("expected the method to choose theta positive and finite, got other values")
+    return theta.detach()
 
 
 def scalar_theta(method: Method, smoothing: Smoothing) -> float:

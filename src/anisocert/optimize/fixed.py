@@ -1,14 +1,12 @@
 """The same theta for every input."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network
+from anisocert.engine import Query
 from anisocert.optimize.base import Method, same_for_all
-from anisocert.smoothing import Smoothing
 
 
 @dataclass(frozen=True)
@@ -17,8 +15,6 @@ class Fixed(Method):
 
     name = "fixed"
 
-    def choose(
-        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
-    ) -> Tensor:
+    def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
-        return same_for_all(smoothing.theta, x)
+        return same_for_all(query.smoothing.theta, query.x)

@@ -1,7 +1,6 @@
 """One theta an input (data-dependent smoothing, Alfarra et al. 2022)."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network
+from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.pilot import Floats, Pilot, is_image, pilot_votes, reach, sizes
-from anisocert.smoothing import Smoothing
 
 log = logging.getLogger(__name__)
 
@@ -56,31 +54,28 @@ class Isotropic(Method):
         rounds = zip(candidates, self.pilots, strict=True)
         return sum(count * pilot_votes(plan, share) for count, share in rounds)
 
-    def choose(
-        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
-    ) -> Tensor:
+    def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
-        sigma = scalar_theta(self, smoothing)
-        theta, _ = self.search(Pilot(network, smoothing, x, ids, plan, seed), sigma)
+        theta, _ = self.search(Pilot(query, plan), scalar_theta(self, query.smoothing))
         return theta
 
     def search(self, pilot: Pilot, sigma: float) -> tuple[Tensor, NDArray[np.int64]]:
         """(theta, class) of each input: `b x 1 x ...` and `b`."""
-        x, limit = pilot.x, self.limit_for(tuple(pilot.x.shape[1:]))
-        farthest = reach(x, pilot.smoothing.norm) if self.bounded_reach else np.full(len(x), np.inf)
+        x, norm, limit = pilot.query.x, pilot.query.smoothing.norm, self.limit_for(pilot.query.shape)
+        farthest = reach(x, norm) if self.bounded_reach else np.full(len(x), np.inf)
         coarse = np.tile(sigma * COARSE[limit >= COARSE], (len(x), 1))
         theta = _column(coarse, x)
         counts = pilot.votes(theta, self.pilots[0])
         # The class to certify is the one that leads under the noise the network was trained on: it is the most accurate
         # there, while far more noise may make one class win everywhere.
         top = counts[:, int(np.argmin(np.abs(coarse[0] - sigma)))].sum(1).argmax(1)
-        best = _best(theta, pilot.gaps(counts, top), pilot.smoothing.norm, farthest)
+        best = _best(theta, pilot.gaps(counts, top), norm, farthest)
         fine = np.minimum(coarse[np.arange(len(x)), best][:, None] * FINE, sigma * limit)
         fine = np.concatenate([np.full((len(x), 1), sigma), fine], axis=1)
         theta = _column(fine, x)
         # a scale replaces the noise's own only where it is better beyond chance
         gaps = pilot.gaps(pilot.votes(theta, self.pilots[1]), top, replaced=np.zeros(len(x), np.int64))
-        best = _best(theta, gaps, pilot.smoothing.norm, farthest)
+        best = _best(theta, gaps, norm, farthest)
         chosen = fine[np.arange(len(x)), best]
         at_limit = int((chosen >= sigma * limit * (1 - 1e-9)).sum())
         if at_limit:

@@ -4,7 +4,6 @@ All candidates of an input see the same noise, so that their differences are les
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network, Stage, count_votes
+from anisocert.engine import Query, Stage, count_votes
 from anisocert.engine.numerics import ALIGN
-from anisocert.smoothing import Smoothing
 
 Floats = NDArray[np.float64]
 CANDIDATES_AT_ONCE = 4096
@@ -25,14 +23,10 @@ BLOCKS = 8  # in which votes are counted, to see how much candidates differ by c
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """Estimates what each candidate would certify. x: `b x *shape`; ids: `b`."""
+    """Estimates what each candidate would certify."""
 
-    network: Network
-    smoothing: Smoothing
-    x: Tensor
-    ids: Sequence[int]
+    query: Query
     plan: Plan
-    seed: int
 
     def votes(self, theta: Tensor, share: float) -> NDArray[np.int64]:
         """Counts of a share of the plan's n votes for each candidate, in BLOCKS of votes on the same noise.
@@ -41,15 +35,12 @@ class Pilot:
         """
         b, c = theta.shape[:2]
         looks = [pilot_votes(self.plan, share) // BLOCKS * (i + 1) for i in range(BLOCKS)]
-        counts = np.zeros((b * c, BLOCKS, self.network.num_classes), np.int64)
+        counts = np.zeros((b * c, BLOCKS, self.query.network.num_classes), np.int64)
         step = max(1, CANDIDATES_AT_ONCE // c)
         for first in range(0, b, step):
-            part = slice(first, first + step)
-            x, scales = self.x[part].repeat_interleave(c, 0), self.smoothing.scales(theta[part].flatten(0, 1))
-            ids = np.repeat(self.ids[part], c).tolist()
-            for tally in count_votes(
-                self.network, self.smoothing, x, scales, ids, seed=self.seed, stage=Stage.PILOT, looks=looks
-            ):
+            part = self.query.part([i for i in range(first, min(first + step, b)) for _ in range(c)])
+            scales = part.smoothing.scales(theta[first : first + step].flatten(0, 1))
+            for tally in count_votes(part, scales, Stage.PILOT, looks):
                 counts[first * c + tally.position] = tally.history
         return np.diff(counts, axis=1, prepend=0).reshape(b, c, BLOCKS, -1)
 
@@ -71,12 +62,12 @@ class Pilot:
             k = np.maximum(k - np.ceil(DOUBT * math.sqrt(BLOCKS) * difference.std(2, ddof=1)).astype(np.int64), 0)
             votes[np.arange(len(votes)), replaced] -= 1
         np.put_along_axis(total, top[:, None, None], -1, 2)
-        p_a, p_b = self.plan.projected(k, total.max(2), votes, self.network.num_classes)
-        return self.smoothing.gap(p_a, p_b)
+        p_a, p_b = self.plan.projected(k, total.max(2), votes, self.query.network.num_classes)
+        return self.query.smoothing.gap(p_a, p_b)
 
 
 def pilot_votes(plan: Plan, share: float) -> int:
-    """Pilot votes a candidate, for a share of the plan's n: some in every block, without padding in a network call."""
+    """Pilot votes per candidate, for a share of the plan's n: some in every block, no padding in a network call."""
     whole = BLOCKS * ALIGN
     return whole * max(1, round(share * plan.n / whole))
 

@@ -4,19 +4,17 @@ They have no bound on theta, no pilot votes and no guard: for small sigma the is
 with a smaller ball than fixed noise has. `Isotropic` and `Anisotropic` are what to use.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network
+from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.soft import Outputs, Problem
-from anisocert.smoothing import Smoothing
 
 TINY = 1e-4  # plain gradient steps can overshoot to a theta below zero
 
@@ -44,12 +42,11 @@ class PublishedIsotropic(Method):
         """See Method."""
         return self._ascent.group(rows)
 
-    def choose(
-        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
-    ) -> Tensor:
+    def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
-        start = torch.full((len(x), *(1 for _ in x.shape[1:])), scalar_theta(self, smoothing), device=x.device)
-        problem = Problem(network, smoothing, x, ids, seed, self.outputs)
+        sigma, ones = scalar_theta(self, query.smoothing), (1 for _ in query.shape)
+        start = torch.full((len(query), *ones), sigma, device=query.x.device)
+        problem = Problem(query, self.outputs)
         lower = torch.full_like(start, TINY)
         return self._ascent.climb(
             problem, start, lambda gap, theta: gap * theta.flatten(1)[:, 0], lower=lower, upper=float("inf")
@@ -91,12 +88,10 @@ class PublishedAnisotropic(Method):
         """See Method."""
         return self.ascent.group(rows)
 
-    def choose(
-        self, network: Network, x: Tensor, ids: Sequence[int], smoothing: Smoothing, plan: Plan, seed: int
-    ) -> Tensor:
+    def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
-        start = self.isotropic.choose(network, x, ids, smoothing, plan, seed).expand(x.shape).contiguous()
-        return self.grow(Problem(network, smoothing, x, ids, seed, self.outputs), start)
+        start = self.isotropic.choose(query, plan).expand(query.x.shape).contiguous()
+        return self.grow(Problem(query, self.outputs), start)
 
     def grow(self, problem: Problem, start: Tensor) -> Tensor:
         """Theta after the ascent from a start. start: `b x *shape`."""

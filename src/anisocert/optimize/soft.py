@@ -1,6 +1,5 @@
 """Soft votes: mean class probabilities over noisy copies, with gradients to theta or to the input, never to weights."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,39 +8,33 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from anisocert.engine import Network, Stage, Stream
+from anisocert.engine import Query, Stage
 from anisocert.engine.noise import noise_source
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import ModelError
-from anisocert.smoothing import Smoothing
 
 Outputs = Literal["logits", "probabilities"]
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What an ascent is about. x: `b x *shape`; ids: `b`; outputs: what the network returns."""
+    """What an ascent is about. outputs: what the network returns."""
 
-    network: Network
-    smoothing: Smoothing
-    x: Tensor
-    ids: Sequence[int]
-    seed: int
+    query: Query
     outputs: Outputs
 
     def part(self, places: Tensor) -> "Problem":
         """The same for some of the inputs."""
-        ids = [int(self.ids[i]) for i in places]
-        return Problem(self.network, self.smoothing, self.x[places], ids, self.seed, self.outputs)
+        return Problem(self.query.part(places.tolist()), self.outputs)
 
     def probabilities(self, rows: Tensor) -> Tensor:
         """Class probabilities of noisy rows, with gradients to the rows, in the network's precision."""
-        scores = self.network.differentiable_scores(rows)
+        scores = self.query.network.differentiable_scores(rows)
         return scores.softmax(1) if self.outputs == "logits" else scores
 
     def require_gradients(self) -> None:
         """An error unless the network's scores can be differentiated by its input."""
-        probe = self.x[:1].clone().requires_grad_(True)
+        probe = self.query.x[:1].clone().requires_grad_(True)
         try:
             p = self.probabilities(probe)
             (slope,) = torch.autograd.grad(p.sum(), [probe], allow_unused=True)
@@ -69,18 +62,17 @@ class SoftVotes:
 
     def __init__(self, problem: Problem, at_once: int, stage: Stage = Stage.OPTIMIZE) -> None:
         self.problem, self.at_once = problem, at_once
-        shape = tuple(problem.x.shape[1:])
-        self._noise = noise_source(problem.network.device, problem.smoothing.base, (1.0,), len(problem.x), shape)
-        streams = [Stream(problem.seed, stage, number) for number in problem.ids]
-        x, ones = torch.zeros_like(problem.x), torch.ones(len(problem.x), 1, *(1 for _ in shape))
-        self._noise.open(range(len(x)), streams, x, ones)
+        query = problem.query
+        self._noise = noise_source(query.network.device, query.smoothing.base, (1.0,), len(query), query.shape)
+        x, ones = torch.zeros_like(query.x), torch.ones(len(query), 1, *(1 for _ in query.shape))
+        self._noise.open(range(len(query)), query.streams(stage), x, ones)
 
     def mean(self, theta: Tensor, first: int, samples: int, x: Tensor | None = None) -> Tensor:
         """Over the copies first, first + 1, ... `samples` of them, after those before: `b x num_classes`.
 
         x: other points than the problem's inputs, under the same noise.
         """
-        points, stop = self.problem.x if x is None else x, first + samples
+        points, stop = self.problem.query.x if x is None else x, first + samples
         noise = [self._draw(i, min(i + self.at_once, stop)) for i in range(first, stop, self.at_once)]
         if len(noise) == 1:
             return self._sum(points, theta, noise[0]) / samples
@@ -91,9 +83,9 @@ class SoftVotes:
         return torch.stack(sums).sum(0) / samples
 
     def _draw(self, first: int, stop: int) -> Tensor:
-        inputs, count = len(self.problem.x), stop - first
+        inputs, count = len(self.problem.query), stop - first
         slots, copies = np.repeat(np.arange(inputs), count), np.tile(np.arange(first, stop), inputs)
-        return self._noise.noisy(slots, copies).view(inputs, count, *self.problem.x.shape[1:])
+        return self._noise.noisy(slots, copies).view(inputs, count, *self.problem.query.shape)
 
     def _sum(self, x: Tensor, theta: Tensor, eps: Tensor) -> Tensor:
         noisy = x.unsqueeze(1) + theta.unsqueeze(1) * eps

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anisocert import __version__
 from anisocert.certificate import ABSTAIN
-from anisocert.engine import Network, Stage, count_votes
+from anisocert.engine import Network, Query, Stage, count_votes
 from anisocert.errors import ArgumentError
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.files import DESCRIPTION, TABLE, Finding
@@ -93,7 +93,7 @@ def _counts(
     smoothing = noise_of(c.norm)(theta)
     shaped = torch.from_numpy(np.array(theta)).reshape(1, *(theta.shape or (1,) * (x.dim() - 1)))
     scales = smoothing.scales(shaped.to(network.device))
-    (tally,) = count_votes(network, smoothing, x, scales, [number], seed=c.seed, stage=stage, looks=looks)
+    (tally,) = count_votes(Query(network, smoothing, x, [number], c.seed), scales, stage, looks)
     return dict(zip(looks, tally.history, strict=True))
 
 

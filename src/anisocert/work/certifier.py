@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from anisocert.certification import OnVotes, certificates
-from anisocert.engine import Network, Numerics
+from anisocert.certification import OnVotes, timed_certificates
+from anisocert.engine import Network, Numerics, Query
 from anisocert.errors import AnisocertWarning, ModelError
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.loading import load_model
@@ -82,10 +82,8 @@ class Certifier:
                 self.on_votes(votes)
 
         x = torch.from_numpy(chunk.x).to(self.network.device)
-        found = certificates(
-            self.network, x, chunk.ids, self.smoothing, self.method, self.plan, self.configuration.seed, tell,
-            chunk.alphas,
-        )  # fmt: skip
+        query = Query(self.network, self.smoothing, x, chunk.ids, self.configuration.seed)
+        found = timed_certificates(query, self.method, self.plan, chunk.alphas, tell)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnisocertWarning)  # said once, before the work: see Job.warn
             try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from anisocert.engine import Network, Stage, count_votes
+from anisocert.engine import Network, Query, Stage, count_votes
 from anisocert.optimize.ascent import ROWS_SHARE
 from anisocert.work.job import Job
 
@@ -52,11 +52,10 @@ def _vote_seconds(job: Job, network: Network, rows: int) -> float:
     c, chunk = job.configuration, job.chunk(job.ids[:1])
     x = torch.from_numpy(chunk.x).to(network.device)
     theta = torch.full((1, *(1 for _ in x.shape[1:])), c.sigma, device=network.device)
-    smoothing = c.smoothing()
+    query = Query(network, c.smoothing(), x, chunk.ids, c.seed)
 
     def count() -> None:
-        scales = smoothing.scales(theta)
-        list(count_votes(network, smoothing, x, scales, chunk.ids, seed=c.seed, stage=Stage.PILOT, looks=[rows]))
+        list(count_votes(query, query.smoothing.scales(theta), Stage.PILOT, [rows]))
 
     return _measured(count) / rows
 

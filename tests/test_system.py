@@ -115,6 +115,67 @@ def test_a_memory_of_another_network_is_refused(system, half_space, tmp_path):
             other.answer(point(2.0, 50.0))
 
 
+def test_some_inputs_at_once_are_answered_like_one(half_space):
+    """Known ones by their promise, the others by shared network calls; each has noise, and an attempt, of its own."""
+    calls = list[int]()
+
+    class Counting(type(half_space([1.0, 0.0]))):
+        def forward(self, x: Tensor) -> Tensor:
+            calls.append(len(x))
+            return super().forward(x)
+
+    network = ac.Network(Counting([1.0, 0.0]).eval(), 2, numerics=ac.Numerics("float32", False, 3200))
+    deployed = ac.System(network, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN)
+    known = deployed.answer(point(1.0, 0.0))
+    calls.clear()
+    deployed.answer(point(1.0, -30.0))
+    alone, before = list(calls), deployed.memory.submissions
+    calls.clear()
+    batch = np.stack([point(1.1, 0.0), point(0.0, 30.0), point(-1.0, 60.0), point(1.0, 90.0), point(-0.0, 30.0)])
+    found = deployed.answers(batch)
+    assert [c.prediction for c in found] == [0, -1, 1, 0, -1]
+    assert [c.note for c in found] == ["inherited", "abstained", "kept", "kept", "abstained"]
+    assert found[0].id == known.id
+    assert found[1] is found[4]  # the same input: not asked about twice
+    assert len({c.id for c in found}) == 4
+    assert deployed.memory.submissions == before + 3
+    assert calls == alone
+    assert [c.note for c in deployed.answers(batch)] == [
+        "inherited",
+        "abstained",
+        "inherited",
+        "inherited",
+        "abstained",
+    ]
+    assert deployed.memory.submissions == before + 3
+    assert deployed.memory.attempts(batch[1]) == 1
+
+
+@pytest.mark.parametrize("policy", ["inherit", "abstain", "worst-case"])
+def test_inputs_that_come_together_do_not_contradict_each_other(system, policy):
+    deployed = system(memory=ac.Memory(policy))
+    x = np.stack([point(0.05 * i, 0.0) for i in range(-10, 11)])
+    found = deployed.answers(x)
+    for c, one in zip(found, x, strict=True):
+        promised = deployed.memory.lookup(one)
+        assert c.prediction == (-1 if promised is None else promised.prediction)
+    assert {c.prediction for c in found} >= {0, 1}
+    assert deployed.memory.check().ok
+
+
+def test_inputs_that_come_together_have_numbers_of_their_own(system, tmp_path):
+    with ac.Memory.open(tmp_path / "m.sqlite", lifetime=0.01) as memory:
+        found = system(memory=memory).answers(np.stack([point(2.0, 10.0 * i) for i in range(4)]))
+        assert [c.alpha for c in found] == [lifetime_alpha(0.01, i) for i in (1, 2, 3, 4)]
+        assert memory.check().ok
+
+
+def test_a_batch_without_inputs_is_refused(system):
+    for x in (np.zeros((0, 2), np.float32), point(1.0, 2.0)):
+        with pytest.raises(ArgumentError, match=r"expected x of shape \(inputs, \*shape\) with at least one input"):
+            system().answers(x)
+
+
 def test_many_threads_get_one_answer(system):
     deployed, answers = system(), list[ac.Certificate]()
     threads = [threading.Thread(target=lambda: answers.append(deployed.answer(point(1.0, 0.0)))) for _ in range(8)]

@@ -33,7 +33,7 @@ SHORTEST_SECRET = 16  # bytes
 
 
 class System:
-    """Answers inputs one by one: with a stored promise where one covers the input, else with a new certificate.
+    """Answers inputs: with a stored promise where one covers the input, else with a new certificate.
 
     secret: the key of all noise, at least 16 bytes that no client knows. memory: where promises are kept, as of
     `Memory.open(FILE)` (default: one that ends with the process). attempts: how often votes are drawn about exactly
@@ -68,7 +68,7 @@ class System:
         self.memory = Memory() if memory is None else memory
         self.attempts = attempts
         self._secret = secret
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self._known_shape: tuple[int, ...] | None = None
 
     def answer(self, x: Any) -> Certificate:
@@ -76,27 +76,56 @@ class System:
         point = exact_float32("x", x)
         if not point.size or not point.ndim:
             raise ArgumentError(f"expected x of shape (*shape) with at least one dimension, got {point.shape}")
-        return self.memory.lookup(point) or self._ask(point)
+        return self.answers(point[None])[0]
 
-    def _ask(self, point: NDArray[np.float32]) -> Certificate:
+    def answers(self, x: Any) -> list[Certificate]:
+        """What it says about inputs that come together, and keeps to. x: `b x *shape`, exactly as float32.
+
+        Those that no promise covers share the network's calls. Where one comes twice, both get the same answer.
+        """
+        points = exact_float32("x", x) + np.float32(0)  # -0.0 is 0.0 to a memory, which counts attempts
+        if points.ndim < 2 or not points.size:
+            raise ArgumentError(f"expected x of shape (inputs, *shape) with at least one input, got {points.shape}")
+        promised = [self.memory.lookup(point) for point in points]
+        asked = {one.tobytes(): one for one, promise in zip(points, promised, strict=True) if promise is None}
+        found = dict(zip(asked, self._ask(list(asked.values())), strict=True))
+        return [promise or found[one.tobytes()] for one, promise in zip(points, promised, strict=True)]
+
+    def _ask(self, points: list[NDArray[np.float32]]) -> list[Certificate]:
         with self._turn:
-            if (promised := self.memory.lookup(point)) is not None:  # made while this thread waited
-                return promised
-            if point.shape != self._known_shape:
-                self.memory.expect(self.network.hash, self.network.probe(point.shape))
-                self._known_shape = point.shape
-            if self.memory.attempts(point) >= self.attempts:
-                return self._refusal(point)
-            return self.memory.admit(self._certificate(point))
+            known = [self._known(point) for point in points]
+            fresh = [point for point, answer in zip(points, known, strict=True) if answer is None]
+            admitted = iter(self.memory.admit_all(self.propose(np.stack(fresh))) if fresh else ())
+            return [answer or self._kept(next(admitted), point) for answer, point in zip(known, points, strict=True)]
 
-    def _certificate(self, point: NDArray[np.float32]) -> Certificate:
-        (seed, number), plan = self._fresh(), self.plan
-        if (lifetime := self.memory.lifetime) is not None:
-            place = self.memory.reserve([number], seed, [point])
-            plan = replace(plan, alpha=float(lifetime_alpha(lifetime, place)))
-        query = Query.of(self.network, self.smoothing, point[None], [number], seed)
-        ((_, found),) = timed_certificates(query, self.method, plan)
-        return found
+    def _known(self, point: NDArray[np.float32]) -> Certificate | None:
+        """An answer that needs no votes: a promise made while this thread waited, or a refusal."""
+        if (promise := self.memory.lookup(point)) is not None:
+            return promise
+        return self._refusal(point) if self.memory.attempts(point) >= self.attempts else None
+
+    def _kept(self, admitted: Certificate, point: NDArray[np.float32]) -> Certificate:
+        """What was admitted; or, where that abstains and a promise covers the input by now, the promise."""
+        return (self.memory.lookup(point) if admitted.prediction == ABSTAIN else None) or admitted
+
+    def propose(self, points: NDArray[np.float32]) -> list[Certificate]:
+        """What the smoothed classifier says about inputs, from fresh noise: no answer before the memory admits it.
+
+        points: `b x *shape`. Asks even where a promise covers an input, or where its attempts are used up.
+        """
+        with self._turn:
+            if (shape := points.shape[1:]) != self._known_shape:
+                self.memory.expect(self.network.hash, self.network.probe(shape))
+                self._known_shape = shape
+            seed, _ = self._fresh()
+            ids, plan, alphas = [self._fresh()[1] for _ in points], self.plan, None
+            if (lifetime := self.memory.lifetime) is not None:
+                first = self.memory.reserve(ids, seed, points)
+                alphas = np.asarray(lifetime_alpha(lifetime, first + np.arange(len(points))))
+                plan = replace(plan, alpha=float(alphas[-1]))
+            query = Query.of(self.network, self.smoothing, points, ids, seed)
+            found = dict(timed_certificates(query, self.method, plan, alphas))
+            return [found[i] for i in range(len(points))]
 
     def _fresh(self) -> tuple[int, int]:
         """Seed and id of noise that was never drawn, and that nobody can foresee: 124 bits, keyed by the secret."""

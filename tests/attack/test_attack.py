@@ -115,9 +115,9 @@ def test_digits(digits_network):
 
 def test_the_same_seed_gives_the_same_attack_however_many_are_attacked(half_spaces):
     network, certificates = half_spaces
-    one = attack(network, certificates[:2], how=QUICK, n=1000, seed=3).results
-    again = attack(network, certificates[:2], how=QUICK, n=1000, seed=3).results
-    other = attack(network, certificates[:2], how=QUICK, n=1000, seed=4).results
+    one = attack(network, certificates[:2], how=replace(QUICK, seed=3), n=1000).results
+    again = attack(network, certificates[:2], how=replace(QUICK, seed=3), n=1000).results
+    other = attack(network, certificates[:2], how=replace(QUICK, seed=4), n=1000).results
     assert [p.inside.own for p in one] == [p.inside.own for p in again]
     assert np.array_equal(one[0].change.x, again[0].change.x)
     assert [p.inside.own for p in one] != [p.inside.own for p in other]
@@ -133,7 +133,7 @@ def test_a_network_without_gradients_needs_a_guide(half_spaces):
     blind = ac.Network(black_box, 2, model_id="box", numerics=Numerics("float32", False, 800))
     with pytest.raises(ac.AnisocertError, match="gradients"):
         attack(blind, certificates[:1], how=QUICK, n=1000)
-    found = attack(blind, inflated(certificates[:1], 1.3), how=QUICK, n=4000, guide=network)
+    found = attack(blind, inflated(certificates[:1], 1.3), how=replace(QUICK, guide=network), n=4000)
     assert found.broken
 
 

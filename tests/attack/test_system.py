@@ -1,14 +1,15 @@
 """Attacks on a memory's answers: none changes, unless the memory was tampered with."""
 
 import sqlite3
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import anisocert as ac
-from anisocert.attack import Search, attack_system, copy_of
-from anisocert.attack.system import FIRST_ID, _towards
+from anisocert.attack import Search, attack_system
+from anisocert.attack.system import _Questions, _towards
 from anisocert.data import digits
 from anisocert.memory import BrokenMemoryError
 
@@ -32,8 +33,11 @@ def crowded(digits_network, tmp_path):
     return network, path
 
 
-def proposals(network):
-    return lambda x, ids: ac.certify(network, x, ids=ids, smoothing=ac.Gaussian(0.25), plan=PLAN)
+@contextmanager
+def system_of(network, path):
+    """The system behind a copy of a memory."""
+    with ac.Memory.open(path, read_only=True) as memory, memory.copy() as copy:
+        yield ac.System(network, smoothing=ac.Gaussian(0.25), plan=PLAN, memory=copy, secret=b"known to no client")
 
 
 def test_no_answer_changes_and_the_memory_stays_as_it_was(crowded):
@@ -41,9 +45,9 @@ def test_no_answer_changes_and_the_memory_stays_as_it_was(crowded):
     with ac.Memory.open(path) as memory:
         before = len(memory)
     content, done = path.read_bytes(), []
-    with copy_of(path) as copy:
-        found = attack_system(copy, network, proposals(network), how=QUICK, on_done=done.append)
-        assert len(copy) > before  # newcomers of the promised class were admitted
+    with system_of(network, path) as system:
+        found = attack_system(system, how=QUICK, on_done=done.append)
+        assert len(system.memory) > before  # newcomers of the promised class were admitted
     assert sum(done) == found.promises == before
     # each point: lookup, newcomer, claim, and lookup again at the end; two ascents and up to two neighbours a promise
     assert 4 * 3 * before <= found.questions <= 4 * 4 * before
@@ -59,8 +63,8 @@ def test_weaker_policies_may_abstain_and_never_contradict(digits_network, tmp_pa
     network, certificates = digits_network
     with ac.Memory.open(tmp_path / "memory.sqlite", policy) as memory:
         memory.admit_all(certificates)
-    with copy_of(tmp_path / "memory.sqlite") as copy:
-        found = attack_system(copy, network, proposals(network), how=QUICK, most=2)
+    with system_of(network, tmp_path / "memory.sqlite") as system:
+        found = attack_system(system, how=QUICK, most=2)
     assert not found.failed
     assert found.abstained > 0  # newcomers that claim another class take the answer away, if they cannot exchange it
 
@@ -73,8 +77,8 @@ def test_a_memory_with_an_alpha_for_its_lifetime_can_be_attacked_too(digits_netw
         plan = replace(PLAN, alpha=ac.bounds.lifetime_alpha(0.01, first))
         found = ac.certify(network, some.x, ids=some.ids.tolist(), smoothing=ac.Gaussian(0.25), plan=plan)
         assert memory.admit(found[0]).note == "kept"
-    with copy_of(tmp_path / "memory.sqlite") as copy:
-        assert not attack_system(copy, network, proposals(network), how=QUICK, most=1).failed
+    with system_of(network, tmp_path / "memory.sqlite") as system:
+        assert not attack_system(system, how=QUICK, most=1).failed
     with ac.Memory.open(tmp_path / "memory.sqlite") as memory:
         assert memory.lifetime == 0.01
 
@@ -88,11 +92,11 @@ def test_an_inflated_region_is_found(crowded, refit_memory):
             values = (larger.tobytes(), noisier.tobytes(), number)
             db.execute("UPDATE entries SET axes = ?, theta = ? WHERE number = ?", values)
     db.close()
-    with pytest.raises(BrokenMemoryError), copy_of(path):
+    with pytest.raises(BrokenMemoryError), system_of(network, path):
         pass
     refit_memory(path)
-    with copy_of(path) as copy:
-        found = attack_system(copy, network, proposals(network), how=QUICK)
+    with system_of(network, path) as system:
+        found = attack_system(system, how=QUICK)
     assert found.failed
     assert found.conflicts > 0
     assert found.changed
@@ -111,6 +115,12 @@ def test_points_towards_others_are_inside(crowded):
         assert all(0.99 < promise.region.gauge(point) < 1 for point in points)
 
 
-def test_ids_of_the_attack_are_nobody_elses():
-    assert digits("train").ids.max() < FIRST_ID
-    assert FIRST_ID + 10**9 < 2**60
+def test_an_answer_that_comes_from_the_network_is_no_promise(crowded):
+    """Somebody loses an entry: whoever asks there gets the network's own answer, be it the same."""
+    network, path = crowded
+    with system_of(network, path) as system:
+        promise = next(iter(system.memory.entries()))
+        system.memory.reset()
+        questions = _Questions(system)
+        questions.ask(promise, promise.region.center.astype(np.float32))
+    assert [(one.promise, one.answer, one.how) for one in questions.changed] == [(promise.id, None, "lookup")]

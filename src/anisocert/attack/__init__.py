@@ -3,7 +3,7 @@
 from anisocert.attack.attacking import Attack, attack
 from anisocert.attack.refutation import Attacked, Point
 from anisocert.attack.search import Search
-from anisocert.attack.system import Changed, SystemAttack, attack_system, copy_of
+from anisocert.attack.system import Changed, SystemAttack, attack_system
 
 __all__ = [
     "Attack",
@@ -14,5 +14,4 @@ __all__ = [
     "SystemAttack",
     "attack",
     "attack_system",
-    "copy_of",
 ]

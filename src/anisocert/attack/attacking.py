@@ -1,6 +1,6 @@
 """The attack on a set of certificates."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from anisocert.attack.refutation import Attacked, refute
@@ -9,7 +9,6 @@ from anisocert.attack.targets import Targets
 from anisocert.certificate import Certificate
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
-from anisocert.optimize.soft import Outputs
 
 AT_ONCE = 32  # certificates: what is found does not depend on it
 LEVEL = 1e-3
@@ -41,33 +40,24 @@ def attack(
     how: Search | None = None,
     n: int = 10_000,
     level: float = LEVEL,
-    seed: int = 0,
-    outputs: Outputs = "logits",
-    guide: Network | None = None,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> Attack:
     """Try to break certificates of a network: find points of their regions that are answered otherwise.
 
     certificates: with a region, of one norm and shape, by Gaussian or uniform noise (they do not tell a mixture's
     components); the classifier that is attacked is the one that each was made for, with its theta. n: votes at each
-    point found. level: probability with which any correct certificate is called broken, shared by all. guide: gives
-    gradients where the network does not. on_done is told how many certificates more were attacked.
+    point found. level: probability with which any correct certificate is called broken, shared by all. on_done is told
+    how many more certificates were attacked.
     """
     if not 0 < level < 1:
         raise ArgumentError(f"expected level in (0, 1), got {level}")
     if not certificates:
         raise ArgumentError("expected at least one certificate with a region to attack, got none")
-    each, results = level / len(certificates), list[Attacked]()
-    for targets, part in _groups(network, certificates, seed):
-        found = search(targets, how or Search(), outputs, guide)
+    how, each, results = how or Search(), level / len(certificates), list[Attacked]()
+    for first in range(0, len(certificates), AT_ONCE):
+        part = certificates[first : first + AT_ONCE]
+        targets = Targets.of(network, part, how.seed)
+        found = search(targets, how)
         results += refute(targets, found, [c.radius for c in part], n, each)
         on_done(len(part))
     return Attack(tuple(results), sum(c.alpha for c in certificates), level)
-
-
-def _groups(
-    network: Network, certificates: Sequence[Certificate], seed: int
-) -> Iterator[tuple[Targets, Sequence[Certificate]]]:
-    for first in range(0, len(certificates), AT_ONCE):
-        part = certificates[first : first + AT_ONCE]
-        yield Targets.of(network, part, seed), part

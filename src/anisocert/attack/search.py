@@ -6,7 +6,7 @@ classifiers); hard votes judge what it finds. None of this noise is that of any 
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -27,10 +27,12 @@ LONGEST_STEP, SHORTEST_STEP = 0.5, 0.05  # of the budget
 
 @dataclass(frozen=True)
 class Search:
-    """How hard to look.
+    """How to look.
 
     starts: of the ascent inside a region. steps: of an ascent. samples: noisy copies per step, fresh in every step and
     the same for all starts. votes: hard votes that judge a point. reach: no change is looked for beyond this gauge.
+    outputs: what the network returns. guide: a network that gives gradients, where the certified one does not. seed: of
+    the attack's own noise.
     """
 
     starts: int = 4
@@ -38,6 +40,9 @@ class Search:
     samples: int = 32
     votes: int = 300
     reach: float = 16.0
+    outputs: Outputs = "logits"
+    guide: Network | None = field(default=None, repr=False)
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if min(self.starts, self.steps, self.samples, self.votes) < 1 or not self.reach >= 1:
@@ -58,17 +63,14 @@ class Found:
     rivals: Tensor
 
 
-def ascend(targets: Targets, how: Search, outputs: Outputs = "logits", guide: Network | None = None) -> Tensor:
+def ascend(targets: Targets, how: Search) -> Tensor:
     """Where the ascents inside each region end, in units of the axes: `m x starts x d`."""
-    return _Finder(targets, how, outputs, guide or targets.query.network).ascents()
+    return _Finder(targets, how).ascents()
 
 
-def search(targets: Targets, how: Search, outputs: Outputs = "logits", guide: Network | None = None) -> Found:
-    """Look inside each region, then beyond it until the answer changes, then back towards the centre.
-
-    guide: a network that gives gradients, where the certified one does not.
-    """
-    finder = _Finder(targets, how, outputs, guide or targets.query.network)
+def search(targets: Targets, how: Search) -> Found:
+    """Look inside each region, then beyond it until the answer changes, then back towards the centre."""
+    finder = _Finder(targets, how)
     inside, lead, rival = finder.inside()
     change, changes, other = finder.beyond(inside, lead > 0, rival)
     return Found(inside, change, changes, torch.stack([rival, other], 1))
@@ -77,8 +79,8 @@ def search(targets: Targets, how: Search, outputs: Outputs = "logits", guide: Ne
 class _Finder:
     """The search, for one group of targets."""
 
-    def __init__(self, targets: Targets, how: Search, outputs: Outputs, guide: Network) -> None:
-        self.targets, self.how, self.outputs, self.guide = targets, how, outputs, guide
+    def __init__(self, targets: Targets, how: Search) -> None:
+        self.targets, self.how = targets, how
         self.rows = targets.query.network.fit(targets.query.shape, 0) // ROWS_SHARE
         try:
             self._problem(targets).require_gradients()
@@ -88,7 +90,7 @@ class _Finder:
             ) from error
 
     def _problem(self, targets: Targets) -> Problem:
-        return Problem(replace(targets.query, network=self.guide), self.outputs)
+        return Problem(replace(targets.query, network=self.how.guide or targets.query.network), self.how.outputs)
 
     def ascents(self) -> Tensor:
         """The ends of all ascents, inside by more than rounding: `m x starts x d`."""

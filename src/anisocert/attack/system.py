@@ -1,14 +1,12 @@
 """A whole system under attack: whatever arrives, its answers may not change inside a region that it has promised.
 
-The system answers by its memory where a promise covers the input, else by certifying it and admitting the certificate.
-The attack sends it points of stored regions, those that the network is most likely to answer otherwise, and newcomers
-that claim the rival's class for themselves. It works on a copy: nothing is written to the memory in use.
+The attack asks about points of stored regions, those that the network is most likely to answer otherwise, and sends
+newcomers to the memory: what the network says about those points, as another process may that asks at the same moment,
+and forged certificates that claim the rival's class. It works on a copy: nothing is written to the memory in use.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,21 +15,16 @@ from numpy.typing import NDArray
 from anisocert.attack.search import INSIDE, Search, ascend
 from anisocert.attack.targets import Targets
 from anisocert.certificate import ABSTAIN, Certificate
-from anisocert.engine import Network
 from anisocert.geometry import Region
-from anisocert.memory import POLICIES, BrokenMemoryError, Memory
-from anisocert.optimize.soft import Outputs
+from anisocert.memory import POLICIES, BrokenMemoryError
+from anisocert.memory.policy import INHERITED
+from anisocert.system import System
 
 NEIGHBOURS = 2  # of other classes, towards which points are taken
-FIRST_ID = 1 << 59  # of the attack's own inputs, beyond those of any data set
-
 AT_ONCE = 16
 
 Aimed = tuple[Certificate, NDArray[np.float32]]
 """A promise, and a point of its region."""
-
-Certify = Callable[[NDArray[np.float32], Sequence[int]], Sequence[Certificate]]
-"""(x `b x *shape`, ids) -> what the smoothed classifier proposes about new inputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,50 +61,34 @@ class SystemAttack:
         return bool(self.changed) or self.conflicts > 0
 
 
-@contextmanager
-def copy_of(path: Path) -> Iterator[Memory]:
-    """A private copy of a memory, which ends with the block.
-
-    What is attacked are answers: newcomers spend alpha, of which one for a lifetime would not have enough, so that in
-    the copy each has its own.
-    """
-    with Memory.open(path, read_only=True) as memory, memory.copy() as copy:
-        yield copy
-
-
 def attack_system(
-    memory: Memory,
-    network: Network,
-    certify: Certify,
+    system: System,
     *,
     how: Search | None = None,
     most: int | None = None,
-    seed: int = 0,
-    outputs: Outputs = "logits",
-    guide: Network | None = None,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> SystemAttack:
-    """Ask a memory (a copy: newcomers are admitted to it) about hostile points of `most` of its regions.
+    """Ask a system about hostile points of `most` of the regions that it has promised.
 
-    certify: what the smoothed classifier says about new inputs. on_done is told how many promises more were attacked.
+    Its memory is to be a copy (`Memory.copy`): newcomers are admitted to it, true ones and false ones. on_done is told
+    how many more promises were attacked.
     """
+    memory, how, questions = system.memory, how or Search(), _Questions(system)
     everyone = list(memory.entries())
     spaced = np.unique(np.linspace(0, len(everyone) - 1, min(most or len(everyone), len(everyone))).round().astype(int))
     promises = [everyone[i] for i in spaced]
-    questions = _Questions(memory)
     for first in range(0, len(promises), AT_ONCE):
         part = promises[first : first + AT_ONCE]
-        points = _points(Targets.of(network, part, seed), part, everyone, how or Search(), outputs, guide)
-        ids = range(FIRST_ID + 2 * len(questions.points), FIRST_ID + 2 * (len(questions.points) + len(points)), 2)
-        proposals = certify(np.stack([point for _, point in points]), ids)
+        points = _points(Targets.of(system.network, part, how.seed), part, everyone, how)
+        proposals = system.propose(np.stack([point for _, point in points]))
         for (promise, point), proposal in zip(points, proposals, strict=True):
-            questions.ask(promise, point, "lookup", memory.lookup)
+            questions.ask(promise, point)
             questions.admit(promise, point, "newcomer", proposal)
-            questions.admit(promise, point, "claim", _claim(promise, point, proposal, network.num_classes))
+            questions.admit(promise, point, "claim", _claim(promise, point, proposal))
         questions.points += points
         on_done(len(part))
     for promise, point in questions.points:  # and once more, after all newcomers have come
-        questions.ask(promise, point, "lookup", memory.lookup)
+        questions.ask(promise, point)
     conflicts = len(memory.check().conflicts)
     abstained = questions.abstained if questions.may_abstain else None
     return SystemAttack(len(promises), questions.asked, tuple(questions.changed), conflicts, abstained)
@@ -120,49 +97,43 @@ def attack_system(
 class _Questions:
     """What was asked, and which answers were not the promised ones."""
 
-    def __init__(self, memory: Memory) -> None:
-        self.memory, self.may_abstain = memory, not POLICIES[memory.policy].inherits
+    def __init__(self, system: System) -> None:
+        self.system, self.may_abstain = system, not POLICIES[system.memory.policy].inherits
         self.points, self.changed, self.asked, self.abstained = list[Aimed](), list[Changed](), 0, 0
+
+    def ask(self, promise: Certificate, point: NDArray[np.float32]) -> None:
+        """Ask the system, which must answer by a promise and not by the network."""
+        said = self._said(lambda: self.system.answer(point))
+        self._note(promise, point, "lookup", said.prediction if said and said.note == INHERITED else None)
 
     def admit(self, promise: Certificate, point: NDArray[np.float32], how: str, proposal: Certificate) -> None:
         """Let a newcomer in; weaker policies may abstain, and still must not contradict."""
-        self.ask(promise, point, how, lambda _: self.memory.admit(proposal), self.may_abstain)
+        said = self._said(lambda: self.system.memory.admit(proposal))
+        if self.may_abstain and said is not None and said.prediction == ABSTAIN:
+            self.asked, self.abstained = self.asked + 1, self.abstained + 1
+        else:
+            self._note(promise, point, how, None if said is None else said.prediction)
 
-    def ask(
-        self,
-        promise: Certificate,
-        point: NDArray[np.float32],
-        how: str,
-        answer: Callable[[NDArray[np.float32]], Certificate | None],
-        may_abstain: bool = False,
-    ) -> None:
-        """Ask about a point of a promised region, and note an answer that breaks the promise."""
-        self.asked += 1
+    @staticmethod
+    def _said(answer: Callable[[], Certificate]) -> Certificate | None:
         try:
-            found = answer(point)
+            return answer()
         except BrokenMemoryError:
-            found = None
-        said = None if found is None else found.prediction
-        if said == promise.prediction:
-            return
-        if may_abstain and said == ABSTAIN:
-            self.abstained += 1
-            return
-        assert promise.region is not None
-        gauge = promise.region.gauge(point)
-        self.changed.append(Changed(promise.id, promise.prediction, said, how, gauge, point))
+            return None
+
+    def _note(self, promise: Certificate, point: NDArray[np.float32], how: str, said: int | None) -> None:
+        self.asked += 1
+        if said != promise.prediction:
+            assert promise.region is not None
+            gauge = promise.region.gauge(point)
+            self.changed.append(Changed(promise.id, promise.prediction, said, how, gauge, point))
 
 
 def _points(
-    targets: Targets,
-    promises: Sequence[Certificate],
-    everyone: Sequence[Certificate],
-    how: Search,
-    outputs: Outputs,
-    guide: Network | None,
+    targets: Targets, promises: Sequence[Certificate], everyone: Sequence[Certificate], how: Search
 ) -> list[Aimed]:
     """Points of each region: where the ascents end, and on the way to the nearest promises of other classes."""
-    ends = ascend(targets, how, outputs, guide)
+    ends = ascend(targets, how)
     aimed: list[Aimed] = []
     for i, promise in enumerate(promises):
         one = targets.part(torch.full((how.starts,), i))
@@ -185,11 +156,11 @@ def _towards(promise: Certificate, everyone: Sequence[Certificate]) -> Iterator[
                 break
 
 
-def _claim(promise: Certificate, point: NDArray[np.float32], proposal: Certificate, classes: int) -> Certificate:
+def _claim(promise: Certificate, point: NDArray[np.float32], proposal: Certificate) -> Certificate:
     """A newcomer that says the point is of another class, in a region as large as the one it lies in."""
     assert promise.region is not None
     rival = proposal.prediction
     if rival in (ABSTAIN, promise.prediction):
-        rival = (promise.prediction + 1) % classes
+        rival = (promise.prediction + 1) % promise.num_classes
     region = Region(point, promise.region.axes, promise.region.norm)
-    return replace(promise, id=proposal.id + 1, prediction=rival, region=region, note="", reason="")
+    return replace(promise, id=proposal.id ^ 1, prediction=rival, region=region, note="", reason="")

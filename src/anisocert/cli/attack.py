@@ -1,19 +1,19 @@
 """`anisocert attack`: tries to break what a run has promised."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anisocert.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from anisocert.attack import Attack, Search, SystemAttack
     from anisocert.certificate import Certificate
     from anisocert.engine import Network
-    from anisocert.runs import Configuration, StoredRun
+    from anisocert.runs import StoredRun
 
 EPILOG = (
     "Example: anisocert attack runs/demo/l2-anisotropic --max 8\n\n"
@@ -35,16 +35,16 @@ def attack(
     most: Annotated[int | None, typer.Option("--max", help="How many, evenly spaced. Default: all.", min=1)] = None,
     ids: Annotated[str | None, typer.Option(help="Only these examples: 3,17,100-199.")] = None,
     n: Annotated[int, typer.Option(help="Fresh votes at each point found.", min=10, rich_help_panel=EFFORT)] = 10_000,
-    starts: Annotated[int, typer.Option(help="Ascents a region.", min=1, rich_help_panel=EFFORT)] = 4,
-    steps: Annotated[int, typer.Option(help="Of an ascent.", min=1, rich_help_panel=EFFORT)] = 20,
-    samples: Annotated[int, typer.Option(help="Noisy copies a step.", min=1, rich_help_panel=EFFORT)] = 32,
-    seed: Annotated[int, typer.Option(help="Of the attack's own noise.")] = 0,
+    starts: Annotated[int, typer.Option(help="Ascents per region.", min=1, rich_help_panel=EFFORT)] = 4,
+    steps: Annotated[int, typer.Option(help="Steps per ascent.", min=1, rich_help_panel=EFFORT)] = 20,
+    samples: Annotated[int, typer.Option(help="Noisy copies per step.", min=1, rich_help_panel=EFFORT)] = 32,
+    seed: Annotated[int, typer.Option(help="Seed of the search's noise.")] = 0,
     model: options.RunModel = None,
     denoise: options.RunDenoise = None,
     data: options.RunData = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     out: Annotated[Path | None, typer.Option(help="An .npz file for the points that were found.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Try to break certificates: search each region for points that the smoothed classifier answers otherwise.
 
@@ -69,15 +69,17 @@ def attack(
     if memory is not None and (ids is not None or out is not None):
         raise ArgumentError("expected --memory without --ids and --out, which are about single certificates")
     stored = read_run(run)
-    c = stored.configuration
     network = stored.network(model, denoise, device, same_kind=False)
-    how, guide = Search(starts=starts, steps=steps, samples=samples), _guide(stored, network, model, denoise)
+    how = Search(
+        starts=starts, steps=steps, samples=samples, outputs=stored.configuration.outputs,
+        guide=_guide(stored, network, model, denoise), seed=seed,
+    )  # fmt: skip
     if memory is not None:
-        system = _attack_system(memory, stored.thetas, c, network, guide, how, n, most, seed)
+        system = _attack_system(memory, stored, network, how, n, most)
         tell_system(system, memory, as_json)
         failed = system.failed
     else:
-        found = _attack(_certificates(stored, ids, most, data), c, network, guide, how, n, seed)
+        found = _attack(network, _certificates(stored, ids, most, data), how, n)
         tell(found, stored, as_json)
         failed = found.failed
         if out is not None:
@@ -120,60 +122,39 @@ def _guide(stored: "StoredRun", network: "Network", model: str | None, denoise: 
     return Network(found, network.num_classes, network.device, network.numerics)
 
 
-def _attack(
-    certificates: "Sequence[Certificate]",
-    c: "Configuration",
-    network: "Network",
-    guide: "Network | None",
-    how: "Search",
-    n: int,
-    seed: int,
-) -> "Attack":
+def _attack(network: "Network", certificates: "Sequence[Certificate]", how: "Search", n: int) -> "Attack":
     from anisocert.attack import attack as attack_certificates
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
 
     with progress(Console(stderr=True), "attacking", len(certificates), "certificates") as advance:
-        return attack_certificates(
-            network, certificates, how=how, n=n, seed=seed, outputs=c.outputs, guide=guide,
-            on_done=lambda count: advance(count, ""),
-        )  # fmt: skip
+        return attack_certificates(network, certificates, how=how, n=n, on_done=lambda count: advance(count, ""))
 
 
 def _attack_system(
-    memory: Path,
-    thetas: "Mapping[int, Any]",
-    c: "Configuration",
-    network: "Network",
-    guide: "Network | None",
-    how: "Search",
-    n: int,
-    most: int | None,
-    seed: int,
+    path: Path, stored: "StoredRun", network: "Network", how: "Search", n: int, most: int | None
 ) -> "SystemAttack":
-    """The system is the run's method and noise, with n votes a newcomer, behind the memory."""
-    import numpy as np
-    from numpy.typing import NDArray
+    """The system is the run's method and noise, with n votes per newcomer, behind a copy of the memory.
 
-    from anisocert.attack import attack_system, copy_of
+    What is attacked are answers: newcomers spend alpha, of which one for a lifetime would not have enough, so that in
+    the copy each has its own.
+    """
+    import os
+
+    from anisocert.attack import attack_system
     from anisocert.bounds import Plan
-    from anisocert.certification import certify
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
+    from anisocert.memory import Memory
+    from anisocert.system import System
 
-    method = c.how(next(iter(thetas.values())) if c.method == "average" else None)
+    c = stored.configuration
+    method = c.how(next(iter(stored.thetas.values())) if c.method == "average" else None)
     plan = Plan(n0=c.n0, n=n, alpha=c.alpha, bound=c.bound)
-
-    def propose(x: NDArray[np.float32], ids: "Sequence[int]") -> "list[Certificate]":
-        return certify(network, x, ids=ids, smoothing=c.smoothing(), method=method, plan=plan, seed=seed)
-
-    with copy_of(memory) as copy:
-        total = min(most or len(copy), len(copy))
-        with progress(Console(stderr=True), "attacking", total, "promises") as advance:
-            return attack_system(
-                copy, network, propose, how=how, most=most, seed=seed, outputs=c.outputs, guide=guide,
-                on_done=lambda count: advance(count, ""),
-            )  # fmt: skip
+    with Memory.open(path, read_only=True) as memory, memory.copy() as copy:
+        system = System(network, smoothing=c.smoothing(), method=method, plan=plan, memory=copy, secret=os.urandom(32))
+        with progress(Console(stderr=True), "attacking", min(most or len(copy), len(copy)), "promises") as advance:
+            return attack_system(system, how=how, most=most, on_done=lambda count: advance(count, ""))
 
 
 def _save(found: "Attack", out: Path) -> None:

@@ -22,20 +22,11 @@ from anisocert.errors import ArgumentError
 from anisocert.memory.ledger import Prefer
 from anisocert.memory.policy import POLICIES
 from anisocert.models.foreign import Layout
-from anisocert.optimize import (
-    Anisotropic,
-    Average,
-    Fixed,
-    Isotropic,
-    Method,
-    PublishedAnisotropic,
-    PublishedIsotropic,
-)
+from anisocert.optimize import METHODS, PUBLISHED, Method, Settings
 from anisocert.optimize.soft import Outputs
 from anisocert.runs.spending import shares
 from anisocert.smoothing import Gaussian, Smoothing, Uniform
 
-METHODS = ("fixed", "isotropic", "anisotropic", "average")
 # Where things lie may change while a run is under way; what they are is told by their hashes.
 HASHES = {"model": "model_hash", "data": "data_hash", "average_of": "theta_hash"}
 PROBE = ("probe", "probe_shape")
@@ -179,17 +170,9 @@ class Configuration:
 
     def how(self, theta: NDArray[np.float32] | None = None) -> Method:
         """The way theta is chosen. theta: the mean of another run's, for method average."""
-        if theta is not None:
-            return Average(theta)
-        if self.method not in ("isotropic", "anisotropic"):
-            return Fixed()
-        if self.paper:
-            steps = {} if self.iterations is None else {"iterations": self.iterations}
-            published = PublishedIsotropic(outputs=self.outputs, **steps)
-            shaped = PublishedAnisotropic(isotropic=published, outputs=self.outputs)
-            return published if self.method == "isotropic" else shaped
-        isotropic = Isotropic(limit=self.limit)
-        return isotropic if self.method == "isotropic" else Anisotropic(isotropic=isotropic, outputs=self.outputs)
+        known = METHODS | PUBLISHED if self.paper else METHODS
+        settings = Settings(outputs=self.outputs, limit=self.limit, iterations=self.iterations, theta=theta)
+        return known[self.method].configured(settings)
 
     def at_limit(self, theta_max: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         """Whether thetas with these largest values are as large as the search may make them. shape: of an input."""

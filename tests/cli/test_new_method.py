@@ -1,0 +1,68 @@
+"""A way to choose theta that nobody foresaw: one class, and its place in METHODS."""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+
+import anisocert as ac
+from anisocert.bounds import Plan
+from anisocert.engine import Query
+from anisocert.errors import ArgumentError
+from anisocert.optimize import METHODS, Method, Settings
+from anisocert.runs import read_run
+from anisocert.verify import verify
+
+
+@dataclass(frozen=True)
+class Contrast(Method):
+    """Less noise where an input is dark. limit: of the brightest place, in units of the noise's own theta."""
+
+    limit: float = 1.0
+
+    name = "contrast"
+
+    @classmethod
+    def configured(cls, settings: Settings) -> Method:
+        return cls() if settings.limit is None else cls(settings.limit)
+
+    def choose(self, query: Query, plan: Plan) -> torch.Tensor:
+        brightest = query.x.flatten(1).amax(1).view(-1, *(1 for _ in query.shape))
+        share = (query.x / brightest).clamp(0.5, 1.0)
+        return float(query.smoothing.theta) * self.limit * share
+
+
+def test_it_certifies(half_space):
+    x = np.array([[2.0, 1.0, 0.0]], np.float32)
+    (found,) = ac.certify(
+        half_space([1.0, 0.0, 0.0]).eval(), x, num_classes=2, smoothing=ac.Gaussian(0.5), method=Contrast(),
+        plan=ac.Plan(n=500),
+    )  # fmt: skip
+    assert (found.method, found.prediction, found.theta.tolist()) == ("contrast", 0, [0.5, 0.25, 0.25])
+    np.testing.assert_allclose(found.region.axes, found.gap * found.theta)
+
+
+def test_a_run_asks_for_it_by_name(quick, do, tmp_path, cli, monkeypatch):
+    with pytest.raises(
+        ArgumentError, match="expected method of fixed, isotropic, anisotropic, average, got 'contrast'"
+    ):
+        replace(quick, method="contrast")
+    monkeypatch.setitem(METHODS, "contrast", Contrast)
+    assert do(replace(quick, method="contrast", limit=0.8, max=3), tmp_path / "run").finished
+    run = read_run(tmp_path / "run")
+    assert run.column("method").tolist() == ["contrast"] * 3
+    for row in run.rows:
+        assert (row["theta_min"], row["theta_max"]) == pytest.approx((0.1, 0.2))
+    assert verify(tmp_path / "run").ok
+    assert cli("verify", tmp_path / "run", "--recount", 3)
+    told = json.loads(cli("show", tmp_path / "run", run.rows[0]["idx"], "--json").out)
+    assert told["row"]["method"] == "contrast"
+    assert "the noise chosen for this input" in told["sentence"]  # nothing is claimed for all inputs unless it is known
+    cli("report", tmp_path / "run", "--out", tmp_path / "report.html")
+    assert "contrast" in (tmp_path / "report.html").read_text()
+
+
+def test_names_are_those_that_certificates_bear():
+    assert all(method.name == name for name, method in METHODS.items())

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -149,6 +150,13 @@ def test_some_inputs_at_once_are_answered_like_one(half_space):
     ]
     assert deployed.memory.submissions == before + 3
     assert deployed.memory.attempts(batch[1]) == 1
+
+
+def test_a_promise_is_told_while_others_wait_for_the_network(system):
+    deployed = system()
+    promise = deployed.answer(point(1.0, 0.0))
+    with ThreadPoolExecutor() as pool, deployed._turn:
+        assert pool.submit(deployed.answer, point(1.05, 0.0)).result(timeout=20).id == promise.id
 
 
 @pytest.mark.parametrize("policy", ["inherit", "abstain", "worst-case"])

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,13 +13,12 @@ from torch import Tensor
 from anisocert.arguments import as_network, expect_kinds
 from anisocert.bounds import Plan, binomial_test
 from anisocert.certificate import ABSTAIN, Certificate
-from anisocert.engine import Classifier, Judge, Network, Numerics, Query, Stage, Tally, count_votes
+from anisocert.engine import Classifier, Judge, Network, Numerics, OnVotes, Query, Stage, Tally, all_votes, count_votes
 from anisocert.errors import AnisocertWarning
 from anisocert.optimize import Fixed, Method, checked_theta
 from anisocert.smoothing import Smoothing
 
-OnVotes = Callable[[int], None]
-"""Is told how many votes each network call counted."""
+Floats = NDArray[np.float64]
 
 
 def certify(
@@ -55,11 +54,7 @@ def certify(
 
 
 def certificates(
-    query: Query,
-    method: Method,
-    plan: Plan,
-    alphas: NDArray[np.float64] | None = None,
-    on_votes: OnVotes | None = None,
+    query: Query, method: Method, plan: Plan, alphas: Floats | None = None, on_votes: OnVotes | None = None
 ) -> Iterator[tuple[int, Certificate]]:
     """(position, certificate) of each input, as each one is done.
 
@@ -69,9 +64,11 @@ def certificates(
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))
 
     theta = checked_theta(method.choose(query, plan), query.x)  # SPEC 3, from noise of its own
-    top = _select(query, theta, plan, on_votes)  # SPEC 2, stage 0
-    judge = Judge(plan, query.smoothing, query.network.num_classes, top, _smallest(theta), alphas)
-    scales, looks = query.smoothing.scales(theta), [look.n for look in plan.looks]
+    smallest, scales = theta.flatten(1).amin(1).double().cpu().numpy(), query.smoothing.scales(theta)
+    _warn_if_out_of_reach(query, plan, float(smallest.max()))
+    top = all_votes(query, scales, Stage.SELECT, [plan.n0], on_votes=on_votes).argmax(1)  # SPEC 2, stage 0
+    judge = Judge(plan, query.smoothing, query.network.num_classes, top, smallest, alphas)
+    looks = [look.n for look in plan.looks]
     for tally in count_votes(query, scales, Stage.ESTIMATE, looks, judge, on_votes):  # SPEC 2, stage 1
         yield tally.position, _certificate(query, method, theta, judge, tally)  # SPEC 1: bound, gap, region
 
@@ -79,11 +76,7 @@ def certificates(
 
 
 def timed_certificates(
-    query: Query,
-    method: Method,
-    plan: Plan,
-    alphas: NDArray[np.float64] | None = None,
-    on_votes: OnVotes | None = None,
+    query: Query, method: Method, plan: Plan, alphas: Floats | None = None, on_votes: OnVotes | None = None
 ) -> Iterator[tuple[int, Certificate]]:
     """`certificates`, each with its seconds: of those before the first votes an equal share, then as its votes are."""
     started, before, counted = time.perf_counter(), 0.0, 0
@@ -130,22 +123,11 @@ def predict(
             stacklevel=2,
         )
     scales = smoothing.scales(Fixed().choose(query, plan))
-    tallies = count_votes(query, scales, Stage.PREDICT, [plan.n])
-    counts = np.stack([tally.counts for tally in sorted(tallies, key=lambda tally: tally.position)])
+    counts = all_votes(query, scales, Stage.PREDICT, [plan.n])
     query.network.expect_no_state()
     ranked = np.sort(counts, 1)
     first, second = ranked[:, -1], ranked[:, -2]
     return np.where(binomial_test(first, first + second) <= plan.alpha, counts.argmax(1), ABSTAIN)
-
-
-def _select(query: Query, theta: Tensor, plan: Plan, on_votes: OnVotes | None) -> NDArray[np.int64]:
-    """The class with most of n0 votes, for each input: `b`."""
-    _warn_if_out_of_reach(query, theta, plan)
-    top = np.zeros(len(query), np.int64)
-    scales = query.smoothing.scales(theta)
-    for tally in count_votes(query, scales, Stage.SELECT, [plan.n0], on_votes=on_votes):
-        top[tally.position] = tally.counts.argmax()
-    return top
 
 
 def _certificate(query: Query, method: Method, theta: Tensor, judge: Judge, tally: Tally) -> Certificate:
@@ -180,18 +162,10 @@ def _certificate(query: Query, method: Method, theta: Tensor, judge: Judge, tall
     )
 
 
-def _smallest(theta: Tensor) -> NDArray[np.float64]:
-    """What turns a gap into a radius: `b`."""
-    return np.asarray(theta.flatten(1).amin(1).double().cpu().numpy())
-
-
-def _warn_if_out_of_reach(query: Query, theta: Tensor, plan: Plan) -> None:
-    """Say so, before any vote, if no input can reach the plan's target radius."""
-    if plan.target_radius is None:
-        return
-    gap = float(query.smoothing.gap(*plan.best_case(query.network.num_classes)))
-    farthest = gap * float(_smallest(theta).max())
-    if farthest < plan.target_radius:
+def _warn_if_out_of_reach(query: Query, plan: Plan, theta: float) -> None:
+    """Say so, before any vote, if no input can reach the plan's target radius. theta: what makes the largest ball."""
+    farthest = float(query.smoothing.gap(*plan.best_case(query.network.num_classes))) * theta
+    if plan.target_radius is not None and farthest < plan.target_radius:
         warnings.warn(
             f"expected target_radius <= {farthest:.6g}, what {plan.n} votes that all agree certify here, "
             f"got {plan.target_radius}: no input will reach it",

@@ -66,8 +66,7 @@ class System:
         self.network = as_network(model, num_classes, device, numerics, model_id)
         self.smoothing, self.method, self.plan = smoothing, method or Fixed(), plan or Plan()
         self.memory = Memory() if memory is None else memory
-        self.attempts = attempts
-        self._secret = secret
+        self.attempts, self._secret = attempts, secret
         self._turn = threading.RLock()
         self._known_shape: tuple[int, ...] | None = None
 
@@ -88,7 +87,7 @@ class System:
             raise ArgumentError(f"expected x of shape (inputs, *shape) with at least one input, got {points.shape}")
         promised = [self.memory.lookup(point) for point in points]
         asked = {one.tobytes(): one for one, promise in zip(points, promised, strict=True) if promise is None}
-        found = dict(zip(asked, self._ask(list(asked.values())), strict=True))
+        found = dict(zip(asked, self._ask(list(asked.values())), strict=True)) if asked else {}
         return [promise or found[one.tobytes()] for one, promise in zip(points, promised, strict=True)]
 
     def _ask(self, points: list[NDArray[np.float32]]) -> list[Certificate]:

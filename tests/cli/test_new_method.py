@@ -11,7 +11,7 @@ import anisocert as ac
 from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
-from anisocert.optimize import METHODS, Method, Settings
+from anisocert.optimize import METHODS, PUBLISHED, Method, Settings
 from anisocert.runs import read_run
 from anisocert.verify import verify
 
@@ -23,10 +23,6 @@ class Contrast(Method):
     limit: float = 1.0
 
     name = "contrast"
-
-    @classmethod
-    def configured(cls, settings: Settings) -> Method:
-        return cls() if settings.limit is None else cls(settings.limit)
 
     def choose(self, query: Query, plan: Plan) -> torch.Tensor:
         brightest = query.x.flatten(1).amax(1).view(-1, *(1 for _ in query.shape))
@@ -49,7 +45,7 @@ def test_a_run_asks_for_it_by_name(quick, do, tmp_path, cli, monkeypatch):
         ArgumentError, match="expected method of fixed, isotropic, anisotropic, average, got 'contrast'"
     ):
         replace(quick, method="contrast")
-    monkeypatch.setitem(METHODS, "contrast", Contrast)
+    monkeypatch.setitem(METHODS, "contrast", lambda settings: Contrast(settings.limit or 1.0))
     assert do(replace(quick, method="contrast", limit=0.8, max=3), tmp_path / "run").finished
     run = read_run(tmp_path / "run")
     assert run.column("method").tolist() == ["contrast"] * 3
@@ -64,5 +60,7 @@ def test_a_run_asks_for_it_by_name(quick, do, tmp_path, cli, monkeypatch):
     assert "contrast" in (tmp_path / "report.html").read_text()
 
 
-def test_names_are_those_that_certificates_bear():
-    assert all(method.name == name for name, method in METHODS.items())
+@pytest.mark.parametrize("known", [METHODS, PUBLISHED])
+def test_names_are_those_that_certificates_bear(known):
+    settings = Settings(theta=np.ones((), np.float32))
+    assert [make(settings).name for make in known.values()] == list(known)

@@ -212,7 +212,7 @@ def test_configurations_survive_json(quick):
 
 def test_the_forecast_counts_what_is_evaluated(quick, tmp_path, do, monkeypatch):
     """Votes that are asked for, counted on their way, against the forecast's."""
-    from anisocert.engine import count_votes as real
+    from anisocert.engine.votes import count_votes as real
 
     asked = replace(quick, method="anisotropic", max=1, n=1600, numerics=replace(quick.numerics, rows=800))
     shorten(monkeypatch, 4)
@@ -223,7 +223,7 @@ def test_the_forecast_counts_what_is_evaluated(quick, tmp_path, do, monkeypatch)
         votes[stage.name] += len(query) * looks[-1]
         return real(query, scales, stage, looks, *options, **named)
 
-    for room in ("anisocert.optimize.pilot", "anisocert.certification"):
+    for room in ("anisocert.optimize.pilot", "anisocert.engine.votes", "anisocert.certification"):
         monkeypatch.setattr(f"{room}.count_votes", count)
     do(asked, tmp_path / "run")
     assert found.evaluations == {

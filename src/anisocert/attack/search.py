@@ -63,20 +63,15 @@ class Found:
     rivals: Tensor
 
 
-def ascend(targets: Targets, how: Search) -> Tensor:
-    """Where the ascents inside each region end, in units of the axes: `m x starts x d`."""
-    return _Finder(targets, how).ascents()
-
-
 def search(targets: Targets, how: Search) -> Found:
     """Look inside each region, then beyond it until the answer changes, then back towards the centre."""
-    finder = _Finder(targets, how)
+    finder = Finder(targets, how)
     inside, lead, rival = finder.inside()
     change, changes, other = finder.beyond(inside, lead > 0, rival)
     return Found(inside, change, changes, torch.stack([rival, other], 1))
 
 
-class _Finder:
+class Finder:
     """The search, for one group of targets."""
 
     def __init__(self, targets: Targets, how: Search) -> None:

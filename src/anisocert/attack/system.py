@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from anisocert.attack.search import INSIDE, Search, ascend
+from anisocert.attack.search import INSIDE, Finder, Search
 from anisocert.attack.targets import Targets
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.geometry import Region
@@ -89,9 +89,8 @@ def attack_system(
         on_done(len(part))
     for promise, point in questions.points:  # and once more, after all newcomers have come
         questions.ask(promise, point)
-    conflicts = len(memory.check().conflicts)
-    abstained = questions.abstained if questions.may_abstain else None
-    return SystemAttack(len(promises), questions.asked, tuple(questions.changed), conflicts, abstained)
+    conflicts, abstained = memory.check().conflicts, questions.abstained if questions.may_abstain else None
+    return SystemAttack(len(promises), questions.asked, tuple(questions.changed), len(conflicts), abstained)
 
 
 class _Questions:
@@ -133,7 +132,7 @@ def _points(
     targets: Targets, promises: Sequence[Certificate], everyone: Sequence[Certificate], how: Search
 ) -> list[Aimed]:
     """Points of each region: where the ascents end, and on the way to the nearest promises of other classes."""
-    ends = ascend(targets, how)
+    ends = Finder(targets, how).ascents()
     aimed: list[Aimed] = []
     for i, promise in enumerate(promises):
         one = targets.part(torch.full((how.starts,), i))

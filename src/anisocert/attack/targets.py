@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anisocert.attack.ball import length
 from anisocert.certificate import Certificate
-from anisocert.engine import Network, Query, Stage, count_votes
+from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.engine.votes import Stop
 from anisocert.errors import ArgumentError
 from anisocert.smoothing import Gaussian, Uniform
@@ -87,7 +87,4 @@ class Targets:
         """Hard votes at one point per target, up to the look where they stop. points: `m x d` -> `m x num_classes`."""
         shape = self.query.x.shape
         query, scales = replace(self.query, x=points.view(shape)), self.query.smoothing.scales(self.theta.view(shape))
-        counts = np.zeros((len(self), query.network.num_classes), np.int64)
-        for tally in count_votes(query, scales, stage, looks, stop):
-            counts[tally.position] = tally.counts
-        return counts
+        return all_votes(query, scales, stage, looks, stop)

@@ -8,8 +8,6 @@ import typer
 from anisocert.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from anisocert.attack import Attack, Search, SystemAttack
     from anisocert.certificate import Certificate
     from anisocert.engine import Network
@@ -61,8 +59,11 @@ def attack(
     stored region, whoever asks and whatever newcomers claim. No probability is involved, and one change is too many.
     """
     from anisocert.attack import Search
+    from anisocert.attack import attack as attack_certificates
     from anisocert.cli import FAILED
     from anisocert.cli.attack_text import tell, tell_system
+    from anisocert.cli.console import Console
+    from anisocert.cli.progress import progress
     from anisocert.errors import ArgumentError
     from anisocert.runs import read_run
 
@@ -74,17 +75,18 @@ def attack(
         starts=starts, steps=steps, samples=samples, outputs=stored.configuration.outputs,
         guide=_guide(stored, network, model, denoise), seed=seed,
     )  # fmt: skip
+    found: Attack | SystemAttack
     if memory is not None:
-        system = _attack_system(memory, stored, network, how, n, most)
-        tell_system(system, memory, as_json)
-        failed = system.failed
+        found = _attack_system(memory, stored, network, how, n, most)
+        tell_system(found, memory, as_json)
     else:
-        found = _attack(network, _certificates(stored, ids, most, data), how, n)
+        chosen = _certificates(stored, ids, most, data)
+        with progress(Console(stderr=True), "attacking", len(chosen), "certificates") as advance:
+            found = attack_certificates(network, chosen, how=how, n=n, on_done=lambda count: advance(count, ""))
         tell(found, stored, as_json)
-        failed = found.failed
         if out is not None:
             _save(found, out)
-    if failed:
+    if found.failed:
         raise typer.Exit(FAILED)
 
 
@@ -120,15 +122,6 @@ def _guide(stored: "StoredRun", network: "Network", model: str | None, denoise: 
     except ModelError as error:
         raise ModelError(f"expected a network with gradients to search with, got none: {error}") from error
     return Network(found, network.num_classes, network.device, network.numerics)
-
-
-def _attack(network: "Network", certificates: "Sequence[Certificate]", how: "Search", n: int) -> "Attack":
-    from anisocert.attack import attack as attack_certificates
-    from anisocert.cli.console import Console
-    from anisocert.cli.progress import progress
-
-    with progress(Console(stderr=True), "attacking", len(certificates), "certificates") as advance:
-        return attack_certificates(network, certificates, how=how, n=n, on_done=lambda count: advance(count, ""))
 
 
 def _attack_system(

@@ -127,8 +127,7 @@ def _best(levels: Sequence[Level], most: float) -> Level:
 def _has_gradients(network: Network, sample: Sample, job: Job) -> bool:
     c = job.configuration
     try:
-        query = Query(network, Gaussian(1.0), sample.x[:1], sample.ids[:1], c.seed)
-        Problem(query, c.outputs).require_gradients()
+        Problem(Query(network, Gaussian(1.0), sample.x[:1], sample.ids[:1], c.seed), c.outputs).require_gradients()
     except ModelError:
         return False
     return True

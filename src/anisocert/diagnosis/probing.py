@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network, Query, Stage, Stream, count_votes
+from anisocert.engine import Network, Query, Stage, Stream, all_votes
 from anisocert.engine.noise import noise_source
 from anisocert.optimize.soft import Outputs
 from anisocert.smoothing import Gaussian, Smoothing, Uniform
@@ -72,10 +72,8 @@ def probe(
     for sigma in sigmas:
         smoothing: Smoothing = Gaussian(sigma) if norm == "l2" else Uniform(sigma)
         theta = torch.full((len(sample.x), *(1 for _ in sample.x.shape[1:])), sigma, device=network.device)
-        counts = np.zeros((len(sample.x), network.num_classes), np.int64)
         query = Query(network, smoothing, sample.x, sample.ids, seed)
-        for tally in count_votes(query, smoothing.scales(theta), Stage.PILOT, [votes]):
-            counts[tally.position] = tally.counts
+        counts = all_votes(query, smoothing.scales(theta), Stage.PILOT, [votes])
         sharpness = _sharpness(network, smoothing, sample, sigma, seed, outputs)
         levels.append(_level(norm, sigma, smoothing, counts, sample.y, plan, network.num_classes, sharpness))
         on_level(levels[-1])

@@ -7,17 +7,19 @@ from anisocert.engine.probe import same_behaviour
 from anisocert.engine.query import Query
 from anisocert.engine.stopping import Judge
 from anisocert.engine.streams import Stage, Stream
-from anisocert.engine.votes import Tally, count_votes
+from anisocert.engine.votes import OnVotes, Tally, all_votes, count_votes
 
 __all__ = [
     "Classifier",
     "Judge",
     "Network",
     "Numerics",
+    "OnVotes",
     "Query",
     "Stage",
     "Stream",
     "Tally",
+    "all_votes",
     "count_votes",
     "same_behaviour",
 ]

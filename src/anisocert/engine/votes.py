@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.engine.noise import noise_source
@@ -48,15 +49,17 @@ class _InFlight:
 
 
 Stop = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+OnVotes = Callable[[int], None]
+"""Is told how many votes each network call counted."""
 
 
 class Counting:
     """One counting of votes, with its place on the device."""
 
     def __init__(self, query: Query, width: int, looks: int) -> None:
-        self.network, self.width, self.looks = query.network, width, looks
-        network, smoothing = query.network, query.smoothing
-        self.source = noise_source(network.device, smoothing.base, smoothing.weights, width, query.shape)
+        network, noise = query.network, query.smoothing
+        self.network, self.width, self.looks = network, width, looks
+        self.source = noise_source(network.device, noise.base, noise.weights, width, query.shape)
         self.trash = width * looks  # the bin of rows that are padding
         self.counts = torch.zeros(self.trash + 1, network.num_classes, dtype=torch.int32, device=network.device)
         self.nan = torch.zeros((), dtype=torch.bool, device=network.device)
@@ -89,13 +92,13 @@ def count_votes(
     stage: Stage,
     looks: Sequence[int],
     stop: Stop | None = None,
-    on_votes: Callable[[int], None] | None = None,
+    on_votes: OnVotes | None = None,
 ) -> Iterator[Tally]:
     """Yield a tally per input, as each one stops.
 
     scales: `b x j x *shape` (or broadcastable to it); looks: increasing numbers of votes. Every input stops at the last
     look at the latest; stop(positions, looks, counts), each with one entry per input, tells which stop earlier: without
-    it nobody waits before the last look. on_votes is told how many votes each batch counted.
+    it nobody waits before the last look.
     """
     network, inputs = query.network, len(query)
     at_once, seen = (looks[0], 0) if stop is not None else (looks[-1], len(looks) - 1)
@@ -151,6 +154,21 @@ def count_votes(
                     del flying[one.slot]
                     free.append(one.slot)
                     yield Tally(one.position, counts[one.slot, : one.seen], looks[one.seen - 1])
+
+
+def all_votes(
+    query: Query,
+    scales: Tensor,
+    stage: Stage,
+    looks: Sequence[int],
+    stop: Stop | None = None,
+    on_votes: OnVotes | None = None,
+) -> NDArray[np.int64]:
+    """What `count_votes` has counted of each input when it stops: `b x num_classes`."""
+    counts = np.zeros((len(query), query.network.num_classes), np.int64)
+    for tally in count_votes(query, scales, stage, looks, stop, on_votes):
+        counts[tally.position] = tally.counts
+    return counts
 
 
 class Segment(NamedTuple):

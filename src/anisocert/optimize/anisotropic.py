@@ -11,7 +11,7 @@ from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize.ascent import Ascent
-from anisocert.optimize.base import Method, Settings, scalar_theta
+from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.isotropic import Isotropic
 from anisocert.optimize.pilot import Pilot, pilot_votes, reach, sizes, take
 from anisocert.optimize.soft import Outputs, Problem
@@ -47,11 +47,6 @@ class Anisotropic(Method):
             raise ArgumentError(f"expected kappa >= 0, got {self.kappa}")
         if not min(self.pilots) > 0 or self.finalists < 1:
             raise ArgumentError(f"expected pilots > 0 and finalists >= 1, got {self.pilots} and {self.finalists}")
-
-    @classmethod
-    def configured(cls, settings: Settings) -> Method:
-        """See Method."""
-        return cls(isotropic=Isotropic(limit=settings.limit), outputs=settings.outputs)
 
     @property
     def evaluations(self) -> int:

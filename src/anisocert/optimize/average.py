@@ -10,8 +10,7 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
-from anisocert.optimize.base import Method, Settings, same_for_all
-from anisocert.optimize.fixed import Fixed
+from anisocert.optimize.base import Method, same_for_all
 from anisocert.smoothing.base import positive
 
 
@@ -32,11 +31,6 @@ class Average(Method):
         if len(thetas) == 0:
             raise ArgumentError("expected at least one theta to average, got none")
         return cls(np.mean([np.asarray(theta, np.float64) for theta in thetas], axis=0))
-
-    @classmethod
-    def configured(cls, settings: Settings) -> Method:
-        """See Method. Before the other run is read, nothing is known but that it chooses as little as Fixed does."""
-        return Fixed() if settings.theta is None else cls(settings.theta)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""

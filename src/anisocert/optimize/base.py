@@ -2,7 +2,6 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,32 +11,13 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
-from anisocert.optimize.soft import Outputs
 from anisocert.smoothing import Smoothing
-
-
-@dataclass(frozen=True, eq=False)
-class Settings:
-    """What a run's configuration says to all methods; each takes what concerns it, and None is its own default.
-
-    theta: the one for all inputs, where another run's mean is asked for.
-    """
-
-    outputs: Outputs = "logits"
-    limit: float | None = None
-    iterations: int | None = None
-    theta: NDArray[np.float32] | None = None
 
 
 class Method(ABC):
     """Chooses the scale of the noise for each input, from noise that no later stage sees."""
 
     name: str
-
-    @classmethod
-    def configured(cls, settings: Settings) -> "Method":
-        """As a run's configuration asks for it."""
-        return cls()
 
     @property
     def evaluations(self) -> int:

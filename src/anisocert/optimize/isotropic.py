@@ -11,7 +11,7 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
-from anisocert.optimize.base import Method, Settings, scalar_theta
+from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.pilot import Floats, Pilot, is_image, pilot_votes, reach, sizes
 
 log = logging.getLogger(__name__)
@@ -41,11 +41,6 @@ class Isotropic(Method):
             raise ArgumentError(f"expected limit >= 1, got {self.limit}")
         if not min(self.pilots) > 0:
             raise ArgumentError(f"expected pilots > 0, got {self.pilots}")
-
-    @classmethod
-    def configured(cls, settings: Settings) -> Method:
-        """See Method."""
-        return cls(limit=settings.limit)
 
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """See Method."""

@@ -13,7 +13,7 @@ from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize.ascent import Ascent
-from anisocert.optimize.base import Method, Settings, scalar_theta
+from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.soft import Outputs, Problem
 
 TINY = 1e-4  # plain gradient steps can overshoot to a theta below zero
@@ -32,12 +32,6 @@ class PublishedIsotropic(Method):
     outputs: Outputs = "logits"
 
     name = "isotropic"
-
-    @classmethod
-    def configured(cls, settings: Settings) -> "PublishedIsotropic":
-        """See Method."""
-        steps = {} if settings.iterations is None else {"iterations": settings.iterations}
-        return cls(outputs=settings.outputs, **steps)
 
     @property
     def evaluations(self) -> int:
@@ -80,11 +74,6 @@ class PublishedAnisotropic(Method):
     def __post_init__(self) -> None:
         if not self.kappa >= 0:
             raise ArgumentError(f"expected kappa >= 0, got {self.kappa}")
-
-    @classmethod
-    def configured(cls, settings: Settings) -> Method:
-        """See Method."""
-        return cls(isotropic=PublishedIsotropic.configured(settings), outputs=settings.outputs)
 
     @property
     def evaluations(self) -> int:

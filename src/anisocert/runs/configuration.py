@@ -172,7 +172,7 @@ class Configuration:
         """The way theta is chosen. theta: the mean of another run's, for method average."""
         known = METHODS | PUBLISHED if self.paper else METHODS
         settings = Settings(outputs=self.outputs, limit=self.limit, iterations=self.iterations, theta=theta)
-        return known[self.method].configured(settings)
+        return known[self.method](settings)
 
     def at_limit(self, theta_max: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         """Whether thetas with these largest values are as large as the search may make them. shape: of an input."""

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from anisocert.certification import OnVotes, timed_certificates
-from anisocert.engine import Network, Numerics, Query
+from anisocert.certification import timed_certificates
+from anisocert.engine import Network, Numerics, OnVotes, Query
 from anisocert.errors import AnisocertWarning, ModelError
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.loading import load_model
@@ -81,8 +80,7 @@ class Certifier:
             if self.on_votes is not None:
                 self.on_votes(votes)
 
-        x = torch.from_numpy(chunk.x).to(self.network.device)
-        query = Query(self.network, self.smoothing, x, chunk.ids, self.configuration.seed)
+        query = Query.of(self.network, self.smoothing, chunk.x, chunk.ids, self.configuration.seed)
         found = timed_certificates(query, self.method, self.plan, chunk.alphas, tell)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnisocertWarning)  # said once, before the work: see Job.warn

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from anisocert.engine import Network, Query, Stage, count_votes
+from anisocert.engine import Network, Query, Stage, all_votes
+from anisocert.optimize import Fixed
 from anisocert.optimize.ascent import ROWS_SHARE
 from anisocert.work.job import Job
 
@@ -50,14 +51,9 @@ def forecast(job: Job, device: str, inputs: int) -> Forecast:
 def _vote_seconds(job: Job, network: Network, rows: int) -> float:
     """Seconds a vote."""
     c, chunk = job.configuration, job.chunk(job.ids[:1])
-    x = torch.from_numpy(chunk.x).to(network.device)
-    theta = torch.full((1, *(1 for _ in x.shape[1:])), c.sigma, device=network.device)
-    query = Query(network, c.smoothing(), x, chunk.ids, c.seed)
-
-    def count() -> None:
-        list(count_votes(query, query.smoothing.scales(theta), Stage.PILOT, [rows]))
-
-    return _measured(count) / rows
+    query = Query.of(network, c.smoothing(), chunk.x, chunk.ids, c.seed)
+    scales = query.smoothing.scales(Fixed().choose(query, c.plan()))
+    return _measured(lambda: all_votes(query, scales, Stage.PILOT, [rows])) / rows
 
 
 def _gradient_seconds(job: Job, network: Network, rows: int) -> float:
@@ -72,7 +68,7 @@ def _gradient_seconds(job: Job, network: Network, rows: int) -> float:
     return _measured(step) / len(noisy)
 
 
-def _measured(work: Callable[[], None]) -> float:
+def _measured(work: Callable[[], object]) -> float:
     """Seconds a call, over as many calls as a short while allows, after one that pays for what happens once."""
     work()
     calls, started = 0, time.perf_counter()

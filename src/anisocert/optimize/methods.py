@@ -1,0 +1,46 @@
+"""The methods by name, as a run's configuration asks for them. A new one is a file with a Method, and its line here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.optimize.anisotropic import Anisotropic
+from anisocert.optimize.average import Average
+from anisocert.optimize.base import Method
+from anisocert.optimize.fixed import Fixed
+from anisocert.optimize.isotropic import Isotropic
+from anisocert.optimize.published import PublishedAnisotropic, PublishedIsotropic
+from anisocert.optimize.soft import Outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """What a configuration says to every method, of which each takes what concerns it; None: the method's default.
+
+    theta: for all inputs, the mean of another run's; None until that run is read.
+    """
+
+    outputs: Outputs = "logits"
+    limit: float | None = None
+    iterations: int | None = None
+    theta: NDArray[np.float32] | None = None
+
+
+def _published_isotropic(s: Settings) -> PublishedIsotropic:
+    steps = {} if s.iterations is None else {"iterations": s.iterations}
+    return PublishedIsotropic(outputs=s.outputs, **steps)
+
+
+METHODS: Final[dict[str, Callable[[Settings], Method]]] = {
+    "fixed": lambda _: Fixed(),
+    "isotropic": lambda s: Isotropic(limit=s.limit),
+    "anisotropic": lambda s: Anisotropic(isotropic=Isotropic(limit=s.limit), outputs=s.outputs),
+    "average": lambda s: Fixed() if s.theta is None else Average(s.theta),
+}
+PUBLISHED: Final[dict[str, Callable[[Settings], Method]]] = {
+    "isotropic": _published_isotropic,
+    "anisotropic": lambda s: PublishedAnisotropic(isotropic=_published_isotropic(s), outputs=s.outputs),
+}

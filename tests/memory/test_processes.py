@@ -14,7 +14,7 @@ import pytest
 
 from anisocert.errors import AnisocertError
 from anisocert.memory import Memory
-from anisocert.memory.store import Store
+from anisocert.memory.sqlite import SqliteStore
 
 WRITER = Path(__file__).with_name("writer.py")
 
@@ -62,17 +62,17 @@ def test_eight_writers_at_once(tmp_path):
 
 
 def test_a_file_that_another_is_making_is_no_foreign_one(tmp_path, monkeypatch):
-    path, others, real = tmp_path / "memory.sqlite", [], Store._number
+    path, others, real = tmp_path / "memory.sqlite", [], SqliteStore._pragma
 
-    def number(self, query):
-        found = real(self, query)
-        if query == "PRAGMA application_id" and not others:
+    def pragma(self, name):
+        found = real(self, name)
+        if name == "application_id" and not others:
             others.append(threading.Thread(target=lambda: Memory.open(path).close()))
             others[0].start()
             others[0].join(0.5)  # it ends, or it waits for us
         return found
 
-    monkeypatch.setattr(Store, "_number", number)
+    monkeypatch.setattr(SqliteStore, "_pragma", pragma)
     with Memory.open(path) as memory:
         assert memory.policy == "inherit"
     others[0].join()
@@ -104,15 +104,16 @@ import os, signal, sys
 sys.path.insert(0, {str(WRITER.parent)!r})
 from conftest import proposal
 from anisocert.memory import Memory
-from anisocert.memory.store import Store
+from anisocert.memory.sqlite import SqliteStore
 memory = Memory.open({str(path)!r})
 memory.admit(proposal(0, 0, [0, 0], [1, 1]))
-real = Store.insert
-def insert(self, *arguments):
-    real(self, *arguments)
-    os.kill(os.getpid(), signal.SIGKILL)
+real = SqliteStore.append
+def append(self, head, table, rows):
+    real(self, head, table, rows)
+    if table == "entries":
+        os.kill(os.getpid(), signal.SIGKILL)
 if {moment!r} == "before":
-    Store.insert = insert
+    SqliteStore.append = append
 memory.admit(proposal(1, 1, [9, 0], [1, 1]))
 os.kill(os.getpid(), signal.SIGKILL)
 """

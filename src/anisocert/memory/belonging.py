@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,11 +37,11 @@ def input_of(certificate: Certificate) -> Floats:
     return checked_point(certificate.x)
 
 
-def check_belongs(certificate: Certificate, point: Floats, head: Head, path: Path | None) -> None:
+def check_belongs(certificate: Certificate, point: Floats, head: Head, place: str | None) -> None:
     """An error unless model, norm and shape are those of the memory."""
     if head.model_hash is None:
         return
-    way_out = f"use a new file, or empty this one: anisocert memory reset {path}" if path else "use a new Memory()"
+    way_out = f"use a new file, or empty this one: anisocert memory reset {place}" if place else "use a new Memory()"
     if certificate.model_hash != head.model_hash:
         raise ArgumentError(
             f"certificate {certificate.id}: expected one of model {head.model_hash}, to which this memory belongs, got "

@@ -48,7 +48,7 @@ def check(ledger: Ledger) -> Check:
     for row in range(len(index)):
         me = np.array([row])
         region, mine = ledger.exact(me)[0], int(index.classes(me)[0])
-        near = ledger.near(region.center, region, mine)
+        near = index.near(region.center, region.enclosing_radius, mine)
         near = near[near < row]
         compared += int((index.classes(near) != mine).sum())
         rows = index.meeting(region, mine, near)
@@ -63,7 +63,7 @@ def check(ledger: Ledger) -> Check:
 def _problems(ledger: Ledger) -> Iterator[str]:
     """What is wrong with entries, one by one, and with the account of all submissions."""
     head, accounts = ledger.head, []
-    for number, *values, _ in ledger.store.rows("entries", head):
+    for number, *values, _ in ledger.rows("entries"):
         row = dict(zip(entry.COLUMNS, values, strict=True))
         try:
             found = entry.promise(row, head.shape or ())
@@ -78,4 +78,4 @@ def _problems(ledger: Ledger) -> Iterator[str]:
             yield f"entry {number}, input {found.id}: {wrong}"
             continue
         accounts.append(spending.Account.of(found))
-    yield from spending.problems(ledger.store, head, accounts)
+    yield from spending.problems(ledger, accounts)

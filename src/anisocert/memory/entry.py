@@ -18,22 +18,7 @@ from anisocert.memory.errors import BrokenMemoryError
 # The whole certificate but its arrays is kept as JSON, which holds float64 exactly; a few fields have a column as well,
 # for whoever reads the file with other tools.
 SCALARS: Final = tuple(f.name for f in fields(Certificate) if f.name not in ("region", "theta", "x"))
-COLUMNS: Final = {
-    "id": "INTEGER NOT NULL UNIQUE",
-    "prediction": "INTEGER NOT NULL",
-    "votes": "INTEGER NOT NULL",
-    "alpha": "REAL NOT NULL",
-    "method": "TEXT NOT NULL",
-    "model_hash": "TEXT NOT NULL",
-    "note": "TEXT NOT NULL",
-    "radius": "REAL NOT NULL",
-    "proxy_radius": "REAL NOT NULL",
-    "time": "REAL NOT NULL",
-    "certificate": "TEXT NOT NULL",
-    "theta": "BLOB NOT NULL",
-    "center": "BLOB NOT NULL",
-    "axes": "BLOB NOT NULL",
-}
+COLUMNS: Final = tuple(kinds.KINDS["entries"])[1:-1]
 
 
 def to_row(certificate: Certificate, region: Region, time: float) -> tuple[Any, ...]:

@@ -23,8 +23,6 @@ _NUMBERS: Final = {
     "proxy_radius": np.float64,
     "time": np.float64,
 }
-
-
 _HEAD: Final = ("policy", "created", "model_hash", "norm", "shape", "lifetime", "entries", "submissions", "alphas")
 
 
@@ -40,20 +38,20 @@ def export(ledger: Ledger, path: Path, inputs: bool, force: bool) -> int:
 
 
 def _fill(ledger: Ledger, part: Path, inputs: bool) -> None:
-    store, head, count = ledger.store, ledger.head, len(ledger.index)
+    head, count = ledger.head, len(ledger.index)
     shape = head.shape or ()
     with zipfile.ZipFile(part, "w") as archive:
         archive.comment = b"\0anisocert memory\0"  # by which `claim` knows it
         for name, kind in _NUMBERS.items():
-            values = np.array([value for (value,) in store.columns(name)], kind)
+            values = np.array([value for (value,) in ledger.columns(name)], kind)
             _write(archive, name, kind, (count,), iter([values.tobytes()]))
         for name in ("method", "note"):
-            texts = np.array([value for (value,) in store.columns(name)], np.str_)
+            texts = np.array([value for (value,) in ledger.columns(name)], np.str_)
             _write(archive, name, texts.dtype, (count,), iter([texts.tobytes()]))
-        regions = (store.regions([number], head)[0] for number in range(1, count + 1))
+        regions = (ledger.exact(np.array([row]))[0] for row in range(count))
         _write(archive, "axes", "<f8", (count, *shape), (region.axes.tobytes() for region in regions))
         if inputs:
-            regions = (store.regions([number], head)[0] for number in range(1, count + 1))
+            regions = (ledger.exact(np.array([row]))[0] for row in range(count))
             _write(archive, "center", "<f4", (count, *shape), (r.center.astype("<f4").tobytes() for r in regions))
         text = np.array(json.dumps({name: getattr(head, name) for name in _HEAD}))
         _write(archive, "head", text.dtype, (), iter([text.tobytes()]))

@@ -6,11 +6,23 @@ import json
 import math
 import time
 import uuid
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal
 
 from anisocert.memory import chain, kinds
 from anisocert.memory.errors import BrokenMemoryError
+
+Table = Literal["entries", "submissions", "numbers"]
+Row = tuple[Any, ...]
+TABLES: Final[tuple[Table, ...]] = ("entries", "submissions", "numbers")
+# By which rows are looked up. Inputs, votes and noise are in the last two as digests: a memory knows of an input that
+# abstained no more than whether it came before.
+KEYS: Final[dict[Table, tuple[str, ...]]] = {
+    "entries": ("number", "id"),
+    "submissions": ("evidence", "input", "reserved"),
+    "numbers": ("name", "input", "noise"),
+}
 
 
 @dataclass(frozen=True)
@@ -50,14 +62,28 @@ class Head:
             0.0, 0, entries, 0, submissions, 0, numbers,
         )  # fmt: skip
 
-    def to_row(self) -> tuple[Any, ...]:
+    def emptied(self) -> Head:
+        """The head of the same memory after a reset: policy and lifetime stay."""
+        return Head.new(self.policy, self.lifetime)
+
+    def extended(self, table: Table, values: Iterable[Sequence[Any]], **changes: Any) -> tuple[Head, list[Row]]:
+        """The head once rows with these values are added, and these rows, tied to those before them."""
+        count, link = getattr(self, table), getattr(self, f"{table}_link")
+        rows: list[Row] = []
+        for one in values:
+            count += 1
+            link = chain.link(link, (count, *one))
+            rows.append((count, *one, link))
+        return replace(self, **{table: count, f"{table}_link": link} | changes), rows
+
+    def to_row(self) -> Row:
         """Values in the order of COLUMNS, the seal last."""
         values = [getattr(self, name) for name in COLUMNS[:-1]]
         row = tuple(json.dumps(value) if isinstance(value, tuple) else value for value in values)
         return (*row, chain.link(b"head", row))
 
     @classmethod
-    def of_row(cls, row: tuple[Any, ...] | None) -> Head:
+    def of_row(cls, row: Row | None) -> Head:
         """Back from a row; an error unless it is as it was written."""
         if row is None or chain.link(b"head", row[:-1]) != row[-1]:
             raise BrokenMemoryError("this memory is broken: its head is not what was written")
@@ -78,5 +104,4 @@ class Head:
         return found
 
 
-TABLES: Final = ("entries", "submissions", "numbers")
 COLUMNS: Final = (*(one.name for one in fields(Head)), "seal")

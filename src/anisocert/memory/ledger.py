@@ -1,49 +1,60 @@
-"""The promises in a store, and this process' index of them, which inside a transaction is always up to date."""
+"""The promises in a store, and this process' index of them, which inside a transaction is always up to date.
+
+What a row means, and that it is the one that was written, is known here; the store only keeps it.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Final, Literal
+from time import time
+from typing import Any
 
 import numpy as np
 
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
-from anisocert.geometry import NoRoomError, Region, Regions, disjoint, inner_copy, shrink_outside
-from anisocert.memory import chain, entry
+from anisocert.geometry import Region
+from anisocert.memory import chain, entry, kinds
 from anisocert.memory.errors import BrokenMemoryError
-from anisocert.memory.float_rows import Floats
+from anisocert.memory.head import TABLES, Head, Row, Table
 from anisocert.memory.index import Index
-from anisocert.memory.inside import inside
 from anisocert.memory.shadow import Numbers
 from anisocert.memory.store import Store
-
-Prefer = Literal["volume", "ball"]
-
-# So many stored regions are read as they were promised; if a newcomer meets more, it makes room for the slightly larger
-# ones of the index (by 1.2e-7 at most), which are in memory anyway.
-_MOST_EXACT: Final = 2048
 
 
 class Ledger:
     """Promised regions, of one model, one norm and one shape; those of different classes are disjoint.
 
-    Everything but `transaction` is asked inside one.
+    Everything but `transaction` and `reset` is asked inside a transaction.
     """
 
-    def __init__(self, path: Path | None, policy: str | None, read_only: bool = False) -> None:
-        self.store = Store(path, policy, read_only)
+    def __init__(self, store: Store, policy: str | None) -> None:
+        self.store = store
         self._lock = threading.RLock()
         self._index = Index((), 2)
         self._link = b""  # of the newest entry in the index
-        # Reading a large file takes seconds: now, and not when others wait for the first transaction to end.
-        with self.store.transaction(write=False):
-            self.head = self.store.head()
-            self._read_new()
+        try:
+            # Reading a large memory takes seconds: now, and not when others wait for the first transaction to end.
+            with store.begin(write=False) as (self.head, entries):
+                self._read(entries)
+            if policy not in (None, self.head.policy):
+                with self.transaction(write=not store.read_only):
+                    self._take(policy)
+        except BaseException:
+            store.close()
+            raise
+
+    def _take(self, policy: str | None) -> None:
+        """Have another policy, where nothing is promised under the present one."""
+        if self.head.entries or self.store.read_only:
+            raise ArgumentError(
+                f"policy: expected {self.head.policy!r}, under which the promises in {self.store.place} were made, got "
+                f"{policy!r}; open it without a policy, use a new file, or empty it with reset"
+            )
+        self.append("entries", [], policy=policy)
 
     @contextmanager
     def transaction(self, write: bool, anew: bool = False) -> Iterator[None]:
@@ -52,16 +63,17 @@ class Ledger:
         anew: read all of it again, trusting nothing that this process has in memory.
         """
         with self._lock:
+            self._expect_writable(write)
             known = None
             try:
-                with self.store.transaction(write):
-                    head, before = self.store.head(), self.head
-                    if head.policy != before.policy:
-                        raise ArgumentError(f"{self.store.path} now has policy {head.policy!r}: open it again")
-                    if anew or head.generation != before.generation:
+                generation = "" if anew else self.head.generation
+                with self.store.begin(write, generation, len(self._index)) as (head, entries):
+                    if head.policy != self.head.policy:
+                        raise ArgumentError(f"{self.store.place} now has policy {head.policy!r}: open it again")
+                    if head.generation != generation:
                         self._index.truncate(0)
                     self.head = head
-                    self._read_new()
+                    self._read(entries)
                     known = len(self._index), self._link
                     yield
             except BaseException:
@@ -74,15 +86,20 @@ class Ledger:
     def reset(self) -> None:
         """Drop all promises."""
         with self._lock:
+            self._expect_writable(True)
             self.store.reset()
 
-    def _read_new(self) -> None:
+    def _expect_writable(self, write: bool) -> None:
+        if write and self.store.read_only:
+            raise ArgumentError(f"expected a memory opened for writing, got {self.store.place}, opened read-only")
+
+    def _read(self, entries: Iterable[Row]) -> None:
+        """Put the entries into the index that came after those in it."""
         count, head = len(self._index), self.head
         link = self._link if count else chain.first("entries", head.generation)
-        for number, *values, newest in self.store.rows("entries", head, count, link):
+        for number, *values, newest in _whole(entries, "entries", head, count, link):
             row = dict(zip(entry.COLUMNS, values, strict=True))
-            region = entry.region(row["center"], row["axes"], head.shape or (), head.norm or 0)
-            self._index_one(number, row["prediction"], region, newest)
+            self._index_one(number, row["prediction"], self._region(row["center"], row["axes"]), newest)
 
     def _index_one(self, number: int, prediction: int, region: Region, link: bytes) -> None:
         if not len(self._index):
@@ -90,95 +107,81 @@ class Ledger:
         self._index.append(number, prediction, region)
         self._link = link
 
+    def _region(self, center: bytes, axes: bytes) -> Region:
+        return entry.region(center, axes, self.head.shape or (), self.head.norm or 0)
+
     @property
     def index(self) -> Index:
         """All stored promises, with semi-axes rounded up."""
         return self._index
 
+    def append(self, table: Table, values: Iterable[Sequence[Any]], **changes: Any) -> None:
+        """Add rows to a table, and change the head; all counts when the transaction ends."""
+        self.head, rows = self.head.extended(table, values, **changes)
+        self.store.append(self.head, table, rows)
+
     def add(self, promise: Certificate, region: Region) -> None:
-        """Store a promise; it counts when the transaction ends."""
-        self.head = self.store.insert(self.head, promise, region)
+        """Store a promise, the first of which fixes what the memory belongs to."""
+        belongs = {"model_hash": promise.model_hash, "norm": region.norm, "shape": region.shape}
+        self.append("entries", [entry.to_row(promise, region, time())], **belongs)
         self._index_one(self.head.entries, promise.prediction, region, self.head.entries_link)
 
-    def find(self, id_: int) -> Certificate | None:
-        """The promise to the input with that id."""
-        found = self.store.certificate(self.head, "id", id_)
-        if found is not None and found.id != id_:
-            raise BrokenMemoryError(f"this memory is broken: asked for input {id_} it gives input {found.id}")
-        return found
+    def rows(self, table: Table) -> Iterator[Row]:
+        """Yield all rows of a table, if they are as they were written."""
+        return _whole(self.store.rows(table), table, self.head, 0, chain.first(table, self.head.generation))
 
-    def near(self, point: Floats, region: Region | None = None, own: int | None = None) -> Numbers:
-        """Rows that may contain the point, or meet a region around it unless they are of class `own`."""
-        return self._index.near(point, 0.0 if region is None else region.enclosing_radius, own)
+    def find(self, table: Table, column: str, value: Any) -> list[dict[str, Any]]:
+        """Rows with a value in a column of head.KEYS, by column."""
+        found = self.store.find(table, column, value)
+        for row in found:
+            kinds.expect(table, kinds.KINDS[table], row)
+        return [dict(zip(kinds.KINDS[table], row, strict=True)) for row in found]
 
-    def covering(self, point: Floats, near: Numbers) -> Certificate | None:
-        """The promise whose region contains a point and leaves the largest copy around it; that copy is its region.
-
-        A point on the boundary is covered, and has no copy: then the region is None.
-
-        Raises:
-            BrokenMemoryError: the point lies in regions of two classes.
-        """
-        found = self._homes(point, near)
-        if not found:
-            return None
-        sizes = [-np.inf if copy is None else float(np.log(copy.axes).mean()) for _, copy in found]
-        best, copy = found[int(np.argmax(sizes))]
-        chosen = self.promise(best)
-        for row, _ in found:
-            if self._index.classes(np.array([row]))[0] != chosen.prediction:
-                other = self.promise(row)
-                raise BrokenMemoryError(
-                    f"this memory is broken: an input lies in the regions of input {chosen.id}, class "
-                    f"{chosen.prediction}, and of input {other.id}, class {other.prediction}. Nothing may be answered "
-                    "from it; Memory.check and `anisocert memory check` name all such pairs"
-                )
-        return replace(chosen, region=copy, x=point)
-
-    def all_covering(self, point: Floats) -> list[Certificate]:
-        """Every promise whose region contains a point, with the copy of it around the point, or None on the border."""
-        homes = self._homes(point, self.near(point))
-        return [replace(self.promise(row), region=copy, x=point) for row, copy in homes]
-
-    def _homes(self, point: Floats, near: Numbers) -> list[tuple[np.intp, Region | None]]:
-        rows = self._index.containing(point, near)
-        regions = zip(rows, self.exact(rows), strict=True)
-        return [(row, _copy(region, point)) for row, region in regions if inside(region, point)]
-
-    def fit(self, region: Region, own: int, near: Numbers, shrinks: bool, prefer: Prefer) -> Region | None:
-        """The largest region inside this one that is disjoint from all of other classes; None if there is no room.
-
-        shrinks: otherwise it is this region or none.
-        """
-        rows = self._index.meeting(region, own, near)
-        if not len(rows):
-            return region
-        obstacles = self._index.regions(rows)
-        if len(rows) <= _MOST_EXACT:
-            exact = self.exact(rows)
-            obstacles = Regions(
-                np.stack([one.center for one in exact]), np.stack([one.axes for one in exact]), region.norm
-            )
-        if not shrinks:
-            return region if disjoint(obstacles, region).all() else None
-        try:
-            return shrink_outside(obstacles, region, prefer=prefer)
-        except NoRoomError:
-            return None
+    def columns(self, *names: str) -> list[tuple[Any, ...]]:
+        """Some columns of all entries, in order of arrival."""
+        rows = list(self.store.columns(names))
+        for row in rows:
+            kinds.expect("entries", names, row)
+        return rows
 
     def exact(self, rows: Numbers) -> list[Region]:
-        """The regions of some rows as they were promised."""
-        return self.store.regions(self._index.entries(rows), self.head)
+        """The regions of some rows of the index as they were promised."""
+        return [self._region(*found) for found in self.store.regions(self._index.entries(rows))]
 
     def promise(self, row: np.intp) -> Certificate:
-        """What was promised in a row, with its evidence."""
-        found = self.store.certificate(self.head, "number", self._index.entries(np.array([row]))[0])
-        assert found is not None
+        """What was promised in a row of the index, with its evidence."""
+        (found,) = self._promises("number", self._index.entries(np.array([row]))[0])
         return found
 
-
-def _copy(region: Region, point: Floats) -> Region | None:
-    try:
-        return inner_copy(region, point)
-    except ArgumentError:
+    def promise_to(self, id_: int) -> Certificate | None:
+        """The promise to the input with that id."""
+        for found in self._promises("id", id_):
+            if found.id != id_:
+                raise BrokenMemoryError(f"this memory is broken: asked for input {id_} it gives input {found.id}")
+            return found
         return None
+
+    def _promises(self, column: str, value: int) -> list[Certificate]:
+        shape = self.head.shape or ()
+        return [
+            entry.certificate(row["certificate"], row["theta"], row["center"], row["axes"], shape)
+            for row in self.find("entries", column, value)
+        ]
+
+    def copy_to(self, other: Ledger) -> None:
+        """Put all rows into another, empty ledger, in which each certificate has an alpha of its own."""
+        with other.store.begin(write=True):
+            for table in TABLES:
+                other.store.append(replace(self.head, lifetime=None), table, self.rows(table))
+
+
+def _whole(rows: Iterable[Row], table: Table, head: Head, after: int, link: bytes) -> Iterator[Row]:
+    """Yield the rows after one, of which `link` is known, if they are as they were written, up to the last."""
+    for row in chain.linked(rows, link, table):
+        kinds.expect(table, kinds.KINDS[table], row)
+        after, link = row[0], row[-1]
+        yield row
+    if (after, link) != (getattr(head, table), getattr(head, f"{table}_link")):
+        raise BrokenMemoryError(
+            f"this memory is broken: it must hold {getattr(head, table)} {table}, got others, up to {after}"
+        )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,16 +13,20 @@ import numpy as np
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
-from anisocert.memory import place, spending
+from anisocert.memory import spending
+from anisocert.memory.asking import Prefer, all_covering, covering, fit
 from anisocert.memory.belonging import check_belongs, check_same_input, check_shape, checked_point, input_of
 from anisocert.memory.check import Check, check
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.evidence import digest, digest_of_input
 from anisocert.memory.export import export
-from anisocert.memory.ledger import Ledger, Prefer
+from anisocert.memory.ledger import Ledger
+from anisocert.memory.opening import store_of
 from anisocert.memory.policy import INHERITED, KEPT, SHRUNK, inherited, named, settle
 from anisocert.memory.probe import expect
+from anisocert.memory.sqlite import SqliteStore
 from anisocert.memory.stats import Stats, stats
+from anisocert.memory.store import Store
 
 # Entries that `entries` reads at a time.
 _BATCH: Final = 64
@@ -42,43 +47,52 @@ class Memory:
     """
 
     def __init__(self, policy: str = "inherit", *, prefer: Prefer = "volume", lifetime: float | None = None) -> None:
-        self._start(None, policy, prefer, lifetime)
+        self._start(partial(SqliteStore, None), policy, prefer, lifetime)
 
     @classmethod
     def open(
         cls,
-        path: str | Path,
+        place: str | Path,
         policy: str | None = None,
         *,
         prefer: Prefer = "volume",
         lifetime: float | None = None,
         read_only: bool = False,
     ) -> Memory:
-        """The memory in a file, which is created if it is not there.
+        """The memory at a place, the path of a file, which is made if it is not there.
 
-        policy, lifetime: fixed when the file is created (default: inherit, none); others are refused while there are
-        promises. read_only: for lookups; nothing is created or changed, and nothing is admitted.
+        policy, lifetime: fixed when the memory is made (default: inherit, none); others are refused while there are
+        promises. read_only: for lookups; nothing is made or changed, and nothing is admitted.
         """
         memory = cls.__new__(cls)
-        memory._start(place.checked(path), policy, prefer, lifetime, read_only)
+        memory._start(partial(store_of(place), str(place), read_only=read_only), policy, prefer, lifetime)
         return memory
 
-    def _start(
-        self, path: Path | None, policy: str | None, prefer: Prefer, lifetime: float | None, read_only: bool = False
-    ) -> None:
+    @staticmethod
+    def exists(place: str | Path) -> bool:
+        """Whether a memory is at a place; an error if none can be made there."""
+        return store_of(place).exists(str(place))
+
+    def _start(self, store: Callable[[str], Store], policy: str | None, prefer: Prefer, lifetime: float | None) -> None:
         if prefer not in ("volume", "ball"):
             raise ArgumentError(f"prefer: expected 'volume' or 'ball', got {prefer!r}")
+        wanted = None if policy is None else named(policy).name
         self._prefer = prefer
-        self._ledger = Ledger(path, None if policy is None else named(policy).name, read_only)
+        self._ledger = Ledger(store(wanted or "inherit"), wanted)
         self._policy = named(self._ledger.head.policy)
         if lifetime is not None and lifetime != self._ledger.head.lifetime:
             with self._ledger.transaction(write=True):
-                spending.begin(self._ledger.store, self._ledger.head, float(lifetime))
+                spending.begin(self._ledger, float(lifetime))
+
+    @property
+    def place(self) -> str | None:
+        """Its path, or its URL without a password; None where it ends with the process."""
+        return self._ledger.store.place
 
     @property
     def path(self) -> Path | None:
         """The file; None where there is none."""
-        return self._ledger.store.path
+        return None if self.place is None or "://" in self.place else Path(self.place)
 
     @property
     def policy(self) -> str:
@@ -112,7 +126,7 @@ class Memory:
         """How often votes about exactly this input were submitted, or numbers reserved for them."""
         point = checked_point(x)
         with self._ledger.transaction(write=False):
-            return spending.attempts(self._ledger.store, point)
+            return spending.attempts(self._ledger, point)
 
     def reserve(self, ids: Sequence[int], seed: int, x: Iterable[Any]) -> int:
         """Numbers for inputs that are about to be certified, nobody else's for good: the first, the others follow it.
@@ -132,7 +146,7 @@ class Memory:
         if len(inputs) != len(ids) or not inputs:
             raise ArgumentError(f"expected one of ids for each input, and at least one, got {len(ids)}, {len(inputs)}")
         with self._ledger.transaction(write=True):
-            return spending.reserve(self._ledger.store, self._ledger.head, ids, seed, inputs)
+            return spending.reserve(self._ledger, ids, seed, inputs)
 
     def __len__(self) -> int:
         with self._ledger.transaction(write=False):
@@ -160,20 +174,21 @@ class Memory:
 
     def _admit(self, proposed: Certificate) -> Certificate:
         ledger, point = self._ledger, input_of(proposed)
-        check_belongs(proposed, point, ledger.head, self.path)
-        stored = ledger.find(int(proposed.id))
+        check_belongs(proposed, point, ledger.head, self.place)
+        stored = ledger.promise_to(int(proposed.id))
         if stored is not None:
             check_same_input(stored, point)
-        ledger.head = spending.submit(ledger.store, ledger.head, proposed, point)
+        spending.submit(ledger, proposed, point)
         if stored is not None:
             same = digest(stored, point) == digest(proposed, point)
             return stored if same else inherited(stored, proposed)
-        near = ledger.near(point, proposed.region, proposed.prediction)
+        region, own = proposed.region, proposed.prediction
+        near = ledger.index.near(point, 0.0 if region is None else region.enclosing_radius, own)
 
-        def fit(region: Region) -> Region | None:
-            return ledger.fit(region, proposed.prediction, near, self._policy.shrinks, self._prefer)
+        def room(region: Region) -> Region | None:
+            return fit(ledger, region, own, near, self._policy.shrinks, self._prefer)
 
-        answer = settle(self._policy, proposed, ledger.covering(point, near), fit)
+        answer = settle(self._policy, proposed, covering(ledger, point, near), room)
         if answer.note in (KEPT, SHRUNK) and answer.region is not None:
             ledger.add(answer, answer.region)
         return answer
@@ -189,13 +204,13 @@ class Memory:
             if ledger.head.shape is None:
                 return None
             check_shape(point, ledger.head)
-            promise = ledger.covering(point, ledger.near(point))
+            promise = covering(ledger, point, ledger.index.near(point))
             return None if promise is None else replace(promise, note=INHERITED)
 
     def find(self, id_: int) -> Certificate | None:
         """The stored promise with that id; None if there is none."""
         with self._ledger.transaction(write=False):
-            return self._ledger.find(int(id_))
+            return self._ledger.promise_to(int(id_))
 
     def covers(self, x: Any) -> list[Certificate]:
         """Every stored promise whose region contains x, in order of arrival.
@@ -207,7 +222,7 @@ class Memory:
             if ledger.head.shape is None:
                 return []
             check_shape(point, ledger.head)
-            return ledger.all_covering(point)
+            return all_covering(ledger, point)
 
     def expect(self, model_hash: str, probe: Any) -> None:
         """Keep the network's scores on a probe (`Network.probe`), or compare them with those that are kept.
@@ -216,15 +231,13 @@ class Memory:
             ArgumentError: the memory belongs to another model, or to one that behaves otherwise.
         """
         with self._ledger.transaction(write=not self._ledger.store.read_only):
-            expect(self._ledger.store, model_hash, probe)
+            expect(self._ledger, model_hash, probe)
 
     def copy(self) -> Memory:
         """A memory of this process with the same promises, where each certificate has its own alpha: to try things."""
         other = Memory(self.policy, prefer=self.prefer)
         with self._ledger.transaction(write=False):
-            self._ledger.store.copy_to(other._ledger.store)
-        with other._ledger.transaction(write=True):
-            other._ledger.store.append(other._ledger.head, "numbers", [], lifetime=None)
+            self._ledger.copy_to(other._ledger)
         return other
 
     def check(self) -> Check:
@@ -278,4 +291,4 @@ class Memory:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Memory({self.path or 'of this process'}, policy={self.policy!r})"
+        return f"Memory({self.place or 'of this process'}, policy={self.policy!r})"

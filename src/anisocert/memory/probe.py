@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 
 from anisocert.errors import ArgumentError
-from anisocert.memory.store import Store
+from anisocert.memory.ledger import Ledger
 
 
-def expect(store: Store, model_hash: str, probe: Any) -> None:
+def expect(ledger: Ledger, model_hash: str, probe: Any) -> None:
     """Keep the scores of a probe, or compare them with those that are kept. Asked inside a transaction."""
     from anisocert.engine import same_behaviour
 
-    head, found = store.head(), np.ascontiguousarray(probe, "<f4")
-    way_out = f"use a new file, or empty this one: anisocert memory reset {store.path}"
+    head, found = ledger.head, np.ascontiguousarray(probe, "<f4")
+    way_out = f"use a new file, or empty this one: anisocert memory reset {ledger.store.place}"
     if head.model_hash not in (None, model_hash):
         raise ArgumentError(
             f"expected model {head.model_hash}, to which this memory belongs, got {model_hash}: {way_out}"
         )
     if head.probe is None or head.probe_hash != model_hash:  # of another network, to which nothing was promised
-        if not store.read_only:
+        if not ledger.store.read_only:
             noted = {"probe": found.tobytes(), "probe_shape": found.shape, "probe_hash": model_hash}
-            store.append(head, "entries", [], **noted)
+            ledger.append("entries", [], **noted)
         return
     kept = np.frombuffer(head.probe, "<f4").reshape(head.probe_shape or ())
     if kept.shape != found.shape or not same_behaviour(kept, found):

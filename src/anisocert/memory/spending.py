@@ -20,7 +20,7 @@ from anisocert.errors import ArgumentError
 from anisocert.memory.evidence import digest, digest_of_input, name_of, name_of_noise
 from anisocert.memory.float_rows import Floats
 from anisocert.memory.head import Head
-from anisocert.memory.store import Store
+from anisocert.memory.ledger import Ledger
 
 
 def spent(head: Head) -> float:
@@ -28,16 +28,18 @@ def spent(head: Head) -> float:
     return 0.0 if head.lifetime is None else head.lifetime * (head.numbers / (head.numbers + 1))
 
 
-def begin(store: Store, head: Head, alpha: float) -> None:
+def begin(ledger: Ledger, alpha: float) -> None:
     """Have one alpha for everything from now on; refused where anything was counted otherwise."""
     if not 0 < alpha < 1:
         raise ArgumentError(f"lifetime: expected alpha in (0, 1), got {alpha}")
+    head = ledger.head
     if head.lifetime == alpha:
         return
     if head.submissions or head.numbers:
         has = "each with an alpha of its own" if head.lifetime is None else f"with {head.lifetime:g} for all"
-        raise ArgumentError(f"lifetime: expected {alpha:g} from the first submission on, got {store.path}, {has}")
-    store.append(head, "numbers", [], lifetime=alpha)
+        place = ledger.store.place or "this memory"
+        raise ArgumentError(f"lifetime: expected {alpha:g} from the first submission on, got {place}, {has}")
+    ledger.append("numbers", [], lifetime=alpha)
 
 
 @dataclass(frozen=True)
@@ -60,79 +62,77 @@ class Account:
         return cls(digest(stored, center), *names, float(stored.alpha))
 
 
-def reserve(store: Store, head: Head, ids: Sequence[int], seed: int, inputs: Sequence[bytes]) -> int:
+def reserve(ledger: Ledger, ids: Sequence[int], seed: int, inputs: Sequence[bytes]) -> int:
     """The first of so many numbers, which from now on are spent. inputs: their names."""
-    if head.lifetime is None:
-        raise ArgumentError(f"expected a memory with a lifetime alpha to reserve from, got {store.path} without")
-    first = head.numbers + 1
+    lifetime, place = ledger.head.lifetime, ledger.store.place or "this memory"
+    if lifetime is None:
+        raise ArgumentError(f"expected a memory with a lifetime alpha to reserve from, got {place} without")
+    first = ledger.head.numbers + 1
     rows: list[tuple[bytes, bytes, bytes, float]] = []
     drawn: dict[bytes, bytes] = {}
     for i, (id_, input_) in enumerate(zip(ids, inputs, strict=True), first):
         noise = name_of_noise(id_, seed)
-        before = store.select("SELECT input FROM numbers WHERE noise = ? LIMIT 1", noise)
-        if drawn.setdefault(noise, before[0][0] if before else input_) != input_:
+        before = (row["input"] for row in ledger.find("numbers", "noise", noise))
+        if drawn.setdefault(noise, next(before, input_)) != input_:
             raise ArgumentError(
                 f"id {id_}: expected noise that no other input has a number for, got seed {seed}, under which "
-                f"{store.path or 'this memory'} has given this id's noise to another input: use another seed "
-                "(--seed), or another id"
+                f"{place} has given this id's noise to another input: use another seed (--seed), or another id"
             )
-        rows.append((name_of(id_, seed, input_), input_, noise, float(lifetime_alpha(head.lifetime, i))))
-    store.append(head, "numbers", rows)
+        rows.append((name_of(id_, seed, input_), input_, noise, float(lifetime_alpha(lifetime, i))))
+    ledger.append("numbers", rows)
     return first
 
 
-def submit(store: Store, head: Head, proposed: Certificate, point: Floats) -> Head:
-    """Count a certificate of the input `point`, once: the new head. Refused where it needs a number and has none."""
+def submit(ledger: Ledger, proposed: Certificate, point: Floats) -> None:
+    """Count a certificate of the input `point`, once. Refused where it needs a number and has none."""
     evidence, alpha = digest(proposed, point), float(proposed.alpha)
-    if store.select("SELECT 1 FROM submissions WHERE evidence = ?", evidence):
-        return head
-    number = None if head.lifetime is None else _number(store, head, proposed, point)
-    total = math.nextafter(head.alphas + alpha, math.inf)  # never less than the sum
-    row = (evidence, digest_of_input(point), alpha, number)
-    return store.append(head, "submissions", [row], alphas=total)
+    if ledger.find("submissions", "evidence", evidence):
+        return
+    number = None if ledger.head.lifetime is None else _number(ledger, proposed, point)
+    total = math.nextafter(ledger.head.alphas + alpha, math.inf)  # never less than the sum
+    ledger.append("submissions", [(evidence, digest_of_input(point), alpha, number)], alphas=total)
 
 
-def attempts(store: Store, point: Floats) -> int:
+def attempts(ledger: Ledger, point: Floats) -> int:
     """How often votes about an input were submitted, or numbers given for them."""
     name = digest_of_input(point)
-    return sum(
-        store.select(f"SELECT count(*) FROM {table} WHERE input = ?{but}", name)[0][0]
-        for table, but in (("numbers", ""), ("submissions", " AND reserved IS NULL"))
-    )
+    without = [row for row in ledger.find("submissions", "input", name) if row["reserved"] is None]
+    return len(without) + len(ledger.find("numbers", "input", name))
 
 
-def _number(store: Store, head: Head, proposed: Certificate, point: Floats) -> int:
+def _number(ledger: Ledger, proposed: Certificate, point: Floats) -> int:
     """The number that a certificate was made for: its alpha tells which of those with its name."""
     name = name_of(proposed.id, proposed.seed, digest_of_input(point))
-    given = dict(store.select("SELECT alpha, number FROM numbers WHERE name = ?", name))
+    given: dict[float, int] = {row["alpha"]: row["number"] for row in ledger.find("numbers", "name", name)}
     number = given.get(float(proposed.alpha))
     if number is None:
         found = f"the alphas {', '.join(map(repr, given))}" if given else "no number"
         raise ArgumentError(
             f"certificate {proposed.id}: expected one made for a number of this memory, as its lifetime alpha of "
-            f"{head.lifetime:g} is for all that it ever promises, got alpha {proposed.alpha!r} where its input, id and "
-            f"seed have {found}: certify with --lifetime, or call Memory.reserve before the votes are drawn"
+            f"{ledger.head.lifetime:g} is for all that it ever promises, got alpha {proposed.alpha!r} where its input, "
+            f"id and seed have {found}: certify with --lifetime, or call Memory.reserve before the votes are drawn"
         )
-    if store.select("SELECT 1 FROM submissions WHERE reserved = ?", number):
+    if ledger.find("submissions", "reserved", number):
         raise ArgumentError(
             f"certificate {proposed.id}: expected the votes that number {number} was used for, got others: each "
             "attempt needs a number of its own, from Memory.reserve"
         )
-    return int(number)
+    return number
 
 
-def problems(store: Store, head: Head, stored: Sequence[Account]) -> Iterator[str]:
+def problems(ledger: Ledger, stored: Sequence[Account]) -> Iterator[str]:
     """What is wrong with the account. stored: what each entry must be in it under."""
+    head = ledger.head
     given: dict[int, tuple[bytes, bytes, bytes, float]] = {}
     owners: dict[bytes, bytes] = {}
-    for number, name, input_, noise, alpha, _ in store.rows("numbers", head):
+    for number, name, input_, noise, alpha, _ in ledger.rows("numbers"):
         given[number] = (name, input_, noise, alpha)
         if owners.setdefault(noise, input_) != input_:
             yield f"number {number} is for noise that another input has a number for"
         if head.lifetime is not None and alpha != lifetime_alpha(head.lifetime, number):
             yield f"number {number} has alpha {alpha!r}, which is not its part of {head.lifetime:g}"
     total, counted = 0.0, {}
-    for _, evidence, input_, alpha, number, _ in store.rows("submissions", head):
+    for _, evidence, input_, alpha, number, _ in ledger.rows("submissions"):
         total, counted[evidence] = math.nextafter(total + alpha, math.inf), (input_, alpha, number)
         if head.lifetime is not None and (number not in given or given[number][3] != alpha):
             yield f"a submission of alpha {alpha!r} has number {number}, which is of another"

@@ -40,8 +40,8 @@ class Stats:
 
 def stats(ledger: Ledger) -> Stats:
     """Counts and sizes, asked inside a transaction."""
-    store, head = ledger.store, ledger.head
-    rows = store.columns("prediction", "note", "radius", "proxy_radius", "time")
+    head = ledger.head
+    rows = ledger.columns("prediction", "note", "radius", "proxy_radius", "time")
     classes, notes, radius, proxy, time = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     return Stats(
         entries=len(rows),
@@ -55,7 +55,7 @@ def stats(ledger: Ledger) -> Stats:
         shape=head.shape,
         created=head.created,
         newest=max(time, default=None),
-        file_bytes=store.nbytes,
+        file_bytes=ledger.store.nbytes,
         index_bytes=ledger.index.nbytes,
         submissions=head.submissions,
         alphas=head.alphas,

@@ -9,7 +9,6 @@ from anisocert.durable import claim
 from anisocert.engine.probe import as_json, from_json
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, Stats
-from anisocert.memory.place import checked
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.files import TABLE, read_description
 from anisocert.work.job import Job
@@ -116,11 +115,7 @@ def refuse_differences(begun: Configuration, job: Job, folder: Path) -> None:
 
 def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Configuration | None) -> None:
     """Before the work and not after it: whether the memory, if it exists, will take this run's certificates."""
-    if configuration.memory is None:
-        return
-    if not (place := checked(configuration.memory)).exists():
-        if not place.parent.is_dir():
-            raise ArgumentError(f"expected a memory in a folder that exists, got {place}")
+    if configuration.memory is None or not Memory.exists(configuration.memory):
         return
     with Memory.open(configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer) as memory:
         known = memory.stats()

@@ -1,4 +1,4 @@
-"""Where a memory may lie: a regular file, and never a name that SQLite takes for something else."""
+"""Where a memory file may lie: a regular file, and never a name that SQLite takes for something else."""
 
 from __future__ import annotations
 

@@ -6,23 +6,30 @@ import sqlite3
 from functools import cache
 from typing import Final
 
-from anisocert.memory import entry, head
+from anisocert.memory import head
 from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.kinds import KINDS
 
 APPLICATION_ID: Final = 0x414E4943  # "ANIC"
 VERSION: Final = 2
 
-# Rows are only ever added, numbered 1, 2, ...; all go with a reset. What is asked for by value is a digest, so that the
-# file knows of inputs that abstained no more than whether they came before.
+_TYPES: Final = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
+_UNIQUE: Final = (("entries", "id"), ("submissions", "evidence"))
+
+
+def _table(name: head.Table) -> str:
+    columns = ["number INTEGER PRIMARY KEY"]
+    for column, kind in list(KINDS[name].items())[1:]:
+        if (name, column) == ("submissions", "reserved"):
+            columns.append("reserved INTEGER UNIQUE")
+        else:
+            columns.append(f"{column} {_TYPES[kind]} NOT NULL" + " UNIQUE" * ((name, column) in _UNIQUE))
+    return f"CREATE TABLE {name} ({', '.join(columns)})"
+
+
 _STATEMENTS: Final = (
-    "CREATE TABLE entries (number INTEGER PRIMARY KEY, "
-    + "".join(f"{name} {kind}, " for name, kind in entry.COLUMNS.items())
-    + "link BLOB NOT NULL)",
-    "CREATE TABLE submissions (number INTEGER PRIMARY KEY, evidence BLOB NOT NULL UNIQUE, input BLOB NOT NULL, "
-    "alpha REAL NOT NULL, reserved INTEGER UNIQUE, link BLOB NOT NULL)",
+    *map(_table, head.TABLES),
     "CREATE INDEX submitted ON submissions (input)",
-    "CREATE TABLE numbers (number INTEGER PRIMARY KEY, name BLOB NOT NULL, input BLOB NOT NULL, noise BLOB NOT NULL, "
-    "alpha REAL NOT NULL, link BLOB NOT NULL)",
     "CREATE INDEX named ON numbers (name)",
     "CREATE INDEX drawn ON numbers (noise)",
     "CREATE INDEX reserved ON numbers (input)",

@@ -1,0 +1,257 @@
+"""A memory in a file of SQLite's, in which checking and inserting are one transaction. All SQL is here.
+
+Write-ahead logging with full synchronisation: what was acknowledged is on the disk, and a process killed at any moment
+leaves no half entry. The file holds raw inputs, so it is created readable by its owner only and deleted content is
+overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from anisocert.errors import AnisocertError, ArgumentError
+from anisocert.memory import sqlite_file, sqlite_schema
+from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.head import COLUMNS, KEYS, TABLES, Head, Row, Table
+
+_WAIT_SECONDS: Final = 60.0
+
+
+class SqliteStore:
+    """A memory file (store.Store). place: None for a private one that ends with the process."""
+
+    def __init__(self, place: str | None, policy: str, read_only: bool = False) -> None:
+        path = None if place is None else sqlite_file.checked(place)
+        self.place, self.read_only = None if path is None else str(path), read_only
+        self._path = path
+        self._process = os.getpid()
+        self._known_schema = -1
+        self._unchanged = False
+        name: str | Path = ""  # SQLite's own temporary file: in memory while small, on disk beyond that, never shared
+        if path is not None:
+            if read_only and not path.exists():
+                raise ArgumentError(f"expected a certificate memory, got {path}, which does not exist")
+            self._unchanged = read_only and sqlite_file.still(path)
+            if read_only:
+                _refuse_foreign_unopened(path)
+            sqlite_file.create(path)
+            self._file = sqlite_file.identity(path, self._unchanged)
+            name = sqlite_file.read_only_uri(path, self._unchanged) if read_only else path
+        with _explained(path):
+            self._db = sqlite3.connect(
+                name, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=read_only
+            )
+            try:
+                self._prepare(policy)
+            except BaseException:
+                self._db.close()
+                raise
+
+    @staticmethod
+    def exists(place: str) -> bool:
+        """Whether a file is there; an error if none can be made there."""
+        path = sqlite_file.checked(place)
+        if not path.parent.is_dir():
+            raise ArgumentError(f"expected a memory in a folder that exists, got {path}")
+        return path.exists()
+
+    def _prepare(self, policy: str) -> None:
+        self._db.execute("PRAGMA page_size = 16384")  # an entry is tens of kilobytes
+        self._db.execute("PRAGMA secure_delete = ON")
+        self._db.execute("PRAGMA trusted_schema = OFF")
+        if self._path is None:
+            self._db.execute("PRAGMA journal_mode = MEMORY")
+            self._db.execute("PRAGMA synchronous = OFF")
+        else:
+            with self._step(write=False):  # of one moment: another process may be making the file just now
+                self._refuse_foreign()
+        if self.read_only:
+            self._db.execute("PRAGMA query_only = ON")
+        elif self._path is not None:
+            self._db.execute("PRAGMA synchronous = FULL")
+        if not self.read_only:
+            with self._step(write=True):
+                if self._pragma("application_id") != sqlite_schema.APPLICATION_ID:
+                    sqlite_schema.create(self._db)
+                    self._put(Head.new(policy))
+            if self._path is not None:
+                self._write_ahead()  # only now: whose file it is must stand in the file itself, and not in its log
+
+    def _refuse_foreign(self) -> None:
+        """An error if the file is a database of something else, or of another version."""
+        if self._pragma("application_id") != sqlite_schema.APPLICATION_ID:
+            if self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+                raise ArgumentError(f"expected a certificate memory or a new file, got another database, {self.place}")
+            if self.read_only:
+                raise ArgumentError(f"expected a certificate memory, got an empty file, {self.place}")
+        elif (version := self._pragma("user_version")) != sqlite_schema.VERSION:
+            raise ArgumentError(
+                f"expected a memory of format {sqlite_schema.VERSION}, got {self.place} of format {version}"
+                + (": it did not count submissions, so nobody can say what its promises are worth together. Pass its "
+                   "runs through a new one: anisocert memory add RUN --memory NEW" if version == 1 else "")
+            )  # fmt: skip
+
+    def _write_ahead(self) -> None:
+        # Switching the journal needs the file alone and does not wait for it, so this does.
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def close(self) -> None:
+        """Release the file."""
+        if self._process == os.getpid():
+            self._db.close()
+
+    @contextmanager
+    def begin(self, write: bool, generation: str = "", after: int = 0) -> Iterator[tuple[Head, Iterator[Row]]]:
+        """A transaction: the head, and the entries after a number, or all if the generation is another."""
+        with self._step(write):
+            found = self._pragma("schema_version")
+            if found != self._known_schema:
+                sqlite_schema.check(self._db)
+                self._known_schema = found
+            head = Head.of_row(self._db.execute(f"SELECT {', '.join(COLUMNS)} FROM head").fetchone())
+            yield head, self.rows("entries", after if head.generation == generation else 0)
+
+    @contextmanager
+    def _step(self, write: bool) -> Iterator[None]:
+        if self._process != os.getpid():
+            raise AnisocertError("a memory cannot be used in a forked process: open it there with Memory.open")
+        if self._path is not None and sqlite_file.identity(self._path, self._unchanged) != self._file:
+            what = "removed, replaced or changed" if self._unchanged else "removed or replaced"
+            raise AnisocertError(f"{self.place} was {what} while it was open: open it again")
+        with _explained(self._path):
+            self._begin(write)
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _begin(self, write: bool) -> None:
+        if not write:
+            self._db.execute("BEGIN")
+            return
+        # SQLite asks every 100 ms, and a writer that begins anew at once could keep the others waiting for ever: asking
+        # every millisecond, all get their turn.
+        deadline = time.monotonic() + _WAIT_SECONDS
+        self._db.execute("PRAGMA busy_timeout = 0")
+        try:
+            while True:
+                try:
+                    self._db.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                        raise
+                time.sleep(random.uniform(0.0005, 0.0015))
+        finally:
+            self._db.execute(f"PRAGMA busy_timeout = {int(_WAIT_SECONDS * 1000)}")
+
+    def append(self, head: Head, table: Table, rows: Iterable[Row]) -> None:
+        """Add rows, and put a head in the place of the one before."""
+        for row in rows:
+            self._db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+        self._put(head)
+
+    def _put(self, head: Head) -> None:
+        marks = ", ".join("?" * len(COLUMNS))
+        self._db.execute(f"INSERT OR REPLACE INTO head VALUES (1, {marks})", head.to_row())
+
+    def rows(self, table: Table, after: int = 0) -> Iterator[Row]:
+        """All rows of a table after a number, in order."""
+        query = f"SELECT * FROM {table} WHERE number > ? ORDER BY number"
+        for row in self._db.execute(query, (after,)):  # noqa: UP028  # which would close the cursor, perhaps too late
+            yield row
+
+    def find(self, table: Table, column: str, value: Any) -> list[Row]:
+        """Rows with a value in a column that has an index, in order."""
+        assert column in KEYS[table], (table, column)
+        return self._db.execute(f"SELECT * FROM {table} WHERE {column} = ? ORDER BY number", (value,)).fetchall()
+
+    def regions(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
+        """Centre and semi-axes of some entries."""
+        for number in numbers:
+            yield self._db.execute("SELECT center, axes FROM entries WHERE number = ?", (number,)).fetchone()
+
+    def columns(self, names: Sequence[str]) -> Iterable[tuple[Any, ...]]:
+        """Some columns of all entries, in order."""
+        return self._db.execute(f"SELECT {', '.join(names)} FROM entries ORDER BY number")
+
+    def reset(self) -> None:
+        """Drop all rows, and what the memory belongs to; policy and lifetime stay."""
+        with self.begin(write=True) as (head, _):
+            for table in TABLES:
+                self._db.execute(f"DELETE FROM {table}")
+            self._put(head.emptied())
+        try:
+            # The file shrinks, and the log with the last inputs in it is cut off.
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.OperationalError as error:
+            raise AnisocertError(
+                f"{self.place} is empty now, but its old content may still be in {self.place}-wal, because another "
+                f"process reads it: close that one and reset again ({error})"
+            ) from error
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the file with its log, or of what would be one."""
+        if self._path is None:
+            return self._pragma("page_count") * self._pragma("page_size")
+        return sum(file.stat().st_size for file in (self._path, sqlite_file.log(self._path)) if file.exists())
+
+    def damage(self) -> list[str]:
+        """What SQLite finds wrong with the file; empty where all is well."""
+        sqlite_schema.check(self._db)
+        lines = [row[0] for row in self._db.execute("PRAGMA integrity_check")]
+        return [] if lines == ["ok"] else lines
+
+    def _pragma(self, name: str) -> int:
+        return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _refuse_foreign_unopened(path: Path) -> None:
+    """An error if a file is no memory, before SQLite makes a log beside it, which it would do and leave there.
+
+    By SQLite all the same: closing a file that was opened otherwise would release the locks that another connection of
+    this process may hold.
+    """
+    with _explained(path), closing(sqlite3.connect(sqlite_file.read_only_uri(path, unchanged=True), uri=True)) as db:
+        try:
+            found = db.execute("PRAGMA application_id").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            return  # a memory is that, without its log, where a process was killed that moved one into the other
+    if found != sqlite_schema.APPLICATION_ID:
+        what = "another database" if path.stat().st_size else "an empty file"
+        raise ArgumentError(f"expected a certificate memory, got {what}, {path}")
+
+
+@contextmanager
+def _explained(path: Path | None) -> Iterator[None]:
+    """SQLite's errors as ours."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        locked = "locked" in str(error)
+        wait = f"another process has kept it locked for {_WAIT_SECONDS:.0f} seconds" if locked else str(error)
+        raise AnisocertError(f"cannot use the memory {path or 'of this process'}: {wait}") from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        raise BrokenMemoryError(f"{path} is no memory, or a damaged one: {error}") from error

@@ -1,0 +1,266 @@
+"""One table of cases for every store; a store of Python lists shows that a new one is one class."""
+
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anisocert.bounds import lifetime_alpha
+from anisocert.errors import ArgumentError
+from anisocert.memory import Memory, kinds
+from anisocert.memory.head import KEYS, TABLES, Head
+from anisocert.memory.opening import STORES
+from anisocert.memory.sqlite import SqliteStore
+
+
+class ListStore:
+    """Lists under a name, which all in this process that know the name share, one at a time."""
+
+    shared: dict = {}  # noqa: RUF012
+
+    def __init__(self, place, policy, read_only=False):
+        self.place, self.read_only = place, read_only
+        fresh = {"head": Head.new(policy), "lock": threading.RLock()} | {table: [] for table in TABLES}
+        self._kept = fresh if place is None else self.shared.setdefault(place, fresh)
+
+    @staticmethod
+    def exists(place):
+        return place in ListStore.shared
+
+    @contextmanager
+    def begin(self, write, generation="", after=0):
+        with self._kept["lock"]:
+            before = {name: self._kept[name] for name in ("head", *TABLES)}
+            head = self._kept["head"]
+            try:
+                yield head, self.rows("entries", after if head.generation == generation else 0)
+            except BaseException:
+                self._kept |= before
+                raise
+
+    def append(self, head, table, rows):
+        self._kept |= {"head": head, table: [*self._kept[table], *rows]}
+
+    def rows(self, table, after=0):
+        yield from self._kept[table][after:]
+
+    def find(self, table, column, value):
+        place = list(kinds.KINDS[table]).index(column)
+        return [row for row in self._kept[table] if row[place] == value]
+
+    def regions(self, numbers):
+        places = [list(kinds.KINDS["entries"]).index(name) for name in ("center", "axes")]
+        for number in numbers:
+            yield tuple(self._kept["entries"][number - 1][place] for place in places)
+
+    def columns(self, names):
+        places = [list(kinds.KINDS["entries"]).index(name) for name in names]
+        return [tuple(row[place] for place in places) for row in self._kept["entries"]]
+
+    def reset(self):
+        with self.begin(write=True):
+            self._kept |= {"head": self._kept["head"].emptied()} | {table: [] for table in TABLES}
+
+    @property
+    def nbytes(self):
+        return sum(len(value) for table in TABLES for row in self._kept[table] for value in row if type(value) is bytes)
+
+    def damage(self):
+        return []
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(params=["sqlite", "sqlite of this process", "lists"])
+def store(request, tmp_path):
+    if request.param == "lists":
+        yield ListStore(None, "inherit")
+        return
+    opened = SqliteStore(None if "process" in request.param else str(tmp_path / "m.sqlite"), "inherit")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=["sqlite", "lists"])
+def place(request, tmp_path, monkeypatch):
+    """Where a memory can be opened twice."""
+    monkeypatch.setitem(STORES, "lists", ListStore)
+    monkeypatch.setattr(ListStore, "shared", {})
+    return tmp_path / "memory.sqlite" if request.param == "sqlite" else "lists://memory"
+
+
+def entry(number):
+    return (number, 0, 10, 0.5, "fixed", "model", "kept", 1.0, 1.0, 7.0, "{}", b"theta", b"c%d" % number, b"axes")
+
+
+VALUES = {
+    "entries": [entry(7), entry(5)],
+    "submissions": [(b"votes", b"x", 0.5, None), (b"others", b"x", 0.5, 3)],
+    "numbers": [(b"name", b"x", b"noise", 0.5), (b"name", b"x", b"noise", 0.25)],
+}
+
+
+def fill(store):
+    with store.begin(write=True) as (head, _):
+        for table in TABLES:
+            head, rows = head.extended(table, VALUES[table])
+            store.append(head, table, rows)
+    return head
+
+
+def test_a_new_store_is_empty(store):
+    with store.begin(write=False) as (head, entries):
+        assert (head.policy, head.entries, list(entries)) == ("inherit", 0, [])
+        assert [list(store.rows(table)) for table in TABLES] == [[], [], []]
+        assert list(store.columns(["id"])) == []
+    assert store.damage() == []
+
+
+def test_rows_are_as_they_were_written(store):
+    written = fill(store)
+    with store.begin(write=False) as (head, entries):
+        assert head == written
+        assert [row[1:-1] for row in entries] == VALUES["entries"]
+        for table in TABLES:
+            rows = list(store.rows(table))
+            assert [row[0] for row in rows] == [1, 2]
+            assert [row[1:-1] for row in rows] == VALUES[table]
+            assert rows[-1][-1] == getattr(head, f"{table}_link")
+            assert list(store.rows(table, 1)) == rows[1:]
+        assert list(store.columns(["id", "time"])) == [(7, 7.0), (5, 7.0)]
+        assert list(store.regions([2, 1, 2])) == [(b"c5", b"axes"), (b"c7", b"axes"), (b"c5", b"axes")]
+    assert store.nbytes > 0
+
+
+def test_begin_gives_what_was_stored_since(store):
+    head = fill(store)
+    for generation, after, ids in ((head.generation, 0, [7, 5]), (head.generation, 1, [5]), (head.generation, 2, []),
+                                   ("another", 2, [7, 5]), ("", 1, [7, 5])):  # fmt: skip
+        with store.begin(False, generation, after) as (_, entries):
+            assert [row[1] for row in entries] == ids
+
+
+def test_rows_are_found_by_every_key(store):
+    fill(store)
+    with store.begin(write=False):
+        for table, columns in KEYS.items():
+            rows = list(store.rows(table))
+            for column in columns:
+                place = list(kinds.KINDS[table]).index(column)
+                for value in {row[place] for row in rows} - {None}:
+                    assert store.find(table, column, value) == [row for row in rows if row[place] == value]
+                assert store.find(table, column, b"nothing" if isinstance(rows[0][place], bytes) else 99) == []
+
+
+def test_all_or_nothing(store):
+    before = fill(store)
+
+    def half():
+        with store.begin(write=True) as (head, _):
+            for table in TABLES:
+                head, rows = head.extended(table, [tuple(reversed(VALUES[table][0]))] if table == "numbers" else [])
+                store.append(head, table, rows)
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        half()
+    with store.begin(write=False) as (head, entries):
+        assert (head, len(list(entries)), len(list(store.rows("numbers")))) == (before, 2, 2)
+
+
+def test_reset_drops_rows_and_keeps_the_policy(store):
+    before = fill(store)
+    with store.begin(write=True):
+        store.append(replace(before, lifetime=0.1), "entries", [])
+    store.reset()
+    with store.begin(False, before.generation, 2) as (head, entries):
+        assert (head.policy, head.lifetime, head.entries, list(entries)) == ("inherit", 0.1, 0, [])
+        assert head.generation != before.generation
+        assert [list(store.rows(table)) for table in TABLES] == [[], [], []]
+    fill(store)  # numbers begin anew
+
+
+def test_what_one_stores_the_other_knows(place, proposal):
+    assert not Memory.exists(place)
+    with Memory.open(place, "abstain") as one, Memory.open(place, read_only=True) as other:
+        assert Memory.exists(place)
+        one.admit(proposal(0, 1, [0, 0], [1, 1]))
+        assert (other.policy, len(other), other.lookup([0.5, 0.0]).prediction) == ("abstain", 1, 1)
+        one.admit(proposal(1, 0, [1.5, 0], [1, 1]))
+        assert [entry.note for entry in other.entries()] == ["kept", "shrunk"]
+        assert (other.find(1).prediction, other.stats().entries, other.attempts([1.5, 0.0])) == (0, 2, 1)
+        assert other.check().ok
+        with pytest.raises(ArgumentError, match=r"opened for writing, got .*memory"):
+            other.reset()
+        with pytest.raises(ArgumentError, match="'abstain', under which"):
+            Memory.open(place, "inherit")
+        one.reset()
+        assert other.lookup([0.5, 0.0]) is None
+        one.admit(proposal(0, 1, [5.0], [1.0], model_hash="another"))
+        assert other.lookup([5.5]).prediction == 1
+
+
+def test_an_error_undoes_a_whole_batch(place, proposal):
+    with Memory.open(place) as memory:
+        with pytest.raises(ArgumentError, match="expected one of model"):
+            memory.admit_all([proposal(0, 1, [0, 0], [1, 1]), proposal(1, 1, [9, 0], [1, 1], model_hash="another")])
+        assert (len(memory), memory.submissions, memory.lookup([0.0, 0.0])) == (0, 0, None)
+        assert memory.admit(proposal(2, 0, [0, 0], [1, 1])).note == "kept"
+        assert memory.check().ok
+
+
+def test_numbers_are_given_once(place, proposal):
+    with Memory.open(place, lifetime=0.1) as memory, Memory.open(place) as other:
+        assert (memory.reserve([0, 1], 3, [[0.0], [1.0]]), other.reserve([0], 3, [[0.0]])) == (1, 3)
+        assert (memory.attempts([0.0]), memory.attempts([1.0])) == (2, 1)
+        with pytest.raises(ArgumentError, match="to another input"):
+            other.reserve([1], 3, [[0.0]])
+        abstention = replace(proposal(1, 0, [1.0]), seed=3, alpha=float(lifetime_alpha(0.1, 2)))
+        assert other.admit(abstention).note == "abstained"
+        assert (memory.submissions, memory.attempts([1.0])) == (1, 1)
+        with pytest.raises(ArgumentError, match="each attempt needs a number of its own"):
+            memory.admit(replace(abstention, votes=2000))
+        assert memory.check().ok
+
+
+def test_a_copy_has_the_same_promises_and_changes_nothing(place, proposal):
+    with Memory.open(place, "abstain", lifetime=0.1) as memory:
+        memory.reserve([4], 2**63 + 4, [[0.0, 0.0]])
+        memory.admit(replace(proposal(4, 1, [0, 0]), alpha=float(lifetime_alpha(0.1, 1))))
+        memory.reset()
+    with Memory.open(place, prefer="ball", read_only=True) as memory, memory.copy() as copy:
+        assert (copy.place, copy.policy, copy.prefer, copy.lifetime) == (None, "abstain", "ball", None)
+    with Memory.open(place.with_name("own.sqlite") if place != "lists://memory" else "lists://own") as memory:
+        memory.admit(proposal(0, 1, [0, 0], [1, 1]))
+        with memory.copy() as copy:
+            assert copy.generation == memory.generation
+            assert copy.lookup([0.5, 0.0]).region == memory.lookup([0.5, 0.0]).region
+            assert copy.admit(proposal(1, 0, [1.5, 0], [1, 1])).note == "shrunk"
+            assert (len(copy), copy.submissions, copy.check().ok) == (2, 2, True)
+        assert (len(memory), memory.submissions) == (1, 1)
+
+
+def test_a_changed_row_is_found_whatever_keeps_it(monkeypatch, proposal):
+    monkeypatch.setitem(STORES, "lists", ListStore)
+    monkeypatch.setattr(ListStore, "shared", {})
+    with Memory.open("lists://memory") as memory:
+        memory.admit(proposal(0, 1, [0, 0], [1, 2]))
+    kept = ListStore.shared["lists://memory"]
+    (row,) = kept["entries"]
+    axes = np.array([5.0, 5.0]).tobytes()
+    kept["entries"] = [(*row[:-2], axes, row[-1])]
+    assert not memory.check().ok
+
+
+def test_a_url_of_no_store_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for call in (Memory.open, Memory.exists):
+        with pytest.raises(
+            ArgumentError, match=r"expected the path of a file .* begins with mysql://, which is"
+        ) as told:
+            call("mysql://me:secret@host/db")
+        assert "secret" not in str(told.value)
+    assert list(tmp_path.iterdir()) == []

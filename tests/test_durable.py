@@ -204,7 +204,24 @@ def test_a_child_that_inherits_a_lock_holds_it(tmp_path):
 
 
 def test_a_lock_is_not_taken_through_a_link(tmp_path):
-    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="lock"), locked(tmp_path / "lock"):
-        pass
+    (tmp_path / "dangling").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "file").write_text("not to be touched")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("dangling", "link", "fifo"):
+        with pytest.raises(ArgumentError, match=f"or nothing, at .*{name}, got a"), locked(tmp_path / name):
+            pass
     assert not (tmp_path / "elsewhere").exists()
+    assert (tmp_path / "file").read_text() == "not to be touched"
+
+
+def test_a_lock_leaves_what_is_in_its_file(tmp_path):
+    (tmp_path / "lock").write_text("somebody's")
+    with locked(tmp_path / "lock"):
+        pass
+    assert (tmp_path / "lock").read_text() == "somebody's"
+
+
+def test_a_lock_is_held_against_other_threads_too(tmp_path):
+    with locked(tmp_path / "lock"), pytest.raises(BusyError), locked(tmp_path / "lock", wait=False):
+        pass

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from anisocert.errors import ArgumentError
-from anisocert.inputs import check_archive, exact_float32, regular_file
+from anisocert.inputs import FileError, check_archive, exact_float32, opened_regular, regular_file
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,45 @@ def test_only_regular_files(tmp_path: Path) -> None:
     ):
         with pytest.raises(ArgumentError, match=message):
             regular_file(tmp_path / name)
+        with pytest.raises(FileError, match=message), opened_regular(tmp_path / name):
+            pass
+
+
+def test_no_larger_than_it_may_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    with opened_regular(tmp_path / "file", 7) as file:
+        assert file.read() == b"content"
+    with (
+        pytest.raises(FileError, match=r"expected at most 6 bytes in .*file, got 7 bytes"),
+        opened_regular(tmp_path / "file", 6),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_no_link_is_followed_below_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: bool) -> None:
+    """Also where the system cannot open a file relative to an open folder."""
+    if not steps:
+        monkeypatch.setattr(os, "supports_dir_fd", set())
+    real, shown = tmp_path / "real", tmp_path / "shown"
+    (real / "inner").mkdir(parents=True)
+    (real / "inner" / "file").write_bytes(b"content")
+    (real / "link").symlink_to("inner")
+    (real / "inner" / "link").symlink_to("file")
+    os.mkfifo(real / "inner" / "fifo")
+    shown.symlink_to("real")
+    with opened_regular(shown / "inner" / "file", below=shown) as file:
+        assert file.read() == b"content"
+    for name, what in (
+        ("link/file", "is a link, or no regular file"),
+        ("inner/link", "is a link, or no regular file"),
+        ("inner/fifo", "is a link, or no regular file"),
+        ("inner", "is a link, or no regular file"),
+        ("inner/absent", "is missing"),
+    ):
+        with pytest.raises(FileError) as told, opened_regular(shown / name, below=shown):
+            pass
+        assert told.value.what == what
 
 
 def test_archives_that_declare_more_than_they_can_hold(tmp_path: Path) -> None:

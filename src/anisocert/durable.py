@@ -1,7 +1,6 @@
 """Files that are whole or not there, whatever happens to the process, and locks that end with it."""
 
 import contextlib
-import fcntl
 import functools
 import os
 import secrets
@@ -11,11 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import lock_descriptor
+
 from anisocert.errors import AnisocertError, ArgumentError
+from anisocert.inputs import NO_LINK, kind_of, opened_regular
 
 TEMPORARY = ".anisocert-{}.part"  # short, whatever the file's own name; hidden from patterns such as *.safetensors
 ABANDONED = 3600.0  # seconds without a write, after which a temporary file may be one that was left behind
-KINDS = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+WINDOWS = os.name == "nt"  # where a lock keeps others from writing, and no open file can be replaced or removed
 MARKS = (
     b'<meta name="generator" content="anisocert',  # reports and evidence pages
     b"Software\0anisocert",  # PNG
@@ -41,16 +43,18 @@ def write_whole(path: Path, write: Callable[[Path], object], private: bool = Fal
     mode = _mode(path, private)
     with _named(path):
         _sweep(path.parent)
-        number, part = _temporary(path.parent, 0o666 if mode is None else 0o600)
+        descriptor, part = _temporary(path.parent, 0o666 if mode is None else 0o600)
         try:
-            write(part)
-            os.fsync(number)
+            try:
+                write(part)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
             if mode is not None:
-                os.fchmod(number, mode)
+                part.chmod(mode)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-            os.close(number)
         to_disk(path.parent)
 
 
@@ -61,7 +65,7 @@ def claim(path: Path, force: bool = False) -> None:
     """
     if not _replaceable(path) or force or path.stat().st_size == 0:
         return
-    with path.open("rb") as file:
+    with opened_regular(path, below=path.parent) as file:
         ends = b"\0" + file.read(LOOKED_AT)
         file.seek(max(0, path.stat().st_size - LOOKED_AT))
         ends += file.read(LOOKED_AT)
@@ -76,35 +80,38 @@ def claim(path: Path, force: bool = False) -> None:
 def locked(path: Path, wait: bool = True) -> Iterator[int]:
     """Hold a lock that ends with the process, even if it is killed. wait=False: BusyError where it is held.
 
-    Yields the number of the open file: a child that inherits it holds the lock too, until both have ended.
+    path: of a file for this alone, made where it is not there. It holds nothing and stays, which does no harm; whoever
+    holds the lock may remove it. Yields its descriptor: a child that inherits it holds the lock too, until both end.
     """
-    number = _lock(path, wait)
-    while not _is_at(number, path):  # it was removed while this process waited: the lock is now another file
-        os.close(number)
-        number = _lock(path, wait)
+    descriptor = _lock(path, wait)
+    while not _is_at(descriptor, path):  # it was removed while this process waited: the lock is now another file
+        os.close(descriptor)
+        descriptor = _lock(path, wait)
     try:
-        yield number
+        yield descriptor
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def to_disk(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    number = os.open(path, os.O_RDONLY)
+    """Wait until a file, or the names in a folder, are on the disk; Windows brings names there by itself."""
+    if WINDOWS and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def _replaceable(path: Path) -> bool:
     """Whether a regular file is there; an error if something is that no file may take the place of."""
     try:
-        kind = stat.S_IFMT(path.lstat().st_mode)
+        kind = kind_of(path.lstat().st_mode)
     except FileNotFoundError:
         return False
-    if kind != stat.S_IFREG:
-        raise ArgumentError(f"expected a regular file, or nothing, at {path}, got {KINDS.get(kind, 'a device')}")
+    if kind is not None:
+        raise ArgumentError(f"expected a regular file, or nothing, at {path}, got {kind}")
     return True
 
 
@@ -124,52 +131,47 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _temporary(folder: Path, mode: int) -> tuple[int, Path]:
-    """A new file, held by a lock that says that its writer lives."""
+    """A new file, held by a lock that says that its writer lives; on Windows, being open says it."""
     while True:
         part = folder.absolute() / TEMPORARY.format(secrets.token_hex(8))  # pyarrow takes a:b/c for an address
-        number = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK, mode)
         with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(number, fcntl.LOCK_EX)
-        if _is_at(number, part):
-            return number, part
-        os.close(number)  # swept away by another process, before it was locked
+            if not WINDOWS:
+                lock_descriptor(descriptor)
+        if _is_at(descriptor, part):
+            return descriptor, part
+        os.close(descriptor)  # swept away by another process, before it was locked
 
 
 @functools.cache
 def _sweep(folder: Path) -> None:
-    """Once a process and folder: remove what killed processes left behind.
+    """Once per process and folder: remove what killed processes left behind.
 
     Old and not locked: on some file systems of clusters, locks are not seen from other machines.
     """
     for part in folder.glob(TEMPORARY.format("*")):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AnisocertError):
             if time.time() - part.lstat().st_mtime > ABANDONED:
-                number = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-                try:
-                    fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with contextlib.nullcontext() if WINDOWS else locked(part, wait=False):
                     part.unlink()
-                finally:
-                    os.close(number)
 
 
 def _lock(path: Path, wait: bool) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # neither through a link nor waiting for the other end of a FIFO
-    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    _replaceable(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
     try:
-        fcntl.flock(number, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(number)
-        raise BusyError(f"expected {path} to be free, got a lock of another process") from error
+        if not lock_descriptor(descriptor, blocking=wait):
+            raise BusyError(f"expected {path} to be free, got a lock of another process")
     except BaseException:
-        os.close(number)
+        os.close(descriptor)
         raise
-    return number
+    return descriptor
 
 
-def _is_at(number: int, path: Path) -> bool:
+def _is_at(descriptor: int, path: Path) -> bool:
     """Whether an open file is still the one of that name."""
     try:
-        return os.path.samestat(os.fstat(number), path.lstat())
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
         return False

@@ -4,9 +4,13 @@ A network sees float32. If `certify` rounded what `lookup` takes as it is, the t
 input that float32 cannot hold is refused everywhere, and nobody rounds in silence.
 """
 
+import errno
 import os
 import stat
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,20 @@ from anisocert.errors import ArgumentError
 UNPACKED, RATIO = 1 << 30, 20
 # A label, a note or metadata may claim any number of classes, and networks and tables are made for all of them.
 MOST_CLASSES = 100_000
-KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+KINDS = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+# For os.open: never waiting for the other end of a FIFO; and where the system knows it, through no link.
+READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+FOLDER = getattr(os, "O_DIRECTORY", 0)
+UNUSUAL = "is a link, or no regular file"
+
+
+class FileError(ArgumentError):
+    """There is no regular file, or a larger one than may be. what: is wrong with it, to follow its name."""
+
+    def __init__(self, message: str, what: str) -> None:
+        super().__init__(message)
+        self.what = what
 
 
 def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
@@ -53,16 +70,74 @@ def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
 
 
 def regular_file(path: str | Path) -> Path:
-    """The path of a regular file, links followed; an error for all else: a FIFO would hang, a device never end."""
+    """The path of a regular file, links followed, for a library that opens it; an error for all else."""
     try:
-        mode = os.stat(path).st_mode
+        _expect_regular(path, os.stat(path).st_mode)
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ArgumentError(f"expected a file at {path}, got none ({reason})") from error
-    if not stat.S_ISREG(mode):
-        kind = KINDS.get(stat.S_IFMT(mode), "a device")
-        raise ArgumentError(f"expected a regular file at {path}, got {kind}")
+        raise _unopened(path, error) from error
     return Path(path)
+
+
+@contextmanager
+def opened_regular(path: str | Path, most: int | None = None, below: Path | None = None) -> Iterator[BufferedReader]:
+    """A regular file, open for reading: a FIFO would hang, a device never end.
+
+    most: bytes that it may have. below: a folder, which itself may be a link, inside which none is followed.
+
+    Raises:
+        FileError: it is something else, or larger.
+    """
+    try:
+        descriptor = os.open(path, READ) if below is None else _open_below(below, Path(path).relative_to(below))
+    except (OSError, ValueError) as error:
+        raise _unopened(path, error) from error
+    try:
+        found = os.fstat(descriptor)
+        _expect_regular(path, found.st_mode)
+        if most is not None and found.st_size > most:
+            told = f"{found.st_size:,} bytes"
+            raise FileError(
+                f"expected at most {most:,} bytes in {path}, got {told}", f"has {told}, expected {most:,} at most"
+            )
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
+
+
+def kind_of(mode: int) -> str | None:
+    """What a file is, from its mode, in words; None for a regular one."""
+    return None if stat.S_ISREG(mode) else KINDS.get(stat.S_IFMT(mode), "a device")
+
+
+def _expect_regular(path: str | Path, mode: int) -> None:
+    if (kind := kind_of(mode)) is not None:
+        raise FileError(f"expected a regular file at {path}, got {kind}", UNUSUAL)
+
+
+def _unopened(path: str | Path, error: OSError | ValueError) -> FileError:
+    code = error.errno if isinstance(error, OSError) else None
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    unusual = code in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
+    what = UNUSUAL if unusual else "is missing" if code == errno.ENOENT else f"cannot be read: {error}"
+    return FileError(f"expected a file at {path}, got none ({reason})", what)
+
+
+def _open_below(folder: Path, name: Path) -> int:
+    """Open a file inside a folder, step by step, so that nobody can put a link in the way meanwhile."""
+    if os.open not in os.supports_dir_fd:  # Windows
+        if any((folder / step).is_symlink() for step in (name, *name.parents[:-1])):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(name))
+        return os.open(folder / name, READ)
+    *inner, last = name.parts
+    place = os.open(folder, READ | FOLDER)
+    try:
+        for part in inner:
+            outer, place = place, os.open(part, READ | NO_LINK | FOLDER, dir_fd=place)
+            os.close(outer)
+        return os.open(last, READ | NO_LINK, dir_fd=place)
+    finally:
+        os.close(place)
 
 
 def check_archive(path: Path) -> None:

@@ -189,9 +189,16 @@ def test_interrupted_for_one_memory_and_then_for_another_it_is_still_a_run(plain
 
 
 def test_one_process_at_a_time(run, tmp_path):
-    with locked(run / "memory.jsonl"), pytest.raises(BusyError, match=r"memory.jsonl to be free"):
+    lock = run / "memory.jsonl.lock"
+    with locked(lock), pytest.raises(BusyError, match=r"memory.jsonl.lock to be free"):
         add(run, tmp_path / "memory.sqlite")
-    add(run, tmp_path / "memory.sqlite")
+    add(run, tmp_path / "memory.sqlite")  # what a killed process has left does no harm
+    assert not lock.exists()
+    (tmp_path / "mine").write_text("not to be touched")
+    lock.symlink_to(tmp_path / "mine")
+    with pytest.raises(ArgumentError, match=r"memory.jsonl.lock, got a symbolic link"):
+        add(run, tmp_path / "memory.sqlite")
+    assert (tmp_path / "mine").read_text() == "not to be touched"
 
 
 ANSWER = {"memory_prediction": 1, "memory_radius": 9.0, "memory_proxy_radius": 9.0, "memory_note": "inherited"}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.errors import ArgumentError, MissingExtraError
-from anisocert.inputs import regular_file
+from anisocert.inputs import opened_regular, regular_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -183,7 +183,7 @@ def _by(size: Sequence[int]) -> str:
 
 def _checksum(path: Path) -> bytes:
     try:
-        with regular_file(path).open("rb") as file:
+        with opened_regular(path) as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         raise ArgumentError(f"expected a whole image file at {path}, got: {error}") from error

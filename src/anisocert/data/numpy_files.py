@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from anisocert.errors import ArgumentError
-from anisocert.inputs import check_archive, regular_file
+from anisocert.inputs import check_archive, opened_regular, regular_file
 
 PIECE = 1 << 20  # bytes
 
@@ -50,7 +50,7 @@ def read_npz(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
 def read_npy(path: Path) -> NDArray[Any]:
     """The array of an .npy file."""
     try:
-        with regular_file(path).open("rb") as file:
+        with opened_regular(path) as file:
             return _array(file, path.stat().st_size)
     except ArgumentError:
         raise

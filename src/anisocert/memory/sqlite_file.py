@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 import tempfile
 from pathlib import Path
-from typing import Final
 from urllib.parse import quote
 
 from anisocert.errors import ArgumentError
-
-_KINDS: Final = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+from anisocert.inputs import kind_of
 
 
 def checked(path: str | Path) -> Path:
@@ -24,13 +21,13 @@ def checked(path: str | Path) -> Path:
         )
     path = Path(path)
     try:
-        kind = stat.S_IFMT(path.stat().st_mode)
+        kind = kind_of(path.stat().st_mode)
     except FileNotFoundError:
         if path.is_symlink():
             raise ArgumentError(f"expected a file for the memory, got {path}, a link to nothing") from None
         return path
-    if kind != stat.S_IFREG:
-        raise ArgumentError(f"expected a file for the memory, got {path}, {_KINDS.get(kind, 'a device')}")
+    if kind is not None:
+        raise ArgumentError(f"expected a file for the memory, got {path}, {kind}")
     return path
 
 

@@ -1,14 +1,13 @@
 """An ONNX file, read whole: the graph and the data it keeps in files beside it, so that what is hashed is what runs."""
 
 import hashlib
-import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from anisocert.errors import MissingExtraError, ModelError
+from anisocert.inputs import FileError, opened_regular
 
 LARGEST = (1 << 31) - 1  # bytes of one graph with all its data: what the format itself can hold in one piece
 # Operators of the standard and those that every onnxruntime has; any other would be code of somebody's.
@@ -59,18 +58,11 @@ def read_onnx(path: Path) -> OnnxFile:
 
 
 def _bytes(path: Path, most: int) -> bytes:
-    """The content of a regular file: a pipe would never end, nor would a device."""
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError as error:
-        raise ModelError(f"expected a file at {path}, got: {error.strerror}") from error
-    with os.fdopen(number, "rb") as file:
-        known = os.fstat(number)
-        if not stat.S_ISREG(known.st_mode):
-            raise ModelError(f"expected a regular file at {path}, got another thing")
-        if known.st_size > most:
-            raise ModelError(f"expected ONNX networks of {LARGEST:,} bytes at most, got more in {path}")
-        return file.read(most)
+        with opened_regular(path, most) as file:
+            return file.read()
+    except FileError as error:
+        raise ModelError(str(error)) from error
 
 
 def _beside(path: Path, location: str) -> Path:

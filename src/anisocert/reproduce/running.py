@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import anisocert
 from anisocert.durable import BusyError, locked, write_whole
@@ -113,7 +113,7 @@ def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
     """The stage at work, unless another process is at it, or was until now."""
     lock = ExitStack()
     try:
-        number = lock.enter_context(locked(_place(out, "stages", stage, ".lock"), wait=False))
+        descriptor = lock.enter_context(locked(_place(out, "stages", stage, ".lock"), wait=False))
     except BusyError:
         return "busy"
     if _is_done(stage, out):
@@ -124,10 +124,16 @@ def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
     with _place(out, "logs", stage, ".log").open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "anisocert", *stage.command], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            cwd=out, env=os.environ | {"PYTHONPATH": sources, PARENT: str(os.getpid())}, pass_fds=(number,),
-            process_group=0,  # Ctrl-C is for this process, which asks its stages to end, once
+            cwd=out, env=os.environ | {"PYTHONPATH": sources, PARENT: str(os.getpid())}, **_apart(descriptor),
         )  # fmt: skip
     return Running(process, lock, time.monotonic())
+
+
+def _apart(lock: int) -> dict[str, Any]:
+    """A stage holds its lock too, and has a group of its own: Ctrl-C is for this process, which ends its stages."""
+    if sys.platform == "win32":  # which passes no descriptors on
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    return {"pass_fds": (lock,), "process_group": 0}
 
 
 def _end(
@@ -153,7 +159,10 @@ def _end(
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     """Ask, wait, insist. Every command can be killed at any moment; asked first, it loses less."""
-    process.send_signal(signal.SIGINT)
+    if sys.platform == "win32":
+        process.send_signal(signal.CTRL_BREAK_EVENT)
+    else:
+        process.send_signal(signal.SIGINT)
     try:
         process.wait(GRACE)
     except subprocess.TimeoutExpired:

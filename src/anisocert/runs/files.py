@@ -4,7 +4,6 @@ A run may come from strangers. Its files are regular ones inside its folder, und
 followed, no pipe or device opened, and nothing is read that is larger than a run's file can be.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -19,14 +18,13 @@ from typing import Any
 
 from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError
+from anisocert.inputs import UNUSUAL, FileError, opened_regular
 
 DESCRIPTION, TABLE = "run.json", "certificates.parquet"
 JOURNAL = "memory.jsonl"  # there while a memory is being asked about the rows
 THETA = re.compile(r"theta/theta(-[0-9]{4,9})?\.safetensors")
 MOST_BYTES = 2_000_000_000
 MOST_DESCRIPTION_BYTES = 8_000_000  # JSON takes many times as much once it is read
-UNUSUAL = "is a link, or no regular file"
-ONLY_ITSELF = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -131,26 +129,12 @@ def opened(folder: Path, name: str) -> Iterator[BufferedReader]:
     """One of a run's files, by its name in the folder, which must be one that runs use."""
     if name not in (DESCRIPTION, TABLE) and not THETA.fullmatch(name):
         raise WrongFileError(folder, name, "is none of a run's files")
-    *inner, last = Path(name).parts
-    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # the folder itself may be a link: somebody typed it
+    most = MOST_DESCRIPTION_BYTES if name == DESCRIPTION else MOST_BYTES
     try:
-        for part in inner:
-            outer, place = place, os.open(part, ONLY_ITSELF | os.O_DIRECTORY, dir_fd=place)
-            os.close(outer)
-        number = os.open(last, ONLY_ITSELF, dir_fd=place)
-    except OSError as error:
-        unusual = error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
-        what = UNUSUAL if unusual else "is missing" if error.errno == errno.ENOENT else f"cannot be read: {error}"
-        raise WrongFileError(folder, name, what) from error
-    finally:
-        os.close(place)
-    with os.fdopen(number, "rb") as file:
-        found, most = os.fstat(number), MOST_DESCRIPTION_BYTES if name == DESCRIPTION else MOST_BYTES
-        if not stat.S_ISREG(found.st_mode):
-            raise WrongFileError(folder, name, UNUSUAL)
-        if found.st_size > most:
-            raise WrongFileError(folder, name, f"has {found.st_size:,} bytes, a run's has {most:,} at most")
-        yield file
+        with opened_regular(folder / name, most, below=folder) as file:
+            yield file
+    except FileError as error:
+        raise WrongFileError(folder, name, error.what) from error
 
 
 def expect_own(path: Path) -> None:

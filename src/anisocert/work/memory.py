@@ -5,6 +5,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,14 +40,16 @@ def add_to_memory(
     it, since a run does not hold them. Returns how many got each note. May be killed and called again, to the same
     answers.
     """
-    run, journal = read_run(folder), folder / JOURNAL
+    run, journal, lock = read_run(folder), folder / JOURNAL, folder / f"{JOURNAL}.lock"
     for row in run.rows:  # what cannot be admitted is said before anything is promised
         run.certificate(row["idx"], inputs.get(row["idx"]))
     expect_own(journal)
-    with locked(journal, wait=False):
+    with locked(lock, wait=False):
         table, said = pass_through(run, memory, inputs.get, journal, on_done)
         _replace_table(folder, run.description | {"memory": said}, table)
         journal.unlink()
+        with suppress(OSError):  # on Windows it stays, which does no harm
+            lock.unlink()
     return Counter(table["memory_note"].to_pylist())
 
 
@@ -75,7 +78,7 @@ def copy_run(folder: Path, copy: Path, force: bool = False) -> None:
         target.unlink(missing_ok=True)
         try:
             os.link(folder / name, target, follow_symlinks=False)
-        except OSError:
+        except (OSError, NotImplementedError):
             write_whole(target, partial(Path.write_bytes, data=read_bytes(folder, name)))
 
 

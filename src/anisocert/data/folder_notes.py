@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from anisocert.errors import ArgumentError
-from anisocert.inputs import MOST_CLASSES, regular_file
+from anisocert.inputs import MOST_CLASSES, opened_regular
 
 FILE = "images.json"
 KEYS = ("resize", "crop", "labels", "num_classes")
@@ -42,9 +42,8 @@ def read_notes(folder: Path) -> Notes:
     if not path.exists():
         return Notes()
     try:
-        if (size := regular_file(path).stat().st_size) > LARGEST:
-            raise ArgumentError(f"expected at most {LARGEST:,} bytes in {path}, got {size:,}")
-        said = json.loads(path.read_text("utf-8"))
+        with opened_regular(path, LARGEST) as file:
+            said = json.loads(file.read().decode())
     except ArgumentError:
         raise
     except (OSError, ValueError, RecursionError) as error:

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from anisocert.certificate import ABSTAIN
 from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError
+from anisocert.inputs import regular_file
 
 Format = Literal["cohen", "ddrs", "ancer"]
 HEADERS: dict[Format, tuple[str, ...]] = {
@@ -70,10 +71,8 @@ def read_tsv(path: Path) -> TsvFile:
 
     A last line that was cut off is left out. An input that comes twice, as after a restart, must come with one result.
     """
-    if path.exists() and not path.is_file():
-        raise ArgumentError(f"expected a regular file of tab-separated text, got {path}")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = regular_file(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ArgumentError(f"expected tab-separated text in {path}, got other bytes") from error
     rows = [(number, row.split("\t")) for number, row in enumerate(text.splitlines(), 1) if row.strip()]

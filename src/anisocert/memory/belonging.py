@@ -56,8 +56,8 @@ def check_belongs(certificate: Certificate, point: Floats, head: Head, place: st
 
 
 def check_shape(point: Floats, head: Head) -> None:
-    """An error unless a point is of the memory's shape."""
-    if point.shape != head.shape:
+    """An error unless a point is of the memory's shape, if it has one yet."""
+    if head.shape not in (None, point.shape):
         raise ArgumentError(f"x: expected an input of shape {head.shape}, as all in this memory, got {point.shape}")
 
 

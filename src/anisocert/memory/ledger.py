@@ -71,7 +71,7 @@ class Ledger:
                     if head.policy != self.head.policy:
                         raise ArgumentError(f"{self.store.place} now has policy {head.policy!r}: open it again")
                     if head.generation != generation:
-                        self._index.truncate(0)
+                        self._index = Index((), 2)
                     self.head = head
                     self._read(entries)
                     known = len(self._index), self._link

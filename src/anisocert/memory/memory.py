@@ -12,17 +12,18 @@ import numpy as np
 
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
-from anisocert.geometry import Region
 from anisocert.memory import spending
-from anisocert.memory.asking import Prefer, all_covering, covering, fit
-from anisocert.memory.belonging import check_belongs, check_same_input, check_shape, checked_point, input_of
+from anisocert.memory.admitting import admit
+from anisocert.memory.asking import Prefer, all_covering, covering
+from anisocert.memory.belonging import check_shape, checked_point
 from anisocert.memory.check import Check, check
 from anisocert.memory.errors import BrokenMemoryError
-from anisocert.memory.evidence import digest, digest_of_input
+from anisocert.memory.evidence import digest_of_input
 from anisocert.memory.export import export
+from anisocert.memory.head import Head
 from anisocert.memory.ledger import Ledger
 from anisocert.memory.opening import store_of
-from anisocert.memory.policy import INHERITED, KEPT, SHRUNK, inherited, named, settle
+from anisocert.memory.policy import INHERITED, named
 from anisocert.memory.probe import expect
 from anisocert.memory.sqlite import SqliteStore
 from anisocert.memory.stats import Stats, stats
@@ -36,7 +37,7 @@ class Memory:
     """Regions promised so far. Those of different classes never have a common point, so every promise stays true.
 
     `Memory()` lasts as long as the process; `Memory.open(path)` is a file that many processes may use at once. One
-    model, one norm and one input shape, fixed by the first entry. The file holds raw inputs: see docs/guarantees.md.
+    model, one norm and one input shape, fixed by the first entry. It holds raw inputs: see docs/guarantees.md.
 
     Args:
         policy: "inherit", "abstain" (the paper's Algorithm 2) or "worst-case" (its reporting rule).
@@ -102,8 +103,7 @@ class Memory:
     @property
     def generation(self) -> str:
         """A name of what it holds, which nothing else has; another one after a reset."""
-        with self._ledger.transaction(write=False):
-            return self._ledger.head.generation
+        return self._head().generation
 
     @property
     def prefer(self) -> Prefer:
@@ -113,14 +113,16 @@ class Memory:
     @property
     def lifetime(self) -> float | None:
         """Probability with which any promise, of all ever admitted, may be wrong; None where each has its own alpha."""
-        with self._ledger.transaction(write=False):
-            return self._ledger.head.lifetime
+        return self._head().lifetime
 
     @property
     def submissions(self) -> int:
         """How many certificates came, abstentions included; the same one again does not count."""
+        return self._head().submissions
+
+    def _head(self) -> Head:
         with self._ledger.transaction(write=False):
-            return self._ledger.head.submissions
+            return self._ledger.head
 
     def attempts(self, x: Any) -> int:
         """How often votes about exactly this input were submitted, or numbers reserved for them."""
@@ -149,8 +151,7 @@ class Memory:
             return spending.reserve(self._ledger, ids, seed, inputs)
 
     def __len__(self) -> int:
-        with self._ledger.transaction(write=False):
-            return len(self._ledger.index)
+        return self._head().entries
 
     def __bool__(self) -> bool:
         # An empty memory is a memory: `if memory` must not pass it over.
@@ -167,31 +168,10 @@ class Memory:
         return self.admit_all([certificate])[0]
 
     def admit_all(self, certificates: Iterable[Certificate]) -> list[Certificate]:
-        """Admit some, in their order, all or none of them: one synchronisation with the disk for the lot."""
+        """Admit certificates in their order, all or none of them, with one synchronisation with the disk."""
         proposals = list(certificates)
         with self._ledger.transaction(write=True):
-            return [self._admit(proposed) for proposed in proposals]
-
-    def _admit(self, proposed: Certificate) -> Certificate:
-        ledger, point = self._ledger, input_of(proposed)
-        check_belongs(proposed, point, ledger.head, self.place)
-        stored = ledger.promise_to(int(proposed.id))
-        if stored is not None:
-            check_same_input(stored, point)
-        spending.submit(ledger, proposed, point)
-        if stored is not None:
-            same = digest(stored, point) == digest(proposed, point)
-            return stored if same else inherited(stored, proposed)
-        region, own = proposed.region, proposed.prediction
-        near = ledger.index.near(point, 0.0 if region is None else region.enclosing_radius, own)
-
-        def room(region: Region) -> Region | None:
-            return fit(ledger, region, own, near, self._policy.shrinks, self._prefer)
-
-        answer = settle(self._policy, proposed, covering(ledger, point, near), room)
-        if answer.note in (KEPT, SHRUNK) and answer.region is not None:
-            ledger.add(answer, answer.region)
-        return answer
+            return [admit(self._ledger, self._policy, self._prefer, proposed) for proposed in proposals]
 
     def lookup(self, x: Any) -> Certificate | None:
         """The stored promise that covers x, with no network evaluation; None if there is none.
@@ -201,8 +181,6 @@ class Memory:
         """
         ledger, point = self._ledger, checked_point(x)
         with ledger.transaction(write=False):
-            if ledger.head.shape is None:
-                return None
             check_shape(point, ledger.head)
             promise = covering(ledger, point, ledger.index.near(point))
             return None if promise is None else replace(promise, note=INHERITED)
@@ -219,8 +197,6 @@ class Memory:
         """
         ledger, point = self._ledger, checked_point(x)
         with ledger.transaction(write=False):
-            if ledger.head.shape is None:
-                return []
             check_shape(point, ledger.head)
             return all_covering(ledger, point)
 

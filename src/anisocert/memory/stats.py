@@ -43,23 +43,16 @@ def stats(ledger: Ledger) -> Stats:
     head = ledger.head
     rows = ledger.columns("prediction", "note", "radius", "proxy_radius", "time")
     classes, notes, radius, proxy, time = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    same = ("policy", "model_hash", "norm", "shape", "created", "submissions", "alphas", "lifetime", "numbers")
     return Stats(
         entries=len(rows),
         classes={label: classes.count(label) for label in sorted(set(classes))},
         notes={note: notes.count(note) for note in sorted(set(notes))},
         median_radius=float(np.median(radius)) if rows else 0.0,
         median_proxy_radius=float(np.median(proxy)) if rows else 0.0,
-        policy=head.policy,
-        model_hash=head.model_hash,
-        norm=head.norm,
-        shape=head.shape,
-        created=head.created,
         newest=max(time, default=None),
         file_bytes=ledger.store.nbytes,
         index_bytes=ledger.index.nbytes,
-        submissions=head.submissions,
-        alphas=head.alphas,
-        lifetime=head.lifetime,
-        numbers=head.numbers,
         spent=spending.spent(head),
+        **{name: getattr(head, name) for name in same},
     )

@@ -33,7 +33,6 @@ class Store(Protocol):
     @staticmethod
     def exists(place: str) -> bool:
         """Whether a memory is there; an error if none can be made there."""
-        ...
 
     def begin(
         self, write: bool, generation: str = "", after: int = 0
@@ -43,41 +42,31 @@ class Store(Protocol):
         Those after number `after`; all of them where the memory is not of that generation any more.
         write: nobody else writes meanwhile. Otherwise everything that is read is of one moment.
         """
-        ...
 
     def append(self, head: Head, table: Table, rows: Iterable[Row]) -> None:
         """Add rows (entries, numbers that are reserved, submissions that are counted), and put the head in place."""
-        ...
 
     def rows(self, table: Table, after: int = 0) -> Iterator[Row]:
         """All rows of a table after a number, in order."""
-        ...
 
     def find(self, table: Table, column: str, value: Any) -> list[Row]:
         """Rows with a value in a column of head.KEYS, in order."""
-        ...
 
     def regions(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
         """Centre and semi-axes of some entries, in that order: the bulk of what is read to answer."""
-        ...
 
     def columns(self, names: Sequence[str]) -> Iterable[tuple[Any, ...]]:
         """Some columns of all entries, in order."""
-        ...
 
     def reset(self) -> None:
         """Drop all rows so that nobody can read them again; the head becomes `Head.emptied`. A transaction itself."""
-        ...
 
     @property
     def nbytes(self) -> int:
         """How much space it takes."""
-        ...
 
     def damage(self) -> list[str]:
         """What the store itself finds wrong; empty where all is well."""
-        ...
 
     def close(self) -> None:
         """Release what is held."""
-        ...

@@ -5,6 +5,7 @@ input that float32 cannot hold is refused everywhere, and nobody rounds in silen
 """
 
 import errno
+import hashlib
 import os
 import stat
 import zipfile
@@ -138,6 +139,12 @@ def _open_below(folder: Path, name: Path) -> int:
         return os.open(last, READ | NO_LINK, dir_fd=place)
     finally:
         os.close(place)
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with opened_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_archive(path: Path) -> None:

@@ -1,8 +1,10 @@
 """One table of cases for every store; a store of Python lists shows that a new one is one class."""
 
+import re
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -263,6 +265,18 @@ def test_a_changed_row_is_found_whatever_keeps_it(monkeypatch, proposal):
     axes = np.array([5.0, 5.0]).tobytes()
     kept["entries"] = [(*row[:-2], axes, row[-1])]
     assert not memory.check().ok
+
+
+def test_only_the_store_of_sqlite_speaks_sql():
+    import anisocert
+
+    sources = Path(anisocert.__file__).parent
+    speaking = {
+        path.name
+        for path in sources.rglob("*.py")
+        if re.search(r"sqlite3|\.execute\(|\b(SELECT [^=]|INSERT INTO|DELETE FROM)", path.read_text())
+    }
+    assert speaking == {"sqlite.py", "sqlite_schema.py"}
 
 
 def test_a_url_of_no_store_is_refused(tmp_path, monkeypatch):

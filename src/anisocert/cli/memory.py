@@ -28,7 +28,7 @@ Inputs = Annotated[
 @app.command("add", epilog="Example: anisocert memory add runs/demo --memory memory.sqlite")
 def add(
     run: Annotated[Path, typer.Argument(help="A finished run.")],
-    memory: Annotated[Path, typer.Option("--memory", help="The memory; made if it is not there.")],
+    memory: Annotated[Path, typer.Option("--memory", help="The memory; created if it does not exist.")],
     policy: Annotated[
         str | None,
         typer.Option("--memory-policy", help="inherit, abstain or worst-case; of a new memory (default: inherit)."),
@@ -77,7 +77,7 @@ def lookup(
     ids: Annotated[str | None, typer.Option(help="Only these examples, as in 3,17,100-199.")] = None,
     inputs: Inputs = None,
 ) -> None:
-    """Which of some inputs lie in a promised region: their class and the region around them, with no network."""
+    """Find which inputs lie in a promised region: their class and the region around them, with no network."""
     from rich.table import Table
 
     from anisocert.cli.console import Console
@@ -137,7 +137,7 @@ def check(file: File) -> None:
 
 @app.command("stats", epilog="Example: anisocert memory stats memory.sqlite")
 def stats(file: File) -> None:
-    """Counts and sizes."""
+    """Print counts and sizes."""
     from datetime import UTC, datetime
 
     from rich.table import Table
@@ -183,7 +183,7 @@ def stats(file: File) -> None:
 def export(
     file: File,
     out: Annotated[Path, typer.Option(help="An .npz file.")],
-    inputs: Annotated[bool, typer.Option(help="With the raw inputs, or without.")] = True,
+    inputs: Annotated[bool, typer.Option(help="Include the raw inputs, or leave them out.")] = True,
     force: options.Force = False,
 ) -> None:
     """Write all entries to an .npz file that only its owner may read."""
@@ -195,11 +195,11 @@ def export(
 
 
 @app.command("reset", epilog="Example: anisocert memory reset memory.sqlite --yes")
-def reset(file: File, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+def reset(file: File, yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False) -> None:
     """Drop all promises, and the raw inputs with them. What was promised from this memory holds no longer."""
     from anisocert.memory import Memory
 
-    with Memory.open(file, read_only=True) as memory:  # which makes none of an empty file
+    with Memory.open(file, read_only=True) as memory:  # so that an empty file stays one
         count = len(memory)
     if not yes:
         typer.confirm(f"Drop all {count} promises in {file}?", abort=True)

@@ -1,6 +1,5 @@
 """Getting files from where they are published, and never using one whose SHA-256 is not the expected one."""
 
-import hashlib
 import http.client
 import subprocess
 import tarfile
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anisocert.errors import AnisocertError
+from anisocert.inputs import checksum
 
 # whatever a source may fail with: no network, a missing program, a broken archive, files that are not in it
 FAILURES = (
@@ -34,12 +34,6 @@ class Source:
     get: Callable[[Path], None]
 
 
-def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def fetch_files(
     name: str,
     folder: Path,
@@ -54,7 +48,7 @@ def fetch_files(
     Each source works in a temporary folder beside the target; only files with the right SHA-256 are moved over, by a
     rename. say: told what is tried.
     """
-    if all((folder / file).is_file() and sha256(folder / file) == digest for file, digest in files.items()):
+    if all((folder / file).is_file() and checksum(folder / file) == digest for file, digest in files.items()):
         return False
     folder.mkdir(parents=True, exist_ok=True)
     tried = []
@@ -65,7 +59,7 @@ def fetch_files(
             try:
                 source.get(work)
                 for file, digest in files.items():
-                    got = sha256(work / file)
+                    got = checksum(work / file)
                     if got != digest:
                         raise FetchError(f"{file}: expected SHA-256 {digest}, got {got}")
             except FAILURES as error:

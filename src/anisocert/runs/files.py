@@ -19,6 +19,7 @@ from typing import Any
 from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import UNUSUAL, FileError, opened_regular
+from anisocert.inputs import checksum as checksum
 
 DESCRIPTION, TABLE = "run.json", "certificates.parquet"
 JOURNAL = "memory.jsonl"  # there while a memory is being asked about the rows
@@ -178,9 +179,3 @@ def rendered(described: dict[str, Any]) -> str:
     content = {name: value for name, value in described.items() if name != "checksum"}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return json.dumps(content | {"checksum": hashlib.sha256(canonical.encode()).hexdigest()}, indent=2) + "\n"
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import pytest
 
@@ -33,6 +34,17 @@ def test_on_a_terminal_and_as_a_page(cli, made, tmp_path):
         assert part in said
     assert f"page: {tmp_path / 'deep' / 'page.html'}" in said
     assert "<h1>Input 0 of digits: class 0</h1>" in (tmp_path / "deep" / "page.html").read_text("utf-8")
+
+
+def test_text_needs_no_jinja2_and_a_page_says_that_it_does(cli, made, tmp_path, monkeypatch):
+    from anisocert.report import html
+
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    html._environment.cache_clear()
+    assert "What may be quoted" in cli("show", made, 0).out
+    assert json.loads(cli("show", made, 0, "--json").out)["id"] == 0
+    assert "pip install 'anisocert[report]'" in cli("show", made, 0, "--out", tmp_path / "a.html", code=1).err
+    assert not list(tmp_path.iterdir())
 
 
 def test_votes_of_every_class(cli, made):

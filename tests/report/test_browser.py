@@ -36,6 +36,15 @@ def test_opens_without_complaint_and_fits(report, open_page, width, height, sche
     assert page.complaints == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_table_is_wider_than_a_page_of_1200_pixels(report, open_page, scheme):
+    page = open_page(report, 1200, scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    tables = page.evaluate("[...document.querySelectorAll('.scroll')].map((one) => [one.scrollWidth, one.clientWidth])")
+    assert len(tables) >= 8
+    assert all(needed <= there for needed, there in tables)
+
+
 def test_dark_is_dark(report, open_page):
     light, dark = (
         open_page(report, scheme=scheme).evaluate("getComputedStyle(document.body).backgroundColor")

@@ -18,7 +18,7 @@ from anisocert.data import digits
 from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
 from anisocert.report import assumptions, evidence_of, evidence_page, sentence
-from anisocert.report.evidence_page import vote_counts
+from anisocert.report.evidence_tables import vote_counts
 from anisocert.runs import read_run, save_run
 from anisocert.runs.files import checksum, write_description
 from anisocert.work import add_to_memory
@@ -261,6 +261,22 @@ def test_the_page_holds_all_it_shows(remembered, noted, note):
     assert sentence(e) in plain_text
     assert f"anisocert attack {shlex.quote(str(remembered.folder))} --ids {e.id}" in plain_text
     assert ("There is none." in plain_text) == (note == "abstained")
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_names_that_are_markup_stay_text(remembered, noted, note):
+    evil = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
+    clean = evidence_of(remembered, noted[note])
+    described = remembered.description | {"model": f"{evil}:{evil}", "model_hash": evil}
+    run = replace(remembered, description=described, folder=remembered.folder.with_name(evil.replace("/", "")))
+    inputs = replace(clean.inputs, class_names=(evil,) * 10, missing=evil)
+    comparison = replace(clean.comparison, data=evil)
+    row = dict(clean.row) | {"reason": evil, "bound": evil, "method": evil}
+    page = evidence_page(replace(clean, run=run, row=row, inputs=inputs, comparison=comparison))
+    assert evil in html.unescape(page)
+    assert "<script" not in page
+    assert page.count("<img") == evidence_page(clean).count("<img")
+    assert not re.search(r"<[^>]*\sonerror", page)
 
 
 def test_who_is_not_in_the_run(plain):

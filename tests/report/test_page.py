@@ -2,13 +2,15 @@
 
 import re
 import shlex
+import sys
 from html import unescape
 from html.parser import HTMLParser
 
 import pytest
 
+from anisocert.errors import MissingExtraError
 from anisocert.evaluate import compare
-from anisocert.report import page, write_report
+from anisocert.report import html, page, write_report
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
 
@@ -87,6 +89,30 @@ def test_nothing_in_a_run_becomes_markup(make_run, data, tmp_path):
     assert {tag: reader.tags.count(tag) for tag in set(reader.tags)} == {
         tag: clean.tags.count(tag) for tag in set(clean.tags)
     }
+
+
+def test_a_data_set_whose_name_is_markup(make_run, data):
+    name = EVIL.replace("/", "")
+    path = data.rename(data.with_name(f"{name}.npz"))
+    text = page(compare([make_run("a", path, memory=True)]))
+    assert read(text).tags.count("script") == 2
+    assert name in unescape(text)
+    assert name not in text
+
+
+def test_a_value_that_a_template_lacks_is_an_error():
+    import jinja2
+
+    with pytest.raises(jinja2.UndefinedError, match="'parts' is undefined"):
+        html.fill("report.html", title="a", subtitle="b")
+
+
+def test_without_jinja2_the_error_names_the_extra(make_run, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    html._environment.cache_clear()
+    with pytest.raises(MissingExtraError, match=r"jinja2: pip install 'anisocert\[report\]'"):
+        write_report([make_run("a", None)], tmp_path / "deep" / "report.html")
+    assert not (tmp_path / "deep").exists()
 
 
 def test_rows_of_a_memory_that_says_markup(make_run, data):

@@ -89,7 +89,7 @@ def test_one_noise_for_all_is_certified_for_everyone(systems):
 
 
 @pytest.mark.parametrize("name", WHOM)
-def test_whom_it_protects_is_said_wherever_a_certified_accuracy_is(systems, name):
+def test_whom_it_protects_is_said_wherever_a_certified_accuracy_is(systems, name, numbers):
     run = read_run(systems / name)
     group = compare([run])[0]
     stage = group.entries[0].binding.stage
@@ -99,7 +99,8 @@ def test_whom_it_protects_is_said_wherever_a_certified_accuracy_is(systems, name
     (line,) = (row for row in summary(group).rows if row[2].value == stage)
     assert line[3].value == WHOM[name]
     assert f"“{WHOM[name]}”: " in summary(group).caption
-    assert f'"protects":"{WHOM[name]}"' in whole  # of the curves
+    series = [one for drawn in numbers(whole) for level in drawn["levels"] for one in level["series"]]
+    assert WHOM[name] in [one["protects"] for one in series]  # of the curves
     assert f"is {WHOM[name]}." in text_of(whole)  # of the gallery's inputs
     assert WHOM[name] in text_of(evidence_page(evidence_of(run, 0)))
 

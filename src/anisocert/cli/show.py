@@ -74,10 +74,9 @@ def _recounted(
 
 
 def _print(console: "Console", e: "Evidence") -> None:
-
-    from anisocert.report.evidence_page import implied_table, memory_table, vote_counts, votes_table
+    from anisocert.report.evidence_tables import implied_table, memory_table, vote_counts, votes_table
     from anisocert.report.gallery import NOTES
-    from anisocert.report.sentence import assumptions, limit_words, region_words, sentence
+    from anisocert.report.sentence import assumptions, limit_words, region_sentence, sentence
 
     label = e.name(int(e.row["label"]))
     console.print(f"Input {e.id} of {e.comparison.data}: {e.name(e.prediction)}", style="bold")
@@ -87,10 +86,8 @@ def _print(console: "Console", e: "Evidence") -> None:
     for one in assumptions(e):
         console.print(f"- {one}")
     console.print("\nRegion", style="bold")
-    if e.binding is None:
-        console.print("There is none.")
-    else:
-        console.print(f"It is {region_words(e.binding, str(e.row['norm']))}, around the input.")
+    console.print(region_sentence(e))
+    if e.binding is not None:
         _print_table(console, implied_table(e))
     console.print("\nVotes and bounds", style="bold")
     for name, count in vote_counts(e):

@@ -37,7 +37,7 @@ def render(table: Table, style: str) -> str:
 
 def terminal(table: Table, width: int | None = None) -> "RichTable":
     """For a terminal: without the confidence intervals and, if it is narrow, without every other of many columns."""
-    wide = sorted(name for name, count in _spans(table) if name and count > WIDE)
+    wide = sorted(name for name, count in table.spans if name and count > WIDE)
     title = "; ".join([table.title, *wide])
     made = _terminal(table, title, wide, gap=1)
     if width is not None and _width(made) > width:
@@ -64,7 +64,7 @@ def _terminal(table: Table, title: str, wide: Sequence[str], gap: int) -> "RichT
             Text(name), justify=side, vertical="bottom", no_wrap=not sentence, max_width=PHRASE if sentence else None
         )
     for row in table.rows:
-        made.add_row(*(Text(text(cell, column)) for column, cell in _pairs(table, row)))
+        made.add_row(*(Text(text(cell, column)) for column, cell in table.pairs(row)))
     return made
 
 
@@ -93,7 +93,7 @@ def markdown(table: Table) -> str:
         f"**{table.title}**", "",
         line(_short_headings(table, " ")),
         "|" + "|".join(" --- " if column.kind == "text" else " ---: " for column in table.columns) + "|",
-        *(line([_with_interval(cell, column) for column, cell in _pairs(table, row)]) for row in table.rows),
+        *(line([_with_interval(cell, column) for column, cell in table.pairs(row)]) for row in table.rows),
     ]  # fmt: skip
     return "\n".join([*lines, "", table.caption, ""] if table.caption else [*lines, ""])
 
@@ -103,8 +103,8 @@ def latex(table: Table) -> str:
     spec = "".join("l" if column.kind == "text" else "r" for column in table.columns)
     lines = [r"\begin{table}", r"  \centering", rf"  \caption{{{tex(table.title + '. ' + table.caption)}}}"]
     lines += [rf"  \begin{{tabular}}{{{spec}}}", r"    \toprule"]
-    if any(column.group for column in table.columns):
-        spans = _spans(table)
+    if table.is_grouped:
+        spans = table.spans
         lines.append("    " + " & ".join(_span(name, width) for name, width in spans) + r" \\")
         first = 1
         for name, width in spans:
@@ -115,7 +115,7 @@ def latex(table: Table) -> str:
     lines.append(r"    \midrule")
     for row in table.rows:
         cells = []
-        for column, cell in _pairs(table, row):
+        for column, cell in table.pairs(row):
             limits = interval(cell, column)
             cells.append(tex(text(cell, column)) + (rf" {{\scriptsize [{tex(limits)}]}}" if limits else ""))
         lines.append("    " + " & ".join(cells) + r" \\")
@@ -133,7 +133,7 @@ def comma_separated(table: Table) -> str:
     writer.writerow(names)
     for row in table.rows:
         cells: list[str | float] = []
-        for (column, cell), wide in zip(_pairs(table, row), intervals, strict=True):
+        for (column, cell), wide in zip(table.pairs(row), intervals, strict=True):
             values = (cell.value, cell.low, cell.high) if wide else (cell.value,)
             cells += [_plain(value, cell.kind or column.kind) for value in values]
         writer.writerow(cells)
@@ -178,21 +178,6 @@ def _plain(value: str | float | None, kind: Kind) -> str | float:
     if kind == "length":
         return math.floor(value * 1e9) / 1e9
     return round(100 * value, 9) if kind == "share" else value
-
-
-def _pairs(table: Table, row: tuple[Cell, ...]) -> list[tuple[Column, Cell]]:
-    return list(zip(table.columns, row, strict=True))
-
-
-def _spans(table: Table) -> list[tuple[str, int]]:
-    """Runs of neighbouring columns with the same group, and how many columns each has."""
-    spans: list[tuple[str, int]] = []
-    for column in table.columns:
-        if spans and spans[-1][0] == column.group:
-            spans[-1] = (column.group, spans[-1][1] + 1)
-        else:
-            spans.append((column.group, 1))
-    return spans
 
 
 def _span(name: str, width: int) -> str:

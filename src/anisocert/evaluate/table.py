@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from itertools import groupby
 from typing import Literal
 
 Kind = Literal["text", "count", "share", "length", "seconds", "ratio"]
@@ -38,6 +39,20 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
     marks: tuple[str, ...] = ()
+
+    @property
+    def spans(self) -> list[tuple[str, int]]:
+        """Groups of neighbouring columns, and how many columns each has; columns without a group are one named ""."""
+        return [(group, len(list(columns))) for group, columns in groupby(self.columns, key=lambda c: c.group)]
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether any columns have a heading over them."""
+        return any(column.group for column in self.columns)
+
+    def pairs(self, row: tuple[Cell, ...]) -> list[tuple[Column, Cell]]:
+        """The cells of a row, each with its column."""
+        return list(zip(self.columns, row, strict=True))
 
 
 def without_intervals(table: Table) -> Table:

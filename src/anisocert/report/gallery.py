@@ -13,7 +13,7 @@ from anisocert.evaluate.results import numbers
 from anisocert.geometry import Region
 from anisocert.report.beyond import beyond_ball
 from anisocert.report.inputs import Inputs
-from anisocert.report.pictures import bars, heat, is_image, photo, shades
+from anisocert.report.pictures import Picture, drawn, pictures_of
 from anisocert.runs.rows import region_of
 
 NOTES = {
@@ -22,14 +22,6 @@ NOTES = {
     "inherited": "The input lies in a region promised earlier: the memory answers that region's class.",
     "abstained": "The memory gives no answer here.",
 }
-
-
-@dataclass(frozen=True)
-class Picture:
-    """content: a data URI, or SVG text made here."""
-
-    content: str
-    caption: str
 
 
 @dataclass(frozen=True)
@@ -83,7 +75,7 @@ class _Maker:
         else:
             mood, title = "wrong", f"{self._name(answer)}; the label is {self._name(label)}"
         theta = entry.run.thetas.get(number)
-        pictures, lines = _pictures(number, theta, self.inputs), []
+        pictures, lines = pictures_of(number, theta, self.inputs), list[str]()
         radius = "" if answer == ABSTAIN else down(float(one.radius[place]))
         if radius:
             lines.append(f"The radius of {radius} is {one.protects}.")
@@ -133,8 +125,7 @@ class _Maker:
             line += " Both are certificates before the memory."
         if number not in self.inputs.x:
             return None, line
-        draw = photo if is_image(region.shape) else bars
-        return Picture(draw(found.point, *self.inputs.domain), "input + δ, covered by the region"), line
+        return drawn(found.point, self.inputs, "input + δ, covered by the region"), line
 
     def _ball(self, number: int) -> tuple[float | None, str]:
         """Radius of the isotropic certificate of this input at the same noise level, or of the fixed one."""
@@ -179,29 +170,6 @@ class _Maker:
     def _name(self, label: int) -> str:
         names = self.inputs.class_names
         return f"{label} ({names[label]})" if label < len(names) and names[label] != str(label) else f"class {label}"
-
-
-def _pictures(number: int, theta: NDArray[np.float32] | None, inputs: Inputs) -> list[Picture]:
-    """The input; theta on (geometric) average over the channels, and of each; dark is little noise, on a log scale."""
-    found = []
-    x = inputs.x.get(number)
-    if x is not None:
-        draw = photo if is_image(x.shape) else bars
-        found.append(Picture(draw(x, *inputs.domain), "the input"))
-    if theta is None or theta.ndim == 0:
-        return found
-    noise, low, high = theta.astype(np.float64), float(theta.min()), float(theta.max())
-    reach = f"{low:.3g} everywhere" if low == high else f"{low:.3g} to {high:.3g}"
-    levels = shades(noise, low, high)
-    if not is_image(noise.shape):
-        return [*found, Picture(bars(levels, -0.1, 1.0), f"noise θ, {reach}")]
-    if noise.ndim == 2 or len(noise) == 1 or low == high:
-        return [*found, Picture(heat(levels.reshape(-1, *levels.shape[-2:])[0]), f"noise θ, {reach}")]
-    middle = np.exp(np.log(noise).mean(0))
-    found.append(Picture(heat(shades(middle, low, high)), f"noise θ, mean of channels; {reach}"))
-    for channel, name in zip(levels, ("red", "green", "blue"), strict=True):
-        found.append(Picture(heat(channel), f"θ, {name}"))
-    return found
 
 
 def _answer(prediction: int) -> str:

@@ -1,44 +1,44 @@
-"""Pieces of HTML. Everything that is not markup made here is escaped."""
+"""HTML pages from templates. Whatever a template is given is escaped, so that no name in a run becomes markup."""
 
-from html import escape
-from itertools import groupby
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
-from anisocert.evaluate import Table
+from anisocert import __version__
+from anisocert.errors import MissingExtraError
 from anisocert.evaluate.table import WHOM, interval, text
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
-def tag(name: str, *content: str, **attributes: str) -> str:
-    """An element around pieces of HTML; attribute values are text and get escaped, `class_` is `class`."""
-    said = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items())
-    return f"<{name}{said}>{''.join(content)}</{name}>"
-
-
-def words(name: str, content: str, **attributes: str) -> str:
-    """An element around plain text."""
-    return tag(name, escape(content), **attributes)
+NOTHING_LOADED = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
-def table_html(table: Table) -> str:
-    """A table with its confidence intervals in small print, its title above and its notes below."""
-    head = ""
-    if any(column.group for column in table.columns):
-        spans = [(group, len(list(columns))) for group, columns in groupby(table.columns, key=lambda c: c.group)]
-        head = tag("tr", *(words("th", group, colspan=str(n), class_="span" if group else "") for group, n in spans))
-    kinds = [
-        "text phrase" if column.name == WHOM else "text" if column.kind == "text" else "" for column in table.columns
-    ]
-    names = (words("th", c.name, class_=kind) for c, kind in zip(table.columns, kinds, strict=True))
-    lines = []
-    marks = table.marks or ("",) * len(table.rows)
-    for row, mark in zip(table.rows, marks, strict=True):
-        cells = []
-        for cell, column, kind in zip(row, table.columns, kinds, strict=True):
-            limits = interval(cell, column)
-            small = words("small", limits) if limits else ""
-            cells.append(tag("td", escape(text(cell, column)), small, class_=kind))
-        # what a memory has replaced is history
-        lines.append(tag("tr", *cells, class_="dim" if mark == "before" and "after" in marks else ""))
-    title = words("h4", table.title, class_="table") if table.title else ""
-    whole = tag("table", tag("thead", head, tag("tr", *names)), tag("tbody", *lines))
-    note = words("p", table.caption, class_="small soft") if table.caption else ""
-    return title + tag("div", whole, class_="scroll") + note
+def fill(template: str, script: str = "", **values: Any) -> str:
+    """The page that a template makes of some values. script: the file of the only script that may run in it."""
+    code = _resource(script) if script else ""
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    policy = NOTHING_LOADED + (f"; script-src 'sha256-{digest}'" if script else "")
+    shared = {"version": __version__, "style": _resource("page.css"), "script": code, "policy": policy}
+    return _environment().get_template(template).render(shared | values)
+
+
+@cache
+def _environment() -> "Environment":
+    try:
+        import jinja2
+    except ImportError as error:
+        raise MissingExtraError("HTML pages need jinja2: pip install 'anisocert[report]'") from error
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("anisocert.report"), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    environment.globals |= {"text": text, "interval": interval, "WHOM": WHOM}
+    return environment
+
+
+def _resource(name: str) -> str:
+    return files("anisocert.report").joinpath(name).read_text("utf-8")

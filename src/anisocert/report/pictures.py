@@ -2,11 +2,13 @@
 
 import base64
 import io
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.errors import MissingExtraError
+from anisocert.report.inputs import Inputs
 
 LARGEST, LOSSLESS = 160, 64  # pixels: larger pictures are reduced; those above LOSSLESS are stored as JPEG
 # From dark to light in even steps of brightness, and told apart by colour-blind readers (after viridis).
@@ -14,6 +16,15 @@ RAMP = np.array([[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253
 BARS = 128
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image as a data URI or, without one, bars of these heights."""
+
+    caption: str
+    uri: str = ""
+    bars: tuple[float, ...] = ()
 
 
 def is_image(shape: tuple[int, ...]) -> bool:
@@ -42,18 +53,41 @@ def shades(theta: Floats, low: float, high: float) -> Floats:
     return level
 
 
-def bars(values: Floats, low: float, high: float) -> str:
-    """Numbers of an input that is no image, one bar each, as SVG; where there are too many, means of neighbours."""
+def bars(values: Floats, low: float, high: float) -> tuple[float, ...]:
+    """Heights, of 100, of one bar for each number of an input that is no image; of too many, means of neighbours."""
     flat = values.reshape(-1)
     if flat.size > BARS:
         flat = np.array([part.mean() for part in np.array_split(flat, BARS)])
-    height = np.clip((flat - low) / max(high - low, 1e-12), 0, 1) * 96 + 2
-    width = 160 / len(flat)
-    shapes = "".join(
-        f'<rect x="{i * width:.2f}" y="{100 - h:.1f}" width="{max(width * 0.85, 0.5):.2f}" height="{h:.1f}"/>'
-        for i, h in enumerate(height)
-    )
-    return f'<svg class="bars" viewBox="0 0 160 100" preserveAspectRatio="none" aria-hidden="true">{shapes}</svg>'
+    return tuple((np.clip((flat - low) / max(high - low, 1e-12), 0, 1) * 96 + 2).tolist())
+
+
+def drawn(x: Floats, inputs: Inputs, caption: str) -> Picture:
+    """An input, or a changed one, in the range of values that all inputs have."""
+    if is_image(x.shape):
+        return Picture(caption, photo(x, *inputs.domain))
+    return Picture(caption, bars=bars(x, *inputs.domain))
+
+
+def pictures_of(number: int, theta: NDArray[np.float32] | None, inputs: Inputs) -> list[Picture]:
+    """The input; theta on (geometric) average over the channels, and of each; dark is little noise, on a log scale."""
+    found = []
+    x = inputs.x.get(number)
+    if x is not None:
+        found.append(drawn(x, inputs, "the input"))
+    if theta is None or theta.ndim == 0:
+        return found
+    noise, low, high = theta.astype(np.float64), float(theta.min()), float(theta.max())
+    reach = f"{low:.3g} everywhere" if low == high else f"{low:.3g} to {high:.3g}"
+    levels = shades(noise, low, high)
+    if not is_image(noise.shape):
+        return [*found, Picture(f"noise θ, {reach}", bars=bars(levels, -0.1, 1.0))]
+    if noise.ndim == 2 or len(noise) == 1 or low == high:
+        return [*found, Picture(f"noise θ, {reach}", heat(levels.reshape(-1, *levels.shape[-2:])[0]))]
+    middle = np.exp(np.log(noise).mean(0))
+    found.append(Picture(f"noise θ, mean of channels; {reach}", heat(shades(middle, low, high))))
+    return found + [
+        Picture(f"θ, {name}", heat(channel)) for channel, name in zip(levels, ("red", "green", "blue"), strict=True)
+    ]
 
 
 def _uri(pixels: Floats) -> str:

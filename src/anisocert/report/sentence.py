@@ -12,6 +12,7 @@ from anisocert.report.evidence import Evidence, Implied
 from anisocert.runs import Configuration
 
 OTHER_NOISE = ": a changed input is answered with another noise, so it is no claim about a system"
+MEMORY_REASON = "the memory gives no answer, because an earlier promise leaves no room for this one"
 FINE, PIXEL = 4, 2  # decimals of lengths in the input's units, and in pixels
 
 
@@ -20,7 +21,7 @@ def sentence(evidence: Evidence) -> str:
     e = evidence
     where = f"input {e.id} of {e.comparison.data}"
     if e.prediction == ABSTAIN:
-        return f"Nothing is promised about {where}: {e.row['reason'] or _memory_reason(e)}."
+        return f"Nothing is promised about {where}: {e.row['reason'] or MEMORY_REASON}."
     if e.binding is None:
         return (
             f"The system answers {where} with {e.name(e.prediction)}, because it lies on the border of a region "
@@ -83,10 +84,6 @@ def _certainty(e: Evidence) -> str:
         return f"{sure} region is as probable as the promise says that it comes from."
     of = f"region, with the noise of input {e.promise.id}, is wrong with probability at most"
     return f"{sure} {of} {probability(e.promise.alpha)}."
-
-
-def _memory_reason(e: Evidence) -> str:
-    return "the memory gives no answer, because an earlier promise leaves no room for this one"
 
 
 def assumptions(evidence: Evidence) -> list[str]:
@@ -177,6 +174,13 @@ def region_words(region: Region, norm: str) -> str:
         f"{kind} with half-widths from {down(region.radius, FINE)} to {down(region.enclosing_radius, FINE)}, "
         f"of the volume of a ball of radius {down(region.proxy_radius, FINE)}"
     )
+
+
+def region_sentence(evidence: Evidence) -> str:
+    """What is promised in the end, in one sentence."""
+    if evidence.binding is None:
+        return "There is none."
+    return f"It is {region_words(evidence.binding, str(evidence.row['norm']))}, around the input."
 
 
 def limit_words(evidence: Evidence) -> str:

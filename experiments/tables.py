@@ -13,18 +13,17 @@ import io
 import json
 import re
 import sys
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from anisocert.errors import ArgumentError
-from anisocert.evaluate import Cell, Column, Comparison, Table, against_paper, compare, render, without_intervals
-from anisocert.evaluate.gains import duel_table, gain_table, largest_table, memory_gain_table
-from anisocert.evaluate.levels import average_table, headline_table, level_table, sigma_table
-from anisocert.evaluate.paper import published_seconds
-from anisocert.evaluate.plans import plan_table
-from anisocert.evaluate.tails import tail_table
+from anisocert.evaluate import Comparison, Table, against_paper, compare, render
 from anisocert.runs import read_run
+from gains import duel_table, gain_table, largest_table, memory_gain_table
+from levels import average_table, headline_table, level_table, sigma_table
+from plans import plan_table
+from runtime import runtime_table
+from tails import tail_table
 
 RESULTS = Path(__file__).parent / "results"
 RECIPES = ("cohen", "smoothadv", "macer", "stability")
@@ -74,36 +73,10 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
     return {name: kept[name] for name in NAMES if kept.get(name)}
 
 
-def runtime_table(lines: Sequence[dict[str, Any]]) -> Table:
-    """Seconds an image beside those of the paper, and how many times the published way's."""
-    totals = {_timed(line): line["seconds_choose"] + line["seconds_votes"] for line in lines}
-    rows = []
-    for line in lines:
-        key = _timed(line)
-        told = (published_seconds("cifar10", line["norm"]) or {}).get(line["method"])
-        slower = totals.get((*key[:-1], "published"))
-        rows.append(
-            (
-                Cell(line["network"]), Cell(f"{line['norm']}, {line['sigma']:g}"), Cell(line["method"]),
-                Cell(line["algorithm"]), *(Cell(round(line[f"seconds_{part}"], 4)) for part in ("choose", "votes")),
-                Cell(totals[key]),
-                Cell(None if slower is None else slower / totals[key]), Cell(told),
-                Cell(None if told is None else told / totals[key]), Cell(float(line["images"])), Cell(line["device"]),
-            )
-        )  # fmt: skip
-    columns = (
-        Column("network"), Column("noise"), Column("method"), Column("algorithm"),
-        *(Column(name, "seconds", "seconds an image:") for name in ("choice of theta", "votes", "both")),
-        Column("times as quick as published", "ratio"), Column("paper (s)", "seconds"),
-        Column("times as quick as the paper", "ratio"), Column("images", "count"), Column("device"),
-    )  # fmt: skip
-    device = published_seconds("cifar10", "l2")
-    caption = f"The paper's seconds are its Table 3, on a {device['device']}." if device else ""
-    return Table("Runtime", columns, tuple(rows), caption)
-
-
-def _timed(line: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(line[name] for name in ("network", "norm", "sigma", "method", "algorithm"))
+def without_intervals(table: Table) -> Table:
+    """The same numbers alone."""
+    rows = tuple(tuple(replace(cell, low=None, high=None) for cell in row) for row in table.rows)
+    return replace(table, rows=rows)
 
 
 def written(page: str, tables: dict[str, list[Table]]) -> str:

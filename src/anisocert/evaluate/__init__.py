@@ -4,13 +4,12 @@ from anisocert.evaluate.beside_paper import against_paper
 from anisocert.evaluate.comparison import Comparison, Entry, compare, superset
 from anisocert.evaluate.intervals import bootstrap, wilson
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
-from anisocert.evaluate.paired import Paired, accuracy_gain, average_gain
 from anisocert.evaluate.paper import paper_source, paper_tables, published
 from anisocert.evaluate.protection import ADMITTED, EVERYONE, NOBODY, OR_ABSTAINS, OWN, explained, keeps_answers
 from anisocert.evaluate.render import render, terminal
 from anisocert.evaluate.results import Results, aligned, results_of
 from anisocert.evaluate.sigmas import added_alphas, envelope, oracle
-from anisocert.evaluate.table import Cell, Column, Table, down, percent, probability, short_down, without_intervals
+from anisocert.evaluate.table import Cell, Column, Table, down, percent, probability, short_down
 from anisocert.evaluate.tables import claims, memory_effect, runtime, summary, supersets, tables_of
 
 __all__ = [
@@ -23,15 +22,12 @@ __all__ = [
     "Column",
     "Comparison",
     "Entry",
-    "Paired",
     "Results",
     "Table",
-    "accuracy_gain",
     "added_alphas",
     "against_paper",
     "aligned",
     "average_certified_radius",
-    "average_gain",
     "bootstrap",
     "certified_accuracy",
     "claims",
@@ -58,5 +54,4 @@ __all__ = [
     "tables_of",
     "terminal",
     "wilson",
-    "without_intervals",
 ]

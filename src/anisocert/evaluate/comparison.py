@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anisocert.errors import ArgumentError
-from anisocert.evaluate.labels import algorithm, kept_of, labels, recipe_of
+from anisocert.evaluate.labels import algorithm, labels, recipe_of
 from anisocert.evaluate.results import SAME_FOR_ALL, UNKNOWN, Results, Size, aligned, results_of, said
 from anisocert.evaluate.sigmas import added_alphas
 
@@ -85,17 +85,6 @@ class Comparison:
         for family in groups.values():
             if len(family) >= least:
                 yield family
-
-    def before(self, name: str, sigma: float) -> Results | None:
-        """Results of an algorithm at a noise level, before any memory; None where it was not run."""
-        return next((e.before for e in self.entries if (algorithm(e.run), e.before.sigma) == (name, sigma)), None)
-
-    def after(self, name: str, sigma: float, kept: str = "volume") -> Results | None:
-        """The same after a memory of this kind; one noise for all inputs needs none."""
-        found = [e for e in self.entries if (algorithm(e.run), e.before.sigma) == (name, sigma)]
-        if found and found[0].before.stage == "not needed":
-            return found[0].before
-        return next((e.after for e in found if e.after is not None and kept_of(e.run) == kept), None)
 
     @property
     def recipe(self) -> str | None:

@@ -66,14 +66,6 @@ def published_superset(data: str, norm: str, recipe: str | None = None) -> tuple
     return None
 
 
-def published_seconds(data: str, norm: str) -> dict[str, Any] | None:
-    """Seconds an input of each method, with the network and the device they were measured on."""
-    for entry in _everything()["seconds"]:
-        if entry["data"] == _SHORT.get(data, data) and entry["norm"] in (norm, None):
-            return dict(entry)
-    return None
-
-
 def paper_source() -> str:
     """Where the numbers are from."""
     return str(_everything()["source"])

@@ -15,7 +15,6 @@ ADMITTED = "promised from admission on"
 OWN = "about one input's own classifier"
 OR_ABSTAINS = f"{ADMITTED}: the class or an abstention"
 NOBODY = "no system's: chosen with the label"
-UNBOUND = f"before the memory ({OWN}; fixed and average noise: {EVERYONE})"
 
 MEANING = {
     EVERYONE: "one smoothed classifier answers all inputs, so that it makes no difference who asks, or in which order",

@@ -1,7 +1,7 @@
 """A table before it is drawn: what each number is decides how it is rounded, wherever it is shown."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import groupby
 from typing import Literal
@@ -53,12 +53,6 @@ class Table:
     def pairs(self, row: tuple[Cell, ...]) -> list[tuple[Column, Cell]]:
         """The cells of a row, each with its column."""
         return list(zip(self.columns, row, strict=True))
-
-
-def without_intervals(table: Table) -> Table:
-    """The same numbers alone."""
-    rows = tuple(tuple(replace(cell, low=None, high=None) for cell in row) for row in table.rows)
-    return replace(table, rows=rows)
 
 
 def down(value: float, digits: int = 3) -> str:

@@ -6,7 +6,7 @@ from scipy.special import ndtri
 from scipy.stats import beta
 
 from anisocert.evaluate import compare
-from anisocert.evaluate.plans import plan_table, with_plan
+from plans import plan_table, with_plan
 
 TOP, SECOND, VOTES, CLASSES, ALPHA = [9000, 5100, 4000], [600, 4900, 1000], 10_000, 10, 0.001
 

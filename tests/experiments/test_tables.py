@@ -1,6 +1,5 @@
 """The reproduction's tables: from a small real experiment, against the rows themselves; and the page as committed."""
 
-import importlib.util
 import json
 import os
 import re
@@ -71,10 +70,9 @@ RUNTIME = [
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("tables_of_the_page", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    import tables
+
+    return tables
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from anisocert.bounds import BOUNDS, Plan
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate.cells import accuracies, averages, noise
 from anisocert.evaluate.comparison import Comparison, Entry
-from anisocert.evaluate.levels import whom_of
 from anisocert.evaluate.results import Results, numbers
 from anisocert.evaluate.table import Cell, Column, Table
 from anisocert.smoothing import Gaussian, Uniform
+from levels import whom_of
 
 VOTES = (1_000, 10_000, 100_000)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from anisocert.evaluate import accuracy_gain, average_gain
+from paired import accuracy_gain, average_gain
 
 
 def test_means_are_of_the_shared_inputs(results):

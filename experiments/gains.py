@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from anisocert.evaluate.comparison import Comparison, superset
-from anisocert.evaluate.levels import MEMORIES, OURS, THEIR_START, THEIRS, place
-from anisocert.evaluate.paired import Paired, accuracy_gain, average_gain
 from anisocert.evaluate.paper import published, published_superset
-from anisocert.evaluate.protection import ADMITTED, EVERYONE, OWN, UNBOUND
+from anisocert.evaluate.protection import ADMITTED, EVERYONE, OWN
 from anisocert.evaluate.results import SIZES, Results, Size
 from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.table import Cell, Column, Table
+from levels import MEMORIES, OURS, THEIR_START, THEIRS, UNBOUND, after, before, place
+from paired import Paired, accuracy_gain, average_gain
 
 TIE = 0.01
 NAMES = {"radius": "ACR", "proxy_radius": "ACR~"}
@@ -115,7 +115,7 @@ def duel_table(comparisons: Sequence[Comparison]) -> Table | None:
     rows = []
     for comparison in comparisons:
         for sigma in comparison.sigmas:
-            ours, theirs = (comparison.before(name, sigma) for name in (OURS, THEIRS))
+            ours, theirs = (before(comparison, name, sigma) for name in (OURS, THEIRS))
             if ours is None or theirs is None:
                 continue
             (radius, proxy), (their_radius, their_proxy) = (
@@ -143,7 +143,7 @@ def _levels(comparison: Comparison, names: Sequence[str], size: Size) -> dict[st
     """Results of each method by noise level, where all were run; with several levels, also their oracle by a size."""
     found = {}
     for sigma in comparison.sigmas:
-        line = [one for name in names if (one := comparison.before(name, sigma)) is not None]
+        line = [one for name in names if (one := before(comparison, name, sigma)) is not None]
         if len(line) == len(names):
             found[f"{sigma:g}"] = line
     best = [oracle(levels, size) for levels in zip(*found.values(), strict=True)] if len(found) > 1 else []
@@ -156,7 +156,7 @@ def _is_last(comparison: Comparison, comparisons: Sequence[Comparison]) -> bool:
 
 
 def _stages(comparison: Comparison, name: str, sigma: float) -> list[Results | None]:
-    return [comparison.before(name, sigma), *(comparison.after(name, sigma, kept) for kept in MEMORIES)]
+    return [before(comparison, name, sigma), *(after(comparison, name, sigma, kept) for kept in MEMORIES)]
 
 
 def _gain(comparison: Comparison, level: str, names: tuple[str, str], size: Size) -> Cell:

@@ -4,7 +4,7 @@ import pytest
 from scipy.special import ndtri
 
 from anisocert.evaluate import compare
-from anisocert.evaluate.tails import reachable, tail_table
+from tails import reachable, tail_table
 
 MOST = 0.25 * ndtri(0.001 ** (1 / 1000))  # all of 1,000 votes for one class
 

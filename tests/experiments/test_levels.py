@@ -1,7 +1,7 @@
 import pytest
 
 from anisocert.evaluate import compare
-from anisocert.evaluate.levels import average_table, level_table
+from levels import average_table, level_table
 
 
 @pytest.fixture

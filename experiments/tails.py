@@ -8,11 +8,10 @@ import numpy as np
 from anisocert.bounds import Plan
 from anisocert.evaluate.cells import averages
 from anisocert.evaluate.comparison import Comparison
-from anisocert.evaluate.levels import ALGORITHMS, place
-from anisocert.evaluate.protection import UNBOUND
 from anisocert.evaluate.results import Results, said
 from anisocert.evaluate.table import Cell, Column, Table
 from anisocert.smoothing import Gaussian, Uniform
+from levels import ALGORITHMS, UNBOUND, before, place
 
 ROUNDING = 1e-6  # of a noise level in float32, in which noise is drawn
 
@@ -24,7 +23,7 @@ def tail_table(comparisons: Sequence[Comparison]) -> Table | None:
         for sigma in comparison.sigmas:
             most = reachable(comparison, sigma)
             for name in ALGORITHMS:
-                one = comparison.before(name, sigma)
+                one = before(comparison, name, sigma)
                 if one is None or most is None:
                     continue
                 beyond = one.certified("radius") > most * (1 + ROUNDING)

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from anisocert.evaluate.beside_paper import their_numbers
 from anisocert.evaluate.cells import accuracies, averages, noise
-from anisocert.evaluate.comparison import Comparison
-from anisocert.evaluate.labels import AS_PUBLISHED
+from anisocert.evaluate.comparison import Comparison, Entry
+from anisocert.evaluate.labels import AS_PUBLISHED, algorithm, kept_of
 from anisocert.evaluate.paper import Published, published
 from anisocert.evaluate.protection import EVERYONE, OWN, either
 from anisocert.evaluate.results import SIZES, Results
@@ -16,7 +16,21 @@ OURS, THEIRS = "anisotropic", "anisotropic" + AS_PUBLISHED
 THEIR_START = "isotropic" + AS_PUBLISHED
 ALGORITHMS = ("fixed", "average", THEIR_START, "isotropic", THEIRS, OURS)
 MEMORIES = ("volume", "ball")
+UNBOUND = f"before the memory ({OWN}; fixed and average noise: {EVERYONE})"
 THREE: tuple[tuple[str, Kind], ...] = (("% at 0", "share"), ("ACR", "length"), ("ACR~", "length"))
+
+
+def before(comparison: Comparison, name: str, sigma: float) -> Results | None:
+    """Results of an algorithm at a noise level, before any memory; None where it was not run."""
+    return next((entry.before for entry in _entries(comparison, name, sigma)), None)
+
+
+def after(comparison: Comparison, name: str, sigma: float, kept: str = "volume") -> Results | None:
+    """The same after a memory of this kind; one noise for all inputs needs none."""
+    found = _entries(comparison, name, sigma)
+    if found and found[0].before.stage == "not needed":
+        return found[0].before
+    return next((entry.after for entry in found if entry.after is not None and kept_of(entry.run) == kept), None)
 
 
 def level_table(comparison: Comparison) -> Table:
@@ -24,10 +38,10 @@ def level_table(comparison: Comparison) -> Table:
     at, rows, bound = table_radii(comparison), [], list[Results | None]()
     for sigma in comparison.sigmas:
         for name in ALGORITHMS:
-            if (one := comparison.before(name, sigma)) is not None:
-                after = [comparison.after(name, sigma, kept) for kept in MEMORIES]
-                bound += [other for other in after if one.stage == "before"]
-                left = [cell for other in after for cell in three(other)]
+            if (one := before(comparison, name, sigma)) is not None:
+                kept_by = [after(comparison, name, sigma, kept) for kept in MEMORIES]
+                bound += [other for other in kept_by if one.stage == "before"]
+                left = [cell for other in kept_by for cell in three(other)]
                 medians = (Cell(one.median(size)) for size in SIZES)
                 rows.append((noise(one), Cell(name), *accuracies(one, at), *medians, *averages([one]), *left))
     columns = (
@@ -49,7 +63,7 @@ def headline_table(comparison: Comparison) -> Table | None:
     """A line per noise level: what fixed noise, the published algorithm and ours certify after a memory."""
     names, rows, told = ("fixed", THEIRS, OURS), [], list[list[Results]]()
     for sigma in comparison.sigmas:
-        found = [comparison.after(name, sigma) for name in names]
+        found = [after(comparison, name, sigma) for name in names]
         whole = [one for one in found if one is not None]
         if len(whole) == len(names):
             numbers = [[*accuracies(one, [0.0]), Cell(one.median()), *averages([one])[:1]] for one in whole]
@@ -71,7 +85,7 @@ def headline_table(comparison: Comparison) -> Table | None:
 def sigma_table(comparison: Comparison) -> Table | None:
     """What a deployed system certifies at each noise level: our choice of theta, after the memory."""
     at = table_radii(comparison)
-    found = [one for sigma in comparison.sigmas if (one := comparison.after(OURS, sigma)) is not None]
+    found = [one for sigma in comparison.sigmas if (one := after(comparison, OURS, sigma)) is not None]
     rows = [(noise(one), *accuracies(one, at), Cell(one.median())) for one in found]
     columns = (
         Column(comparison.symbol),
@@ -87,11 +101,11 @@ def average_table(comparisons: Sequence[Comparison]) -> Table | None:
     rows, bound = [], list[Results | None]()
     for comparison in comparisons:
         for sigma in comparison.sigmas:
-            if comparison.before("average", sigma) is None:
+            if before(comparison, "average", sigma) is None:
                 continue
             head = (*place(comparison, f"{sigma:g}"), Cell(float(len(comparison))))
-            found = [three(comparison.before(name, sigma)) for name in ("fixed", "average", OURS)]
-            bound.append(comparison.after(OURS, sigma))
+            found = [three(before(comparison, name, sigma)) for name in ("fixed", "average", OURS)]
+            bound.append(after(comparison, OURS, sigma))
             rows.append((*head, Cell("here"), *_by_number([*found, three(bound[-1])])))
             told = published(comparison.data, comparison.norm, comparison.recipe, sigma)
             if told is not None:
@@ -122,6 +136,10 @@ def whom_of(results: Iterable[Results | None]) -> str:
 def three(one: Results | None) -> list[Cell]:
     """Accuracy at radius 0, ACR and ACR~."""
     return [Cell(None)] * 3 if one is None else [*accuracies(one, [0.0]), *averages([one])]
+
+
+def _entries(comparison: Comparison, name: str, sigma: float) -> list[Entry]:
+    return [entry for entry in comparison.entries if (algorithm(entry.run), entry.before.sigma) == (name, sigma)]
 
 
 def _their_three(row: Published | None) -> list[Cell]:

@@ -1,7 +1,7 @@
 import pytest
 
 from anisocert.evaluate import compare
-from anisocert.evaluate.gains import duel_table, gain_table, largest_table, memory_gain_table
+from gains import duel_table, gain_table, largest_table, memory_gain_table
 
 MANY = 50
 

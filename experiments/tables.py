@@ -93,7 +93,8 @@ def written(page: str, tables: dict[str, list[Table]]) -> str:
 
 def write_figures(results: Path, folder: Path) -> list[Path]:
     """Certified accuracy, a picture a norm and in it a column a noise level; the memory is the default one."""
-    from anisocert.report.figures import accuracy, save, styled
+    from anisocert.report.canvas import save, styled
+    from anisocert.report.figures import accuracy
 
     methods, made = ("fixed", "isotropic", "published", "ours"), []
     for recipe, norm in (("cohen", "l2"), ("stability", "l1")):

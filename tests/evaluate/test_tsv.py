@@ -240,10 +240,10 @@ def test_what_is_not_imported(write, tmp_path):
 def test_round_trip(write, tmp_path, text):
     file = write(text)
     form = import_tsv(file, tmp_path / "run").format
-    export_run(tmp_path / "run", tmp_path / "out.tsv", form)
+    export_run(read_run(tmp_path / "run"), tmp_path / "out.tsv", form)
     assert read_tsv(tmp_path / "out.tsv") == read_tsv(file)
     import_tsv(tmp_path / "out.tsv", tmp_path / "again")
-    export_run(tmp_path / "again", tmp_path / "out2.tsv", form)
+    export_run(read_run(tmp_path / "again"), tmp_path / "out2.tsv", form)
     assert (tmp_path / "out.tsv").read_text() == (tmp_path / "out2.tsv").read_text()
 
 

@@ -5,7 +5,8 @@ import torch
 from anisocert import Plan
 from anisocert.errors import AnisocertError
 from anisocert.evaluate import compare
-from anisocert.report.figures import ratio, save, styled, write_figures
+from anisocert.report.canvas import save, styled
+from anisocert.report.figures import ratio, write_figures
 from anisocert.report.landscape import landscape
 from anisocert.report.toy import RING, radial_data, toy, toy_figure
 

@@ -120,7 +120,7 @@ class Told:
         self.console.print(f"network evaluations per input: {at_most}{parts}", soft_wrap=True)
         self.console.print(
             f"{at_most}{found.total:,} in all; at {found.votes_per_second:,.0f} votes/s, measured here: "
-            f"{at_most}{_duration(seconds)}", soft_wrap=True,
+            f"{at_most}{duration(seconds)}", soft_wrap=True,
         )  # fmt: skip
         if self.as_json:
             print(json.dumps({"run": str(out), "inputs": found.inputs, "evaluations": found.evaluations,
@@ -169,7 +169,8 @@ def _table(summary: dict[str, dict[str, Any]], units: str) -> Table:
     return table
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it."""
     for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"

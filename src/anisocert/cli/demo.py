@@ -113,7 +113,7 @@ def _toy(console: "Console", out: Path, plan: "Plan", seed: int, force: bool) ->
     from rich.markup import escape
 
     from anisocert.evaluate import down
-    from anisocert.report.figures import save, styled
+    from anisocert.report.canvas import save, styled
     from anisocert.report.toy import toy, toy_figure
 
     with styled(), console.status("training and certifying"):

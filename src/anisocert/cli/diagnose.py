@@ -100,7 +100,7 @@ def diagnose(
 def _print(found: "Diagnosis", total: int) -> None:
     from rich.table import Table
 
-    from anisocert.cli.certify_text import _duration
+    from anisocert.cli.certify_text import duration
     from anisocert.cli.console import Console
     from anisocert.evaluate import EVERYONE, down
 
@@ -124,8 +124,8 @@ def _print(found: "Diagnosis", total: int) -> None:
         console.print(f"- {sentence}")
     for cost in found.costs:
         console.print(
-            f"- {cost.method}: {cost.evaluations:,} network evaluations per input, {_duration(cost.seconds)} here; "
-            f"{_duration(cost.seconds * total)} for all {total:,} inputs",
+            f"- {cost.method}: {cost.evaluations:,} network evaluations per input, {duration(cost.seconds)} here; "
+            f"{duration(cost.seconds * total)} for all {total:,} inputs",
         )  # fmt: skip
     if r.useful:
         console.print(f"\n{r.command}", soft_wrap=True)

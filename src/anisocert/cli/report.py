@@ -38,7 +38,7 @@ def report(
     from anisocert.cli.console import Console
     from anisocert.durable import claim
     from anisocert.errors import ArgumentError
-    from anisocert.evaluate import compare, render, tables_of, terminal
+    from anisocert.evaluate import render, tables_of, terminal
     from anisocert.evaluate.render import FORMATS
     from anisocert.report import write_report
     from anisocert.runs import read_run
@@ -50,10 +50,10 @@ def report(
     target = out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
     claim(target, force)
     stored = [read_run(folder) for folder in dict.fromkeys(runs)]
-    write_report(stored, target, gallery)
+    comparisons = write_report(stored, target, gallery)
     if table is not None:
         shown, unbacked = Console(), [said_of for run in stored if (said_of := memory_backing(run))]
-        for comparison in compare(stored):
+        for comparison in comparisons:
             for one in (replace(one, caption=" ".join((one.caption, *unbacked))) for one in tables_of(comparison)):
                 if table == "terminal" and shown.is_terminal:
                     shown.print(terminal(one, shown.width), "")
@@ -63,5 +63,5 @@ def report(
     if figures is not None:
         from anisocert.report.figures import write_figures
 
-        for name in write_figures(compare(stored), figures, model, force):
+        for name in write_figures(comparisons, figures, model, force):
             said.print(f"figure: {name}", soft_wrap=True)

@@ -56,7 +56,8 @@ def export(
     from anisocert.verify.backing import memory_backing
 
     claim(out, force)  # none is known as ours: the published codes begin theirs with the same words
-    count = export_run(run, out, layout, after_memory, digits)  # type: ignore[arg-type]  # it checks the name
-    if after_memory and (unbacked := memory_backing(read_run(run))):
+    stored = read_run(run)
+    count = export_run(stored, out, layout, after_memory, digits)  # type: ignore[arg-type]  # it checks the name
+    if after_memory and (unbacked := memory_backing(stored)):
         typer.echo(f"warning: {unbacked}", err=True)
     typer.echo(f"{count} results {'after' if after_memory else 'before'} the memory in {out}")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from anisocert.diagnosis.diagnosing import Diagnosis
-from anisocert.report.figures import new_figure, save, styled
+from anisocert.report.canvas import new_figure, save, styled
 
 
 def write_figure(diagnosis: Diagnosis, out: Path, force: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Metrics, comparisons, tables."""
 
 from anisocert.evaluate.beside_paper import against_paper
-from anisocert.evaluate.comparison import Comparison, Entry, compare, superset
+from anisocert.evaluate.comparison import Comparison, Entry, compare
 from anisocert.evaluate.intervals import bootstrap, wilson
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
 from anisocert.evaluate.paper import paper_source, paper_tables, published
@@ -9,8 +9,9 @@ from anisocert.evaluate.protection import ADMITTED, EVERYONE, NOBODY, OR_ABSTAIN
 from anisocert.evaluate.render import render, terminal
 from anisocert.evaluate.results import Results, aligned, results_of
 from anisocert.evaluate.sigmas import added_alphas, envelope, oracle
+from anisocert.evaluate.supersets import superset, supersets
 from anisocert.evaluate.table import Cell, Column, Table, down, percent, probability, short_down
-from anisocert.evaluate.tables import claims, memory_effect, runtime, summary, supersets, tables_of
+from anisocert.evaluate.tables import claims, memory_effect, runtime, summary, tables_of
 
 __all__ = [
     "ADMITTED",

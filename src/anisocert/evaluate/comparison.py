@@ -10,7 +10,7 @@ import numpy as np
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.labels import algorithm, labels, recipe_of
-from anisocert.evaluate.results import SAME_FOR_ALL, UNKNOWN, Results, Size, aligned, results_of, said
+from anisocert.evaluate.results import SAME_FOR_ALL, UNKNOWN, Results, aligned, results_of, said
 from anisocert.evaluate.sigmas import added_alphas
 
 if TYPE_CHECKING:
@@ -119,17 +119,6 @@ def compare(runs: Sequence["StoredRun"]) -> tuple[Comparison, ...]:
     for run in runs:
         groups.setdefault((data_name(run), str(said(run, "norm") or UNKNOWN)), []).append(run)
     return tuple(_comparison(data, norm, group) for (data, norm), group in groups.items())
-
-
-def superset(results: Sequence[Results], size: Size = "radius", slack: float = 0.0) -> list[float]:
-    """Of each, the share of inputs whose correct certificate is at least as large as that of all the others.
-
-    Around one input a region contains a ball exactly if its radius is at least the ball's, so that against balls
-    this is the share of certificates that contain all others (ANCER, Definition 1). slack: the part of the largest one
-    that a certificate may lack and still count.
-    """
-    sizes = np.array([one.certified(size) for one in aligned(results)])
-    return [float(share) for share in (sizes >= (1 - slack) * sizes.max(0)).mean(1)]
 
 
 def data_name(run: "StoredRun") -> str:

@@ -12,7 +12,7 @@ from anisocert.runs.configuration import Configuration
 from anisocert.runs.files import TABLE, checksum
 from anisocert.runs.folder import clear, describe, write_table
 from anisocert.runs.rows import SCHEMA
-from anisocert.runs.stored import read_run
+from anisocert.runs.stored import StoredRun
 
 try:
     import pyarrow as pa
@@ -51,12 +51,11 @@ def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) ->
     return found
 
 
-def export_run(folder: Path, file: Path, form: Format, after_memory: bool = False, digits: int | None = None) -> int:
-    """Write a run's results in one of the field's layouts, before the memory or after it; how many lines."""
-    run = read_run(folder)
+def export_run(run: StoredRun, file: Path, form: Format, after_memory: bool = False, digits: int | None = None) -> int:
+    """Write a run's results in one of the field's layouts, before the memory or after it; return how many lines."""
     if after_memory and not run.has_memory:
-        raise ArgumentError(f"expected a run that went through a memory, got {folder}")
-    rows = run.table.to_pylist()
+        raise ArgumentError(f"expected a run that went through a memory, got {run.folder}")
+    rows = run.rows
     return write_tsv(file, form, map(_after_memory, rows) if after_memory else rows, digits)
 
 

@@ -1,18 +1,19 @@
 """The tables of a comparison."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from anisocert.evaluate.beside_paper import RULES, against_paper
 from anisocert.evaluate.cells import accuracies, averages, best_accuracies, noise
-from anisocert.evaluate.comparison import Comparison, superset
+from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.intervals import wilson
-from anisocert.evaluate.paper import published, published_superset
+from anisocert.evaluate.paper import published
 from anisocert.evaluate.protection import NOBODY, either, explained
-from anisocert.evaluate.results import SIZES, Results, Size, numbers
+from anisocert.evaluate.results import Results, Size, numbers
 from anisocert.evaluate.sigmas import oracle
+from anisocert.evaluate.supersets import supersets
 from anisocert.evaluate.table import WHOM, Cell, Column, Table, probability, short_down
 
 RHO = 0.001
@@ -49,7 +50,7 @@ def summary(comparison: Comparison, radii: Sequence[float] | None = None, size: 
             marks += [family[0].stage] * 2
     return Table(
         f"{comparison.data}, {comparison.norm}: {len(comparison):,} inputs", columns, tuple(rows),
-        _summary_caption(comparison, size), tuple(marks),
+        _summary_caption(comparison), tuple(marks),
     )  # fmt: skip
 
 
@@ -80,33 +81,6 @@ def claims(comparison: Comparison, radii: Sequence[float] | None = None) -> Tabl
         "by itself and for these inputs.",
         tuple(one.stage for one, _ in known),
     )  # fmt: skip
-
-
-def supersets(comparison: Comparison) -> Table | None:
-    """How often a method's certificate is at least as large as every other's: a line per method and noise level."""
-    rows, marks = [], []
-    for stage, level, rivals in _rivals(comparison):
-        sizes = [_largest(rivals, size) for size in SIZES]
-        for one, *shares in zip(rivals, *sizes, strict=True):
-            rows.append((Cell(one[0].label), Cell(level), Cell(stage), *map(Cell, shares)))
-            marks.append(stage)
-    if not rows:
-        return None
-    told = published_superset(comparison.data, comparison.norm, comparison.recipe)
-    if told is not None:
-        rows.append((Cell("anisotropic, ANCER paper"), Cell("best of all"), Cell("as printed"), *map(Cell, told)))
-        marks.append("before")
-    columns = (
-        Column("method"), Column(comparison.symbol), Column("memory"),
-        Column("radius", "share", "% with the largest"),
-        Column("proxy radius", "share", "% with the largest"),
-    )  # fmt: skip
-    caption = (
-        "Share of inputs on which a method's correct certificate is at least as large as that of every other method. "
-        "Where the radius is, the region contains the others' balls. Ties count for all. Sizes are compared here, not "
-        "whom they protect."
-    )
-    return Table("Whose certificate is the largest", columns, tuple(rows), caption, tuple(marks))
 
 
 def memory_effect(comparison: Comparison) -> Table | None:
@@ -199,32 +173,7 @@ def _head(one: Results) -> tuple[Cell, ...]:
     return Cell(one.label), noise(one), Cell(one.stage), Cell(one.protects)
 
 
-def _rivals(comparison: Comparison) -> Iterator[tuple[str, str, list[list[Results]]]]:
-    """(stage, noise level, competitors): runs of one level; and the methods, each with all of its levels."""
-    stages = ["before"] + (["after"] if any(entry.after is not None for entry in comparison.entries) else [])
-    for stage in stages:
-        chosen = (
-            [entry.before for entry in comparison.entries if not entry.again]
-            if stage == "before"
-            else [entry.binding for entry in comparison.entries]
-        )
-        for sigma in comparison.sigmas:
-            same = [[one] for one in chosen if one.sigma == sigma]
-            if len(same) > 1:
-                yield stage, f"{sigma:g}", same
-        wanted = {"not needed", stage}
-        families = [family for family in comparison.families() if family[0].stage in wanted]
-        if len(families) > 1:
-            yield stage, "oracle", families
-
-
-def _largest(rivals: Sequence[Sequence[Results]], size: Size) -> Sequence[float | None]:
-    if not all(one.knows(size) for levels in rivals for one in levels):
-        return [None] * len(rivals)
-    return superset([oracle(levels, size) for levels in rivals], size)
-
-
-def _summary_caption(comparison: Comparison, size: Size) -> str:
+def _summary_caption(comparison: Comparison) -> str:
     parts = [
         "Intervals, where shown, are of 95 % confidence about inputs not seen (Wilson; bootstrap for means); behind a "
         "memory, where answers depend on earlier ones, they are approximate.",

@@ -1,33 +1,23 @@
 """The paper's figures, from any runs: PDF for print and PNG for the screen."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anisocert.durable import claim, write_whole
-from anisocert.errors import MissingExtraError
 from anisocert.evaluate import Comparison
+from anisocert.report.canvas import colour, new_figure, save, styled
 from anisocert.report.charts import curves, histograms
 from anisocert.report.inputs import Inputs, inputs_of
+from anisocert.report.landscape import landscape
 from anisocert.report.pictures import is_image, shades
+from anisocert.report.sampling import examples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = {
-    "fixed": "#7a7f87", "average": "#b0619a", "isotropic": "#d98200", "anisotropic": "#0b63a8",
-    "anisotropic, as published": "#2f9e62",
-}  # fmt: skip
-STYLE = {
-    "font.size": 8, "axes.titlesize": 8.5, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6,
-    "legend.frameon": False, "lines.linewidth": 1.4, "pdf.fonttype": 42, "savefig.bbox": "tight", "grid.linewidth": 0.4,
-    "grid.color": "#dddddd",
-}  # fmt: skip
 EXAMPLES = 6
 TITLES = {"envelope": "envelope: best level at each radius", "oracle": "oracle: best level per input, by label"}
 FINE = 10_000  # points of a curve: a panel shows what a tenth of the inputs reach, a small part of the whole
@@ -40,8 +30,6 @@ def write_figures(
 
     model: the network, if it is not where the run says. force: also in place of files that are not ours.
     """
-    from anisocert.report.landscape import landscape
-
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     for comparison in comparisons:
@@ -153,51 +141,6 @@ def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "F
     for axis, row in zip(axes[:, 0], rows, strict=True):
         axis.set_ylabel(row if row == "input" else f"θ, {row}", fontsize=7)
     return figure
-
-
-def examples(comparison: Comparison, count: int) -> list[int]:
-    """Inputs with a correct certificate, the least round regions first."""
-    one, run = comparison.headline.before, comparison.headline.run
-    thetas = run.thetas
-    sure = [int(number) for number, right in zip(one.ids, one.correct, strict=True) if right and int(number) in thetas]
-    sure.sort(key=lambda number: -float(thetas[number].max() / thetas[number].min()))
-    return sorted(sure[:count])
-
-
-def colour(method: str, label: str = "") -> str:
-    """A method's colour, the same in all figures; the published algorithm of that name has its own."""
-    return COLOURS.get(label) or COLOURS.get(method, "#2c8f7b")
-
-
-def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of this size in inches."""
-    from matplotlib.figure import Figure
-
-    return Figure((width, height), layout="constrained")
-
-
-@contextmanager
-def styled() -> Iterator[None]:
-    """Figures made inside look alike."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingExtraError("figures need matplotlib: pip install 'anisocert[report]'") from error
-    with matplotlib.rc_context(STYLE):  # type: ignore[arg-type]
-        yield
-
-
-def save(figure: "Figure", path: Path, kinds: Sequence[str] = ("pdf", "png"), force: bool = False) -> list[Path]:
-    """Write a figure as PDF and PNG; the same figure gives the same bytes. force: in place of files that are not ours.
-
-    path: without the suffix.
-    """
-    files = [path.with_name(f"{path.name}.{kind}") for kind in kinds]
-    for file, kind in zip(files, kinds, strict=True):
-        made_by = {"Creator": "anisocert", "CreationDate": None} if kind == "pdf" else {"Software": "anisocert"}
-        claim(file, force)
-        write_whole(file, partial(figure.savefig, dpi=200, metadata=made_by, format=kind))
-    return files
 
 
 def _histogram(axis: "Axes", one: dict[str, Any]) -> None:

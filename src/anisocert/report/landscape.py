@@ -11,8 +11,10 @@ from anisocert.errors import AnisocertError, ModelError
 from anisocert.evaluate import Comparison, Entry
 from anisocert.evaluate.results import said
 from anisocert.geometry.region import p_norm
+from anisocert.report.canvas import new_figure
 from anisocert.report.curvature import SmoothProbability, lanczos
 from anisocert.report.inputs import inputs_of
+from anisocert.report.sampling import examples
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,8 +31,6 @@ def landscape(comparison: Comparison, model: str | None = None) -> "Figure | Non
     None where the runs do not hold what it takes: an input, its network with gradients, and its theta. A network that
     was asked for by name must be there.
     """
-    from anisocert.report.figures import examples, new_figure
-
     entry = comparison.headline
     theta_of = entry.run.thetas
     ids = [number for number in examples(comparison, 1) if theta_of[number].ndim]

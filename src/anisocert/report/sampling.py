@@ -1,4 +1,4 @@
-"""Which inputs a gallery shows: the ends, the troubled ones, and some of the rest."""
+"""Which inputs are shown: the ends, the troubled ones, and some of the rest."""
 
 from collections.abc import Sequence
 
@@ -40,6 +40,15 @@ def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
     others = np.setdiff1d(np.arange(len(one)), keep)
     keep += [int(place) for place in _even(others, count - len(keep))]
     return {int(one.ids[place]): tags.get(place, []) for place in sorted(keep)}
+
+
+def examples(comparison: Comparison, count: int) -> list[int]:
+    """Inputs with a correct certificate, the least round regions first."""
+    one, run = comparison.headline.before, comparison.headline.run
+    thetas = run.thetas
+    sure = [int(number) for number, right in zip(one.ids, one.correct, strict=True) if right and int(number) in thetas]
+    sure.sort(key=lambda number: -float(thetas[number].max() / thetas[number].min()))
+    return sorted(sure[:count])
 
 
 def _least_round(comparison: Comparison) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ from anisocert.certification import certify
 from anisocert.data import Dataset
 from anisocert.engine import Network
 from anisocert.optimize import Isotropic, PublishedAnisotropic
+from anisocert.report.canvas import new_figure
 from anisocert.report.landscape import outline
 from anisocert.smoothing import Gaussian, Uniform
 from anisocert.train import Cohen, Sgd, train
@@ -70,8 +71,6 @@ def toy(plan: Plan, seed: int = 0, epochs: int = 40) -> Toy:
 
 def toy_figure(made: Toy) -> "Figure":
     """The landscape of the ring's class, the data, and the certificates' boundaries: a panel a norm and method."""
-    from anisocert.report.figures import new_figure
-
     ticks = np.linspace(-2.4, 2.4, 161)
     grid = np.stack(np.meshgrid(ticks, ticks), -1).reshape(-1, 2).astype(np.float32)
     with torch.no_grad():

@@ -1,0 +1,74 @@
+"""Whose certificate is the largest."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from anisocert.evaluate.comparison import Comparison
+from anisocert.evaluate.paper import published_superset
+from anisocert.evaluate.results import SIZES, Results, Size, aligned
+from anisocert.evaluate.sigmas import oracle
+from anisocert.evaluate.table import Cell, Column, Table
+
+
+def superset(results: Sequence[Results], size: Size = "radius", slack: float = 0.0) -> list[float]:
+    """Of each, the share of inputs whose correct certificate is at least as large as that of all the others.
+
+    Around one input a region contains a ball exactly if its radius is at least the ball's, so that against balls
+    this is the share of certificates that contain all others (ANCER, Definition 1). slack: the part of the largest one
+    that a certificate may lack and still count.
+    """
+    sizes = np.array([one.certified(size) for one in aligned(results)])
+    return [float(share) for share in (sizes >= (1 - slack) * sizes.max(0)).mean(1)]
+
+
+def supersets(comparison: Comparison) -> Table | None:
+    """How often a method's certificate is at least as large as every other's: a line per method and noise level."""
+    rows, marks = [], []
+    for stage, level, rivals in _rivals(comparison):
+        sizes = [_largest(rivals, size) for size in SIZES]
+        for one, *shares in zip(rivals, *sizes, strict=True):
+            rows.append((Cell(one[0].label), Cell(level), Cell(stage), *map(Cell, shares)))
+            marks.append(stage)
+    if not rows:
+        return None
+    told = published_superset(comparison.data, comparison.norm, comparison.recipe)
+    if told is not None:
+        rows.append((Cell("anisotropic, ANCER paper"), Cell("best of all"), Cell("as printed"), *map(Cell, told)))
+        marks.append("before")
+    columns = (
+        Column("method"), Column(comparison.symbol), Column("memory"),
+        Column("radius", "share", "% with the largest"),
+        Column("proxy radius", "share", "% with the largest"),
+    )  # fmt: skip
+    caption = (
+        "Share of inputs on which a method's correct certificate is at least as large as that of every other method. "
+        "Where the radius is, the region contains the others' balls. Ties count for all. Sizes are compared here, not "
+        "whom they protect."
+    )
+    return Table("Whose certificate is the largest", columns, tuple(rows), caption, tuple(marks))
+
+
+def _rivals(comparison: Comparison) -> Iterator[tuple[str, str, list[list[Results]]]]:
+    """(stage, noise level, competitors): runs of one level; and the methods, each with all of its levels."""
+    stages = ["before"] + (["after"] if any(entry.after is not None for entry in comparison.entries) else [])
+    for stage in stages:
+        chosen = (
+            [entry.before for entry in comparison.entries if not entry.again]
+            if stage == "before"
+            else [entry.binding for entry in comparison.entries]
+        )
+        for sigma in comparison.sigmas:
+            same = [[one] for one in chosen if one.sigma == sigma]
+            if len(same) > 1:
+                yield stage, f"{sigma:g}", same
+        wanted = {"not needed", stage}
+        families = [family for family in comparison.families() if family[0].stage in wanted]
+        if len(families) > 1:
+            yield stage, "oracle", families
+
+
+def _largest(rivals: Sequence[Sequence[Results]], size: Size) -> Sequence[float | None]:
+    if not all(one.knows(size) for levels in rivals for one in levels):
+        return [None] * len(rivals)
+    return superset([oracle(levels, size) for levels in rivals], size)

@@ -1,4 +1,4 @@
-"""What fewer votes or the other bound would have certified, from the vote shares of finished runs."""
+"""What fewer votes, or the other bound, would have certified, from the vote shares of finished runs."""
 
 from dataclasses import replace
 

@@ -92,7 +92,7 @@ def written(page: str, tables: dict[str, list[Table]]) -> str:
 
 
 def write_figures(results: Path, folder: Path) -> list[Path]:
-    """Certified accuracy, a picture a norm and in it a column a noise level; the memory is the default one."""
+    """Certified accuracy: one picture per norm, one column per noise level; the memory is the default one."""
     from anisocert.report.canvas import save, styled
     from anisocert.report.figures import accuracy
 

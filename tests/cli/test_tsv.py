@@ -40,7 +40,7 @@ def test_import_report_export(cli, tmp_path):
     told = cli("import", tmp_path / "sigma_0.25", "--sigma", 0.25, "--alpha", 0.001, "--out", tmp_path / "run").out
     assert told.startswith("2 results of ")
     assert "layout cohen" in told
-    assert "the last line was cut off" in told
+    assert "the last line was truncated" in told
     described = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (described["sigma"], described["method"], described["imported"]["cut"]) == (0.25, "fixed", True)
     told = cli("verify", tmp_path / "run", code=3).out

@@ -177,7 +177,7 @@ def test_summary_at_proxy_radii(four):
 
 def test_numbers_before_the_memory_are_called_so(run, columns):
     table = summary(compare([run(columns("anisotropic", [0.5]))])[0])
-    assert "no claim that a system is robust" in table.caption
+    assert "not a claim that a system is robust" in table.caption
     assert [row[3].value for row in table.rows] == [OWN]
     assert table.marks == ("before",)
 

@@ -175,7 +175,7 @@ def test_written_radii_are_rounded_down(tmp_path):
 
 
 def test_what_cannot_be_written(tmp_path):
-    with pytest.raises(ArgumentError, match="take format ancer"):
+    with pytest.raises(ArgumentError, match="use format ancer"):
         write_tsv(tmp_path / "a.tsv", "ddrs", [row(theta_max=0.5)])
     with pytest.raises(ArgumentError, match="expected proxy_radius of every example for format ancer, got none of 3"):
         write_tsv(tmp_path / "a.tsv", "ancer", [row(proxy_radius=None)])

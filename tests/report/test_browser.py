@@ -114,7 +114,7 @@ def test_memory_and_noise_can_be_chosen(report, open_page):
     assert lines() != first
     assert "chosen on these very inputs with their labels" in part.locator(".note").inner_text()
     part.get_by_role("button", name="oracle").click()
-    assert "No system can have this" in part.locator(".note").inner_text()
+    assert "No system can achieve this" in part.locator(".note").inner_text()
     assert part.locator(".legend").inner_text().count("no system's: chosen with the label") == 3
     part.locator(".legend button").first.click()
     assert part.locator("path.line").count() == 4

@@ -96,7 +96,9 @@ def test_a_certificate_without_a_memory(plain):
     assert np.array_equal(e.region.center, x_of(0))
     assert e.whole
     said = sentence(e)
-    assert said.startswith("The smoothed classifier answers input 0 of digits with class 0, and answers so after every")
+    assert said.startswith(
+        "The smoothed classifier answers input 0 of digits with class 0, and gives the same answer after every"
+    )
     assert "wrong is at most 0.001" in said
     assert not any("memory" in one for one in assumptions(e))
 
@@ -133,7 +135,7 @@ def test_every_note_of_a_memory(remembered, noted, note, made):
     if note == "abstained":
         assert e.binding is None
         assert said == f"Nothing is promised about input {number} of digits: no class is clear."
-        assert why == "An abstention is no statement about robustness, neither for nor against it."
+        assert why == "An abstention is not a statement about robustness, for or against it."
     else:
         assert e.whole
         assert e.binding.radius == pytest.approx(row["memory_radius"], rel=1e-9)
@@ -172,7 +174,7 @@ def test_without_the_memory_s_file_only_the_ball_that_the_run_knows_is_stated(ma
     assert any("file is not at hand" in one for one in assumptions(e))
     assert sentence(e).startswith("By the run's own account, which no memory here backs: The system")
     if note == "inherited":
-        assert "as probable as the promise says" in sentence(e)
+        assert "as certain as the promise" in sentence(e)
 
 
 def test_a_memory_that_was_emptied_since_does_not_enlarge_anything(made, tmp_path, noted):
@@ -188,7 +190,7 @@ def test_a_weaker_policy_is_said(made, tmp_path):
     folder = shutil.copytree(made / "remembered", tmp_path / "run")
     described = json.loads((folder / "run.json").read_text())
     write_description(folder, described | {"memory": described["memory"] | {"policy": "abstain"}})
-    assert "answers so, or abstains, after every change" in sentence(evidence_of(read_run(folder), 0))
+    assert "gives the same answer, or abstains, after every change" in sentence(evidence_of(read_run(folder), 0))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,7 @@ def test_noise_of_its_own_without_a_memory_is_no_promise_of_a_system(made, tmp_p
     write_description(folder, {k: v for k, v in described.items() if k != "memory"} | {"files": files})
     e = evidence_of(read_run(folder), 0)
     assert sentence(e).startswith("The smoothed classifier with the noise chosen for this input answers")
-    assert any("no promise about one system" in one for one in assumptions(e))
+    assert any("not a promise about one system" in one for one in assumptions(e))
 
 
 def test_without_the_data_nothing_is_said_that_depends_on_it(made, tmp_path):

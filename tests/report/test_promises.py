@@ -57,7 +57,7 @@ def test_only_a_memory_that_inherits_is_said_to_give_the_same_answer(systems, st
     run = read_run(systems / policy)
     lead, quoted = verdict(compare([run])[0]).lead, sentence(evidence_of(run, 0))
     assert ("the same answer or none" in lead) == abstains
-    assert ("answers so, or abstains, after every change" in quoted) == abstains
+    assert ("gives the same answer, or abstains, after every change" in quoted) == abstains
     assert any("lets the system abstain" in one for one in said_of(run)) == abstains
     assert f"This is {WHOM[policy]}." in quoted
     assert f": {WHOM[policy]}." in lead
@@ -73,10 +73,10 @@ def test_a_memory_of_an_unknown_policy_gets_the_weaker_sentence(systems):
 def test_noise_of_its_own_is_no_claim_about_a_system(systems):
     run = read_run(systems / "own")
     found = verdict(compare([run])[0])
-    assert found.lead.endswith(f"This is {OWN}, and no claim that a system is robust.")
-    assert "no promise about one system" in found.cautions[0]
+    assert found.lead.endswith(f"This is {OWN}, and not a claim that a system is robust.")
+    assert "promise nothing about one system" in found.cautions[0]
     assert sentence(evidence_of(run, 0)).endswith(
-        f"This is {OWN}: a changed input is answered with another noise, so it is no claim about a system."
+        f"This is {OWN}: a changed input is answered with another noise, so it is not a claim about a system."
     )
 
 
@@ -139,7 +139,7 @@ def test_the_best_of_several_says_so_and_adds_up_their_alphas(systems):
         caution.startswith("Of 2 runs compared (isotropic σ=0.12, isotropic σ=0.15)") for caution in best.cautions
     )
     assert not any("runs compared" in caution for caution in alone.cautions)
-    assert "Who picks the best of several adds up their α" in summary(both).caption
+    assert "Whoever picks the best of several must add up their α" in summary(both).caption
 
 
 def test_the_same_certificates_through_several_memories_count_once(systems):
@@ -168,7 +168,7 @@ def test_envelope_and_oracle_are_called_what_they_are(systems):
     assert told["levels"][told["first"]] in levels
     assert all(level["note"] == "" for level in levels)
     assert "chosen on these very inputs with their labels" in envelope["note"]
-    assert "chosen with its true label. No system can have this." in oracle["note"]
+    assert "chosen with its true label. No system can achieve this." in oracle["note"]
     for level in (envelope, oracle):
         assert "the best of up to 2 noise levels" in level["note"]
         assert "up to the sum of the levels' α (0.002 here)" in level["note"]

@@ -46,7 +46,7 @@ def test_says_what_was_proven(make_run, data):
 
 
 def test_without_a_memory_it_is_no_promise(make_run, data):
-    assert "no promise about one system" in verdict(compare([make_run("a", data)])[0]).cautions[0]
+    assert "promise nothing about one system" in verdict(compare([make_run("a", data)])[0]).cautions[0]
 
 
 def test_fixed_noise_needs_no_caution(make_run, data):
@@ -58,7 +58,7 @@ def test_nothing_certified(make_run, data):
     group = compare([run])[0]
     group.entries[0].before.radius[:] = 0
     found = verdict(group)
-    assert "No input" in found.lead
+    assert "None of the 12 inputs" in found.lead
     assert "no class wins" in found.lead
 
 

@@ -1,4 +1,4 @@
-"""`anisocert report`: what runs say, for people."""
+"""`anisocert report`: runs, compared in a report."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,10 +14,12 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished runs.", exists=True, file_okay=False)],
     out: Annotated[
         Path | None,
-        typer.Option(help="The HTML file. Default: report.html in the run's folder; of several, in this one."),
+        typer.Option(
+            help="The HTML file. Default: report.html in the run's folder; for several runs, in the current one."
+        ),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Also the paper's figures, PDF and PNG, into this folder.")
+        Path | None, typer.Option(help="Also write the paper's figures, PDF and PNG, into this folder.")
     ] = None,
     gallery: Annotated[int, typer.Option(min=0, help="How many inputs to show one by one.")] = 24,
     table: Annotated[

@@ -21,15 +21,15 @@ EPILOG = "Example: anisocert show runs/demo/l2-anisotropic 15 --out input15.html
 def show(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
     id: Annotated[int, typer.Argument(metavar="ID", help="The id of an example in it.")],
-    out: Annotated[Path | None, typer.Option(help="Also an HTML page with pictures.", dir_okay=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write an HTML page with pictures.", dir_okay=False)] = None,
     recount: Annotated[
         bool, typer.Option("--recount", help="Draw the votes again, to show those of every class.")
     ] = False,
     model: options.RunModel = None,
     denoise: options.RunDenoise = None,
     data: options.RunData = None,
-    device: Annotated[str, typer.Option(help="For --recount: of the run's kind.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
+    device: Annotated[str, typer.Option(help="For --recount: a device of the run's kind.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     force: options.Force = False,
 ) -> None:
     """Show what was promised about one input, and why: votes, bounds, gap, region, noise, what the memory did.

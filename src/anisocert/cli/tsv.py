@@ -15,25 +15,26 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Results as TSV.", exists=True, dir_okay=False)],
     out: Annotated[Path, typer.Option(help="Folder of the run that is made.")],
     sigma: Annotated[float | None, typer.Option(help="Noise level of the training, if you know it.")] = None,
-    norm: Annotated[str, typer.Option(help="Of the radii: l2 or l1.")] = "l2",
+    norm: Annotated[str, typer.Option(help="Norm of the radii: l2 or l1.")] = "l2",
     method: Annotated[
-        str | None, typer.Option(help="fixed, isotropic or anisotropic. Default: what wrote such files.")
+        str | None,
+        typer.Option(help="fixed, isotropic or anisotropic. Default: that of the code which writes such files."),
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Probability with which a certificate may be wrong.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Probability that a certificate is wrong.")] = None,
     n: Annotated[int | None, typer.Option(help="Votes per input.")] = None,
     data: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
     force: options.Force = False,
 ) -> None:
     """Make a run of a file in the layout of Cohen et al. (2019), data-dependent smoothing or ANCER.
 
-    Reports and comparisons take it like any other run. Files may be short; a last line that was cut off is left out.
-    Radii are taken as they stand, and the published scripts round to the nearest: half of them are a little too large.
+    Reports and comparisons take it like any other run. Files may be incomplete; a truncated last line is skipped.
+    Radii are taken as they are, and the published scripts round to the nearest: about half are a little too large.
     `anisocert verify` can check only that the run's files are unchanged, as there are no votes to recompute from.
     """
     from anisocert.evaluate.exchange import import_tsv
 
     found = import_tsv(file, out, sigma=sigma, norm=norm, method=method, alpha=alpha, n=n, data=data, force=force)
-    cut = "; the last line was cut off and is left out" if found.cut else ""
+    cut = "; the last line was truncated and is left out" if found.cut else ""
     typer.echo(f"{len(found.lines)} results of {file} (layout {found.format}) are now the run {out}{cut}")
 
 
@@ -45,7 +46,8 @@ def export(
         bool, typer.Option("--after-memory", help="What the memory answered and promised, not what was proposed.")
     ] = False,
     digits: Annotated[
-        int | None, typer.Option(help="Of radii, which are rounded down. Default: all.", min=1, max=17)
+        int | None,
+        typer.Option(help="Significant digits of radii, which are rounded down. Default: all.", min=1, max=17),
     ] = None,
     force: options.Force = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`anisocert verify`: whether a run is what it says."""
+"""`anisocert verify`: whether a run is what it claims to be."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,21 +22,24 @@ def verify(
     denoise: options.RunDenoise = None,
     data: options.RunData = None,
     memory: Annotated[
-        Path | None, typer.Option(help="The run's memory, if it is not where it says.", exists=True, dir_okay=False)
+        Path | None,
+        typer.Option(help="The run's memory, if it is not where the run says.", exists=True, dir_okay=False),
     ] = None,
-    device: Annotated[str, typer.Option(help="For --recount: auto, cpu, cuda, ...; of the run's kind.")] = "auto",
-    json_: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
+    device: Annotated[
+        str, typer.Option(help="For --recount: auto, cpu, cuda, ...; a device of the run's kind.")
+    ] = "auto",
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check a run's files, and recompute every row from its votes and theta; one line for each thing that is wrong.
+    """Check a run's files, and recompute every row from its votes and theta; print one line per fault.
 
     It finds any changed byte (SHA-256 of every file, and of run.json by itself), and a row that claims more than its
-    votes, alpha and theta give, also where somebody made the checksums fit. A memory's answers are derived again from
+    votes, alpha and theta give, even where somebody made the checksums fit. A memory's answers are derived again from
     the memory, which is checked first.
 
     It cannot tell votes that a network cast from votes that somebody made up. --recount can, for the rows it draws
     again with the same network, data, noise and arithmetic, on the kind of device that the run was made on; it also
-    finds examples that were left out. Whether network, data and seed are the ones you believe them to be, you must know
-    by yourself.
+    finds examples that were left out. You must know yourself whether
+    network, data and seed are the ones you believe them to be.
 
     Nothing that a run names is executed. A network or denoiser that is a function runs only if you type it.
 
@@ -75,7 +78,7 @@ def _recounted(
     with progress(Console(stderr=True), "recounting", len(ids), "examples") as advance:
         wrong = tuple(recount(found.run, ids, model, device, lambda _: advance(1, ""), denoise, data))
     if wrong and notes:
-        notes.append("other versions can round otherwise: a difference of a few votes need not be anybody's doing")
+        notes.append("other versions can round differently: a difference of a few votes need not be anybody's fault")
     return replace(found, findings=found.findings + wrong, notes=(*found.notes, *notes)), ids
 
 

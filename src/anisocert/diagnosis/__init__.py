@@ -1,4 +1,4 @@
-"""Before hours are spent: how a network stands noise, what can be certified with it, and what it will cost."""
+"""Before hours are spent: how a network copes with noise, what can be certified with it, and what it will cost."""
 
 from anisocert.diagnosis.diagnosing import Cost, Diagnosis, Recommendation, diagnose
 from anisocert.diagnosis.probing import GRID, Level, probe

@@ -46,7 +46,7 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was measured on so many inputs, and what follows.
+    """What was measured on a sample of inputs, and what follows from it.
 
     clean: without noise. levels: of both norms, or of the one asked for. matches: noise, of the first norm, that the
     network seems to have been trained on; trained: what its file says, None where it says nothing. findings: in words.
@@ -134,7 +134,7 @@ def _has_gradients(network: Network, sample: Sample, job: Job) -> bool:
 
 
 def _costs(job: Job, device: str, best: Level, on_step: Callable[[], None]) -> tuple[tuple[Cost, ...], float]:
-    """What each method costs an input, when many are certified."""
+    """What each method costs per input, when many are certified."""
     costs, speed = [], 0.0
     for method in METHODS:
         chosen = replace(job.configuration, method=method, norm=best.norm, sigma=best.sigma)  # type: ignore[arg-type]
@@ -150,7 +150,7 @@ def _costs(job: Job, device: str, best: Level, on_step: Callable[[], None]) -> t
 
 
 def _command(job: Job, best: Level, method: str) -> str:
-    """The command that certifies so; noise of each input's own goes with a memory."""
+    """The command that certifies in this way; noise chosen per input goes with a memory."""
     c = job.configuration
     classes = None if job.metadata.get("num_classes") else c.num_classes
     chosen = replace(

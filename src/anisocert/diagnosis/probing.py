@@ -30,7 +30,7 @@ class Level:
     with the right class, if votes fell as in the sample; abstained: what it would not certify at all. mean_radius: over
     all inputs, 0 where wrong or abstained. farthest: what the plan certifies if all votes agree. largest_class: share
     of the copies that got the most frequent answer. sharpness: the factor of the scores with which they are likeliest
-    to give the labels: 1 where the network is as right as it is sure, less where it is too sure of itself.
+    to give the labels: 1 where the network is calibrated, less where it is overconfident.
     """
 
     norm: str
@@ -67,7 +67,7 @@ def probe(
     outputs: Outputs = "logits",
     on_level: Callable[[Level], None] = lambda _: None,
 ) -> list[Level]:
-    """How the network does under each noise level, from `votes` noisy copies an input."""
+    """How the network does under each noise level, from `votes` noisy copies per input."""
     levels = []
     for sigma in sigmas:
         smoothing: Smoothing = Gaussian(sigma) if norm == "l2" else Uniform(sigma)
@@ -132,10 +132,10 @@ def _sharpness(
 
 
 def matching_noise(clean: Level, levels: Sequence[Level]) -> float:
-    """The strongest noise for which the network is as right as it is sure, or as nearly so as it ever is.
+    """The strongest noise for which the network is calibrated, or as nearly so as it ever is.
 
-    Training calibrates a network for the noise it is trained on. Beyond that noise accuracy falls, and it stays sure.
-    levels: of one norm, in rising order.
+    Training calibrates a network for the noise it is trained on. Beyond that noise its accuracy
+    falls but its confidence does not. levels: of one norm, in rising order.
     """
     known = [(0.0, clean.sharpness)] + [(one.sigma, one.sharpness) for one in levels]
     wanted = CALIBRATED * min(1.0, max(sharpness for _, sharpness in known))

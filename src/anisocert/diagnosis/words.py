@@ -11,7 +11,7 @@ from anisocert.evaluate import ADMITTED, EVERYONE, OWN, down
 if TYPE_CHECKING:
     from anisocert.diagnosis.diagnosing import Diagnosis
 
-LITTLE = 0.15  # noise, for inputs in [0, 1], that a network may stand without having been trained on it
+LITTLE = 0.15  # noise, for inputs in [0, 1], that a network may tolerate without having been trained on it
 MOSTLY = 0.5
 TOO_SURE, BETTER = 0.75, 1.15  # without noise, and with it by this factor less so: a network that expects noise
 
@@ -22,7 +22,7 @@ def findings(d: "Diagnosis", plan: Plan, most: float, scale: float) -> Iterator[
     if p_a <= p_b:
         yield (
             f"Every input will abstain, whatever the network: {plan.n} votes are too few for alpha {plan.alpha:g}, "
-            "even if all agree. Take more votes (--n) or a larger --alpha."
+            "even if all agree. Use more votes (--n) or a larger --alpha."
         )
     if d.clean.accuracy < max(2 * d.chance, most * 1.2):
         yield (
@@ -48,14 +48,14 @@ def _training(d: "Diagnosis", scale: float) -> Iterator[str]:
     said = f"Without noise it answers {d.clean.accuracy:.0%} correctly."
     if trained_on_noise(d, scale):
         said += (
-            f" It stands noise like a network that was trained on it, of about {d.matches:.2g}: with noise up to there "
-            "it is as right as it is sure."
+            f" It copes with noise like a network that was trained on it, of about {d.matches:.2g}: up to there its "
+            "confidence matches its accuracy."
         )
     else:
         limit = f", or with {d.matches:.2g} at most" if d.matches > 0 else ""
         said += (
-            f" It seems to have been trained without noise{limit}: with more, its accuracy falls while it stays sure "
-            "of itself."
+            f" It seems to have been trained without noise{limit}: with more noise, its accuracy falls but its "
+            "confidence does not."
         )
     if d.trained is not None:
         said += f" Its file says that it was trained with {d.trained:g}."
@@ -63,7 +63,7 @@ def _training(d: "Diagnosis", scale: float) -> Iterator[str]:
 
 
 def _abstention(d: "Diagnosis", most: float, scale: float) -> Iterator[str]:
-    """Why inputs abstain, at the noise that is usual in the field and beyond what the network stands."""
+    """Why inputs abstain, at the noise that is usual in the field and beyond what the network tolerates."""
     first = [one for one in d.levels if one.norm == d.levels[0].norm]
     lost = [one for one in first if one.abstained >= MOSTLY or one.certified < MOSTLY * d.clean.smoothed]
     if lost:

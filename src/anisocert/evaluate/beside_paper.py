@@ -1,4 +1,4 @@
-"""One's own numbers beside the paper's."""
+"""Our numbers beside the paper's."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

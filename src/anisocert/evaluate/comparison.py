@@ -93,7 +93,7 @@ class Comparison:
 
     @property
     def contenders(self) -> list[Entry]:
-        """The runs of the method that shapes its noise most, which is decided without a look at their certificates."""
+        """The runs of the method that shapes its noise most, decided without looking at their certificates."""
         most = max(self.entries, key=lambda entry: _rank(entry.before.method))
         return [entry for entry in self.entries if entry.before.method == most.before.method]
 
@@ -104,9 +104,9 @@ class Comparison:
 
     @property
     def headline_alpha(self) -> float | None:
-        """With which probability a given input's certificate in the headline run may be wrong; None if not known.
+        """The probability that a given input's certificate in the headline run is wrong; None if not known.
 
-        Any contender might have been chosen, so that their alphas add up; those with the same certificates count once.
+        Any contender might have been chosen, so their alphas add up; those with the same certificates count once.
         """
         return added_alphas([entry.before for entry in self.contenders if not entry.again])
 

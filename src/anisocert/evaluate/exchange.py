@@ -26,10 +26,10 @@ BALLS = ("fixed", "isotropic")
 
 
 def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) -> TsvFile:
-    """A run folder from a file of the field: what it says is filled in, the rest of the columns is null.
+    """A run folder from a file of the field: what the file says is filled in, the other columns are null.
 
     said: what the file does not tell, under the names of `run.json`: sigma, norm, method, alpha, n, data. Radii are
-    taken as they stand, and scripts of the field round them to the nearest, so that half of them are a little too
+    taken as they stand, and scripts of the field round them to the nearest, so about half of them are a little too
     large. Nothing can be recomputed: the file has no votes. force: in place of files that are not ours.
     """
     if (folder / "run.json").exists() or (folder / "unfinished").exists():

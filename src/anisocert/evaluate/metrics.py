@@ -1,4 +1,4 @@
-"""Numbers about a finished run. All arrays have one entry an input."""
+"""Numbers about a finished run. All arrays have one entry per input."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ def average_certified_radius(radius: ArrayLike, correct: ArrayLike) -> float:
 def median_certified_radius(radius: ArrayLike, correct: ArrayLike) -> float:
     """The largest radius at which the certified accuracy is still at least one half; 0 if it is nowhere.
 
-    A few huge regions raise a mean as far as one likes, and this not at all.
+    A few huge regions can raise a mean without limit; they do not move this.
     """
     reach = np.sort(np.asarray(radius) * np.asarray(correct, bool))[::-1]
     return float(reach[(len(reach) + 1) // 2 - 1])

@@ -16,7 +16,7 @@ _SHORT = {"cifar-10": "cifar10", "cifar-10-batches-py": "cifar10", "imagenet-val
 
 @dataclass(frozen=True)
 class Published:
-    """One method's line: accuracy as shares, one a radius."""
+    """One method's line: accuracy as shares, one per radius."""
 
     accuracy: tuple[float, ...]
     acr: float

@@ -1,4 +1,4 @@
-"""Whom a certificate protects, in the same words wherever a certified accuracy is told."""
+"""Whom a certificate protects, in the same words wherever a certified accuracy is shown."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
@@ -17,13 +17,13 @@ OR_ABSTAINS = f"{ADMITTED}: the class or an abstention"
 NOBODY = "no system's: chosen with the label"
 
 MEANING = {
-    EVERYONE: "one smoothed classifier answers all inputs, so that it makes no difference who asks, or in which order",
+    EVERYONE: "one smoothed classifier answers all inputs, so it makes no difference who asks, or in which order",
     ADMITTED: "a system with a memory gives the class to every input in the region that arrives after this one was "
-    "admitted; what arrived earlier may have been answered otherwise",
+    "admitted; what arrived earlier may have been answered differently",
     OR_ABSTAINS: "the policy of the memory lets the system abstain in the region of an admitted input; it gives no "
     "other class there",
-    OWN: "the classifier with the noise chosen for this input; its neighbours are answered with another noise, so that "
-    "this is no claim that a system is robust",
+    OWN: "the classifier with the noise chosen for this input; its neighbours are answered with another noise, so "
+    "this is not a claim that a system is robust",
     NOBODY: "for each input the noise level that turned out best for its true label, which no system can know",
 }
 
@@ -46,7 +46,7 @@ def keeps_answers(run: "StoredRun") -> bool:
 
 
 def either(phrases: Iterable[str]) -> str:
-    """Those of the phrases that occur, in one."""
+    """The phrases that occur, joined by "or"."""
     wanted = set(phrases)
     return " or ".join(phrase for phrase in MEANING if phrase in wanted)
 

@@ -30,8 +30,8 @@ class Results:
 
     stage: whether these are the answers before or after a memory, or of a method that needs none. protects: whom, one
     of the phrases of `protection`. sigma: the noise the search started from (l1: the half-width); None where runs of
-    several were put together. alpha: with which probability one certificate may be wrong; None where the source does
-    not say. Sizes that the source does not say are NaN.
+    several were put together. alpha: the probability that one certificate is wrong; None where the source does not
+    say. Sizes that the source does not say are NaN.
     """
 
     label: str
@@ -88,7 +88,7 @@ class Results:
         return median_certified_radius(self.certified(size), self.correct)
 
     def claim(self, at: ArrayLike, rho: float = 0.001, size: Size = "radius") -> NDArray[np.float64]:
-        """Certified accuracy on these inputs that is right with probability 1 - rho although certificates may fail.
+        """Certified accuracy on these inputs that holds with probability 1 - rho although certificates may fail.
 
         Not after a memory: one wrong entry may be inherited by many inputs, which then fail together.
         """

@@ -1,4 +1,4 @@
-"""Several noise levels put together: two rules that differ, and are easily taken for each other."""
+"""Several noise levels put together: two different rules that are easily confused."""
 
 import math
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from anisocert.evaluate.results import Results, Size, aligned
 def envelope(results: Sequence[Results], at: ArrayLike, size: Size = "radius") -> NDArray[np.float64]:
     """At each size the certified accuracy of the noise level that is best there (Salman et al. 2019).
 
-    A system can have this at one size it cares about: the level is chosen for the data set, not per input. It is chosen
-    on these very inputs, with their labels, so that the alphas of the levels add up here too.
+    A system can achieve this at one size of its choice: the level is chosen for the data set, not per input. It is
+    chosen on these very inputs, with their labels, so the alphas of the levels add up here too.
     """
     shares: NDArray[np.float64] = np.max([one.accuracy(at, size) for one in aligned(results)], axis=0)
     return shares
@@ -26,8 +26,8 @@ def envelope(results: Sequence[Results], at: ArrayLike, size: Size = "radius") -
 def oracle(results: Sequence[Results], size: Size = "radius") -> Results:
     """For each input the noise level with the largest correct certificate (the rule of ANCER's tables).
 
-    No system can have this: it looks at the true label. Any of the certificates may be the one chosen, so that
-    their alphas add up.
+    No system can achieve this: it looks at the true label. Any of the certificates may be the one chosen, so their
+    alphas add up.
     """
     parts = aligned(results)
     if len({(one.method, one.norm, one.stage) for one in parts}) > 1:

@@ -1,4 +1,4 @@
-"""A table before it is drawn: what each number is decides how it is rounded, wherever it is shown."""
+"""A table before it is drawn: the kind of each number decides how it is rounded, wherever it is shown."""
 
 import math
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """One table, to be drawn in any of the ways. marks: what sort of row each one is, for those who pick rows."""
+    """One table, to be drawn in any format. marks: the kind of each row, for code that selects rows."""
 
     title: str
     columns: tuple[Column, ...]
@@ -56,12 +56,12 @@ class Table:
 
 
 def down(value: float, digits: int = 3) -> str:
-    """A length in decimals, never more than it is."""
+    """A length in decimals, never rounded up."""
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
 
 
 def short_down(value: float, digits: int = 3) -> str:
-    """A length in so many significant digits, as short as it can be, never more than it is."""
+    """A length in this many significant digits, without trailing zeros, never rounded up."""
     exact = Decimal(repr(float(value)))  # as it was written: 0.1 stays 0.1
     if exact == 0:
         return "0"
@@ -76,7 +76,7 @@ def percent(share: float, upper: bool = False) -> str:
 
 
 def probability(alpha: float) -> str:
-    """With which probability something may be wrong, in three digits, never less than it is."""
+    """A probability of being wrong, in three digits, never rounded down."""
     exact = Decimal(repr(float(alpha)))
     return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING)):g}"
 

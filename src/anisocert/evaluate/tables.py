@@ -57,7 +57,7 @@ def summary(comparison: Comparison, radii: Sequence[float] | None = None, size: 
 def claims(comparison: Comparison, radii: Sequence[float] | None = None) -> Table | None:
     """Certified accuracy that holds for all these inputs at once, although every certificate may fail with alpha.
 
-    What a memory promises holds without any probability, so that only results before it have a line.
+    What a memory promises holds with no probability involved, so only results before it have a line.
     """
     at = list(radii or table_radii(comparison))
     known = [(one, one.alpha) for one in comparison.stages() if one.alpha is not None and one.stage != "after"]
@@ -77,8 +77,8 @@ def claims(comparison: Comparison, radii: Sequence[float] | None = None) -> Tabl
     return Table(
         f"What may be claimed of the {len(comparison):,} inputs together", columns, tuple(rows),
         "α is the probability that the certificate of one given input is wrong, over the noise drawn for it. These "
-        f"accuracies leave room for as many wrong ones as may happen: each line is right with probability {1 - RHO:g}, "
-        "by itself and for these inputs.",
+        "accuracies leave room for as many wrong certificates as may occur: each line is right with "
+        f"probability {1 - RHO:g}, by itself and for these inputs.",
         tuple(one.stage for one, _ in known),
     )  # fmt: skip
 
@@ -130,7 +130,9 @@ def runtime(comparison: Comparison) -> Table | None:
         Column("median (s)", "seconds"), Column("total (s)", "seconds"),
         Column("votes per input", "count"), Column("device"),
     )  # fmt: skip
-    return Table("What it cost", columns, tuple(rows), "Seconds per input, choice of the noise and all votes included.")
+    return Table(
+        "What it cost", columns, tuple(rows), "Seconds per input, including the choice of the noise and all votes."
+    )
 
 
 def table_radii(comparison: Comparison, size: Size = "radius") -> tuple[float, ...]:
@@ -175,18 +177,18 @@ def _head(one: Results) -> tuple[Cell, ...]:
 
 def _summary_caption(comparison: Comparison) -> str:
     parts = [
-        "Intervals, where shown, are of 95 % confidence about inputs not seen (Wilson; bootstrap for means); behind a "
+        "Intervals, where shown, are of 95 % confidence about inputs not seen (Wilson; bootstrap for means); after a "
         "memory, where answers depend on earlier ones, they are approximate.",
         "ACR, ACR~: means of radius and proxy radius, 0 where the answer is wrong; a few huge regions can inflate "
-        "them. Median radius: what half of the inputs reach.",
+        "them. Median radius: reached by half of the inputs.",
     ]
     families = list(comparison.families())
     if families:
         parts.append(RULES)
     if len(comparison.entries) > 1:
         parts.append(
-            "Each line is about one run. Who picks the best of several adds up their α: the probability that a given "
-            "input's certificate is wrong."
+            "Each line is about one run. Whoever picks the best of several must add up their α: the probability that a "
+            "given input's certificate is wrong."
         )
     shown = {one.protects for one in comparison.stages()} | ({NOBODY} if families else set())
     parts.append(explained(shown))

@@ -1,4 +1,4 @@
-"""The field's files: tab-separated, one line an input, in the layouts of three published codes.
+"""The field's files: tab-separated, one line per input, in the layouts of three published codes.
 
 Cohen et al. (2019): idx label predict radius correct time. Data-dependent smoothing (Alfarra et al. 2022): with sigma,
 the noise chosen for the input. ANCER (Eiras et al. 2022): with the proxy radius and the smallest sigma. An abstention
@@ -67,7 +67,7 @@ class TsvFile:
 
 
 def read_tsv(path: Path) -> TsvFile:
-    """A file in any of the three layouts; short ones are welcome, as the field's scripts write line by line.
+    """A file in any of the three layouts; incomplete files are accepted, as the field's scripts write line by line.
 
     A last line that was cut off is left out. An input that comes twice, as after a restart, must come with one result.
     """
@@ -131,7 +131,7 @@ def seconds(text: str) -> float:
 
 
 def rounded_down(value: float, digits: int | None) -> str:
-    """A number that is not negative in so many significant digits, never above it; None: in all that it has."""
+    """A non-negative number in this many significant digits, never above it; None: in all its digits."""
     if digits is None or value == 0:
         return repr(float(value))
     exact = Decimal(value)
@@ -155,7 +155,7 @@ def _line(header: tuple[str, ...], fields: list[str]) -> Line:
 def _text(form: Format, row: Mapping[str, Any], digits: int | None) -> str:
     if form == "ddrs" and row["theta_min"] != row["theta_max"]:
         raise ArgumentError(
-            f"expected one sigma an input for format ddrs, got several for example {row['idx']}: take format ancer"
+            f"expected one sigma per input for format ddrs, got several for example {row['idx']}: use format ancer"
         )
     values = {
         "idx": row["idx"],

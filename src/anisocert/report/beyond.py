@@ -24,10 +24,10 @@ class Beyond:
 def beyond_ball(
     region: Region, radius: float, domain: tuple[float, float] | None = None, seed: int = 0
 ) -> Beyond | None:
-    """A point of the region outside the ball of this radius around its centre; None if there is none to be found.
+    """A point of the region outside the ball of this radius around its centre; None if none is found.
 
     The change is spread over as many coordinates as possible, and favours the tolerant ones only as far as needed.
-    domain: values stay inside it where the sign of the change can see to it.
+    domain: values stay inside it where the sign of the change allows it.
     """
     axes, center = region.axes.reshape(-1), region.center.reshape(-1)
     sign = np.random.default_rng(seed).choice([-1.0, 1.0], axes.size)

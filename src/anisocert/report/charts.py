@@ -1,4 +1,4 @@
-"""Curves and histograms as counts on grids, for the page to draw: as small for 10,000 inputs as for ten."""
+"""Curves and histograms as counts on grids, for the page to draw: no larger for 10,000 inputs than for ten."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def curves(comparison: Comparison, points: int = POINTS) -> dict[str, Any]:
 
 
 def histograms(comparison: Comparison) -> list[dict[str, Any]]:
-    """Gap, noise factor and ratio of largest to smallest noise, of each run that tells them."""
+    """Gap, noise factor and ratio of largest to smallest noise, of each run that records them."""
     found: dict[str, list[tuple[str, str, NDArray[np.float64]]]] = {name: [] for name in _HISTOGRAMS}
     for entry in comparison.entries:
         run, method, sigma = entry.run, entry.before.method, entry.before.sigma
@@ -84,7 +84,7 @@ def _levels(comparison: Comparison) -> Iterator[tuple[str, str, list[tuple[str, 
             [("envelope", family) for family in families],
         )  # fmt: skip
         yield (
-            "oracle", f"Oracle: for each input {most}, chosen with its true label. No system can have this. {wrong}",
+            "oracle", f"Oracle: for each input {most}, chosen with its true label. No system can achieve this. {wrong}",
             [("oracle", family) for family in families],
         )  # fmt: skip
 

@@ -29,7 +29,7 @@ def votes_table(e: Evidence) -> Table:
         "votes": f"{row['votes']:,}", f"for {_top(e)}": f"{row['top_votes']:,}",
         "for the next class": f"{row['runner_up_votes']:,}", "bound": str(row["bound"]),
         "taken after": f"{row['bound_n']:,} votes ({row['bound_k']:,} for the class)", "alpha": f"{row['alpha']:g}",
-        "lower bound of its share, p_A": f"{row['p_a']:.6f}", "upper bound of any other, p_B": f"{row['p_b']:.6f}",
+        "lower bound of its share, p_A": f"{row['p_a']:.6f}", "upper bound of any other's, p_B": f"{row['p_b']:.6f}",
         "gap r": down(row["gap"], FINE), "noise θ": _theta(e),
     }  # fmt: skip
     if row["reason"]:
@@ -40,7 +40,7 @@ def votes_table(e: Evidence) -> Table:
 
 
 def memory_table(e: Evidence) -> Table:
-    """What was proposed to the memory, and what it made of it."""
+    """What was proposed to the memory, and what it did with it."""
     row, facts = e.row, dict[str, str]()
     facts["proposed"] = e.name(int(row["prediction"]))
     if e.region is not None:

@@ -1,4 +1,4 @@
-"""Some inputs one by one: what was promised about each, by whom, and what the memory made of it."""
+"""Some inputs one by one: what was promised about each, by which run, and what the memory did with it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ class _Maker:
         elif region is not None:
             lines.append(
                 f"{its} reaches {down(region.radius)} in the most sensitive direction and "
-                f"{down(region.enclosing_radius)} in the most tolerant one; it holds as much as a ball of "
+                f"{down(region.enclosing_radius)} in the most tolerant one; it has the volume of a ball of "
                 f"{self.comparison.norm} radius {down(region.proxy_radius)}."
             )
             picture, line = self._beyond(number, region)

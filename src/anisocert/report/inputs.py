@@ -22,7 +22,7 @@ class Inputs:
 
     @property
     def dim(self) -> int | None:
-        """How many values an input has."""
+        """Number of values per input; None if unknown."""
         return None if self.shape is None else int(np.prod(self.shape))
 
     @property
@@ -32,7 +32,7 @@ class Inputs:
 
 
 def inputs_of(comparison: Comparison, ids: Sequence[int], data: str | None = None) -> Inputs:
-    """Some of a comparison's inputs; none, and the reason, where the data is not here or is not the same.
+    """Some of a comparison's inputs; none, and the reason, where the data is missing or is not the same.
 
     data: where it is, if not where the run says.
     """

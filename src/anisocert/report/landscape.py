@@ -28,8 +28,8 @@ LINES = {"anisotropic": "-", "isotropic": "--", "fixed": ":"}
 def landscape(comparison: Comparison, model: str | None = None) -> "Figure | None":
     """The planes of the two most bent directions, and of the most and the least bent one, through one input.
 
-    None where the runs do not hold what it takes: an input, its network with gradients, and its theta. A network that
-    was asked for by name must be there.
+    None where the runs lack what it takes: an input, its network with gradients, and its theta. A network that was
+    asked for by name must be there.
     """
     entry = comparison.headline
     theta_of = entry.run.thetas

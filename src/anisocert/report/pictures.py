@@ -69,7 +69,7 @@ def drawn(x: Floats, inputs: Inputs, caption: str) -> Picture:
 
 
 def pictures_of(number: int, theta: NDArray[np.float32] | None, inputs: Inputs) -> list[Picture]:
-    """The input; theta on (geometric) average over the channels, and of each; dark is little noise, on a log scale."""
+    """The input; theta, as the geometric mean of the channels and per channel; dark is little noise, on a log scale."""
     found = []
     x = inputs.x.get(number)
     if x is not None:

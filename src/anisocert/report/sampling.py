@@ -1,4 +1,4 @@
-"""Which inputs are shown: the ends, the troubled ones, and some of the rest."""
+"""Which inputs are shown: the extremes, the problem cases, and some of the rest."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from anisocert.evaluate.results import numbers
 
 
 def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
-    """Which inputs to show, and of what each is an example; all of them if they are no more than `count`."""
+    """Which inputs to show, and what each is an example of; all of them if there are no more than `count`."""
     one = comparison.headline.binding
     before = comparison.headline.before
     size = one.certified("proxy_radius" if one.knows("proxy_radius") else "radius")
@@ -52,7 +52,7 @@ def examples(comparison: Comparison, count: int) -> list[int]:
 
 
 def _least_round(comparison: Comparison) -> NDArray[np.int64]:
-    """Places of the certified inputs whose regions are no balls, the longest shapes first."""
+    """Places of the certified inputs whose regions are not balls, the longest shapes first."""
     run, one = comparison.headline.run, comparison.headline.before
     shape = numbers(run, "theta_max") / numbers(run, "theta_min")
     ratio = np.where(one.certified() > 0, shape[np.isin(numbers(run, "idx"), one.ids)], 1.0)
@@ -61,7 +61,7 @@ def _least_round(comparison: Comparison) -> NDArray[np.int64]:
 
 
 def _even(places: Sequence[int] | NDArray[np.int64], count: int) -> Sequence[int]:
-    """At most so many of them, evenly spaced."""
+    """At most `count` of them, evenly spaced."""
     if count <= 0 or len(places) == 0:
         return []
     picked = np.unique(np.linspace(0, len(places) - 1, min(count, len(places))).round().astype(int))

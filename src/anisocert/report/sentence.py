@@ -11,7 +11,7 @@ from anisocert.memory.policy import INHERITED
 from anisocert.report.evidence import Evidence, Implied
 from anisocert.runs import Configuration
 
-OTHER_NOISE = ": a changed input is answered with another noise, so it is no claim about a system"
+OTHER_NOISE = ": a changed input is answered with another noise, so it is not a claim about a system"
 MEMORY_REASON = "the memory gives no answer, because an earlier promise leaves no room for this one"
 FINE, PIXEL = 4, 2  # decimals of lengths in the input's units, and in pixels
 
@@ -51,10 +51,10 @@ def protects(evidence: Evidence) -> str:
 
 
 def _answers(e: Evidence) -> str:
-    """From when on, and whether for sure."""
+    """From when on the answer holds, and whether the system may abstain instead."""
     if not e.note:
-        return "answers so"
-    return "from its admission on answers so" + ("" if keeps_answers(e.run) else ", or abstains,")
+        return "gives the same answer"
+    return "from its admission on gives the same answer" + ("" if keeps_answers(e.run) else ", or abstains,")
 
 
 def _subject(e: Evidence) -> str:
@@ -76,12 +76,13 @@ def _certainty(e: Evidence) -> str:
     if not e.note:
         return f"The probability that this is wrong is at most {alpha}, over the noise drawn for it."
     sure = (
-        "The memory sees to that, with no probability involved. That the smoothed classifier agrees everywhere in the"
+        "The memory ensures that, with no probability involved. The statement that the smoothed classifier agrees "
+        "everywhere in the"
     )
     if e.note != INHERITED:
         return f"{sure} region is wrong with probability at most {alpha}, over the noise drawn for it."
     if e.promise is None:
-        return f"{sure} region is as probable as the promise says that it comes from."
+        return f"{sure} region is as certain as the promise that it comes from."
     of = f"region, with the noise of input {e.promise.id}, is wrong with probability at most"
     return f"{sure} {of} {probability(e.promise.alpha)}."
 
@@ -93,25 +94,25 @@ def assumptions(evidence: Evidence) -> list[str]:
 
 def _assumptions(e: Evidence, said: dict[str, Any]) -> Iterator[str]:
     if e.prediction == ABSTAIN:
-        yield "An abstention is no statement about robustness, neither for nor against it."
+        yield "An abstention is not a statement about robustness, for or against it."
         return
     noise = "Gaussian" if e.row["norm"] == "l2" else "uniform"
     yield (
         f"It is about the smoothed classifier: the class that the network ({_model(said)}) answers most often when "
-        f"{noise} noise is added to its input, as strong as the run says. The bare network may answer otherwise."
+        f"{noise} noise is added to its input, as strong as the run says. The bare network may answer differently."
     )
     if not e.note:
         yield (
-            "The smoothed classifier is an ideal one. Asked by votes, it gives this class or abstains, except with the "
-            "probability alpha of that question."
+            "The smoothed classifier is an ideal one. In practice it is asked by votes, and then gives this class or "
+            "abstains, except with the probability alpha of that question."
         )
     yield "It says that the answer does not change, not that it is right: the label plays no part in it."
     if e.note:
         yield from _about_memory(e)
     elif not e.same_for_all:
         yield (
-            "The noise was chosen for this input, and no memory binds other answers to this one: a neighbour may be "
-            "answered with a noise of its own, and otherwise. It is no promise about one system for all inputs."
+            "The noise was chosen for this input, and no memory binds other answers to this one: a neighbouring input "
+            "has its own noise and may be answered differently. It is not a promise about one system for all inputs."
         )
     yield _together(said)
     precision = (said.get("numerics") or {}).get("precision") or "the recorded precision"
@@ -145,12 +146,12 @@ def _together(said: dict[str, Any]) -> str:
 def _about_memory(e: Evidence) -> Iterator[str]:
     yield (
         "It holds as long as every answer goes through the same memory, with the same network, and for everything that "
-        "arrives later, whoever sends it. What arrived before this input may have been answered otherwise."
+        "arrives later, whoever sends it. What arrived before this input may have been answered differently."
     )
     if not keeps_answers(e.run):
         yield (
-            "The memory's policy lets the system abstain inside the region: a changed input may get no answer, and "
-            "gets no other one."
+            "The memory's policy lets the system abstain inside the region: a changed input may get no answer, "
+            "but no other class."
         )
     if e.note == INHERITED:
         whose = f" to input {e.promise.id}" if e.promise is not None else ""
@@ -160,8 +161,8 @@ def _about_memory(e: Evidence) -> Iterator[str]:
         )
     if not e.whole:
         yield (
-            "The memory's file is not at hand, or does not hold this promise, so that only the ball is stated that the "
-            "run's row claims: nothing was derived from the memory."
+            "The memory's file is not at hand, or does not hold this promise, so only the ball that the run's row "
+            "claims is stated: nothing was derived from the memory."
         )
 
 
@@ -184,7 +185,7 @@ def region_sentence(evidence: Evidence) -> str:
 
 
 def limit_words(evidence: Evidence) -> str:
-    """That the search for theta ended at its bound; empty where it did not, or where that is not known."""
+    """Says that the search for theta ended at its bound; empty where it did not, or where that is not known."""
     e, said = evidence, evidence.run.description
     shape = e.theta.shape or e.inputs.shape
     if "limit" not in said or shape is None:
@@ -193,7 +194,9 @@ def limit_words(evidence: Evidence) -> str:
     if not c.at_limit(e.row["theta_max"], shape):
         return ""
     bound = f"{c.how().limit_for(shape):g} x {c.sigma:g}"
-    return f"The search for its noise θ ended at its bound, {bound} (--limit): with a higher one more may be certified."
+    return (
+        f"The search for its noise θ ended at its bound, {bound} (--limit): with a higher bound, more may be certified."
+    )
 
 
 def _model(said: dict[str, Any]) -> str:

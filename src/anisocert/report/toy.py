@@ -1,6 +1,6 @@
-"""Certificates one can see: a network on two-dimensional data that only the distance from the origin separates.
+"""Certificates in the plane: a network on two-dimensional data whose classes differ in distance from the origin.
 
-The regions are those of the library, by the same votes as everywhere (ANCER, Fig. 1).
+The regions are certified by the library, with the same votes as everywhere (ANCER, Fig. 1).
 """
 
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def toy(plan: Plan, seed: int = 0, epochs: int = 40) -> Toy:
 
 
 def toy_figure(made: Toy) -> "Figure":
-    """The landscape of the ring's class, the data, and the certificates' boundaries: a panel a norm and method."""
+    """The landscape of the ring's class, the data, and the certificates' boundaries: one panel per norm and method."""
     ticks = np.linspace(-2.4, 2.4, 161)
     grid = np.stack(np.meshgrid(ticks, ticks), -1).reshape(-1, 2).astype(np.float32)
     with torch.no_grad():

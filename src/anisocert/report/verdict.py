@@ -1,4 +1,4 @@
-"""What a comparison says, in words that need no paper: for each kind of system the promise that it makes."""
+"""What a comparison says, in plain words: for each kind of system, the promise that it makes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ WORDS = {
 LEADS = {
     EVERYONE: f", and the smoothed classifier gives the same answer after {{}}: {EVERYONE}.",
     OWN: " by the classifier with the noise chosen for them, which gives the same answer after {}. This is "
-    f"{OWN}, and no claim that a system is robust.",
+    f"{OWN}, and not a claim that a system is robust.",
     ADMITTED: f", and once they are admitted the system gives the same answer after {{}}: {ADMITTED}.",
     OR_ABSTAINS: f", and once they are admitted the system gives the same answer or none after {{}}: {OR_ABSTAINS}.",
 }
@@ -46,7 +46,7 @@ class Verdict:
 
 
 def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = False) -> Verdict:
-    """The verdict on a comparison's headline run. dim: values an input has; unit_range: whether they are in [0, 1]."""
+    """The verdict on a comparison's headline run. dim: values per input; unit_range: whether all are in [0, 1]."""
     entry, rivals = comparison.headline, len(comparison.contenders)
     one = entry.binding
     at = telling_radius(one)
@@ -130,17 +130,18 @@ def _certainty(comparison: Comparison, one: Results, at: float) -> str:
     """What the probability is of. Any of the contenders might have been chosen, so that their alphas add up."""
     alpha = comparison.headline_alpha
     if alpha is None:
-        return "How certain each statement is, the source of these results does not say."
+        return "The source of these results does not say how certain each statement is."
     most = f"at most {probability(alpha)}{_added(comparison)}"
     if one.stage == "after":
         return (
-            "The memory keeps its promises with no probability involved. That the smoothed classifier agrees with a "
-            f"given promise of this run, everywhere in its region, is wrong with probability {most}."
+            "The memory keeps its promises with no probability involved. The statement that the smoothed classifier "
+            f"agrees with a given promise of this run, everywhere in its region, is wrong with probability {most}."
         )
     held = float(replace(one, alpha=alpha).claim(at, RHO)[0])
     return (
         f"Each of these statements is wrong with probability {most}. For all {len(one):,} together: at least "
-        f"{percent(held)} % hold, with probability {1 - RHO:g}. Both are over noise drawn anew for each input."
+        f"{percent(held)} % hold, with probability {1 - RHO:g}. Both probabilities are over noise drawn "
+        "separately for each input."
     )
 
 
@@ -153,18 +154,18 @@ def _added(comparison: Comparison) -> str:
 def _system(one: Results) -> str:
     """What the promise takes, and who may rely on it."""
     if one.protects == EVERYONE:
-        return "One noise serves all inputs, so that the certificates are about one classifier, without any memory."
+        return "One noise serves all inputs, so the certificates are about one classifier and need no memory."
     if one.stage != "after":
         return ""
     said = (
         "All answers have been through one memory, in order of arrival. A promise begins when its input is admitted "
         "and lasts as long as all answers go through that memory; an input that came earlier may have been answered "
-        "otherwise, also within the radius."
+        "differently, even within the radius."
     )
     if one.protects == OR_ABSTAINS:
         said += (
-            " Its policy lets the system abstain inside a promised region (inherit does not): whoever changes an input "
-            "a little may take its answer away, and cannot exchange it for another."
+            " Its policy lets the system abstain inside a promised region (inherit does not): a small change to an "
+            "input may take its answer away, but cannot replace it by another."
         )
     return said
 
@@ -172,29 +173,29 @@ def _system(one: Results) -> str:
 def _cautions(comparison: Comparison, entry: Entry) -> Iterator[str]:
     if entry.unbound:
         yield (
-            "These certificates have not been through a memory. The noise depends on the input, so that each one is "
-            f"{OWN}: together they are no promise about one system that answers all inputs. A memory (anisocert memory "
-            "--help) makes them one, and may shrink regions."
+            "These certificates have not been through a memory. The noise depends on the input, so each one is "
+            f"{OWN}: together they promise nothing about one system that answers all inputs. A memory (anisocert "
+            "memory --help) turns them into such a promise, and may shrink regions."
         )
     if entry.before.stage == "before" and entry.after is not None:
         lost = entry.before.mean() - entry.after.mean()
         if lost > 0.005 * entry.before.mean():
             yield (
-                f"The memory had its price: the average radius was {down(entry.before.mean())} before it and is "
+                f"The memory has a price: the average radius was {down(entry.before.mean())} before it and is "
                 f"{down(entry.after.mean())} after it. The numbers here are those after it."
             )
     rivals = comparison.contenders
     if len(rivals) > 1:
         yield (
             f"Of {len(rivals)} runs compared ({', '.join(one.label for one in rivals)}), this is the one with the "
-            "largest average radius on these very inputs: on others it may be less."
+            "largest average radius on these very inputs: on others it may be smaller."
         )
     yield from notes(entry.run)
 
 
 def _nothing(entry: Entry) -> str:
     """Why no input is certified, as far as the run knows."""
-    said = f"No input has a correct certificate of positive size, out of {len(entry.before):,}."
+    said = f"None of the {len(entry.before):,} inputs has a correct certificate of positive size."
     if "reason" in entry.run.table.column_names:
         reasons = [reason for reason in entry.run.table["reason"].to_pylist() if reason]
         if reasons:

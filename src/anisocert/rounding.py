@@ -1,8 +1,58 @@
-"""How far numbers that were rounded may be from each other, and on which side."""
+"""How far rounded numbers may be from each other, and rounding to the safe side. All shares are relative."""
 
-TOLERANCE = 1e-9
-"""Relative; what recomputed numbers may differ by."""
-PORTABLE = 1e-13
-"""Relative; what a claim may exceed the recomputed one by, because two machines' libraries differ in the last digits.
-Gaps are rounded down by ten times as much, so that it stays a true claim. Radii follow from gap and theta by products
-alone, which are the same everywhere: they get nothing."""
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+TOLERANCE: Final = 1e-9
+"""What recomputed numbers may differ by."""
+PORTABLE: Final = 1e-13
+"""What a claim may exceed the recomputed one by, because two machines' libraries differ in the last digits. Gaps are
+rounded down by ten times as much, so that it stays a true claim. Radii follow from gap and theta by products alone,
+which are the same everywhere: they get nothing."""
+UNIT_ROUNDOFF: Final = 2.0**-53
+# They cover the rounding of a noise's quantile function and of the difference of two of its values.
+_GAP_MARGIN, _GAP_FLOOR = 1e-12, 1e-14
+
+
+def agrees(claimed: float, fresh: float, better: int = 1, *, less: float = TOLERANCE, more: float = PORTABLE) -> bool:
+    """Whether a claim is the recomputed number, and says no more. better: -1 where a smaller number claims more."""
+    return bool(-less * abs(fresh) <= better * (claimed - fresh) <= more * abs(fresh))
+
+
+def close(one: float, fresh: float) -> bool:
+    """Whether two numbers differ, either way, by no more than recomputed ones may."""
+    return bool(abs(one - fresh) <= TOLERANCE * abs(fresh))
+
+
+def error_of_sum(dim: int) -> float:
+    """Bound of the relative error of a sum of dim positive terms, each a product or quotient of a few numbers.
+
+    A sum in any order is off by at most (dim - 1) unit roundoffs, and each term by fewer than the 32 added here.
+    """
+    return (dim + 32) * UNIT_ROUNDOFF
+
+
+def gap_down(gap: Floats) -> Floats:
+    """A gap below the computed one, by more than computing it can have erred; at least 0."""
+    return np.maximum(gap * (1 - _GAP_MARGIN) - _GAP_FLOOR, 0.0)
+
+
+def inwards(axes: Floats) -> Floats:
+    """Semi-axes a little shorter: certified sets are open, regions closed."""
+    return axes * (1 - 4 * np.finfo(float).eps)
+
+
+def float32_down(values: Floats) -> NDArray[np.float32]:
+    """Positive numbers as the largest float32 that are no larger."""
+    near = values.astype(np.float32)
+    return np.where(near > values, np.nextafter(near, np.float32(0)), near)
+
+
+def float32_up(values: Floats) -> NDArray[np.float32]:
+    """Numbers as the smallest float32 that are no smaller, infinity where there is none."""
+    near = values.astype(np.float32)
+    return np.where(near < values, np.nextafter(near, np.float32(np.inf)), near)

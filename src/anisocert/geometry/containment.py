@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anisocert.errors import ArgumentError
-from anisocert.geometry.pairs import UNIT_ROUNDOFF, rounding
 from anisocert.geometry.region import FloatArray, Region, checked_array, p_norm
+from anisocert.rounding import UNIT_ROUNDOFF, error_of_sum
 
 
 def superset(a: Region, b: Region) -> bool:
@@ -27,7 +27,7 @@ def superset(a: Region, b: Region) -> bool:
     # A necessary condition that keeps every number below small; what is left is rounded up and compared with 1.
     if max(ratio.max(), offset.max()) > 1.0:
         return False
-    return _largest_gauge(offset, ratio, a.norm, b.norm) * (1.0 + rounding(a.dim)) <= 1.0
+    return _largest_gauge(offset, ratio, a.norm, b.norm) * (1.0 + error_of_sum(a.dim)) <= 1.0
 
 
 def _largest_gauge(offset: FloatArray, ratio: FloatArray, norm_a: int, norm_b: int) -> float:
@@ -67,7 +67,7 @@ def inner_copy(a: Region, x: ArrayLike) -> Region:
     if point.shape != a.shape:
         raise ArgumentError(f"x: expected shape {a.shape}, got {point.shape}")
     gauge = a.gauge(point)
-    error = 4.0 * rounding(a.dim)
+    error = 4.0 * error_of_sum(a.dim)
     scale = 1.0 - gauge * (1.0 + error) - error
     if not scale > 0.0:
         raise ArgumentError(f"x: expected a point inside the region, gauge below 1, got gauge {gauge}")

@@ -19,8 +19,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.geometry.pairs import UNIT_ROUNDOFF, Pairs
+from anisocert.geometry.pairs import Pairs
 from anisocert.geometry.region import FloatArray
+from anisocert.rounding import UNIT_ROUNDOFF
 
 
 def touch(pairs: Pairs) -> tuple[FloatArray, FloatArray]:

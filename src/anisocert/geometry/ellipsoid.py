@@ -22,8 +22,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.geometry.pairs import UNIT_ROUNDOFF, Pairs
+from anisocert.geometry.pairs import Pairs
 from anisocert.geometry.region import FloatArray
+from anisocert.rounding import UNIT_ROUNDOFF
 
 _MOST_STEPS: Final = 100
 # The logarithm of a multiplier stays in this range, in which no sum overflows.

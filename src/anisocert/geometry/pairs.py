@@ -14,21 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.geometry.region import FloatArray
+from anisocert.rounding import error_of_sum
 
-UNIT_ROUNDOFF: Final = 2.0**-53
 # An axis shorter than this share of its region's longest one is treated as if it were that long.
 _SHORTEST: Final = 2.0**-200
 # A region smaller than this share of the gap is treated as if it were that large.
 _FARTHEST: Final = 2.0**-300
 _LARGEST_SCALE: Final = np.finfo(float).max
-
-
-def rounding(dim: int) -> float:
-    """Bound of the relative error of a sum of dim positive terms, each a product or quotient of a few numbers.
-
-    A sum in any order is off by at most (dim - 1) unit roundoffs, and each term by fewer than the 32 added here.
-    """
-    return (dim + 32) * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ class Pairs:
     @property
     def rounding(self) -> float:
         """Bound of the relative error of a sum over the coordinates."""
-        return rounding(self.gap.shape[1])
+        return error_of_sum(self.gap.shape[1])
 
     def __getitem__(self, keep: NDArray[Any]) -> Pairs:
         b = self.b if len(self.b) == 1 else self.b[keep]

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from anisocert.errors import ArgumentError
 from anisocert.geometry import crosspolytope, ellipsoid
-from anisocert.geometry.pairs import UNIT_ROUNDOFF, Pairs, paired, rounding
+from anisocert.geometry.pairs import Pairs, paired
 from anisocert.geometry.region import FloatArray, Region, checked_array
 from anisocert.geometry.regions import Regions
+from anisocert.rounding import UNIT_ROUNDOFF, error_of_sum
 
 
 class Body(Protocol):
@@ -48,7 +49,7 @@ def disjoint(a: Region | Regions, b: Region) -> bool | NDArray[np.bool_]:
     result = np.empty(len(stack), dtype=bool)
     longest_b = b.enclosing_radius
     axes_b = b.axes.reshape(1, -1)
-    error = rounding(b.dim)
+    error = error_of_sum(b.dim)
     with np.errstate(all="ignore"):
         for rows, gap, axes in _gaps(stack, b.center):
             # ||y|| beyond the two enclosing balls. An overflowing square proves nothing and is left to the solver.

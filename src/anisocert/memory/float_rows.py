@@ -7,6 +7,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from anisocert.rounding import float32_up
+
 Floats = NDArray[np.float64]
 
 # A piece is untouched memory, which costs nothing, until rows are written into it.
@@ -46,9 +48,7 @@ class FloatRows:
         if number == len(self._pieces):
             self._pieces.append(np.empty((self._per_piece, self._dim), np.float32))
         with np.errstate(over="ignore", invalid="ignore"):
-            narrow = row.astype(np.float32)
-            if self._up:
-                narrow = np.where(narrow < row, np.nextafter(narrow, np.float32(np.inf)), narrow)
+            narrow = float32_up(row) if self._up else row.astype(np.float32)
             fits = np.isfinite(narrow).all() if self._up else (narrow == row).all()
             if not fits and self._pieces[number].dtype == np.float32:
                 self._pieces[number] = self._pieces[number].astype(np.float64)

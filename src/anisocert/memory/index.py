@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.geometry import Region, Regions, disjoint
-from anisocert.geometry.pairs import UNIT_ROUNDOFF, rounding
 from anisocert.geometry.region import p_norm
 from anisocert.geometry.regions import BLOCK
 from anisocert.memory.float_rows import FloatRows, Floats
 from anisocert.memory.projection import Projection
 from anisocert.memory.shadow import Numbers, Shadow
+from anisocert.rounding import UNIT_ROUNDOFF, error_of_sum
 
 # From so many rows on they are projected. A new basis is fitted whenever there are four times as many as at the last
 # one, so its cost is shared by all rows that came since.
@@ -126,7 +126,7 @@ class Index:
         else:
             rows = self._shadow.near(self._count, point, reach, mine)
         bound = self._longest[rows] + (reach if mine is None else np.where(mine[rows], 0.0, reach))
-        error, far = rounding(self.dim), np.zeros(len(rows), bool)
+        error, far = error_of_sum(self.dim), np.zeros(len(rows), bool)
         step = max(1, BLOCK // self.dim)
         with np.errstate(over="ignore"):
             for start in range(0, len(rows), step):

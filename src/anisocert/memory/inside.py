@@ -5,13 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 from anisocert.geometry import Region
-from anisocert.geometry.pairs import rounding
 from anisocert.memory.float_rows import Floats
+from anisocert.rounding import error_of_sum
 
 
 def inside(region: Region, point: Floats) -> bool:
     """Whether the point lies in the closed region. point: of the region's shape."""
-    gauge, error = region.gauge(point), 4.0 * rounding(region.dim)
+    gauge, error = region.gauge(point), 4.0 * error_of_sum(region.dim)
     if abs(gauge - 1.0) > error:
         return gauge < 1.0
     return _gauge_at_most_1(region, point)

@@ -13,6 +13,7 @@ from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.pilot import Floats, Pilot, is_image, pilot_votes, reach, sizes
+from anisocert.rounding import float32_down
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,4 @@ def _best(theta: Tensor, gaps: Floats, norm: int, farthest: Floats) -> NDArray[n
 
 def _column(values: NDArray[np.float64], x: Tensor) -> Tensor:
     """Scalars as isotropic thetas, rounded down to float32. values: `b x c` -> `b x c x 1 x ...`."""
-    near = values.astype(np.float32)
-    low = np.where(near > values, np.nextafter(near, np.float32(0)), near)
-    return torch.from_numpy(low).to(x.device).view(*values.shape, *(1 for _ in x.shape[1:]))
+    return torch.from_numpy(float32_down(values)).to(x.device).view(*values.shape, *(1 for _ in x.shape[1:]))

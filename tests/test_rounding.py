@@ -1,0 +1,65 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from anisocert.rounding import agrees, close, error_of_sum, float32_down, float32_up, gap_down, inwards
+
+RNG = np.random.default_rng(0)
+VALUES = np.exp(RNG.uniform(-30, 30, 1000))
+
+
+def test_float32_is_the_nearest_on_its_side():
+    down, up = float32_down(VALUES), float32_up(VALUES)
+    assert down.dtype == up.dtype == np.float32
+    assert (down <= VALUES).all()
+    assert (up >= VALUES).all()
+    assert (np.nextafter(down, np.float32(np.inf)) == up).all()
+    exact = VALUES.astype(np.float32).astype(np.float64)
+    assert np.array_equal(float32_down(exact), exact)
+    assert np.array_equal(float32_up(exact), exact)
+
+
+def test_beyond_float32_up_is_infinite():
+    with np.errstate(over="ignore"):
+        assert float32_up(np.array([1e39])) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("claimed", "better", "expected"),
+    [
+        (1.0, 1, True), (1 + 1e-14, 1, True), (1 + 1e-12, 1, False), (1 - 1e-10, 1, True), (1 - 1e-8, 1, False),
+        (1 - 1e-14, -1, True), (1 - 1e-12, -1, False), (1 + 1e-10, -1, True), (1 + 1e-8, -1, False),
+        (float("nan"), 1, False),
+    ],
+)  # fmt: skip
+def test_a_claim_may_be_a_little_less_and_hardly_more(claimed, better, expected):
+    assert agrees(claimed, 1.0, better) is expected
+
+
+def test_a_claim_of_something_where_there_is_nothing():
+    assert agrees(0.0, 0.0)
+    assert not agrees(1e-300, 0.0)
+    assert agrees(0.5, 1.0, less=np.inf)
+    assert not agrees(1 + 1e-14, 1.0, more=0.0)
+
+
+def test_close_either_way():
+    assert close(1 + 1e-10, 1.0)
+    assert close(1 - 1e-10, 1.0)
+    assert not close(1 + 1e-8, 1.0)
+    assert not close(float("nan"), 1.0)
+
+
+@pytest.mark.parametrize("dim", [2, 1000])
+def test_error_of_sum_bounds_a_sums_error(dim):
+    terms = np.exp(RNG.uniform(-5, 5, dim))
+    exact = sum(map(Fraction, terms.tolist()))
+    assert abs(Fraction(float(terms.sum())) / exact - 1) <= Fraction(error_of_sum(dim))
+
+
+def test_gaps_and_axes_get_smaller_and_stay_positive():
+    assert (gap_down(VALUES) < VALUES).all()
+    assert gap_down(np.array([1e-15])) == 0
+    assert (inwards(VALUES) < VALUES).all()
+    assert np.allclose(inwards(VALUES), VALUES, rtol=1e-15)

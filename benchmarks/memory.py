@@ -76,6 +76,7 @@ class Proposals:
             p_b=self._p_b,
             top_votes=99_500, runner_up_votes=500, votes=100_000, bound_k=99_500, bound_n=100_000, alpha=0.001,
             num_classes=10, bound="one-vs-rest", stop=None, method="anisotropic", norm=self._norm, seed=0,
+            noise="gaussian" if self._norm == 2 else "uniform",
             model_hash="benchmark", seconds=0.0,
         )  # fmt: skip
 

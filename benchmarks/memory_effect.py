@@ -52,6 +52,7 @@ def certificates(center: np.ndarray, axes: np.ndarray, prediction: np.ndarray, n
                 stop=None,
                 method="arrays",
                 norm=norm,
+                noise="gaussian" if norm == 2 else "uniform",
                 seed=0,
                 model_hash="arrays",
                 seconds=0.0,

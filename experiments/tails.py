@@ -8,9 +8,8 @@ import numpy as np
 from anisocert.bounds import Plan
 from anisocert.evaluate.cells import averages
 from anisocert.evaluate.comparison import Comparison
-from anisocert.evaluate.results import Results, said
+from anisocert.evaluate.results import Results, noise_of, said
 from anisocert.evaluate.table import Cell, Column, Table
-from anisocert.smoothing import Gaussian, Uniform
 from levels import ALGORITHMS, UNBOUND, before, place
 
 ROUNDING = 1e-6  # of a noise level in float32, in which noise is drawn
@@ -56,8 +55,7 @@ def reachable(comparison: Comparison, sigma: float) -> float | None:
         n, classes = said(entry.run, "n"), said(entry.run, "num_classes")
         if entry.before.sigma == sigma and n is not None and classes is not None and entry.before.alpha is not None:
             p_a, p_b = Plan(n=int(n), alpha=entry.before.alpha).best_case(int(classes))
-            noise = Gaussian(sigma) if comparison.norm == "l2" else Uniform(sigma)
-            return sigma * float(noise.gap(p_a, p_b))
+            return sigma * float(noise_of(entry.run).gap(p_a, p_b))
     return None
 
 

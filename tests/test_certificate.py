@@ -9,6 +9,7 @@ FIELDS = {
     "id": 3, "prediction": 1, "gap": 0.5, "theta": np.float32(0.25), "p_a": 0.7, "p_b": 0.3, "top_votes": 80,
     "runner_up_votes": 10, "votes": 100, "bound_k": 80, "bound_n": 100, "alpha": 0.001, "num_classes": 10,
     "bound": "one-vs-rest", "stop": None, "method": "fixed", "norm": 2, "seed": 0, "model_hash": "abc", "seconds": 0.1,
+    "noise": "gaussian",
 }  # fmt: skip
 
 

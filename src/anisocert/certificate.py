@@ -1,6 +1,7 @@
 """What was promised about one input, and the evidence for it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Final, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,40 +9,48 @@ from numpy.typing import NDArray
 from anisocert.geometry import Region
 
 ABSTAIN = -1
+Count = Annotated[int, "votes"]
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
-    """The smoothed classifier answers `prediction` everywhere in `region`, except with probability alpha.
-
-    prediction: the class, or -1 (abstain), with `reason` saying why. gap: r in ||delta / theta|| < r. theta: scale of
-    the noise, float32, scalar or of the input's shape. votes, top_votes: of the estimate stage. The bounds were
-    computed from bound_k votes for the class and runner_up_votes for the next one among the first bound_n votes, which
-    in a sequential plan may be fewer than were counted.
-    model_hash: names the network and its numerics. note: what a memory did (kept, shrunk, inherited, abstained).
-    x: the input of an abstention, which a memory needs to know; elsewhere it is the region's centre.
-    """
+class Counting:
+    """One counting of votes. A memory knows it by these values in this order, which is part of the memory's format."""
 
     id: int
     prediction: int
     gap: float
-    region: Region | None = field(repr=False)
-    theta: NDArray[np.float32] = field(repr=False)
-    p_a: float
-    p_b: float
-    top_votes: int
-    runner_up_votes: int
-    votes: int
-    bound_k: int
-    bound_n: int
+    seed: int
     alpha: float
-    num_classes: int
+    votes: Count
+    top_votes: Count
+    runner_up_votes: Count
+    bound_k: Count
+    bound_n: Count
     bound: str
     stop: str | None
     method: str
     norm: int
-    seed: int
+    num_classes: int
     model_hash: str = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(Counting):
+    """The smoothed classifier answers `prediction` everywhere in `region`, except with probability alpha.
+
+    prediction: the class, or -1 (abstain), with `reason` saying why. gap: r in ||delta / theta|| < r. theta: scale of
+    the noise, float32, scalar or of the input's shape. noise: its name in `smoothing.NOISES`. votes, top_votes: of the
+    estimate stage. The bounds were computed from bound_k votes for the class and runner_up_votes for the next one among
+    the first bound_n votes, which in a sequential plan may be fewer than were counted.
+    model_hash: names the network and its numerics. note: what a memory did (kept, shrunk, inherited, abstained).
+    x: the input of an abstention, which a memory needs to know; elsewhere it is the region's centre.
+    """
+
+    noise: str
+    region: Region | None = field(repr=False)
+    theta: NDArray[np.float32] = field(repr=False)
+    p_a: float
+    p_b: float
     seconds: float
     note: str = ""
     reason: str = ""
@@ -56,3 +65,8 @@ class Certificate:
     def proxy_radius(self) -> float:
         """Radius of the norm ball of the region's volume; 0 when abstaining."""
         return 0.0 if self.region is None else self.region.proxy_radius
+
+
+COUNTING: Final = tuple(one.name for one in fields(Counting))
+COUNTS: Final = tuple(name for name, kind in get_type_hints(Counting, include_extras=True).items() if kind == Count)
+"""What only a counting of votes can have filled."""

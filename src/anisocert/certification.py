@@ -154,6 +154,7 @@ def _certificate(query: Query, method: Method, theta: Tensor, judge: Judge, tall
         stop=judge.plan.stop,
         method=method.name,
         norm=query.smoothing.norm,
+        noise=query.smoothing.name,
         seed=int(query.seed),
         model_hash=query.network.hash,
         seconds=0.0,

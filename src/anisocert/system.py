@@ -138,6 +138,7 @@ class System:
             id=number, prediction=ABSTAIN, gap=0.0, region=None, theta=np.asarray(self.smoothing.theta), p_a=0.0,
             p_b=1.0, top_votes=0, runner_up_votes=0, votes=0, bound_k=0, bound_n=0, alpha=self.plan.alpha,
             num_classes=self.network.num_classes, bound=self.plan.bound, stop=self.plan.stop, method=self.method.name,
-            norm=self.smoothing.norm, seed=seed, model_hash=self.network.hash, seconds=0.0, note=ABSTAINED,
+            norm=self.smoothing.norm, noise=self.smoothing.name, seed=seed, model_hash=self.network.hash, seconds=0.0,
             reason=f"votes about this input were drawn {self.attempts} times before, and may not be again", x=point,
+            note=ABSTAINED,
         )  # fmt: skip

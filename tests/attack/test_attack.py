@@ -143,7 +143,7 @@ def test_what_cannot_be_attacked_is_said(half_spaces):
         attack(network, [])
     with pytest.raises(ArgumentError, match="level in"):
         attack(network, certificates, level=0)
-    with pytest.raises(ArgumentError, match="regions of one norm"):
+    with pytest.raises(ArgumentError, match="regions of one noise"):
         attack(network, [replace(certificates[0], region=None)])
     with pytest.raises(ArgumentError, match="at least 1"):
         Search(steps=0)

@@ -44,6 +44,7 @@ def certificates(count, norm=2, size=2.0, flip=()):
                 region=None if abstains else noise(theta).region(x, theta, gap), theta=np.asarray(theta), p_a=p_a,
                 p_b=p_b, top_votes=90, runner_up_votes=10, votes=100, bound_k=90, bound_n=100, alpha=0.001,
                 num_classes=10, bound="one-vs-rest", stop=None, method="anisotropic", norm=norm, seed=0,
+                noise="gaussian" if norm == 2 else "uniform",
                 model_hash="toy", seconds=0.1, reason="too few votes" if abstains else "",
             )
         )  # fmt: skip

@@ -22,6 +22,7 @@ def make(folder, method="anisotropic", sigma=0.25):
                 id=5 * i, prediction=i, gap=1 + 0.1 * i, region=region, theta=theta, p_a=0.9, p_b=0.1, top_votes=90,
                 runner_up_votes=5, votes=100, bound_k=90, bound_n=100, alpha=0.001, num_classes=10,
                 bound="one-vs-rest", stop=None, method=method, norm=2, seed=0, model_hash="abc", seconds=0.1,
+                noise="gaussian",
             )
         )  # fmt: skip
     config = {"data": "digits", "method": method, "norm": "l2", "sigma": sigma, "alpha": 0.001}

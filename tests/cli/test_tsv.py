@@ -27,6 +27,7 @@ def run(folder):
             id=number, prediction=place, gap=gap, region=Gaussian(theta).region(x, theta, gap), theta=theta, p_a=p_a,
             p_b=p_b, top_votes=90, runner_up_votes=10, votes=100, bound_k=90, bound_n=100, alpha=0.001,
             num_classes=10, bound="one-vs-rest", stop=None, method="anisotropic", norm=2, seed=0, model_hash="toy",
+            noise="gaussian",
             seconds=0.1,
         )
         for place, (x, number) in enumerate(zip(data.x, data.ids.tolist(), strict=True))

@@ -21,6 +21,7 @@ def proposal(id_, prediction, center, axes=None, norm=2, model_hash="model"):
         region=None if axes is None else Region(x, axes, norm), theta=theta, p_a=P_A, p_b=P_B, top_votes=950,
         runner_up_votes=50, votes=1000, bound_k=950, bound_n=1000, alpha=0.001, num_classes=3, bound="one-vs-rest",
         stop=None, method="anisotropic", norm=norm, seed=2**63 + id_, model_hash=model_hash, seconds=0.25, x=x,
+        noise="gaussian" if norm == 2 else "uniform",
     )  # fmt: skip
 
 

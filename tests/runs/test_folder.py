@@ -12,7 +12,7 @@ from anisocert.runs import row, save_run
 COLUMNS = [
     "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
     "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
-    "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
+    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
 ]  # fmt: skip
 
 
@@ -22,7 +22,7 @@ def certificate(number: int = 3, **changes) -> Certificate:
         "id": number, "prediction": 1, "gap": 0.5, "region": Region(np.zeros(2), theta * 0.5, 2), "theta": theta,
         "p_a": 0.7, "p_b": 0.3, "top_votes": 80, "runner_up_votes": 10, "votes": 100, "bound_k": 80, "bound_n": 100,
         "alpha": 0.001, "num_classes": 10, "bound": "one-vs-rest", "stop": None, "method": "fixed", "norm": 2,
-        "seed": 2**64 - 1, "model_hash": "abc", "seconds": 0.1,
+        "noise": "gaussian", "seed": 2**64 - 1, "model_hash": "abc", "seconds": 0.1,
     }  # fmt: skip
     return Certificate(**(fields | changes))
 
@@ -36,7 +36,7 @@ def test_row_has_the_columns_others_rely_on():
     assert list(line) == COLUMNS
     assert (line["radius"], line["proxy_radius"]) == (0.25, pytest.approx(0.5))
     assert (line["theta_min"], line["theta_max"], line["theta_geomean"]) == (0.5, 2.0, pytest.approx(1.0))
-    assert line["norm"] == "l2"
+    assert (line["norm"], line["noise"]) == ("l2", "gaussian")
 
 
 @pytest.mark.parametrize(("label", "correct"), [(1, True), (2, False)])

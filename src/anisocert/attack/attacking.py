@@ -44,10 +44,10 @@ def attack(
 ) -> Attack:
     """Try to break certificates of a network: find points of their regions that are answered otherwise.
 
-    certificates: with a region, of one norm and shape, by Gaussian or uniform noise (they do not tell a mixture's
-    components); the classifier that is attacked is the one that each was made for, with its theta. n: votes at each
-    point found. level: probability with which any correct certificate is called broken, shared by all. on_done is told
-    how many more certificates were attacked.
+    certificates: with a region, of one noise and shape (no mixture's, whose components they do not tell); the
+    classifier that is attacked is the one that each was made for, with its theta. n: votes at each point found. level:
+    probability with which any correct certificate is called broken, shared by all. on_done is told how many more
+    certificates were attacked.
     """
     if not 0 < level < 1:
         raise ArgumentError(f"expected level in (0, 1), got {level}")

@@ -13,12 +13,12 @@ from anisocert.certificate import Certificate
 from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.engine.votes import Stop
 from anisocert.errors import ArgumentError
-from anisocert.smoothing import Gaussian, Uniform
+from anisocert.smoothing import named
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Certified inputs of one norm, on a device.
+    """Certified inputs of one noise, on a device.
 
     query: the centres as the network sees them, and the attack's own noise. x (the centres, in float64), axes, theta:
     `m x d`; top: `m`, the class that was promised.
@@ -32,17 +32,17 @@ class Targets:
 
     @classmethod
     def of(cls, network: Network, certificates: Sequence[Certificate], seed: int) -> "Targets":
-        """What certificates promise; all have a region, of one norm and shape."""
+        """What certificates promise; all have a region, of one noise and shape."""
         regions = [c.region for c in certificates if c.region is not None]
-        kinds = {(region.norm, region.shape) for region in regions}
+        kinds = {(c.noise, c.region.shape) for c in certificates if c.region is not None}
         if len(regions) != len(certificates) or len(kinds) != 1:
-            raise ArgumentError("expected certificates with regions of one norm and shape, got others")
-        norm, shape = kinds.pop()
+            raise ArgumentError("expected certificates with regions of one noise and shape, got others")
+        noise, shape = kinds.pop()
 
         def stacked(values: list[NDArray[np.float64]]) -> Tensor:
             return torch.from_numpy(np.stack(values)).flatten(1).to(network.device)
 
-        x, smoothing = stacked([region.center for region in regions]), Gaussian(1.0) if norm == 2 else Uniform(1.0)
+        x, smoothing = stacked([region.center for region in regions]), named(noise).of(1.0)
         return cls(
             Query(network, smoothing, x.float().view(-1, *shape), [int(c.id) for c in certificates], seed),
             x,

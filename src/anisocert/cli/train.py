@@ -60,13 +60,13 @@ def train(
     from anisocert.errors import ArgumentError
     from anisocert.models import build
     from anisocert.models.normalize import warn_of_units
-    from anisocert.smoothing import Gaussian, Uniform
+    from anisocert.smoothing import usual
     from anisocert.train import train as run
 
     console = Console()
     if norm not in ("l1", "l2"):
         raise ArgumentError(f"expected --norm l1 or l2, got {norm!r}")
-    smoothing = Gaussian(sigma) if norm == "l2" else Uniform(sigma)
+    smoothing = usual(norm).of(sigma)
     chosen = _recipe(recipe, sigma, option or [])
     chosen.check(smoothing)
     numerics = Numerics(precision=precision)  # type: ignore[arg-type]  # it checks the name

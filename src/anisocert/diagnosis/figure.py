@@ -4,6 +4,7 @@ from pathlib import Path
 
 from anisocert.diagnosis.diagnosing import Diagnosis
 from anisocert.report.canvas import new_figure, save, styled
+from anisocert.smoothing import usual
 
 
 def write_figure(diagnosis: Diagnosis, out: Path, force: bool = False) -> None:
@@ -26,7 +27,7 @@ def write_figure(diagnosis: Diagnosis, out: Path, force: bool = False) -> None:
                 above.plot(at, [100 * value for value in values], marker="o", markersize=2.5, color=colour, label=name)
             above.axhline(100 * diagnosis.chance, color="#bbbbbb", linestyle=":", linewidth=0.9)
             above.set_ylim(0, 102)
-            above.set_title(f"{norm}, {'Gaussian' if norm == 'l2' else 'uniform'} noise")
+            above.set_title(f"{norm}, {usual(norm).title} noise")
             below.plot(at, [one.farthest for one in levels], color="#bbbbbb", label="at best")
             below.plot(
                 at, [one.mean_radius for one in levels], marker="o", markersize=2.5, color="#0b63a8", label="mean"
@@ -36,7 +37,7 @@ def write_figure(diagnosis: Diagnosis, out: Path, force: bool = False) -> None:
             ticks = at[:: 1 + len(at) // 8]
             below.set_xticks(ticks, [f"{sigma:.2g}" for sigma in ticks])
             below.set_xticks([], minor=True)
-            below.set_xlabel("noise " + ("σ" if norm == "l2" else "λ"))
+            below.set_xlabel(f"noise {usual(norm).symbol}")
             for axis in (above, below):
                 axis.grid(visible=True, axis="y")
                 if diagnosis.matches > 0 and norm == norms[0]:

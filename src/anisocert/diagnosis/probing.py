@@ -12,7 +12,7 @@ from anisocert.bounds import Plan
 from anisocert.engine import Network, Query, Stage, Stream, all_votes
 from anisocert.engine.noise import noise_source
 from anisocert.optimize.soft import Outputs
-from anisocert.smoothing import Gaussian, Smoothing, Uniform
+from anisocert.smoothing import Smoothing, usual
 
 GRID = (0.03, 0.06, 0.09, 0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 """Noise levels for inputs in [0, 1]; for others, times the range of their values."""
@@ -70,7 +70,7 @@ def probe(
     """How the network does under each noise level, from `votes` noisy copies per input."""
     levels = []
     for sigma in sigmas:
-        smoothing: Smoothing = Gaussian(sigma) if norm == "l2" else Uniform(sigma)
+        smoothing = usual(norm).of(sigma)
         theta = torch.full((len(sample.x), *(1 for _ in sample.x.shape[1:])), sigma, device=network.device)
         query = Query(network, smoothing, sample.x, sample.ids, seed)
         counts = all_votes(query, smoothing.scales(theta), Stage.PILOT, [votes])

@@ -10,7 +10,7 @@ import numpy as np
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.labels import algorithm, labels, recipe_of
-from anisocert.evaluate.results import SAME_FOR_ALL, UNKNOWN, Results, aligned, results_of, said
+from anisocert.evaluate.results import SAME_FOR_ALL, UNKNOWN, Results, aligned, noise_of, results_of, said
 from anisocert.evaluate.sigmas import added_alphas
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Comparison:
     @property
     def symbol(self) -> str:
         """What the field calls the noise's parameter."""
-        return "λ" if self.norm == "l1" else "σ"
+        return noise_of(self.entries[0].run).symbol
 
     @property
     def sigmas(self) -> list[float]:
@@ -127,7 +127,7 @@ def data_name(run: "StoredRun") -> str:
 
 
 def _comparison(data: str, norm: str, runs: Sequence["StoredRun"]) -> Comparison:
-    names, symbol = labels(runs), "λ" if norm == "l1" else "σ"
+    names, symbol = labels(runs), noise_of(runs[0]).symbol
     befores = [results_of(run, label=label) for run, label in zip(runs, names, strict=True)]
     afters = [
         results_of(run, memory=True, label=label) if run.has_memory else None

@@ -13,6 +13,7 @@ from anisocert.certificate import ABSTAIN
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
 from anisocert.evaluate.protection import Stage, whom
+from anisocert.smoothing import Smoothing, named, usual
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
@@ -125,6 +126,12 @@ def results_of(run: "StoredRun", *, memory: bool = False, label: str | None = No
         labels=_classes(run, "label"), prediction=_classes(run, f"{prefix}prediction"), radius=radius,
         proxy_radius=proxy,
     )  # fmt: skip
+
+
+def noise_of(run: "StoredRun") -> type[Smoothing]:
+    """The noise of a run; where it does not say, as files of the field do not, the usual one of its norm."""
+    name = said(run, "noise")
+    return usual(str(said(run, "norm"))) if name is None else named(name)
 
 
 def aligned(results: Sequence[Results]) -> list[Results]:

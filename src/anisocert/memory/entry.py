@@ -14,6 +14,8 @@ from anisocert.certificate import Certificate
 from anisocert.geometry import Region
 from anisocert.memory import kinds
 from anisocert.memory.errors import BrokenMemoryError
+from anisocert.rounding import close
+from anisocert.smoothing import unnamed
 
 # The whole certificate but its arrays is kept as JSON, which holds float64 exactly; a few fields have a column as well,
 # for whoever reads the file with other tools.
@@ -43,6 +45,8 @@ def certificate(scalars: str, theta: bytes, center: bytes, axes: bytes, shape: t
     with _undamaged():
         values = {name: value for name, value in json.loads(scalars).items() if name in SCALARS}
         kinds.expect("certificate", values, values.values())
+        if "noise" not in values:
+            values["noise"] = unnamed(f"l{values['norm']}", values["p_a"], values["p_b"], values["gap"])
         noise = np.frombuffer(theta, "<f4").reshape(shape if len(theta) != 4 else ())
         return Certificate(**values, region=region(center, axes, shape, values["norm"]), theta=noise)
 
@@ -60,9 +64,9 @@ def promise(row: dict[str, Any], shape: tuple[int, ...]) -> Certificate:
     assert found.region is not None
     fresh = dict(zip(COLUMNS, to_row(found, found.region, row["time"]), strict=True))
     # Logarithms differ between machines in the last digits.
-    close = abs(row["proxy_radius"] - fresh["proxy_radius"]) <= 1e-9 * fresh["proxy_radius"]
+    same = close(row["proxy_radius"], fresh["proxy_radius"])
     for name in COLUMNS:
-        if name != "certificate" and not (close if name == "proxy_radius" else row[name] == fresh[name]):
+        if name != "certificate" and not (same if name == "proxy_radius" else row[name] == fresh[name]):
             shown = "" if isinstance(row[name], bytes) else f" {row[name]!r}, expected {fresh[name]!r}"
             raise BrokenMemoryError(f"its column {name} is not what its certificate gives:{shown}")
     return found

@@ -5,31 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from anisocert.bounds import Plan
-from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.certificate import ABSTAIN, COUNTING, Certificate
 from anisocert.errors import AnisocertError
 from anisocert.memory.float_rows import Floats
-from anisocert.rounding import PORTABLE, TOLERANCE
-from anisocert.smoothing import Gaussian, GaussianMixture, Smoothing, Uniform
-
-_NAMES: Final = (
-    "id", "prediction", "gap", "seed", "alpha", "votes", "top_votes", "runner_up_votes", "bound_k", "bound_n", "bound",
-    "stop", "method", "norm", "num_classes", "model_hash",
-)  # fmt: skip
-# By norm; a certificate does not say which of them it was.
-_NOISES: Final[dict[int, tuple[Smoothing, ...]]] = {
-    1: (Uniform(1.0),),
-    2: (Gaussian(1.0), GaussianMixture((1.0,), (1.0,))),
-}
+from anisocert.rounding import TOLERANCE, agrees
+from anisocert.smoothing import claimable, impossible, named, unnamed
 
 
 def digest(certificate: Certificate, point: Floats) -> bytes:
     """A name of the votes about an input. The same counts of another input, or under other noise, are other votes."""
-    values = [_plain(getattr(certificate, name)) for name in _NAMES]
+    c = certificate
+    values = [_plain(getattr(c, name)) for name in COUNTING]
+    if c.noise != unnamed(f"l{c.norm}", c.p_a, c.p_b, c.gap):  # else it is told already, and in every earlier memory
+        values.append(c.noise)
     found = hashlib.sha256(json.dumps(values).encode())
     found.update(np.ascontiguousarray(certificate.theta, "<f4").tobytes())
     found.update(digest_of_input(point))
@@ -68,31 +61,27 @@ def wrong_with(c: Certificate) -> str | None:
 def _wrong_counts(c: Certificate) -> str | None:
     if not 0 <= c.prediction < c.num_classes:
         return f"expected one of {c.num_classes} classes, got {c.prediction}"
-    one_count = 0 <= c.bound_k <= c.top_votes and c.top_votes - c.bound_k <= c.votes - c.bound_n
-    second = c.runner_up_votes
-    others = second >= 0 and c.bound_k + second <= c.bound_n <= c.bound_k + second * (c.num_classes - 1)
-    if not (1 <= c.bound_n <= c.votes and one_count and others):
-        return (
-            f"expected votes that one counting gives, got {c.top_votes} of {c.votes} for its class, after {c.bound_k} "
-            f"of {c.bound_n} with {second} for the next"
-        )
+    for what in impossible(vars(c)):
+        return f"expected votes that one counting gives, got a certificate that {what}"
     return None
 
 
 def _wrong_bounds(c: Certificate) -> str | None:
     try:
-        plan = Plan(bound=c.bound, stop=c.stop)  # type: ignore[arg-type]  # it checks both
-        p_a, p_b = plan.estimate(c.bound_k, c.runner_up_votes, c.bound_n, c.num_classes, c.alpha)
+        noise, plan = named(c.noise), Plan(bound=c.bound, stop=c.stop)  # type: ignore[arg-type]  # it checks both
+        p_a, p_b, _ = claimable(noise, plan, vars(c), c.num_classes, c.alpha)
     except AnisocertError as error:
         return str(error)
+    if noise.norm != c.norm:
+        return f"expected norm {noise.norm}, which {noise.name} noise has, got norm {c.norm}"
     # Checkpoints share alpha in parts that depend on the plan's n: at the whole of it the votes give the most.
-    below = math.inf if c.stop == "checkpoints" else TOLERANCE
+    less = math.inf if c.stop == "checkpoints" else TOLERANCE
     for name, claimed, fresh, better in (("p_a", c.p_a, float(p_a), 1), ("p_b", c.p_b, float(p_b), -1)):
-        if not -below * fresh <= better * (claimed - fresh) <= PORTABLE * fresh:
+        if not agrees(claimed, fresh, better, less=less):
             return f"expected {name} = {fresh!r}, which its votes give, got {claimed!r}"
-    gaps = [float(noise.gap(c.p_a, c.p_b)) for noise in _NOISES.get(c.norm, ())]
-    if not any(abs(c.gap - gap) <= TOLERANCE * gap and c.gap <= gap * (1 + PORTABLE) for gap in gaps):
-        return f"expected the gap that p_a and p_b give in norm {c.norm}, {gaps}, got {c.gap!r}"
+    gap = float(noise.gap(c.p_a, c.p_b))
+    if not agrees(c.gap, gap):
+        return f"expected the gap that p_a and p_b give under {c.noise} noise, {gap!r}, got {c.gap!r}"
     return None
 
 
@@ -104,7 +93,7 @@ def _wrong_region(c: Certificate) -> str | None:
     assert region is not None
     if region.norm != c.norm or (theta.size > 1 and theta.shape != region.shape):
         return f"expected a region of norm {c.norm} and theta's shape {theta.shape}, got {region}"
-    largest = _NOISES[c.norm][0].region(region.center, theta if theta.size > 1 else theta.reshape(()), c.gap)
+    largest = named(c.noise).region(region.center, theta if theta.size > 1 else theta.reshape(()), c.gap)
     if not bool((region.axes <= largest.axes).all()):
         excess = float((region.axes / largest.axes).max())
         return f"expected semi-axes of at most gap x theta, got {excess:.6g} times that"

@@ -18,8 +18,9 @@ from anisocert.memory import Memory
 from anisocert.memory.policy import KEPT, SHRUNK
 from anisocert.report.inputs import Inputs, inputs_of
 from anisocert.report.pictures import is_image
+from anisocert.rounding import TOLERANCE
 from anisocert.runs import StoredRun
-from anisocert.runs.rows import region_of
+from anisocert.smoothing import named
 from anisocert.verify.backing import not_that_memory
 
 NORMS = {"l2": 2.0, "l1": 1.0, "l_inf": math.inf}
@@ -104,7 +105,7 @@ def evidence_of(
     region = None
     if row["prediction"] != ABSTAIN:
         center = np.zeros(shape) if x is None else x
-        region = region_of(row["norm"], theta, row["gap"], center)
+        region = named(row["noise"]).region(center, theta, row["gap"])
     prediction, binding, whole, promise = row["prediction"], region, True, None
     if run.has_memory:
         prediction = row["memory_prediction"]
@@ -123,7 +124,7 @@ def _after_memory(
         return None, True, None
     entry = _in_memory(run, row, x)
     # A memory that was emptied since may say less than what this run was told, one that has grown more.
-    if entry is not None and entry.region is not None and entry.region.radius >= radius * (1 - 1e-9):
+    if entry is not None and entry.region is not None and entry.region.radius >= radius * (1 - TOLERANCE):
         return entry.region, True, entry
     return Region(np.zeros(shape) if x is None else x, radius, int(row["norm"][1])), False, None
 

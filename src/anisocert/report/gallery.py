@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import Cell, Column, Comparison, Entry, Table, down
-from anisocert.evaluate.results import numbers
+from anisocert.evaluate.results import noise_of, numbers
 from anisocert.geometry import Region
 from anisocert.report.beyond import beyond_ball
 from anisocert.report.inputs import Inputs
 from anisocert.report.pictures import Picture, drawn, pictures_of
-from anisocert.runs.rows import region_of
 
 NOTES = {
     "kept": "The memory kept the region as it was.",
@@ -106,7 +105,7 @@ class _Maker:
         x = self.inputs.x.get(number, np.zeros(theta.shape))
         if x.shape != theta.shape:
             return None
-        return region_of(self.comparison.norm, theta, gap, x)
+        return noise_of(self.entry.run).region(x, theta, gap)
 
     def _beyond(self, number: int, region: Region) -> tuple[Picture | None, str]:
         """An x + delta that the region covers and the round certificate of the same input does not."""

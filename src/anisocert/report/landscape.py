@@ -9,7 +9,7 @@ from torch import nn
 
 from anisocert.errors import AnisocertError, ModelError
 from anisocert.evaluate import Comparison, Entry
-from anisocert.evaluate.results import said
+from anisocert.evaluate.results import noise_of, said
 from anisocert.geometry.region import p_norm
 from anisocert.report.canvas import new_figure
 from anisocert.report.curvature import SmoothProbability, lanczos
@@ -45,7 +45,7 @@ def landscape(comparison: Comparison, model: str | None = None) -> "Figure | Non
     place = int(np.searchsorted(entry.before.ids, number))
     gap = float(entry.run.column("gap")[np.flatnonzero(entry.run.column("idx") == number)[0]])
     x = torch.from_numpy(inputs.x[number]).float()
-    probability = _probability(network, int(entry.before.labels[place]), x.shape, comparison.norm, level, entry)
+    probability = _probability(network, int(entry.before.labels[place]), x.shape, level, entry)
     directions = bent_directions(probability, x, level / 2)
     axes = theta_of[number].astype(np.float64).reshape(-1) * gap
     norm = 1 if comparison.norm == "l1" else 2
@@ -97,12 +97,13 @@ def _balls(comparison: Comparison, entry: Entry, place: int) -> dict[str, float]
 
 
 def _probability(
-    network: nn.Module, label: int, shape: tuple[int, ...], norm: str, level: float, entry: Entry
+    network: nn.Module, label: int, shape: tuple[int, ...], level: float, entry: Entry
 ) -> SmoothProbability:
     """The label's probability under the noise that the search began with."""
     generator = torch.Generator().manual_seed(0)
     half = (SAMPLES // 2, *shape)
-    draw = torch.rand(half, generator=generator) * 2 - 1 if norm == "l1" else torch.randn(half, generator=generator)
+    uniform = noise_of(entry.run).base == "uniform"
+    draw = torch.rand(half, generator=generator) * 2 - 1 if uniform else torch.randn(half, generator=generator)
     eps = level * torch.cat([draw, -draw])
     return SmoothProbability(network, label, eps, str(said(entry.run, "outputs") or "logits"))
 

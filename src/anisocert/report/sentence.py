@@ -10,6 +10,7 @@ from anisocert.geometry import Region
 from anisocert.memory.policy import INHERITED
 from anisocert.report.evidence import Evidence, Implied
 from anisocert.runs import Configuration
+from anisocert.smoothing import named
 
 OTHER_NOISE = ": a changed input is answered with another noise, so it is not a claim about a system"
 MEMORY_REASON = "the memory gives no answer, because an earlier promise leaves no room for this one"
@@ -96,10 +97,10 @@ def _assumptions(e: Evidence, said: dict[str, Any]) -> Iterator[str]:
     if e.prediction == ABSTAIN:
         yield "An abstention is not a statement about robustness, for or against it."
         return
-    noise = "Gaussian" if e.row["norm"] == "l2" else "uniform"
     yield (
         f"It is about the smoothed classifier: the class that the network ({_model(said)}) answers most often when "
-        f"{noise} noise is added to its input, as strong as the run says. The bare network may answer differently."
+        f"{named(e.row['noise']).title} noise is added to its input, as strong as the run says. The bare network may "
+        "answer differently."
     )
     if not e.note:
         yield (

@@ -5,16 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.certificate import ABSTAIN, COUNTING, Certificate
 from anisocert.memory import Memory
 from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, SHRUNK
 from anisocert.rounding import PORTABLE, TOLERANCE
 
 COLUMNS = ("memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note")
-EVIDENCE = (
-    "prediction", "gap", "p_a", "p_b", "top_votes", "runner_up_votes", "votes", "bound_k", "bound_n", "alpha",
-    "num_classes", "bound", "stop", "method", "norm", "seed", "model_hash",
-)  # fmt: skip
 
 
 def check_answer(row: Mapping[str, Any], answer: int, radius: float, proxy: float, note: str) -> Iterator[str]:
@@ -96,4 +92,5 @@ def _check_abstained(memory: Memory, row: Mapping[str, Any], proposed: Certifica
 def _same_votes(stored: Certificate, proposed: Certificate) -> bool:
     """Whether two certificates of one input rest on one counting, whatever a memory made of the region."""
     same = np.array_equal(stored.theta, proposed.theta)
-    return same and all(getattr(stored, name) == getattr(proposed, name) for name in EVIDENCE)
+    names = (*COUNTING, "noise", "p_a", "p_b")
+    return same and all(getattr(stored, name) == getattr(proposed, name) for name in names)

@@ -25,7 +25,7 @@ from anisocert.models.foreign import Layout
 from anisocert.optimize import METHODS, PUBLISHED, Method, Settings
 from anisocert.optimize.soft import Outputs
 from anisocert.runs.spending import shares
-from anisocert.smoothing import Gaussian, Smoothing, Uniform
+from anisocert.smoothing import Smoothing, named, usual
 
 # Where things lie may change while a run is under way; what they are is told by their hashes.
 HASHES = {"model": "model_hash", "data": "data_hash", "average_of": "theta_hash"}
@@ -63,8 +63,8 @@ def _versions() -> dict[str, str]:
 class Configuration:
     """A run's configuration. None in the last group: not settled yet, or as it comes.
 
-    model, data, average_of: absolute paths, or names. ids: as in "3,17,100-199". numerics, device: what the first
-    process found best, which all others then use.
+    model, data, average_of: absolute paths, or names. noise: None is the usual one of the norm. ids: as in
+    "3,17,100-199". numerics, device: what the first process found best, which all others then use.
     """
 
     model: str
@@ -75,6 +75,7 @@ class Configuration:
     max: int | None = None
     ids: str | None = None
     norm: Literal["l2", "l1"] = "l2"
+    noise: str | None = None
     method: str = "anisotropic"
     paper: bool = False
     iterations: int | None = None
@@ -116,6 +117,8 @@ class Configuration:
             raise ArgumentError(f"expected split of {', '.join(get_args(Split))}, got {self.split!r}")
         if self.norm not in ("l1", "l2"):
             raise ArgumentError(f"expected norm l1 or l2, got {self.norm!r}")
+        if self.noise == usual(self.norm).name:
+            object.__setattr__(self, "noise", None)  # as without it, so that one thing has one name
         if self.method not in METHODS:
             raise ArgumentError(f"expected method of {', '.join(METHODS)}, got {self.method!r}")
         if self.outputs not in ("logits", "probabilities"):
@@ -150,7 +153,10 @@ class Configuration:
 
     def smoothing(self) -> Smoothing:
         """The noise."""
-        return Gaussian(self.sigma) if self.norm == "l2" else Uniform(self.sigma)
+        noise = usual(self.norm) if self.noise is None else named(self.noise)
+        if f"l{noise.norm}" != self.norm:
+            raise ArgumentError(f"expected norm l{noise.norm} with {noise.name} noise, got {self.norm}")
+        return noise.of(self.sigma)
 
     def plan(self) -> Plan:
         """The votes of an input. Its alpha is each input's own, or where they differ about the smallest of them."""

@@ -1,16 +1,16 @@
 """A run's rows: certificates as lines of a table, and back."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError, MissingExtraError
-from anisocert.geometry import Region
-from anisocert.rounding import TOLERANCE
-from anisocert.smoothing import Gaussian, Uniform
+from anisocert.rounding import close
+from anisocert.smoothing import named, unnamed
 
 try:
     import pyarrow as pa
@@ -22,19 +22,22 @@ except ImportError as error:
 
 Row = Mapping[str, Any]
 
-# Written out, because a column without values (`stop`) would get no type from them, and parts must merge.
-SCHEMA = pa.schema(
-    [(name, pa.int64()) for name in ("idx", "label", "prediction")]
-    + [("correct", pa.bool_())]
-    + [(name, pa.float64()) for name in ("radius", "proxy_radius", "gap", "p_a", "p_b")]
-    + [(name, pa.int64()) for name in ("top_votes", "runner_up_votes", "votes", "bound_k", "bound_n")]
-    + [("alpha", pa.float64()), ("num_classes", pa.int64())]
-    + [(name, pa.string()) for name in ("bound", "stop", "method", "norm")]
-    + [(name, pa.float64()) for name in ("sigma", "theta_min", "theta_max", "theta_geomean")]
-    + [("reason", pa.string()), ("seconds", pa.float64()), ("seed", pa.uint64())]
-)
-VOTES = ("top_votes", "runner_up_votes", "votes", "bound_k", "bound_n")
-"""Columns that only a counting of votes can have filled."""
+# What a row has beside its certificate's fields, or under another name or type than these.
+_OWN: dict[str, Any] = {
+    "idx": int, "label": int, "correct": bool, "radius": float, "proxy_radius": float, "norm": str, "sigma": float,
+    "theta_min": float, "theta_max": float, "theta_geomean": float,
+}  # fmt: skip
+_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string(), str | None: pa.string()}
+_COLUMNS = (
+    "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
+    "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
+    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
+)  # fmt: skip
+# From types, because a column without values (`stop`) would get none from them, and parts must merge.
+_KINDS = {name: _TYPES[kind] for name, kind in (get_type_hints(Certificate) | _OWN).items() if name in _COLUMNS}
+SCHEMA = pa.schema([(name, pa.uint64() if name == "seed" else _KINDS[name]) for name in _COLUMNS])
+_SAME = [one.name for one in fields(Certificate) if one.name in _COLUMNS and one.name not in _OWN]
+_TELLING = {"norm": str, "p_a": float, "p_b": float, "gap": float}
 MOST_GROWTH, FREE_BYTES = 50, 1_000_000
 """A table may be so many times as large as its file, and this much more: no run's rows repeat each other that much."""
 
@@ -42,45 +45,17 @@ MOST_GROWTH, FREE_BYTES = 50, 1_000_000
 def row(certificate: Certificate, label: int, sigma: float) -> dict[str, Any]:
     """One line of `certificates.parquet`: the promise, its evidence and what it cost, before any memory."""
     theta = certificate.theta.astype(np.float64)
-    return {
+    own = {
         "idx": certificate.id,
         "label": label,
-        "prediction": certificate.prediction,
         "correct": certificate.prediction == label and certificate.prediction != ABSTAIN,
-        "radius": certificate.radius,
-        "proxy_radius": certificate.proxy_radius,
-        "gap": certificate.gap,
-        "p_a": certificate.p_a,
-        "p_b": certificate.p_b,
-        "top_votes": certificate.top_votes,
-        "runner_up_votes": certificate.runner_up_votes,
-        "votes": certificate.votes,
-        "bound_k": certificate.bound_k,
-        "bound_n": certificate.bound_n,
-        "alpha": certificate.alpha,
-        "num_classes": certificate.num_classes,
-        "bound": certificate.bound,
-        "stop": certificate.stop,
-        "method": certificate.method,
         "norm": f"l{certificate.norm}",
         "sigma": sigma,
         "theta_min": float(theta.min()),
         "theta_max": float(theta.max()),
         "theta_geomean": float(np.exp(np.log(theta).mean())),
-        "reason": certificate.reason,
-        "seconds": certificate.seconds,
-        "seed": certificate.seed,
     }
-
-
-def noise_of(norm: str) -> type[Gaussian] | type[Uniform]:
-    """The noise of a run with this norm, l1 or l2."""
-    return Gaussian if norm == "l2" else Uniform
-
-
-def region_of(norm: str, theta: NDArray[np.float32], gap: float, center: NDArray[Any]) -> Region:
-    """What a gap and a theta certify around a point."""
-    return noise_of(norm)(theta).region(center, theta, gap)
+    return {name: own[name] if name in own else getattr(certificate, name) for name in _COLUMNS}
 
 
 def certificate_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any], model_hash: str) -> Certificate:
@@ -90,18 +65,14 @@ def certificate_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any], model_
         raise ArgumentError(f"expected an input of shape {theta.shape} for example {number}, got {x.shape}")
     region = None
     if row["prediction"] != ABSTAIN:
-        region = region_of(row["norm"], theta, row["gap"], x)
-        if not abs(region.radius - row["radius"]) <= TOLERANCE * row["radius"]:
+        region = named(row["noise"]).region(x, theta, row["gap"])
+        if not close(region.radius, row["radius"]):
             raise ArgumentError(
                 f"expected theta and gap of example {number} to give its radius {row['radius']}, got {region.radius}"
             )
-    same = (
-        "prediction", "gap", "p_a", "p_b", "top_votes", "runner_up_votes", "votes", "bound_k", "bound_n", "alpha",
-        "num_classes", "bound", "stop", "method", "seed", "seconds", "reason",
-    )  # fmt: skip
     return Certificate(
         id=number, region=region, theta=theta, norm=int(row["norm"].removeprefix("l")), model_hash=model_hash, x=x,
-        **{name: row[name] for name in same},
+        **{name: row[name] for name in _SAME},
     )  # fmt: skip
 
 
@@ -141,7 +112,15 @@ def _table(content: bytes) -> Any:
         size = table.nbytes + sum(_length(chunk) for name in texts for chunk in table[name].chunks)
     if size > most:
         raise ArgumentError(f"cannot be read: {len(content):,} bytes claim to hold {size:,} bytes of rows")
-    return table.cast(pa.schema(wanted)).sort_by("idx")
+    table = table.cast(pa.schema(wanted)).sort_by("idx")
+    return table if "noise" in names or not _TELLING.keys() <= set(names) else _with_noise(table)
+
+
+def _with_noise(table: Any) -> Any:
+    """A table from before rows named their noise, with its names; none where a row does not tell."""
+    rows = table.select(list(_TELLING)).to_pylist()
+    found = [unnamed(**row) if all(type(row[one]) is _TELLING[one] for one in row) else None for row in rows]
+    return table.append_column("noise", pa.array(found, pa.string()))
 
 
 def _length(texts: Any) -> int:

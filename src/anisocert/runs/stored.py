@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from anisocert import models
-from anisocert.certificate import Certificate
+from anisocert.certificate import COUNTS, Certificate
 from anisocert.data import CATALOG, Dataset, load
 from anisocert.data.dataset import as_float
 from anisocert.engine import Network
@@ -26,7 +26,7 @@ from anisocert.models.loading import is_function
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.files import TABLE, THETA, Contents, WrongFileError, read_bytes, sound
 from anisocert.runs.loading import examples_hash, load_examples
-from anisocert.runs.rows import VOTES, certificate_of, table_of, thetas_of
+from anisocert.runs.rows import certificate_of, table_of, thetas_of
 
 
 class NotTheRunsError(ArgumentError):
@@ -52,7 +52,7 @@ class StoredRun:
     @property
     def has_votes(self) -> bool:
         """Whether any row holds votes; results that were imported have none."""
-        known = [name for name in VOTES if name in self.table.column_names]
+        known = [name for name in COUNTS if name in self.table.column_names]
         return any(self.table[name].null_count < len(self) for name in known)
 
     def column(self, name: str) -> NDArray[Any]:

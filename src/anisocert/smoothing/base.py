@@ -3,59 +3,110 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
+from anisocert.rounding import agrees, gap_down, inwards
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Floats = NDArray[np.float64]
-# Relative and absolute; they cover the rounding of the quantile function and of the difference of two of them.
-GAP_MARGIN, GAP_FLOOR = 1e-12, 1e-14
+
+NOISES: dict[str, type[Smoothing]] = {}
+"""All noises by name. Defining a class of noise, in whichever file, puts it here."""
 
 
 class Smoothing(ABC):
     """A noise `theta * eps` around an input, and the certificate it gives.
 
-    norm: of the certified region. base: distribution of eps, "normal" or uniform on [-1, 1]. weights: of the mixture's
-    components (one, for noises that are no mixture). theta: per-coordinate scale of the region, as the float32 values
-    that the noise is drawn with.
+    name: by which certificates and runs call it. title: the same in a sentence ("Gaussian noise"). symbol: of its
+    parameter. norm: of the certified region. base: distribution of eps, "normal" or uniform on [-1, 1]. weights: of the
+    mixture's components (one, for noises that are no mixture). theta: per-coordinate scale of the region, as the
+    float32 values that the noise is drawn with.
+
+    Gap and region are those of the class: a certificate is recomputed from its noise's name, votes and theta alone.
     """
 
+    name: ClassVar[str]
+    title: ClassVar[str]
+    symbol: ClassVar[str]
     norm: ClassVar[Literal[1, 2]]
     base: ClassVar[Literal["normal", "uniform"]]
     weights: tuple[float, ...] = (1.0,)
     theta: NDArray[np.float32]
 
-    @abstractmethod
-    def scales(self, theta: Tensor) -> Tensor:
-        """Noise scales of a batch, one a mixture component. theta: `b x *shape` -> `b x j x *shape`."""
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        name = cls.__dict__.get("name")  # of its own: under an inherited one its gap would be taken for the parent's
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f'expected a name in noise {cls.__qualname__}, as in name = "gaussian", got {name!r}')
+        here = (cls.__module__, cls.__qualname__)
+        known = NOISES.get(name, cls)
+        if (known.__module__, known.__qualname__) != here:  # the same one may be defined again, as notebooks do
+            raise ArgumentError(f"expected a new name for noise {'.'.join(here)}, got {name!r}, which is {known}")
+        NOISES[name] = cls
 
+    @classmethod
+    def of(cls, theta: ArrayLike) -> Self:
+        """The noise with a theta that was stored, from which its votes can be drawn again."""
+        return cls(theta)  # type: ignore[call-arg]  # the one parameter of a noise, under a name of its own
+
+    def scales(self, theta: Tensor) -> Tensor:
+        """Noise scales of a batch, one per mixture component. theta: `b x *shape` -> `b x j x *shape`."""
+        return theta.unsqueeze(1)
+
+    @staticmethod
     @abstractmethod
-    def _gap(self, p_a: Floats, p_b: Floats) -> Floats:
+    def _gap(p_a: Floats, p_b: Floats) -> Floats:
         """The gap r of the certified set ||delta / theta|| < r, where p_a > p_b."""
 
     @abstractmethod
     def soft_gap(self, p_a: Tensor, p_b: Tensor) -> Tensor:
         """The gap of probabilities that an optimiser may differentiate; certifies nothing. Shapes broadcast."""
 
-    def gap(self, p_a: ArrayLike, p_b: ArrayLike) -> Floats:
+    @classmethod
+    def gap(cls, p_a: ArrayLike, p_b: ArrayLike) -> Floats:
         """The certified gap, rounded down; 0 where p_a <= p_b. Shapes broadcast."""
         a, b = np.broadcast_arrays(np.asarray(p_a, np.float64), np.asarray(p_b, np.float64))
         certified = a > b
-        gap = self._gap(np.where(certified, a, 0.5), np.where(certified, b, 0.5))
-        return np.where(certified, np.maximum(gap * (1 - GAP_MARGIN) - GAP_FLOOR, 0.0), 0.0)
+        gap = cls._gap(np.where(certified, a, 0.5), np.where(certified, b, 0.5))
+        return np.where(certified, gap_down(gap), 0.0)
 
-    def region(self, center: ArrayLike, theta: ArrayLike, gap: float) -> Region:
-        """{z : ||(z - center) / theta||_norm <= gap}, rounded inwards: certified sets are open, regions closed."""
+    @classmethod
+    def region(cls, center: ArrayLike, theta: ArrayLike, gap: float) -> Region:
+        """{z : ||(z - center) / theta||_norm <= gap}, rounded inwards."""
         center = np.asarray(center, np.float64)
         axes = np.broadcast_to(np.asarray(theta, np.float64) * gap, center.shape)
-        return Region(center, axes * (1 - 4 * np.finfo(float).eps), self.norm)
+        return Region(center, inwards(axes), cls.norm)
+
+
+def named(name: str) -> type[Smoothing]:
+    """The noise of this name; an error where no such noise is defined here."""
+    if name not in NOISES:
+        raise ArgumentError(
+            f"expected noise of {', '.join(NOISES)}, got {name!r}: a noise of your own is known once its file is "
+            "imported"
+        )
+    return NOISES[name]
+
+
+def usual(norm: str) -> type[Smoothing]:
+    """The noise that norm l1 or l2 stands for where none is named: the first that is defined for it."""
+    return next((noise for noise in NOISES.values() if f"l{noise.norm}" == norm), NOISES["gaussian"])
+
+
+def unnamed(norm: str, p_a: float, p_b: float, gap: float) -> str:
+    """The noise of a certificate from before certificates named it.
+
+    It is the usual one of the norm, unless only that of a mixture, the one other noise there was, gives its gap.
+    """
+    noises = [usual(norm), *([NOISES["gaussian-mixture"]] if norm == "l2" else [])]
+    return next((noise.name for noise in noises if agrees(gap, float(noise.gap(p_a, p_b)))), noises[0].name)
 
 
 def positive(name: str, value: ArrayLike) -> NDArray[np.float32]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class Gaussian(Smoothing):
     """N(x, diag(sigma^2)). sigma: standard deviation, scalar or of the input's shape."""
 
+    name, title, symbol = "gaussian", "Gaussian", "σ"
     norm = 2
     base = "normal"
     theta: NDArray[np.float32]
@@ -26,11 +27,8 @@ class Gaussian(Smoothing):
     def __init__(self, sigma: ArrayLike) -> None:
         object.__setattr__(self, "theta", positive("sigma", sigma))
 
-    def scales(self, theta: Tensor) -> Tensor:
-        """See Smoothing."""
-        return theta.unsqueeze(1)
-
-    def _gap(self, p_a: Floats, p_b: Floats) -> Floats:
+    @staticmethod
+    def _gap(p_a: Floats, p_b: Floats) -> Floats:
         gap: Floats = (ndtri(p_a) - ndtri(p_b)) / 2
         return gap
 

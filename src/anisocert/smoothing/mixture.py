@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anisocert.errors import ArgumentError
+from anisocert.rounding import close
 from anisocert.smoothing.base import Floats, Smoothing, positive
 
 if TYPE_CHECKING:
@@ -20,13 +21,14 @@ DRAWN = 2.0**-22  # components are drawn in float32: none more often than its we
 
 @dataclass(frozen=True, init=False, eq=False)
 class GaussianMixture(Smoothing):
-    """sum_j weights[j] N(x, diag(sigmas[j]^2)). sigmas: one scalar, or one array of the input's shape, a component.
+    """sum_j weights[j] N(x, diag(sigmas[j]^2)). sigmas: one scalar, or one array of the input's shape, per component.
 
     For f in [0, 1] the smoothed score is Lipschitz with constant 1/sqrt(2 pi) in each component's norm, so the region
     is sqrt(delta' M delta) < sqrt(pi/2) (p_A - p_B) with M = sum_j weights[j] / sigmas[j]^2; theta = M^(-1/2). (The
     paper's constant 1/sqrt(2 pi) for the gap is sound but too small by the factor pi.)
     """
 
+    name, title, symbol = "gaussian-mixture", "Gaussian-mixture", "σ"
     norm = 2
     base = "normal"
     weights: tuple[float, ...]
@@ -35,7 +37,7 @@ class GaussianMixture(Smoothing):
 
     def __init__(self, weights: Sequence[float], sigmas: Sequence[ArrayLike]) -> None:
         a = np.asarray(weights, np.float64)
-        if a.ndim != 1 or len(a) == 0 or not bool(np.all(a > 0)) or abs(a.sum() - 1) > 1e-9:
+        if a.ndim != 1 or len(a) == 0 or not bool(np.all(a > 0)) or not close(a.sum(), 1.0):
             raise ArgumentError(f"expected weights positive with sum 1, got {weights!r}")
         if len(sigmas) != len(a):
             raise ArgumentError(f"expected one of sigmas for each of {len(a)} weights, got {len(sigmas)}")
@@ -49,6 +51,15 @@ class GaussianMixture(Smoothing):
         object.__setattr__(self, "weights", tuple(a.tolist()))
         object.__setattr__(self, "sigmas", stacked)
 
+    @classmethod
+    def of(cls, theta: ArrayLike) -> NoReturn:
+        """An error: one theta is that of many mixtures, which draw other noise."""
+        raise ArgumentError(
+            f"expected a noise that its theta describes, got {cls.name}: its weights and sigmas are no option and are "
+            "not in a run, so that its votes cannot be drawn again. Certify with it in Python: "
+            "smoothing=ac.GaussianMixture(weights, sigmas)"
+        )
+
     def scales(self, theta: Tensor) -> Tensor:
         """The given components for every input, whose theta must be this mixture's own."""
         import torch
@@ -60,7 +71,8 @@ class GaussianMixture(Smoothing):
         own = own.view(len(self.weights), *(own.shape[1:] or [1] * (theta.dim() - 1)))
         return own.expand(len(theta), *own.shape)
 
-    def _gap(self, p_a: Floats, p_b: Floats) -> Floats:
+    @staticmethod
+    def _gap(p_a: Floats, p_b: Floats) -> Floats:
         gap: Floats = np.sqrt(np.pi / 2) * (p_a - p_b)
         return gap
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class Uniform(Smoothing):
     """Uniform on [x - lam, x + lam]. lam: half-width, scalar or of the input's shape."""
 
+    name, title, symbol = "uniform", "uniform", "λ"
     norm = 1
     base = "uniform"
     theta: NDArray[np.float32]
@@ -25,11 +26,8 @@ class Uniform(Smoothing):
     def __init__(self, lam: ArrayLike) -> None:
         object.__setattr__(self, "theta", positive("lam", lam))
 
-    def scales(self, theta: Tensor) -> Tensor:
-        """See Smoothing."""
-        return theta.unsqueeze(1)
-
-    def _gap(self, p_a: Floats, p_b: Floats) -> Floats:
+    @staticmethod
+    def _gap(p_a: Floats, p_b: Floats) -> Floats:
         return p_a - p_b
 
     def soft_gap(self, p_a: Tensor, p_b: Tensor) -> Tensor:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.bounds import Plan
-from anisocert.certificate import ABSTAIN
+from anisocert.certificate import ABSTAIN, COUNTS
 from anisocert.errors import AnisocertError
-from anisocert.rounding import PORTABLE, TOLERANCE
+from anisocert.rounding import PORTABLE, agrees, close
 from anisocert.runs.files import TABLE, Finding
-from anisocert.runs.rows import SCHEMA, Row, noise_of, region_of
+from anisocert.runs.rows import SCHEMA, Row
 from anisocert.runs.spending import shares
 from anisocert.runs.stored import StoredRun
+from anisocert.smoothing import NOISES, claimable, impossible, named
 from anisocert.verify.memory_columns import check_columns
 
 Thetas = Mapping[int, NDArray[np.float32]]
@@ -88,7 +89,7 @@ def _check_ids(ids: Counter[int], thetas: Thetas) -> Iterator[Finding]:
 def _check_said(row: Row, described: Mapping[str, Any], plan: Plan, alpha: float) -> Iterator[str]:
     """What a row repeats of the run, and what it says about its answer."""
     same = {"alpha": alpha, "bound": plan.bound, "stop": plan.stop}
-    said = ("method", "norm", "seed", "num_classes")
+    said = ("method", "norm", "noise", "seed", "num_classes")
     same |= {name: described[name] for name in said if described.get(name) is not None}
     for name, value in same.items():
         if row[name] != value:
@@ -98,6 +99,10 @@ def _check_said(row: Row, described: Mapping[str, Any], plan: Plan, alpha: float
         yield f"sigma is {row['sigma']!r}, the run's is {sigma!r}"
     if row["norm"] not in ("l1", "l2"):
         yield f"norm is {row['norm']!r}, neither l1 nor l2"
+    elif (noise := NOISES.get(row["noise"])) is None:
+        yield f"noise is {row['noise']!r}, which is not known here: import the file that defines it"
+    elif row["norm"] != f"l{noise.norm}":
+        yield f"norm is {row['norm']!r}, that of {noise.name} noise is l{noise.norm}"
     if not (row["num_classes"] >= 2 and ABSTAIN <= row["prediction"] < row["num_classes"]):
         yield f"prediction is {row['prediction']} of {row['num_classes']} classes"
     if row["correct"] != (row["prediction"] == row["label"] and row["prediction"] != ABSTAIN):
@@ -105,15 +110,9 @@ def _check_said(row: Row, described: Mapping[str, Any], plan: Plan, alpha: float
 
 
 def _check_counts(row: Row, plan: Plan) -> Iterator[str]:
-    """Votes that one counting can have given. The bound was taken after bound_n of them."""
-    votes, top, n, k, second = (row[name] for name in ("votes", "top_votes", "bound_n", "bound_k", "runner_up_votes"))
-    if not 1 <= n <= votes <= plan.n:
-        yield f"has {votes} votes and a bound after {n}, of at most {plan.n}"
-    if not (0 <= k <= top <= votes and top - k <= votes - n):
-        yield f"has {top} of {votes} votes for its class, after {k} of {n}"
-    if not (second >= 0 and k + second <= n <= k + second * (row["num_classes"] - 1)):
-        # The runner-up is the largest of the others: a smaller one could not account for all votes.
-        yield f"has {k} votes for its class and {second} for the next, which do not make {n}"
+    """Votes that one counting can have given, up to where the plan looks."""
+    yield from impossible(row, plan.n)
+    n, votes = row["bound_n"], row["votes"]
     if plan.stop is not None and not {n, votes} <= {look.n for look in plan.looks}:
         yield f"has a bound after {n} votes and stopped after {votes}, where the plan does not look"
 
@@ -122,19 +121,18 @@ def _bounds(rows: list[Row], plan: Plan) -> dict[int, tuple[float, float, float]
     """(p_a, p_b, gap) of each example, by its id."""
     groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row["norm"], row["num_classes"]].append(row)
+        groups[row["noise"], row["num_classes"]].append(row)
     found: dict[int, tuple[float, float, float]] = {}
     of_alpha = {
         alpha: {look.n: look.alpha for look in replace(plan, alpha=alpha).looks}
         for alpha in {row["alpha"] for row in rows}
     }
-    for (norm, num_classes), some in groups.items():
-        k, second, n = (np.array([row[name] for row in some]) for name in ("bound_k", "runner_up_votes", "bound_n"))
+    for (noise, num_classes), some in groups.items():
+        counted = {name: np.array([row[name] for row in some]) for name in COUNTS}
         # Between the looks one may have given up, which claims nothing.
-        level = np.array([of_alpha[row["alpha"]].get(int(votes), 0.0) for row, votes in zip(some, n, strict=True)])
-        p_a, p_b = plan.estimate(k, second, n, num_classes, level)
-        gap = noise_of(norm)(1.0).gap(p_a, p_b)
-        found |= {row["idx"]: (float(a), float(b), float(g)) for row, a, b, g in zip(some, p_a, p_b, gap, strict=True)}
+        level = np.array([of_alpha[row["alpha"]].get(row["bound_n"], 0.0) for row in some])
+        fresh = np.stack(claimable(named(noise), plan, counted, num_classes, level), 1)
+        found |= {row["idx"]: tuple(one) for row, one in zip(some, fresh.tolist(), strict=True)}
     return found
 
 
@@ -152,7 +150,7 @@ def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, g
     used = gap if wrong_gap else row["gap"]
     radius = proxy = 0.0
     if used > 0:
-        region = region_of(row["norm"], theta, used, np.zeros(theta.shape))
+        region = named(row["noise"]).region(np.zeros(theta.shape), theta, used)
         radius, proxy = region.radius, region.proxy_radius
     yield from _compare(row, "radius", radius, "votes and theta give", more=0.0)
     yield from _compare(row, "proxy_radius", proxy, "votes and theta give")
@@ -161,15 +159,15 @@ def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, g
         if row[name] != value:
             yield f"{name} is {row[name]!r}, theta's is {float(value)!r}"
     geomean = float(np.exp(np.log(wide).mean()))
-    if not abs(row["theta_geomean"] - geomean) <= TOLERANCE * geomean:
+    if not close(row["theta_geomean"], geomean):
         yield f"theta_geomean is {row['theta_geomean']!r}, theta's is {geomean!r}"
 
 
 def _compare(row: Row, name: str, fresh: float, source: str, better: int = 1, more: float = PORTABLE) -> Iterator[str]:
     """Stored and recomputed must agree, and the stored one claim no more. better: -1 where less of it claims more."""
-    excess = better * (row[name] - fresh)
-    if not -TOLERANCE * abs(fresh) <= excess <= more * abs(fresh):
-        yield f"{name} is {row[name]!r}, {source} {fresh!r}" + (": it claims too much" if excess > 0 else "")
+    if not agrees(row[name], fresh, better, more=more):
+        too_much = ": it claims too much" if better * (row[name] - fresh) > 0 else ""
+        yield f"{name} is {row[name]!r}, {source} {fresh!r}{too_much}"
 
 
 def _is_there(value: Any) -> bool:

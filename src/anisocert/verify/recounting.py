@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from anisocert import __version__
 from anisocert.certificate import ABSTAIN
-from anisocert.engine import Network, Query, Stage, count_votes
+from anisocert.engine import Query, Stage, count_votes
 from anisocert.errors import ArgumentError
-from anisocert.runs.configuration import Configuration
 from anisocert.runs.files import DESCRIPTION, TABLE, Finding
-from anisocert.runs.rows import noise_of
 from anisocert.runs.stored import NotTheRunsError, StoredRun
+from anisocert.smoothing import named
 
 
 def pick(run: StoredRun, count: int) -> list[int]:
@@ -73,27 +71,19 @@ def recount(
             yield Finding(where, f"has no theta of its input's shape {x.shape}")
             continue
         inputs = torch.from_numpy(x)[None].to(network.device)
-        top = int(_counts(network, inputs, number, theta, c, Stage.SELECT, [c.n0])[c.n0].argmax())
+        query = Query(network, named(row["noise"]).of(theta), inputs, [number], c.seed)
+        top = int(_counts(query, Stage.SELECT, [c.n0])[c.n0].argmax())
         looks = sorted({row["bound_n"], row["votes"]})
-        counts = _counts(network, inputs, number, theta, c, Stage.ESTIMATE, looks)
+        counts = _counts(query, Stage.ESTIMATE, looks)
         yield from (Finding(where, what) for what in _check(row, top, counts))
         on_votes(counts[row["votes"]])
 
 
-def _counts(
-    network: Network,
-    x: Tensor,
-    number: int,
-    theta: NDArray[np.float32],
-    c: Configuration,
-    stage: Stage,
-    looks: Sequence[int],
-) -> dict[int, NDArray[np.int64]]:
-    """Votes of one input for each class, after each of `looks` votes. x: `1 x *shape`."""
-    smoothing = noise_of(c.norm)(theta)
-    shaped = torch.from_numpy(np.array(theta)).reshape(1, *(theta.shape or (1,) * (x.dim() - 1)))
-    scales = smoothing.scales(shaped.to(network.device))
-    (tally,) = count_votes(Query(network, smoothing, x, [number], c.seed), scales, stage, looks)
+def _counts(query: Query, stage: Stage, looks: Sequence[int]) -> dict[int, NDArray[np.int64]]:
+    """Votes of one input for each class, after each of `looks` votes."""
+    theta = np.array(query.smoothing.theta)
+    shaped = torch.from_numpy(theta).reshape(1, *(theta.shape or (1,) * len(query.shape)))
+    (tally,) = count_votes(query, query.smoothing.scales(shaped.to(query.network.device)), stage, looks)
     return dict(zip(looks, tally.history, strict=True))
 
 

@@ -1,0 +1,98 @@
+"""A run is verified by the noise that its rows name, and one from before they named it by what its gaps tell."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import anisocert as ac
+from anisocert.errors import ArgumentError
+from anisocert.runs import read_run, save_run
+from anisocert.runs.files import checksum, write_description
+from anisocert.verify import verify
+from anisocert.verify.recounting import recount
+
+NOISES = {
+    "gaussian": ac.Gaussian(0.3),
+    "uniform": ac.Uniform(0.6),
+    "gaussian-mixture": ac.GaussianMixture([0.3, 0.7], [0.2, 0.4]),
+}
+
+
+@pytest.fixture
+def make(half_space, tmp_path):
+    """Saves a run of five inputs under a noise, one of which abstains."""
+
+    def run(name: str) -> Path:
+        model, smoothing, plan = half_space([1.0, 2.0]).eval(), NOISES[name], ac.Plan(n0=20, n=500)
+        x = np.array([[1.0, 1.0], [-1.0, -1.0], [0.3, 0.2], [0.1, 0.1], [0.0, 0.0]], np.float32)
+        found = ac.certify(model, x, num_classes=2, smoothing=smoothing, plan=plan)
+        said = {"model": "m.safetensors", "data": "digits", "method": "fixed", "norm": f"l{smoothing.norm}"}
+        said |= {"sigma": 0.3, "n0": plan.n0, "n": plan.n, "alpha": plan.alpha}
+        save_run(tmp_path / name, said, found, [0, 1, 0, 0, 0], 0.3)
+        return tmp_path / name
+
+    return run
+
+
+def change(run: Path, noise: str | None) -> None:
+    """Put another noise into every row, or take the column out, with checksums that fit."""
+    table = pq.read_table(run / "certificates.parquet")
+    place = table.column_names.index("noise")
+    table = table.remove_column(place)
+    if noise is not None:
+        table = table.add_column(place, "noise", pa.array([noise] * len(table)))
+    pq.write_table(table, run / "certificates.parquet")
+    described = json.loads((run / "run.json").read_text())
+    write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_an_honest_run_passes(make, name):
+    run = make(name)
+    assert verify(run).findings == ()
+    assert set(read_run(run).column("noise")) == {name}
+    assert (read_run(run).column("prediction") >= 0).sum() == 4
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_a_run_from_before_rows_named_their_noise_passes(make, name):
+    run = make(name)
+    change(run, None)
+    assert "noise" not in pq.read_schema(run / "certificates.parquet").names
+    assert verify(run).findings == ()
+    certified = read_run(run).column("prediction") >= 0
+    assert set(read_run(run).column("noise")[certified]) == {name}
+
+
+def test_votes_under_one_noise_do_not_count_under_another(make):
+    run = make("gaussian-mixture")
+    change(run, "gaussian")  # its gaps are larger: these would be too small, which is no honest run either
+    assert any("gap is" in finding.what for finding in verify(run).findings)
+    run = make("gaussian")
+    change(run, "gaussian-mixture")
+    assert any("gap is" in finding.what and "too much" in finding.what for finding in verify(run).findings)
+    change(run, "uniform")
+    assert {finding.what for finding in verify(run).findings} == {"norm is 'l2', that of uniform noise is l1"}
+    change(run, "laplace")
+    assert all("noise is 'laplace', which is not known here" in finding.what for finding in verify(run).findings)
+
+
+def test_a_row_must_have_the_noise_that_its_run_says(make):
+    run = make("gaussian-mixture")
+    described = json.loads((run / "run.json").read_text())
+    write_description(run, described | {"noise": "gaussian"})
+    assert {finding.what for finding in verify(run).findings} == {
+        "noise is 'gaussian-mixture', the run's is 'gaussian'"
+    }
+
+
+def test_a_mixtures_votes_cannot_be_drawn_again_and_that_is_said(make):
+    run = make("gaussian-mixture")
+    described = json.loads((run / "run.json").read_text())
+    write_description(run, described | {"noise": "gaussian-mixture"})
+    with pytest.raises(ArgumentError, match=r"gaussian-mixture: its weights and sigmas .* cannot be drawn again"):
+        list(recount(read_run(run), [0]))

@@ -23,11 +23,6 @@ def agrees(claimed: float, fresh: float, better: int = 1, *, less: float = TOLER
     return bool(-less * abs(fresh) <= better * (claimed - fresh) <= more * abs(fresh))
 
 
-def close(one: float, fresh: float) -> bool:
-    """Whether two numbers differ, either way, by no more than recomputed ones may."""
-    return bool(abs(one - fresh) <= TOLERANCE * abs(fresh))
-
-
 def error_of_sum(dim: int) -> float:
     """Bound of the relative error of a sum of dim positive terms, each a product or quotient of a few numbers.
 

@@ -10,7 +10,7 @@ from anisocert.cli import FAILED, options
 NOT_ALL = 3
 
 if TYPE_CHECKING:
-    from anisocert.verify.verification import Verification
+    from anisocert.verify import Verification
 
 
 def verify(

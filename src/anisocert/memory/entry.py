@@ -14,7 +14,7 @@ from anisocert.certificate import Certificate
 from anisocert.geometry import Region
 from anisocert.memory import kinds
 from anisocert.memory.errors import BrokenMemoryError
-from anisocert.rounding import close
+from anisocert.rounding import TOLERANCE, agrees
 from anisocert.smoothing import unnamed
 
 # The whole certificate but its arrays is kept as JSON, which holds float64 exactly; a few fields have a column as well,
@@ -64,7 +64,7 @@ def promise(row: dict[str, Any], shape: tuple[int, ...]) -> Certificate:
     assert found.region is not None
     fresh = dict(zip(COLUMNS, to_row(found, found.region, row["time"]), strict=True))
     # Logarithms differ between machines in the last digits.
-    same = close(row["proxy_radius"], fresh["proxy_radius"])
+    same = agrees(row["proxy_radius"], fresh["proxy_radius"], more=TOLERANCE)
     for name in COLUMNS:
         if name != "certificate" and not (same if name == "proxy_radius" else row[name] == fresh[name]):
             shown = "" if isinstance(row[name], bytes) else f" {row[name]!r}, expected {fresh[name]!r}"

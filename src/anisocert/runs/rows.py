@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError, MissingExtraError
-from anisocert.rounding import close
+from anisocert.rounding import TOLERANCE, agrees
 from anisocert.smoothing import named, unnamed
 
 try:
@@ -66,7 +66,7 @@ def certificate_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any], model_
     region = None
     if row["prediction"] != ABSTAIN:
         region = named(row["noise"]).region(x, theta, row["gap"])
-        if not close(region.radius, row["radius"]):
+        if not agrees(region.radius, row["radius"], more=TOLERANCE):
             raise ArgumentError(
                 f"expected theta and gap of example {number} to give its radius {row['radius']}, got {region.radius}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anisocert.errors import ArgumentError
-from anisocert.rounding import close
+from anisocert.rounding import TOLERANCE, agrees
 from anisocert.smoothing.base import Floats, Smoothing, positive
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class GaussianMixture(Smoothing):
 
     def __init__(self, weights: Sequence[float], sigmas: Sequence[ArrayLike]) -> None:
         a = np.asarray(weights, np.float64)
-        if a.ndim != 1 or len(a) == 0 or not bool(np.all(a > 0)) or not close(a.sum(), 1.0):
+        if a.ndim != 1 or len(a) == 0 or not bool(np.all(a > 0)) or not agrees(a.sum(), 1.0, more=TOLERANCE):
             raise ArgumentError(f"expected weights positive with sum 1, got {weights!r}")
         if len(sigmas) != len(a):
             raise ArgumentError(f"expected one of sigmas for each of {len(a)} weights, got {len(sigmas)}")
@@ -73,9 +74,4 @@ class GaussianMixture(Smoothing):
 
     @staticmethod
     def _gap(p_a: Floats, p_b: Floats) -> Floats:
-        gap: Floats = np.sqrt(np.pi / 2) * (p_a - p_b)
-        return gap
-
-    def soft_gap(self, p_a: Tensor, p_b: Tensor) -> Tensor:
-        """See Smoothing."""
-        return float(np.sqrt(np.pi / 2)) * (p_a - p_b)
+        return math.sqrt(math.pi / 2) * (p_a - p_b)

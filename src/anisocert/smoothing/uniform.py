@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anisocert.smoothing.base import Floats, Smoothing, positive
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -28,8 +24,4 @@ class Uniform(Smoothing):
 
     @staticmethod
     def _gap(p_a: Floats, p_b: Floats) -> Floats:
-        return p_a - p_b
-
-    def soft_gap(self, p_a: Tensor, p_b: Tensor) -> Tensor:
-        """See Smoothing."""
         return p_a - p_b

@@ -1,6 +1,6 @@
 """Whether a memory backs the answers that a run's rows say it gave: each is derived again from the memory."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from anisocert.errors import AnisocertError
 from anisocert.memory import BrokenMemoryError, Memory
-from anisocert.runs.answers import unbacked
-from anisocert.runs.files import Finding
+from anisocert.memory.policy import INHERITED, POLICIES, SHRUNK
+from anisocert.runs.answers import COLUMNS, check_answer, unbacked
+from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.stored import StoredRun
 
 MEMORY = "memory"  # where a finding about the memory itself is
@@ -71,6 +72,26 @@ def not_that_memory(memory: Memory, path: Path, described: Mapping[str, Any]) ->
     if answered not in (None, memory.generation):
         return f"{path} is not the memory that answered, or was emptied since; pass --memory FILE"
     return ""
+
+
+def check_columns(run: StoredRun, rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """What is wrong with the memory's columns by themselves; whether the memory backs them, `backing` tells."""
+    here = [name for name in COLUMNS if name in run.table.column_names]
+    if not here:
+        return
+    memory = run.description.get("memory")
+    policy = POLICIES.get(str(memory.get("policy"))) if isinstance(memory, dict) else None
+    if len(here) < len(COLUMNS) or policy is None:
+        yield Finding(TABLE, f"has {', '.join(here)}, but not all of the memory's columns, or run.json not its policy")
+        return
+    for row, *answer in zip(rows, *(run.table[name].to_pylist() for name in COLUMNS), strict=True):
+        where, note = f"example {row['idx']}", answer[-1]
+        if None in (*answer, row["prediction"], row["radius"], row["proxy_radius"]):
+            yield Finding(where, "lacks the memory's answer, or its own")
+        elif (note == INHERITED and not policy.inherits) or (note == SHRUNK and not policy.shrinks):
+            yield Finding(where, f"memory_note is {note}, which policy {policy.name} does not give")
+        else:
+            yield from (Finding(where, what) for what in check_answer(row, *answer))
 
 
 def _whole(memory: Memory) -> Iterator[Finding]:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, COUNTS
 from anisocert.errors import AnisocertError
-from anisocert.rounding import PORTABLE, agrees, close
+from anisocert.rounding import PORTABLE, TOLERANCE, agrees
 from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.rows import SCHEMA, Row
 from anisocert.runs.spending import shares
 from anisocert.runs.stored import StoredRun
 from anisocert.smoothing import NOISES, claimable, impossible, named
-from anisocert.verify.memory_columns import check_columns
+from anisocert.verify.backing import check_columns
 
 Thetas = Mapping[int, NDArray[np.float32]]
 
@@ -159,7 +159,7 @@ def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, g
         if row[name] != value:
             yield f"{name} is {row[name]!r}, theta's is {float(value)!r}"
     geomean = float(np.exp(np.log(wide).mean()))
-    if not close(row["theta_geomean"], geomean):
+    if not agrees(row["theta_geomean"], geomean, more=TOLERANCE):
         yield f"theta_geomean is {row['theta_geomean']!r}, theta's is {geomean!r}"
 
 

@@ -1,16 +1,36 @@
 """Whether a run on disk is what it says: no byte of its files changed, every row recomputed from its votes."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from anisocert.runs.files import JOURNAL, TABLE, Finding, WrongFileError, look
-from anisocert.runs.stored import run_of
+from anisocert.runs.stored import StoredRun, run_of
 from anisocert.verify.backing import backing
 from anisocert.verify.recomputing import check_rows
-from anisocert.verify.verification import Verification
 
 IMPORTED = "rows: imported without the votes that they could be recomputed from; their numbers rest on nothing here"
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """files, rows: how many were checked. undone: what could not be recomputed, and why. run: if it could be read.
+
+    notes: what the reader should know besides.
+    """
+
+    findings: tuple[Finding, ...]
+    files: int = 0
+    rows: int = 0
+    undone: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    run: StoredRun | None = field(default=None, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing wrong was found; `undone` says what nobody looked at."""
+        return not self.findings
 
 
 def verify(folder: Path, memory: Path | None = None, data: str | None = None) -> Verification:

@@ -35,7 +35,7 @@ class NotTheRunsError(ArgumentError):
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """A run folder whose files are those that `run.json` vouches for. table: one row an input, in order of id."""
+    """A run folder whose files are those that `run.json` vouches for. table: one row per input, in order of id."""
 
     folder: Path
     description: dict[str, Any] = field(repr=False)
@@ -56,7 +56,7 @@ class StoredRun:
         return any(self.table[name].null_count < len(self) for name in known)
 
     def column(self, name: str) -> NDArray[Any]:
-        """One value an input."""
+        """One value per input."""
         if name not in self.table.column_names:
             raise ArgumentError(f"expected a run with column {name!r}, got {self.folder} without it")
         return np.asarray(self.table[name].to_numpy(zero_copy_only=False))

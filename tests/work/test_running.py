@@ -74,7 +74,7 @@ def test_shards_that_are_none(shard, quick, do, tmp_path):
 def shorten(monkeypatch, iterations):
     """Few steps of the search for theta."""
     short = partial(Anisotropic, ascent=replace(Anisotropic().ascent, iterations=iterations))
-    monkeypatch.setattr("anisocert.runs.configuration.Anisotropic", short)
+    monkeypatch.setattr("anisocert.optimize.methods.Anisotropic", short)
 
 
 @pytest.fixture

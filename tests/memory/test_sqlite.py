@@ -13,7 +13,7 @@ import pytest
 
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.geometry import Region
-from anisocert.memory import BrokenMemoryError, Memory, sqlite
+from anisocert.memory import BrokenMemoryError, Memory, sqlite_file
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_notices_that_its_file_is_gone(path, proposal):
 
 
 def test_says_when_the_file_is_locked(path, proposal, monkeypatch):
-    monkeypatch.setattr(sqlite, "_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(sqlite_file, "WAIT_SECONDS", 0.1)
     with Memory.open(path) as memory, sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(AnisocertError, match="locked"):

@@ -1,5 +1,6 @@
 """The certificate memory: answers that stay true on every region that was ever promised."""
 
+from anisocert.memory.asking import Prefer
 from anisocert.memory.check import Check, Conflict
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.memory import Memory
@@ -14,6 +15,7 @@ __all__ = [
     "Check",
     "Conflict",
     "Memory",
+    "Prefer",
     "Stats",
     "columns",
     "worst_case",

@@ -60,10 +60,10 @@ class Memory:
         lifetime: float | None = None,
         read_only: bool = False,
     ) -> Memory:
-        """The memory at a place, the path of a file, which is made if it is not there.
+        """The memory at a place, the path of a file, which is created if it does not exist.
 
-        policy, lifetime: fixed when the memory is made (default: inherit, none); others are refused while there are
-        promises. read_only: for lookups; nothing is made or changed, and nothing is admitted.
+        policy, lifetime: fixed when the memory is created (default: inherit, none); others are refused while there are
+        promises. read_only: for lookups; nothing is created or changed, and nothing is admitted.
         """
         memory = cls.__new__(cls)
         memory._start(partial(store_of(place), str(place), read_only=read_only), policy, prefer, lifetime)
@@ -138,10 +138,7 @@ class Memory:
         reserved is spent: a number that is never used is lost, which is safe. Noise is a function of id and seed: those
         that were reserved for another input are refused.
 
-        Args:
-            ids: by which the noise will be drawn, `b`.
-            seed: of the noise.
-            x: the inputs, `b x *shape`, or one after the other.
+        ids: `b`, by which the noise will be drawn, with the seed. x: the inputs, `b x *shape`, or one after the other.
         """
         # Before others wait for the transaction to end; and only digests stay in memory.
         inputs = [digest_of_input(checked_point(one)) for one in x]
@@ -158,12 +155,11 @@ class Memory:
         return True
 
     def admit(self, certificate: Certificate) -> Certificate:
-        """What the system answers to an input, and promises from now on.
+        """What the system answers to an input, and promises from now on: the certificate with a note.
 
-        Returns:
-            The certificate with a note. kept: as proposed; shrunk: made room for earlier promises; inherited: an
-            earlier promise covers the input, its class is the answer; abstained. The first two are stored. A
-            certificate whose id is stored gives the stored answer: inherited, where that rests on other votes.
+        kept: as proposed; shrunk: made room for earlier promises; inherited: an earlier promise covers the input, its
+        class is the answer; abstained. The first two are stored. A certificate whose id is stored gives the stored
+        answer: inherited, where that rests on other votes.
         """
         return self.admit_all([certificate])[0]
 
@@ -203,8 +199,7 @@ class Memory:
     def expect(self, model_hash: str, probe: Any) -> None:
         """Keep the network's scores on a probe (`Network.probe`), or compare them with those that are kept.
 
-        Raises:
-            ArgumentError: the memory belongs to another model, or to one that behaves otherwise.
+        An error if the memory belongs to another model, or to one that behaves otherwise.
         """
         with self._ledger.transaction(write=not self._ledger.store.read_only):
             expect(self._ledger, model_hash, probe)
@@ -217,10 +212,7 @@ class Memory:
         return other
 
     def check(self) -> Check:
-        """Prove, from the stored numbers alone, that regions of different classes have no common point.
-
-        And that every entry is as it was written and follows from its evidence.
-        """
+        """Prove that regions of different classes have no common point, and that each entry follows from its votes."""
         try:
             with self._ledger.transaction(write=False, anew=True):
                 return check(self._ledger)
@@ -232,8 +224,7 @@ class Memory:
         ledger, done = self._ledger, 0
         while True:
             with ledger.transaction(write=False):
-                rows = np.arange(done, min(done + _BATCH, len(ledger.index)))
-                some = [ledger.promise(row) for row in rows]
+                some = [ledger.promise(row) for row in np.arange(done, min(done + _BATCH, len(ledger.index)))]
             if not some:
                 return
             done += len(some)

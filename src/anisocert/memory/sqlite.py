@@ -1,4 +1,4 @@
-"""A memory in a file of SQLite's, in which checking and inserting are one transaction. All SQL is here.
+"""A memory in a file of SQLite's, in which checking and inserting are one transaction; with sqlite_*.py, all SQL.
 
 Write-ahead logging with full synchronisation: what was acknowledged is on the disk, and a process killed at any moment
 leaves no half entry. The file holds raw inputs, so it is created readable by its owner only and deleted content is
@@ -12,23 +12,20 @@ import random
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.memory import sqlite_file, sqlite_schema
-from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.head import COLUMNS, KEYS, TABLES, Head, Row, Table
-
-_WAIT_SECONDS: Final = 60.0
 
 
 class SqliteStore:
     """A memory file (store.Store). place: None for a private one that ends with the process."""
 
     def __init__(self, place: str | None, policy: str, read_only: bool = False) -> None:
-        path = None if place is None else sqlite_file.checked(place)
+        path = None if place is None else sqlite_file.file_at(place)
         self.place, self.read_only = None if path is None else str(path), read_only
         self._path = path
         self._process = os.getpid()
@@ -40,13 +37,13 @@ class SqliteStore:
                 raise ArgumentError(f"expected a certificate memory, got {path}, which does not exist")
             self._unchanged = read_only and sqlite_file.still(path)
             if read_only:
-                _refuse_foreign_unopened(path)
+                sqlite_file.refuse_foreign(path)
             sqlite_file.create(path)
             self._file = sqlite_file.identity(path, self._unchanged)
             name = sqlite_file.read_only_uri(path, self._unchanged) if read_only else path
-        with _explained(path):
+        with sqlite_file.explained(path):
             self._db = sqlite3.connect(
-                name, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=read_only
+                name, timeout=sqlite_file.WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=read_only
             )
             try:
                 self._prepare(policy)
@@ -57,15 +54,14 @@ class SqliteStore:
     @staticmethod
     def exists(place: str) -> bool:
         """Whether a file is there; an error if none can be made there."""
-        path = sqlite_file.checked(place)
+        path = sqlite_file.file_at(place)
         if not path.parent.is_dir():
             raise ArgumentError(f"expected a memory in a folder that exists, got {path}")
         return path.exists()
 
     def _prepare(self, policy: str) -> None:
-        self._db.execute("PRAGMA page_size = 16384")  # an entry is tens of kilobytes
-        self._db.execute("PRAGMA secure_delete = ON")
-        self._db.execute("PRAGMA trusted_schema = OFF")
+        for setting in ("page_size = 16384", "secure_delete = ON", "trusted_schema = OFF"):  # entries of 10 KB and more
+            self._db.execute(f"PRAGMA {setting}")
         if self._path is None:
             self._db.execute("PRAGMA journal_mode = MEMORY")
             self._db.execute("PRAGMA synchronous = OFF")
@@ -100,7 +96,7 @@ class SqliteStore:
 
     def _write_ahead(self) -> None:
         # Switching the journal needs the file alone and does not wait for it, so this does.
-        deadline = time.monotonic() + _WAIT_SECONDS
+        deadline = time.monotonic() + sqlite_file.WAIT_SECONDS
         while True:
             try:
                 self._db.execute("PRAGMA journal_mode = WAL")
@@ -133,7 +129,7 @@ class SqliteStore:
         if self._path is not None and sqlite_file.identity(self._path, self._unchanged) != self._file:
             what = "removed, replaced or changed" if self._unchanged else "removed or replaced"
             raise AnisocertError(f"{self.place} was {what} while it was open: open it again")
-        with _explained(self._path):
+        with sqlite_file.explained(self._path):
             self._begin(write)
             try:
                 yield
@@ -149,7 +145,7 @@ class SqliteStore:
             return
         # SQLite asks every 100 ms, and a writer that begins anew at once could keep the others waiting for ever: asking
         # every millisecond, all get their turn.
-        deadline = time.monotonic() + _WAIT_SECONDS
+        deadline = time.monotonic() + sqlite_file.WAIT_SECONDS
         self._db.execute("PRAGMA busy_timeout = 0")
         try:
             while True:
@@ -161,7 +157,7 @@ class SqliteStore:
                         raise
                 time.sleep(random.uniform(0.0005, 0.0015))
         finally:
-            self._db.execute(f"PRAGMA busy_timeout = {int(_WAIT_SECONDS * 1000)}")
+            self._db.execute(f"PRAGMA busy_timeout = {int(sqlite_file.WAIT_SECONDS * 1000)}")
 
     def append(self, head: Head, table: Table, rows: Iterable[Row]) -> None:
         """Add rows, and put a head in the place of the one before."""
@@ -224,34 +220,3 @@ class SqliteStore:
 
     def _pragma(self, name: str) -> int:
         return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
-
-
-def _refuse_foreign_unopened(path: Path) -> None:
-    """An error if a file is no memory, before SQLite makes a log beside it, which it would do and leave there.
-
-    By SQLite all the same: closing a file that was opened otherwise would release the locks that another connection of
-    this process may hold.
-    """
-    with _explained(path), closing(sqlite3.connect(sqlite_file.read_only_uri(path, unchanged=True), uri=True)) as db:
-        try:
-            found = db.execute("PRAGMA application_id").fetchone()[0]
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
-                raise
-            return  # a memory is that, without its log, where a process was killed that moved one into the other
-    if found != sqlite_schema.APPLICATION_ID:
-        what = "another database" if path.stat().st_size else "an empty file"
-        raise ArgumentError(f"expected a certificate memory, got {what}, {path}")
-
-
-@contextmanager
-def _explained(path: Path | None) -> Iterator[None]:
-    """SQLite's errors as ours."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        locked = "locked" in str(error)
-        wait = f"another process has kept it locked for {_WAIT_SECONDS:.0f} seconds" if locked else str(error)
-        raise AnisocertError(f"cannot use the memory {path or 'of this process'}: {wait}") from error
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        raise BrokenMemoryError(f"{path} is no memory, or a damaged one: {error}") from error

@@ -1,17 +1,25 @@
-"""Where a memory file may lie: a regular file, and never a name that SQLite takes for something else."""
+"""A memory's file: where it may lie, which one it is, and that it is none of somebody else's."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
-from anisocert.errors import ArgumentError
+from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.inputs import kind_of
+from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.sqlite_schema import APPLICATION_ID
+
+WAIT_SECONDS: Final = 60.0
 
 
-def checked(path: str | Path) -> Path:
+def file_at(path: str | Path) -> Path:
     """The path of a file that is there or may be made; an error if promises could not be kept there."""
     name = Path(path).name
     if not str(path) or name == ":memory:" or name.startswith("file:") or str(path).startswith("file:"):
@@ -78,3 +86,34 @@ def identity(path: Path, unchanged: bool) -> tuple[int | bool, ...] | None:
 def read_only_uri(path: Path, unchanged: bool) -> str:
     """The name by which SQLite opens a file and never writes to it."""
     return f"file:{quote(str(path.absolute()))}?mode=ro" + ("&immutable=1" if unchanged else "")
+
+
+def refuse_foreign(path: Path) -> None:
+    """An error if a file is no memory, before SQLite makes a log beside it, which it would do and leave there.
+
+    By SQLite all the same: closing a file that was opened otherwise would release the locks that another connection of
+    this process may hold.
+    """
+    with explained(path), closing(sqlite3.connect(read_only_uri(path, unchanged=True), uri=True)) as db:
+        try:
+            found = db.execute("PRAGMA application_id").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            return  # a memory is that, without its log, where a process was killed that moved one into the other
+    if found != APPLICATION_ID:
+        what = "another database" if path.stat().st_size else "an empty file"
+        raise ArgumentError(f"expected a certificate memory, got {what}, {path}")
+
+
+@contextmanager
+def explained(path: Path | None) -> Iterator[None]:
+    """SQLite's errors as ours."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        locked = "locked" in str(error)
+        wait = f"another process has kept it locked for {WAIT_SECONDS:.0f} seconds" if locked else str(error)
+        raise AnisocertError(f"cannot use the memory {path or 'of this process'}: {wait}") from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        raise BrokenMemoryError(f"{path} is no memory, or a damaged one: {error}") from error

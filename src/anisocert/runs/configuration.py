@@ -19,7 +19,7 @@ from anisocert.data import Split, parse_ids
 from anisocert.engine import Network, Numerics, Stage, Stream, same_behaviour
 from anisocert.engine.probe import from_json
 from anisocert.errors import ArgumentError
-from anisocert.memory.asking import Prefer
+from anisocert.memory import Prefer
 from anisocert.memory.policy import POLICIES
 from anisocert.models.foreign import Layout
 from anisocert.optimize import METHODS, PUBLISHED, Method, Settings

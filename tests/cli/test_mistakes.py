@@ -128,7 +128,7 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         ("export run --digits 1000000 --out a.tsv", 2, "'--digits'"),
         ("data info cut.npz", 2, "expected a whole numpy file at cut.npz"),
         ("reproduce nothing --out out", 2, "is a directory"),
-        ("reproduce fifo --out out", 2, "expected a regular file at fifo, got a FIFO"),
+        ("reproduce fifo --out out", 2, "expected a regular file of TOML, got fifo"),
         ("reproduce zero.toml --out out", 2, "expected data in the file as a text, got 'a"),
         ("import fifo --out imported", 2, "expected a regular file at fifo, got a FIFO"),
         (f"{TRAIN} --config fifo", 2, "fifo is no regular file"),

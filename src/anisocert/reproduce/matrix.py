@@ -29,7 +29,6 @@ from typing import Any
 
 from anisocert.data import splits
 from anisocert.errors import ArgumentError
-from anisocert.inputs import regular_file
 from anisocert.models.loading import is_function
 
 TOP = {"data", "train", "certify", "methods", "networks"}
@@ -50,8 +49,10 @@ class Stage:
 
 def read_matrix(file: Path) -> list[Stage]:
     """The stages of an experiment. Their paths are relative to the folder that they will be run in."""
+    if file.exists() and not file.is_file():
+        raise ArgumentError(f"expected a regular file of TOML, got {file}")
     try:
-        said = tomllib.loads(regular_file(file).read_text(encoding="utf-8"))
+        said = tomllib.loads(file.read_text(encoding="utf-8"))
     except (UnicodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ArgumentError(f"{file} is not TOML: {error}") from error
     _expect(file, "the file", said, TOP, {"data", "methods", "networks"})

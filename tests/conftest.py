@@ -4,14 +4,16 @@ import contextlib
 import math
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import settings
@@ -19,11 +21,14 @@ from scipy.special import ndtri
 from scipy.stats import binom
 from torch import Tensor, nn
 
+from anisocert.certificate import Certificate
 from anisocert.data import digits
 from anisocert.engine import Numerics
 from anisocert.geometry import Region
 from anisocert.models import build, save
-from anisocert.runs import Configuration, read_run
+from anisocert.runs import Configuration, read_run, row
+from anisocert.runs import folder as files
+from anisocert.runs.rows import SCHEMA
 from anisocert.work import Circumstances, Outcome, certify_run, load_job
 from anisocert.work.workers import InProcess
 
@@ -228,6 +233,27 @@ def stripes() -> nn.Module:
     return Stripes().eval()
 
 
+def write_run(folder: Path, certificates: Sequence[Certificate], labels: Sequence[int], **options: Any) -> None:
+    """A finished run of these certificates, by the writers of every run. options: of its configuration."""
+    first, said = certificates[0], {"model": "none.safetensors", "data": "digits", "sigma": 0.25} | options
+    said = {
+        "method": first.method,
+        "norm": f"l{first.norm}",
+        "alpha": first.alpha,
+        "model_hash": first.model_hash,
+    } | said
+    rows = [row(one, int(label), said["sigma"]) for one, label in zip(certificates, labels, strict=True)]
+    files.clear(folder)
+    files.write_thetas(folder, ((one.id, one.theta) for one in certificates))
+    files.write_table(folder, pa.Table.from_pylist(rows, SCHEMA))
+    files.describe(folder, Configuration(**said).to_dict())
+
+
+@pytest.fixture(name="write_run", scope="session")
+def _write_run() -> Callable[..., None]:
+    return write_run
+
+
 @pytest.fixture(scope="session")
 def systems(stripes: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of every kind of system on the same 24 inputs.
@@ -236,7 +262,6 @@ def systems(stripes: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Pat
     of that policy, which is NAME.sqlite beside the run; `own-wide`: as `own`, from another noise level.
     """
     import anisocert as ac
-    from anisocert.runs import save_run
     from anisocert.work import add_to_memory
 
     folder = tmp_path_factory.mktemp("systems")
@@ -249,12 +274,11 @@ def systems(stripes: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Pat
     ):  # fmt: skip
         plan = ac.Plan(n0=50, n=500)
         found = ac.certify(stripes, x, num_classes=2, smoothing=ac.Gaussian(sigma), method=method, plan=plan)
-        said = {"data": str(folder / "stripes.npz"), "method": method.name, "norm": "l2", "sigma": sigma}
-        said |= {"alpha": plan.alpha, "n0": plan.n0, "n": plan.n}
-        save_run(folder / name, said, found, y, sigma)
+        said = {"data": str(folder / "stripes.npz"), "sigma": sigma, "n0": plan.n0, "n": plan.n}
+        write_run(folder / name, found, y, **said)
         if name == "own":
             for policy in ("inherit", "abstain", "worst-case"):
-                save_run(folder / policy, said, found, y, sigma)
+                write_run(folder / policy, found, y, **said)
                 with ac.Memory.open(folder / f"{policy}.sqlite", policy=policy) as memory:
                     add_to_memory(folder / policy, memory, inputs)
     return folder

@@ -8,6 +8,7 @@ import errno
 import hashlib
 import os
 import stat
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -145,6 +146,14 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with opened_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a file of TOML says."""
+    try:
+        return tomllib.loads(regular_file(path).read_text(encoding="utf-8"))
+    except (UnicodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ArgumentError(f"{path} is not TOML: {error}") from error
 
 
 def check_archive(path: Path) -> None:

@@ -127,7 +127,7 @@ def test_without_arguments_the_help_is_shown(cli):
         (["memory", "ad"], "no such command 'ad'. Did you mean 'add'? (anisocert memory --help tells more)"),
         (["train", "--sgima", "1"], "no such option: --sgima; did you mean --sigma? (anisocert train --help tells"),
         (["certify", "--methud=fixed"], "no such option: --methud; did you mean --method?"),
-        (["predict", "net", "--data", "digits"], "missing option '--sigma'"),
+        (["predict", "net", "--n", "9"], "missing option '--data'"),
         (["demo", "--n", "many"], "invalid value for '--n'"),
         (["demo", "--n", "many"], "'many'"),
         (["demo", "extra"], "extra"),

@@ -12,7 +12,6 @@ from anisocert.cli.app import app
 from anisocert.data import digits
 from anisocert.errors import ArgumentError
 from anisocert.memory import BrokenMemoryError, Memory
-from anisocert.runs import save_run
 from anisocert.smoothing import Gaussian, Uniform
 
 
@@ -52,10 +51,10 @@ def certificates(count, norm=2, size=2.0, flip=()):
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(write_run, tmp_path):
     found, data = certificates(40)
     # Rows in another order than their ids: the memory takes them by id.
-    save_run(tmp_path / "run", {"data": "digits", "norm": "l2"}, found[::-1], data.y[::-1].tolist(), 0.25)
+    write_run(tmp_path / "run", found[::-1], data.y[::-1])
     return tmp_path / "run"
 
 
@@ -113,9 +112,9 @@ def test_add_writes_the_columns(run, file):
 
 
 @pytest.mark.parametrize(("policy", "note"), [("inherit", "inherited"), ("abstain", "abstained")])
-def test_conflicts(tmp_path, file, policy, note):
+def test_conflicts(write_run, tmp_path, file, policy, note):
     found, data = certificates(40, size=4.0, flip={7})
-    save_run(tmp_path / "run", {"data": "digits"}, found, data.y.tolist(), 0.25)
+    write_run(tmp_path / "run", found, data.y)
     told = invoke("add", tmp_path / "run", "--memory", file, "--memory-policy", policy)
     assert f"policy {policy}" in told
     notes = [row["memory_note"] for row in pq.read_table(tmp_path / "run" / "certificates.parquet").to_pylist()]
@@ -165,9 +164,9 @@ def test_add_refuses(run, file, tmp_path):
         invoke("add", run, "--memory", file)
 
 
-def test_inputs_from_a_file(tmp_path, file):
+def test_inputs_from_a_file(write_run, tmp_path, file):
     found, data = certificates(20, norm=1)
-    save_run(tmp_path / "run", {}, found, data.y.tolist(), 0.25)
+    write_run(tmp_path / "run", found, data.y)
     with pytest.raises(ArgumentError, match="--inputs"):
         invoke("add", tmp_path / "run", "--memory", file)
     np.savez(tmp_path / "inputs.npz", x=data.x, ids=data.ids)
@@ -246,11 +245,11 @@ def test_stats_export_reset(run, file, tmp_path):
     invoke("stats", tmp_path / "nothing", code=2)
 
 
-def test_a_copy_goes_through_another_memory(tmp_path, file):
+def test_a_copy_goes_through_another_memory(write_run, tmp_path, file):
     """Shrunk for the ball, radii are larger and volumes smaller than shrunk for volume; the run itself stays."""
     found, data = certificates(40, size=5.0)
     run, copy = tmp_path / "run", tmp_path / "copy"
-    save_run(run, {"data": "digits", "norm": "l2"}, found, data.y.tolist(), 0.25)
+    write_run(run, found, data.y)
     assert " 0 shrunk" not in invoke("add", run, "--memory", file)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     again = ("add", run, "--memory", tmp_path / "ball.sqlite", "--memory-prefer", "ball", "--out", copy)
@@ -264,6 +263,6 @@ def test_a_copy_goes_through_another_memory(tmp_path, file):
     assert sum(balls["memory_radius"]) > sum(kept["memory_radius"])
     assert sum(balls["memory_proxy_radius"]) < sum(kept["memory_proxy_radius"])
     assert json.loads((copy / "run.json").read_text())["memory"]["prefer"] == "ball"
-    save_run(tmp_path / "other", {"data": "digits", "norm": "l2"}, found[:5], data.y[:5].tolist(), 0.25)
+    write_run(tmp_path / "other", found[:5], data.y[:5])
     with pytest.raises(ArgumentError, match="got another run"):
         invoke("add", tmp_path / "other", "--memory", tmp_path / "ball.sqlite", "--out", copy)

@@ -81,8 +81,8 @@ def test_options_from_a_file(cli, net, tmp_path):
     ("arguments", "words"),
     [
         (("--alpha", "2"), "expected alpha in (0, 1), got 2.0"),
-        (("--norm", "l0"), "expected norm l1 or l2, got 'l0'"),
-        (("--max", "0"), "'--max'"),
+        (("--norm", "l0"), "expected norm of l2, l1, got 'l0'"),
+        (("--max", "0"), "expected max >= 1, got 0"),
         (("--format", "xml"), "expected --format csv or json"),
         (("--out", "answers.txt"), "expected --format csv or json"),
         (("--ids", "7000"), "not in it"),

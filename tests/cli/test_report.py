@@ -1,16 +1,21 @@
 import subprocess
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 
 from anisocert import Certificate, Region
 from anisocert.cli import main
-from anisocert.runs import save_run
 
 
-def make(folder, method="anisotropic", sigma=0.25):
+@pytest.fixture
+def make(write_run):
+    return partial(_make, write_run)
+
+
+def _make(write_run, folder, method="anisotropic", sigma=0.25):
     found = []
     for i in range(6):
         theta = np.full((1, 8, 8), sigma, np.float32)
@@ -25,8 +30,7 @@ def make(folder, method="anisotropic", sigma=0.25):
                 noise="gaussian",
             )
         )  # fmt: skip
-    config = {"data": "digits", "method": method, "norm": "l2", "sigma": sigma, "alpha": 0.001}
-    save_run(folder, config, found, [0, 5, 0, 5, 0, 5], sigma)
+    write_run(folder, found, [0, 5, 0, 5, 0, 5], sigma=sigma)
     return str(folder)
 
 
@@ -45,7 +49,7 @@ def report(monkeypatch, capsys):
     return run
 
 
-def test_one_run_has_its_report_in_its_folder(report, tmp_path):
+def test_one_run_has_its_report_in_its_folder(make, report, tmp_path):
     run = make(tmp_path / "run")
     code, out, _ = report(run)
     assert code == 0
@@ -53,7 +57,7 @@ def test_one_run_has_its_report_in_its_folder(report, tmp_path):
     assert "<!doctype html>" in (tmp_path / "run" / "report.html").read_text("utf-8")[:50]
 
 
-def test_several_runs(report, tmp_path):
+def test_several_runs(make, report, tmp_path):
     runs = [make(tmp_path / method, method) for method in ("fixed", "anisotropic")]
     code, _, _ = report(*runs, "--out", tmp_path / "all.html", "--gallery", 2)
     assert code == 0
@@ -69,7 +73,7 @@ def test_several_runs(report, tmp_path):
         ("terminal", "ACR"),
     ],
 )
-def test_tables_alone_on_the_standard_output(report, tmp_path, style, words):
+def test_tables_alone_on_the_standard_output(make, report, tmp_path, style, words):
     code, out, err = report(make(tmp_path / "run"), "--table", style)
     assert code == 0
     assert words in out
@@ -77,14 +81,14 @@ def test_tables_alone_on_the_standard_output(report, tmp_path, style, words):
     assert "report.html" in err.replace("\n", "")
 
 
-def test_figures(report, tmp_path):
+def test_figures(make, report, tmp_path):
     code, out, _ = report(make(tmp_path / "run"), "--figures", tmp_path / "figures")
     assert code == 0
     assert (tmp_path / "figures" / "accuracy-digits-l2.pdf").is_file()
     assert "accuracy-digits-l2.pdf" in out.replace("\n", "")
 
 
-def test_one_run_twice_is_one_run(report, tmp_path):
+def test_one_run_twice_is_one_run(make, report, tmp_path):
     run = make(tmp_path / "run")
     assert report(run, run, "--out", tmp_path / "r.html")[0] == 0
     assert "· 1 run ·" in (tmp_path / "r.html").read_text("utf-8")
@@ -97,7 +101,7 @@ def test_one_run_twice_is_one_run(report, tmp_path):
         (["--out", "."], "at ., got a folder"),
     ],
 )
-def test_wrong_values_are_one_line(report, tmp_path, arguments, words):
+def test_wrong_values_are_one_line(make, report, tmp_path, arguments, words):
     run = make(tmp_path / "run")
     code, out, err = report(run, *arguments)
     assert code == 2

@@ -70,7 +70,7 @@ def test_uniform_noise_on_a_file_with_one_set(tmp_path: Path) -> None:
     [
         (("--recipe", "trades"), "expected --recipe of cohen, smoothadv, macer, stability, got 'trades'"),
         (("--recipe", "macer", "--norm", "l1"), "expected normal noise with recipe macer, got Uniform"),
-        (("--norm", "linf"), "expected --norm l1 or l2, got 'linf'"),
+        (("--norm", "linf"), "expected norm of l2, l1, got 'linf'"),
         (("--set", "epsilon=1"), "expected --set of nothing with cohen, got 'epsilon=1'"),
         (("--recipe", "macer", "--set", "copies=many"), "expected --set copies as int, got 'many'"),
         (("--schedule", "flat"), "expected schedule of one-cycle, cosine, step, got 'flat'"),

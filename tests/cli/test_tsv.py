@@ -2,20 +2,21 @@ import json
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
 from anisocert.bounds import Plan
 from anisocert.certificate import Certificate
 from anisocert.data import digits
 from anisocert.evaluate.tsv import read_tsv
 from anisocert.memory import Memory
-from anisocert.runs import save_run
 from anisocert.smoothing import Gaussian
 from anisocert.work.memory import add_to_memory
 
 COHEN = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t3\t3\t0.978\t1\t0:02:31.238689\n40\t8\t-1\t0.0\t0\t0:00:29\n"
 
 
-def run(folder):
+@pytest.fixture
+def data(write_run, tmp_path):
     """A run of three digits whose regions, said to be of different classes, meet."""
     data = digits("test").subset(most=3)
     p_a, p_b = Plan().estimate(90, 10, 100, 10, 0.001)
@@ -32,7 +33,7 @@ def run(folder):
         )
         for place, (x, number) in enumerate(zip(data.x, data.ids.tolist(), strict=True))
     ]  # fmt: skip
-    save_run(folder, {"data": "digits", "n": 100, "alpha": 0.001}, found, data.y.tolist(), 0.25)
+    write_run(tmp_path / "run", found, data.y, n=100)
     return data
 
 
@@ -53,8 +54,7 @@ def test_import_report_export(cli, tmp_path):
     assert "without a run" in cli("import", tmp_path / "out.tsv", "--out", tmp_path / "run", code=2).err
 
 
-def test_export_before_and_after_a_memory(cli, tmp_path):
-    data = run(tmp_path / "run")
+def test_export_before_and_after_a_memory(cli, data, tmp_path):
     assert "memory" in cli("export", tmp_path / "run", "--after-memory", "--out", tmp_path / "x", code=2).err
     with Memory.open(tmp_path / "m.sqlite", "worst-case") as memory:
         add_to_memory(tmp_path / "run", memory, dict(zip(data.ids.tolist(), data.x, strict=True)))

@@ -13,13 +13,12 @@ from anisocert.certification import certify
 from anisocert.data import digits
 from anisocert.engine import Network, Numerics
 from anisocert.models import build, save
-from anisocert.runs import save_run
 from anisocert.runs.files import checksum, write_description
 from anisocert.smoothing import Gaussian
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(write_run, tmp_path_factory):
     folder, data = tmp_path_factory.mktemp("made"), digits("test").subset(most=5)
     torch.manual_seed(0)
     model = build("small-cnn", 10, data.mean, data.std).eval()
@@ -27,10 +26,9 @@ def made(tmp_path_factory):
     network = Network(model, 10, numerics=Numerics("float32", False, 96))
     found = certify(network, data.x, ids=data.ids.tolist(), smoothing=Gaussian(0.1), plan=Plan(n=200))
     described = {
-        "data": "digits", "model": str(folder / "net.safetensors"), "sigma": 0.1, "n0": 100, "n": 200, "alpha": 0.001,
-        "seed": 0, "device": "cpu", "method": "fixed", "numerics": vars(network.numerics),
+        "model": str(folder / "net.safetensors"), "sigma": 0.1, "n": 200, "device": "cpu", "numerics": network.numerics,
     }  # fmt: skip
-    save_run(folder / "run", described, found, data.y.tolist(), 0.1)
+    write_run(folder / "run", found, data.y, **described)
     return folder / "run"
 
 

@@ -19,7 +19,7 @@ from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
 from anisocert.report import assumptions, evidence_of, evidence_page, sentence
 from anisocert.report.evidence_tables import vote_counts
-from anisocert.runs import read_run, save_run
+from anisocert.runs import read_run
 from anisocert.runs.files import checksum, write_description
 from anisocert.work import add_to_memory
 
@@ -27,7 +27,7 @@ NOTES = ("kept", "shrunk", "inherited", "abstained")
 
 
 @pytest.fixture(scope="session")
-def made(trained_digits, tmp_path_factory):
+def made(trained_digits, write_run, tmp_path_factory):
     """A folder with `plain`, a run as it came, and `remembered`, one through a memory."""
     folder = tmp_path_factory.mktemp("some evidence")
     network = ac.Network(models.load(trained_digits)[0], 10, numerics=Numerics("float32", False, 160))
@@ -35,8 +35,7 @@ def made(trained_digits, tmp_path_factory):
     smoothing = ac.Gaussian(theta.astype(np.float32))
     found = ac.certify(network, some.x, ids=some.ids.tolist(), smoothing=smoothing, plan=ac.Plan(n=200))
     described = {
-        "data": "digits", "model": str(trained_digits), "sigma": 0.25, "n0": 100, "n": 200, "alpha": 0.001, "seed": 0,
-        "device": "cpu", "numerics": vars(network.numerics), "norm": "l2",
+        "model": str(trained_digits), "n": 200, "device": "cpu", "numerics": network.numerics,
     }  # fmt: skip
     # Regions larger than certified, so that the memory has something to do: the first one just covers an input of
     # another class, and the input that is farthest from it abstains.
@@ -49,8 +48,8 @@ def made(trained_digits, tmp_path_factory):
     found[last] = grown[last] = replace(
         grown[last], prediction=-1, gap=0.0, region=None, p_a=0.4, p_b=0.6, x=some.x[last], reason="no class is clear"
     )
-    save_run(folder / "plain", described | {"method": "fixed"}, found, some.y.tolist(), 0.25)
-    save_run(folder / "remembered", described | {"method": "anisotropic"}, grown, some.y.tolist(), 0.25)
+    write_run(folder / "plain", found, some.y, **described, method="fixed")
+    write_run(folder / "remembered", grown, some.y, **described, method="anisotropic")
     with ac.Memory.open(folder / "memory.sqlite") as memory:
         add_to_memory(folder / "remembered", memory, dict(zip(some.ids.tolist(), some.x, strict=True)))
     return folder
@@ -223,7 +222,7 @@ def test_noise_of_its_own_without_a_memory_is_no_promise_of_a_system(made, tmp_p
     assert any("not a promise about one system" in one for one in assumptions(e))
 
 
-def test_without_the_data_nothing_is_said_that_depends_on_it(made, tmp_path):
+def test_without_the_data_nothing_is_said_that_depends_on_it(write_run, tmp_path):
     """A scalar theta does not tell how many values an input has, and that decides the l_inf ball."""
     theta = np.float32(0.25)
     smoothing = ac.Gaussian(theta)
@@ -231,8 +230,7 @@ def test_without_the_data_nothing_is_said_that_depends_on_it(made, tmp_path):
         lambda x: -x.flatten(1)[:, :2], np.array([[0.0, 9, 0, 0, 0, 0, 0, 0]]), model_id="mine",
         num_classes=2, smoothing=smoothing, plan=ac.Plan(n=200),
     )  # fmt: skip
-    described = {"data": "/nowhere.npz", "sigma": 0.25, "n": 200, "alpha": 0.001, "norm": "l2", "method": "fixed"}
-    save_run(tmp_path / "run", described, [replace(c, theta=np.asarray(theta)) for c in found], [0], 0.25)
+    write_run(tmp_path / "run", [replace(c, theta=np.asarray(theta)) for c in found], [0], data="/nowhere.npz", n=200)
     e = evidence_of(read_run(tmp_path / "run"), 0)
     assert [one.norm for one in e.implied(e.binding)] == ["l2", "l1"]
     assert "every value" not in sentence(e)

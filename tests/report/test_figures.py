@@ -58,7 +58,7 @@ def test_runs_without_theta_have_the_other_figures(make_run, tmp_path):
     assert names == {"accuracy", "gap", "theta"}  # theta-ratio; no maps
 
 
-def test_landscape_of_a_real_network(tmp_path):
+def test_landscape_of_a_real_network(tmp_path, write_run):
     """A certificate by the library on digits, drawn around its input in two planes."""
     from anisocert import Gaussian, Network, certify
     from anisocert.data import digits
@@ -66,7 +66,7 @@ def test_landscape_of_a_real_network(tmp_path):
     from anisocert.models import save as save_model
     from anisocert.optimize import Isotropic, PublishedAnisotropic
     from anisocert.optimize.ascent import Ascent
-    from anisocert.runs import read_run, save_run
+    from anisocert.runs import read_run
 
     tests = digits("test").subset(most=2)
     model = build("small-cnn", 10, tests.mean, tests.std).eval()
@@ -77,10 +77,9 @@ def test_landscape_of_a_real_network(tmp_path):
     found = certify(
         Network(model, 10), tests.x, ids=tests.ids.tolist(), smoothing=Gaussian(0.05), method=method, plan=Plan(n=200)
     )
-    config = {"data": "digits", "model": "../net.safetensors", "method": "anisotropic", "norm": "l2", "sigma": 0.05}
     labels = [max(c.prediction, 0) for c in found]  # an untrained network is right by definition here
     assert any(c.prediction >= 0 for c in found)
-    save_run(tmp_path / "run", config, found, labels, 0.05)
+    write_run(tmp_path / "run", found, labels, model="../net.safetensors", sigma=0.05, method="anisotropic")
     run = read_run(tmp_path / "run")
     from anisocert.report import landscape as module
     from anisocert.report.inputs import Inputs

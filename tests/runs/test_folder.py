@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from anisocert import Certificate, Region
-from anisocert.runs import row, save_run
+from anisocert.runs import row
 
 COLUMNS = [
     "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
@@ -48,9 +48,9 @@ def test_an_abstention_is_never_correct():
     assert row(abstention(1), -1, 0.25)["correct"] is False
 
 
-def test_run_on_disk(tmp_path):
+def test_run_on_disk(write_run, tmp_path):
     folder = tmp_path / "deep" / "run"
-    save_run(folder, {"data": "digits", "n": 100}, [certificate(3), abstention(8)], [1, 1], 0.25)
+    write_run(folder, [certificate(3), abstention(8)], [1, 1], n=100)
     table = pq.read_table(folder / "certificates.parquet")
     assert table.column_names == COLUMNS
     assert table["idx"].to_pylist() == [3, 8]
@@ -69,17 +69,17 @@ def test_run_on_disk(tmp_path):
     assert not list(folder.glob("*.part"))
 
 
-def test_columns_have_the_same_types_whatever_is_in_them(tmp_path):
-    save_run(tmp_path / "a", {}, [abstention(1)], [1], 0.25)
-    save_run(tmp_path / "b", {}, [certificate(1, stop="betting", seed=0)], [1], 0.25)
+def test_columns_have_the_same_types_whatever_is_in_them(write_run, tmp_path):
+    write_run(tmp_path / "a", [abstention(1)], [1])
+    write_run(tmp_path / "b", [certificate(1, stop="betting", seed=0)], [1])
     a, b = (pq.read_schema(tmp_path / name / "certificates.parquet") for name in "ab")
     assert a.equals(b)
     assert str(a.field("stop").type) == "string"
 
 
-def test_an_old_run_does_not_vouch_for_a_half_written_one(tmp_path, monkeypatch):
-    save_run(tmp_path, {}, [certificate(1)], [1], 0.25)
+def test_an_old_run_does_not_vouch_for_a_half_written_one(write_run, tmp_path, monkeypatch):
+    write_run(tmp_path, [certificate(1)], [1])
     monkeypatch.setattr("anisocert.runs.folder.save", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        save_run(tmp_path, {}, [certificate(2)], [1], 0.25)
+        write_run(tmp_path, [certificate(2)], [1])
     assert not (tmp_path / "run.json").exists()

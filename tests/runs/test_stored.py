@@ -108,7 +108,7 @@ def test_a_typed_function_may_be_another_one_if_the_network_is_the_same(run, her
 def test_a_network_behaves_as_the_run_has_noted(run, network_file, tmp_path):
     """Also where the run was made under a name of the user's, which any network could be given."""
     honest = read_run(run).network()
-    noted = {"probe": as_json(honest.probe((1, 8, 8))), "probe_shape": [1, 8, 8]}
+    noted = {"probe": as_json(honest.probe((1, 8, 8))), "input_shape": [1, 8, 8]}
     refit(run, **noted)
     read_run(run).network()
     model, metadata = load(network_file)
@@ -119,8 +119,8 @@ def test_a_network_behaves_as_the_run_has_noted(run, network_file, tmp_path):
     with pytest.raises(NotTheRunsError, match="got another network"):
         read_run(run).network(model=str(tmp_path / "other.safetensors"))
     for shape in ([10**9, 10**9], [-1], "much", None, [1.5]):
-        refit(run, **noted | {"probe_shape": shape})
-        with pytest.raises(ArgumentError, match="probe_shape"):
+        refit(run, **noted | {"input_shape": shape})
+        with pytest.raises(ArgumentError, match="input_shape"):
             read_run(run).network()
 
 

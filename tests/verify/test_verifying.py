@@ -17,7 +17,6 @@ from anisocert.data import digits
 from anisocert.engine import Network, Numerics
 from anisocert.errors import ArgumentError
 from anisocert.models import build, save
-from anisocert.runs import save_run
 from anisocert.runs.files import checksum, write_description
 from anisocert.runs.loading import examples_hash
 from anisocert.runs.stored import read_run
@@ -39,7 +38,7 @@ RUNS = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
+def made(write_run, tmp_path_factory) -> Path:
     """Runs of a real network on real digits, some of which it does not know."""
     folder, data = tmp_path_factory.mktemp("made"), digits("train")
     torch.manual_seed(0)
@@ -52,14 +51,14 @@ def made(tmp_path_factory) -> Path:
         network = Network(model.eval(), 10, numerics=Numerics(precision="float32", compile=False, rows=96))
         found = certify(network, tests.x, ids=tests.ids.tolist(), smoothing=smoothing, method=method, plan=plan, seed=3)
         described = {
-            "data": "digits", "model": "../net.safetensors", "method": method.name, "norm": f"l{smoothing.norm}",
+            "model": "../net.safetensors", "method": method.name,
             "sigma": float(smoothing.theta), "n0": plan.n0, "n": plan.n, "alpha": plan.alpha, "bound": plan.bound,
             "stop": None if name == "target" else plan.stop, "target_radius": plan.target_radius, "seed": 3,
-            "num_classes": 10, "device": "cpu", "numerics": vars(network.numerics), "max": len(tests),
+            "num_classes": 10, "device": "cpu", "numerics": network.numerics, "max": len(tests),
             "inputs": len(tests), "data_hash": examples_hash(tests),
             "average_of": "a run" if name == "anisotropic" else None,
         }  # fmt: skip
-        save_run(folder / name, described, found, tests.y.tolist(), float(smoothing.theta))
+        write_run(folder / name, found, tests.y, **described)
     return folder
 
 

@@ -39,7 +39,7 @@ def test_a_run_keeps_its_networks_behaviour(quick, whole):
     said = read_run(whole).description
     network = Network(load(quick.model)[0], 10, "cpu", quick.numerics)
     assert same_behaviour(from_json(said["probe"]), network.probe((1, 8, 8)))
-    assert said["probe_shape"] == [1, 8, 8]
+    assert said["input_shape"] == [1, 8, 8]
     assert said["model_id"] is None
     assert said["model_hash"] == network.hash
     assert "probe" not in said["command"]
@@ -86,8 +86,8 @@ def test_recounting_finds_another_network_of_that_name(named, other, do, tmp_pat
 def test_a_name_without_a_probe_vouches_for_nothing(named, do, tmp_path, shape):
     do(named, tmp_path)
     run = read_run(tmp_path)
-    write_description(tmp_path, run.description | {"probe_shape": shape})
-    with pytest.raises(ArgumentError, match="expected probe_shape"):
+    write_description(tmp_path, run.description | {"input_shape": shape})
+    with pytest.raises(ArgumentError, match="expected input_shape"):
         list(recount(read_run(tmp_path), [0]))
     write_description(tmp_path, run.description | {"probe": None})
     (found,) = recount(read_run(tmp_path), [0])

@@ -18,6 +18,7 @@ from anisocert.models import load
 from anisocert.optimize import Anisotropic
 from anisocert.runs import Configuration, read_run, row
 from anisocert.runs import folder as folder_room
+from anisocert.runs.rows import SCHEMA
 from anisocert.smoothing import Gaussian
 from anisocert.work import load_job, scheduling
 from anisocert.work.certifier import Certifier
@@ -32,7 +33,7 @@ def test_a_run_holds_what_certify_gives(quick, whole):
     wanted = certify(network, data.x, ids=data.ids.tolist(), smoothing=Gaussian(0.25), plan=quick.plan())
     run = read_run(whole)
     rows = [row(c, y, 0.25) for c, y in zip(wanted, data.y.tolist(), strict=True)]
-    table = pa.Table.from_pylist(rows, folder_room.SCHEMA)
+    table = pa.Table.from_pylist(rows, SCHEMA)
     assert run.table.drop_columns("seconds").equals(table.drop_columns("seconds"))
     assert len(Counter(run.column("prediction").tolist())) == 3, "no mixture of answers and abstentions to compare"
     assert all(run.thetas[number] == np.float32(0.25) for number in data.ids.tolist())

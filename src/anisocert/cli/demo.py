@@ -6,31 +6,29 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anisocert.cli import options
+from anisocert.options import option
 
 if TYPE_CHECKING:
     from anisocert.bounds import Plan
-    from anisocert.certificate import Certificate
     from anisocert.cli.console import Console
     from anisocert.cli.progress import Advance
-    from anisocert.data import Dataset
-    from anisocert.engine import Network
-    from anisocert.models import Normalized
-    from anisocert.optimize import Method
+    from anisocert.evaluate import Results
+    from anisocert.runs import Configuration
     from anisocert.smoothing import Smoothing
 
-AT_ONCE = 16  # inputs per call: results do not depend on it, and the progress bar moves
+METHODS = ("fixed", "isotropic", "anisotropic")
 
 
+@options.takes(
+    "n0", "alpha", n=option(10_000), max=option(32, "How many test digits."),
+    seed=option(0, "Seed of training and of all noise."),
+)  # fmt: skip
 def demo(
+    asked: options.Asked,
     out: Annotated[Path, typer.Option(help="Folder for networks and runs.")] = Path("runs/demo"),
     sigma: Annotated[float, typer.Option(help="Gaussian noise: standard deviation; pixels are in [0, 1].")] = 0.25,
     lam: Annotated[float, typer.Option(help="Uniform noise: half-width.")] = 0.5,
-    n: Annotated[int, typer.Option(help="Votes per input for its certificate.")] = 10_000,
-    n0: Annotated[int, typer.Option(help="Votes per input to select its class.")] = 100,
-    alpha: Annotated[float, typer.Option(help="Probability with which a certificate may be wrong.")] = 0.001,
-    most: Annotated[int, typer.Option("--max", help="How many test digits.")] = 32,
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 60,
-    seed: Annotated[int, typer.Option(help="Seed of training and of all noise.")] = 0,
     toy: Annotated[
         bool, typer.Option("--toy", help="A picture instead: regions around two points of two-dimensional data.")
     ] = False,
@@ -41,38 +39,57 @@ def demo(
     In l2 (Gaussian noise) and in l1 (uniform noise): fixed noise, the best scale for each input (isotropic), and the
     best shape for each input (anisotropic). It ends with a report, one HTML file.
     """
-    from anisocert.bounds import Plan
     from anisocert.cli.console import Console
     from anisocert.cli.demo_text import conclude, table
     from anisocert.cli.progress import progress
-    from anisocert.data import digits
-    from anisocert.engine import Network, Stage, Stream
-    from anisocert.optimize import Anisotropic, Fixed, Isotropic
-    from anisocert.smoothing import Gaussian, Uniform
+    from anisocert.evaluate import results_of
+    from anisocert.runs import read_run
 
     console = Console()
-    noises, plan = (Gaussian(sigma), Uniform(lam)), Plan(n0=n0, n=n, alpha=alpha)
-    Stream(seed, Stage.ESTIMATE, 0)  # a seed or a folder that will not do is said now, not after the training
-    out.mkdir(parents=True, exist_ok=True)
+    configurations = {
+        out / f"{norm}-{method}": options.configured(
+            asked, model=str((out / f"{norm}.safetensors").resolve()), data="digits", sigma=level, norm=norm,
+            method=method, device="cpu",
+        )
+        for norm, level in (("l2", sigma), ("l1", lam))
+        for method in METHODS
+    }  # fmt: skip
+    some = next(iter(configurations.values()))
+    out.mkdir(parents=True, exist_ok=True)  # a value or a folder that will not do is said now, not after the training
     if toy:
-        return _toy(console, out, plan, seed, force)
-    _claim(out, force)
-    tests = digits("test").subset(most=most)
-    results: dict[str, list[Certificate]] = {}
-    for smoothing in noises:
-        network = Network(_trained(console, out, smoothing, epochs, seed), tests.num_classes)
-        methods: tuple[Method, ...] = (Fixed(), Isotropic(), Anisotropic())
-        with progress(console, f"certify l{smoothing.norm}", len(methods) * len(tests), "inputs") as advance:
-            for method in methods:
-                name = f"l{smoothing.norm}-{method.name}"
-                results[name] = _run(network, tests, smoothing, method, plan, seed, advance)
-                _save(out, name, network, smoothing, results[name], tests, plan, seed)
-        console.print(table(results, tests.y, smoothing))
-    conclude(console, results, tests.y, alpha, out)
-    _report(console, [out / name for name in results], tests, out / "report.html")
+        return _toy(console, out, some.plan(), some.seed, force)
+    _claim(configurations, force)
+    results: dict[str, Results] = {}
+    for norm in ("l2", "l1"):
+        folders = {folder: c for folder, c in configurations.items() if c.norm == norm}
+        c = next(iter(folders.values()))
+        _train(console, Path(c.model), c.smoothing(), epochs, c.seed)
+        with progress(console, f"certify {norm}", len(folders) * (c.max or 0), "inputs") as advance:
+            for folder, configuration in folders.items():
+                _run(configuration, folder, advance)
+        results |= {folder.name: results_of(read_run(folder)) for folder in folders}
+        console.print(table([results[folder.name] for folder in folders], c.smoothing()))
+    conclude(console, results, some.alpha, out)
+    _report(console, list(configurations), out / "report.html")
 
 
-def _report(console: "Console", folders: list[Path], tests: "Dataset", out: Path) -> None:
+def _run(configuration: "Configuration", folder: Path, advance: "Advance") -> None:
+    """The run of one method, as `anisocert certify` does it; from the beginning, since the network is a new one."""
+    from anisocert.runs.folder import clear
+    from anisocert.work import Circumstances, certify_run, load_job
+    from anisocert.work.unfinished import Unfinished
+    from anisocert.work.workers import InProcess
+
+    job = load_job(configuration)
+    if configuration.method == METHODS[0]:
+        job.warn()  # the others would repeat it
+    Unfinished(folder).remove()
+    clear(folder)
+    told = Circumstances(on_rows=lambda rows: advance(len(rows), configuration.method), force=True)
+    certify_run(job, folder, lambda: InProcess(job, "cpu"), told)
+
+
+def _report(console: "Console", folders: list[Path], out: Path) -> None:
     """The report on all runs; where the noise depends on the input, after a memory, as a system would have it."""
     from rich.markup import escape
 
@@ -82,29 +99,36 @@ def _report(console: "Console", folders: list[Path], tests: "Dataset", out: Path
     from anisocert.runs import read_run
     from anisocert.work import add_to_memory
 
-    inputs = dict(zip(tests.ids.tolist(), tests.x, strict=True))
     for folder in folders:
-        if read_run(folder).description["method"] not in SAME_FOR_ALL:
+        run = read_run(folder)
+        if run.configuration.method not in SAME_FOR_ALL:
+            examples = run.examples()
             with Memory() as memory:
-                add_to_memory(folder, memory, inputs)
+                add_to_memory(folder, memory, dict(zip(examples.ids.tolist(), examples.x, strict=True)))
     write_report([read_run(folder) for folder in folders], out)
     console.print(f"The report, for a browser: [cyan]{escape(str(out.resolve()))}[/cyan]", soft_wrap=True, markup=True)
 
 
-def _claim(out: Path, force: bool) -> None:
+def _claim(configurations: "dict[Path, Configuration]", force: bool) -> None:
     """Refuse to replace what no demo has written, before any work."""
     from anisocert.durable import claim
     from anisocert.errors import ArgumentError
-    from anisocert.runs.files import TABLE, read_description
+    from anisocert.runs.files import DESCRIPTION, TABLE, read_description
+    from anisocert.work.unfinished import Unfinished
 
-    for path in (out / "report.html", out / "l2.safetensors", out / "l1.safetensors"):
-        claim(path, force)
-    for run in (out / f"{norm}-{method}" for norm in ("l1", "l2") for method in ("fixed", "isotropic", "anisotropic")):
+    for run, c in configurations.items():
+        for path in (run.parent / "report.html", Path(c.model)):
+            claim(path, force)
         if force:
             continue
-        if not (run / "run.json").exists():
+        if (run / DESCRIPTION).exists():
+            model = read_description(run).get("model")
+        elif (begun := Unfinished(run).configuration()) is not None:
+            model = begun.model
+        else:
             claim(run / TABLE)
-        elif read_description(run).get("model") not in ("../l1.safetensors", "../l2.safetensors"):
+            continue
+        if (run / str(model)).resolve() != Path(c.model):
             raise ArgumentError(f"expected no run but a demo's at {run}, got another: choose another --out, or --force")
 
 
@@ -130,58 +154,8 @@ def _toy(console: "Console", out: Path, plan: "Plan", seed: int, force: bool) ->
     )
 
 
-def _run(
-    network: "Network",
-    tests: "Dataset",
-    smoothing: "Smoothing",
-    method: "Method",
-    plan: "Plan",
-    seed: int,
-    advance: "Advance",
-) -> "list[Certificate]":
-    """Certificates of all test digits by one method."""
-    from anisocert.certification import certify
-
-    found: list[Certificate] = []
-    for first in range(0, len(tests), AT_ONCE):
-        part = slice(first, first + AT_ONCE)
-        found += certify(
-            network,
-            tests.x[part],
-            ids=tests.ids[part].tolist(),
-            smoothing=smoothing,
-            method=method,
-            plan=plan,
-            seed=seed,
-        )
-        advance(len(found) - first, method.name)
-    return found
-
-
-def _save(
-    out: Path,
-    name: str,
-    network: "Network",
-    smoothing: "Smoothing",
-    certificates: "list[Certificate]",
-    tests: "Dataset",
-    plan: "Plan",
-    seed: int,
-) -> None:
-    """The run folder of one method."""
-    from anisocert.runs import save_run
-
-    sigma = float(smoothing.theta)
-    config = {
-        "data": tests.name, "max": len(tests), "model": f"../l{smoothing.norm}.safetensors",
-        "method": certificates[0].method, "norm": f"l{smoothing.norm}", "sigma": sigma, "n0": plan.n0, "n": plan.n,
-        "alpha": plan.alpha, "bound": plan.bound, "stop": plan.stop, "seed": seed, "numerics": vars(network.numerics),
-    }  # fmt: skip
-    save_run(out / name, config, certificates, tests.y.tolist(), sigma)
-
-
-def _trained(console: "Console", out: Path, smoothing: "Smoothing", epochs: int, seed: int) -> "Normalized":
-    """The small network, trained with noise, also saved to the folder."""
+def _train(console: "Console", file: Path, smoothing: "Smoothing", epochs: int, seed: int) -> None:
+    """A file of the small network, trained with noise."""
     import torch
 
     from anisocert.cli.progress import progress
@@ -202,5 +176,4 @@ def _trained(console: "Console", out: Path, smoothing: "Smoothing", epochs: int,
         "data": data.name, "recipe": recipe.name, "noise": type(smoothing).__name__.lower(),
         "norm": f"l{smoothing.norm}", "sigma": float(smoothing.theta), "epochs": epochs, "seed": seed,
     }  # fmt: skip
-    save(model, out / f"l{smoothing.norm}.safetensors", described)
-    return model
+    save(model, file, described)

@@ -1,12 +1,13 @@
 """`anisocert diagnose`: what can be certified with a network, before hours are spent."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
+from anisocert.options import option
 
 if TYPE_CHECKING:
     from anisocert.diagnosis import Diagnosis
@@ -14,29 +15,21 @@ if TYPE_CHECKING:
 EPILOG = "Example: anisocert diagnose nets/cohen/last.safetensors --data cifar10 --figure diagnosis.png"
 
 
+@options.takes(
+    "model", "data", "bound", "seed", "split", "outputs", "num_classes", "layout", "mean", "std", "denoise", "model_id",
+    n=option(100_000, "Votes per input that you mean to certify with."),
+    alpha=option(0.001),
+    max=option(64, "Examples to look at, evenly spaced."),
+)  # fmt: skip
 def diagnose(
-    model: options.Model,
-    data: options.Data,
+    asked: options.Asked,
     sigma: Annotated[str | None, typer.Option(help="Only these noise levels, as in 0.12,0.25.")] = None,
     norm: Annotated[str, typer.Option(help="l2, l1 or both.")] = "both",
-    n: Annotated[int, typer.Option(help="Votes per input that you mean to certify with.")] = 100_000,
-    alpha: Annotated[float, typer.Option(help="Probability with which a certificate may be wrong.")] = 0.001,
-    bound: Annotated[str, typer.Option(help="one-vs-rest or two-class.")] = "one-vs-rest",
-    split: options.Split = "test",
-    most: Annotated[int, typer.Option("--max", help="Examples to look at, evenly spaced.", min=1)] = 64,
-    votes: Annotated[int, typer.Option(help="Noisy copies of each, a noise level.", min=2)] = 100,
-    seed: options.Seed = 0,
+    votes: Annotated[int, typer.Option(help="Noisy copies of each input per noise level.", min=2)] = 100,
     figure: Annotated[Path | None, typer.Option(help="Also a picture: a .png or .pdf file.", dir_okay=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...", rich_help_panel=options.NETWORK)] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    device: options.Device = "auto",
     precision: options.Precision = None,
-    outputs: options.Outputs = "logits",
-    num_classes: options.NumClasses = None,
-    layout: options.Layout = None,
-    mean: options.Mean = None,
-    std: options.Std = None,
-    denoise: options.Denoise = None,
-    model_id: options.ModelId = None,
     force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
@@ -46,6 +39,8 @@ def diagnose(
     certified and abstain with --n votes, the mean radius, the training noise that the network seems to match, what the
     votes could reach at best, and a recommendation of noise, norm and method.
     """
+    from dataclasses import replace
+
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.diagnosis import GRID
@@ -55,7 +50,6 @@ def diagnose(
     from anisocert.engine import Numerics
     from anisocert.engine.devices import devices_of
     from anisocert.errors import ArgumentError
-    from anisocert.runs import Configuration
     from anisocert.work import load_job
 
     if norm not in ("l1", "l2", "both"):
@@ -67,19 +61,15 @@ def diagnose(
         raise ArgumentError(f"expected --figure as a .png or .pdf file, got {figure}")
     if figure is not None:
         claim(figure, force)
-    asked: dict[str, Any] = {
-        "model": options.absolute(model), "data": options.absolute(data), "sigma": 1.0, "norm": norms[0],
-        "method": "fixed", "split": split, "n": n, "alpha": alpha, "bound": bound, "seed": seed, "outputs": outputs,
-        "num_classes": num_classes, "layout": layout,
-        "mean": options.numbers("--mean", mean), "std": options.numbers("--std", std),
-        "denoise": denoise, "model_id": model_id,
-        "numerics": Numerics(precision),  # type: ignore[arg-type]  # it checks the name
-    }  # fmt: skip
-    job = load_job(Configuration(**asked))
+    c = options.configured(
+        asked, sigma=1.0, norm=norms[0], method="fixed",
+        numerics=Numerics(precision),  # type: ignore[arg-type]  # it checks the name
+    )  # fmt: skip
+    job = load_job(replace(c, max=None))
     steps = 1 + len(norms) * len(sigmas or GRID) + len(METHODS)
     with progress(Console(stderr=True), "diagnosing", steps, "steps") as advance:
         found = look(
-            job, devices_of(device)[0], inputs=most, votes=votes, sigmas=sigmas, norms=norms,
+            job, devices_of(device)[0], inputs=c.max or 1, votes=votes, sigmas=sigmas, norms=norms,
             on_step=lambda: advance(1, ""),
         )  # fmt: skip
     if figure is not None:

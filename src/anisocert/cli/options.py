@@ -1,42 +1,98 @@
-"""Options that several commands share, and how their texts are read."""
+"""Options on the command line: those of a run, from their declaration, and others that several commands share."""
 
+import functools
+import inspect
+from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-EXAMPLES, NETWORK = "Which examples", "The network"
+from anisocert.options import NETWORK, Options, check, choices, plain
+
+if TYPE_CHECKING:
+    from anisocert.runs import Configuration
+
 ONLY_CHECK = ContextVar("ONLY_CHECK", default=False)
+DECLARED = {one.name: one for one in fields(Options)}
+KINDS = get_type_hints(Options)
+MOST_METAVAR = 12  # characters: the column of longer ones would leave no room for the help
+Asked = dict[str, Any]
+Command = Callable[..., None]
 
 
-def _of(panel: str, help: str, *names: str, least: int | None = None) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(*names, help=help, min=least, rich_help_panel=panel)
-    return option
+def takes(*names: str, **changed: Any) -> Callable[[Command], Command]:
+    """Give a command options of a run, which come to it in one dictionary, its parameter `asked`.
+
+    changed: what this command says otherwise about some of them, as in n=option(10_000, "Votes per digit.").
+    """
+
+    def decorate(command: Command) -> Command:
+        own, hints = inspect.signature(command).parameters, get_type_hints(command, include_extras=True)
+        ours = [_parameter(name, changed.get(name)) for name in DECLARED if name in {*names, *changed}]
+        theirs = [one.replace(annotation=hints[name], kind=one.KEYWORD_ONLY) for name, one in own.items()]
+        parameters = sorted((*ours, *theirs[1:]), key=lambda one: one.default is not one.empty)  # required ones first
+
+        @functools.wraps(command)
+        def typed(**given: Any) -> None:
+            command(asked={one.name: _read(one.name, given.pop(one.name)) for one in ours}, **given)
+
+        typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        typed.__annotations__ = {one.name: one.annotation for one in parameters}
+        return typed
+
+    return decorate
 
 
-Model = Annotated[str, typer.Argument(help=".safetensors, .pt, .onnx, or package.module:function.")]
-Data = Annotated[str, typer.Option(help="A name of `anisocert data list`, an .npz file or a folder of images.")]
-Sigma = Annotated[float, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")]
-Norm = Annotated[str, typer.Option(help="l2: Gaussian noise; l1: uniform noise.")]
-Seed = Annotated[int, typer.Option(help="Of all noise.")]
-MemoryPrefer = Annotated[
-    str, typer.Option("--memory-prefer", help="Where a region must make room: keep volume or ball.")
-]
-Split = Annotated[str, _of(EXAMPLES, "test or train.")]
-Skip = Annotated[int, _of(EXAMPLES, "Every k-th of them.", least=1)]
-Most = Annotated[int | None, _of(EXAMPLES, "How many.", "--max", least=1)]
-Ids = Annotated[str | None, _of(EXAMPLES, "Only these: 3,17,100-199.")]
-Precision = Annotated[str | None, _of(NETWORK, "float32 or bfloat16. Default: what is fast here.")]
-Compile = Annotated[bool | None, _of(NETWORK, "Use torch.compile. Default: where it pays.")]
-Rows = Annotated[int | None, _of(NETWORK, "Votes a network call. Default: as many as fit.")]
-Outputs = Annotated[str, _of(NETWORK, "What it returns: logits or probabilities.")]
-NumClasses = Annotated[int | None, _of(NETWORK, "Where the model does not tell.", least=2)]
-Layout = Annotated[str | None, _of(NETWORK, "Whose checkpoint it is: cohen, salman or macer.")]
-Mean = Annotated[str | None, _of(NETWORK, "Of its inputs, as in 0.49,0.48,0.45.")]
-Std = Annotated[str | None, _of(NETWORK, "As in 0.2,0.2,0.2.")]
-ModelId = Annotated[str | None, _of(NETWORK, "Its name in place of a hash, where parts of it cannot be read.")]
-Denoise = Annotated[str | None, _of(NETWORK, "A denoiser to put in front of it: package.module:function.")]
+def _parameter(name: str, changed: Any = None) -> inspect.Parameter:
+    """An option as typer reads it. Texts of a few, and lists, come as texts: the configuration checks them."""
+    declared, kind = DECLARED[name], plain(KINDS[name])
+    said = {**declared.metadata, **(changed.metadata if changed is not None else {})}
+    default = declared.default if changed is None or changed.default is MISSING else changed.default
+    metavar = f"<int >={said['least']}>" if "least" in said else said.get("metavar") or "|".join(choices(kind))
+    if choices(kind) or get_origin(kind) is tuple:
+        kind = str
+    info = typer.Option(
+        *([f"--{name.replace('_', '-')}"] if kind is bool else ()), help=said["help"],
+        metavar=metavar if 0 < len(metavar) <= MOST_METAVAR else None, rich_help_panel=said.get("panel"),
+    )  # fmt: skip
+    if name == "model":
+        info = typer.Argument(help=said["help"])
+    if said.get("checkpoint") or default is None:
+        default, kind = None, kind | None
+    given = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=given, annotation=Annotated[kind, info])
+
+
+def _read(name: str, value: Any) -> Any:
+    """A typed value as the configuration takes it."""
+    if get_origin(plain(KINDS[name])) is tuple:
+        value = numbers(f"--{name}", value)
+    check(DECLARED[name], KINDS[name] | None, value)
+    place = DECLARED[name].metadata.get("place")
+    return value if place is None or value is None else absolute(value, new=place == "path")
+
+
+def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: Any) -> "Configuration":
+    """The configuration of what was typed; sigma, if it was not, is what the network was trained with, and told."""
+    from anisocert.runs import Configuration
+    from anisocert.runs.loading import trained_sigma
+
+    if asked.get("sigma", 0) is None:
+        sigma = trained_sigma(asked["model"], asked["norm"], asked["denoise"])
+        tell(f"sigma {sigma:g}, which {asked['model']} was trained with")
+        asked = asked | {"sigma": sigma}
+    return Configuration(**asked, **known)
+
+
+MemoryPrefer = Annotated[str, typer.Option("--memory-prefer", help=DECLARED["memory_prefer"].metadata["help"])]
+_network = functools.partial(typer.Option, rich_help_panel=NETWORK)
+Precision = Annotated[str | None, _network(help="float32 or bfloat16. Default: what is fast here.")]
+Compile = Annotated[bool | None, _network(help="Use torch.compile. Default: where it pays.")]
+Rows = Annotated[int | None, _network(help="Votes per network call. Default: as many as fit.")]
+Device = Annotated[str, _network(help="auto, cpu, cuda, cuda:1, ...")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there, also if anisocert did not write it.")]
 # Of commands that read a run, which may name files but no code.
 RunModel = Annotated[
@@ -55,13 +111,14 @@ def checked() -> None:
         raise typer.Exit
 
 
-def absolute(place: str | Path | None) -> str | None:
-    """A file or folder by its whole path, so that a run can be resumed from elsewhere; a name as it is."""
+def absolute(place: str, new: bool = False) -> str:
+    """A file or folder by its whole path, so that a run can be resumed from elsewhere; a name as it is.
+
+    new: it may be a file that is yet to be made, and is no name.
+    """
     from anisocert.data import CATALOG
 
-    if place is None or str(place) in CATALOG or not Path(place).exists():
-        return None if place is None else str(place)
-    return str(Path(place).resolve())
+    return str(Path(place).resolve()) if new or (place not in CATALOG and Path(place).exists()) else place
 
 
 def numbers(option: str, text: str | None) -> tuple[float, ...] | None:

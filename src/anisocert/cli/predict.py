@@ -7,6 +7,7 @@ import typer
 
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
+from anisocert.options import option
 
 if TYPE_CHECKING:
     from anisocert.engine import Network
@@ -17,32 +18,22 @@ AT_ONCE = 64  # inputs per call: answers do not depend on it, and the progress b
 COLUMNS = ("id", "label", "answer")
 
 
+@options.takes(
+    "model", "data", "sigma", "norm", "seed", "split", "skip", "max", "ids", "num_classes", "layout", "mean", "std",
+    "denoise", "model_id",
+    n=option(100_000, "Votes per input."),
+    alpha=option(0.001, "Probability with which an answer may be wrong."),
+)  # fmt: skip
 def predict(
-    model: options.Model,
-    data: options.Data,
-    sigma: options.Sigma,
-    norm: options.Norm = "l2",
-    n: Annotated[int, typer.Option(help="Votes per input.")] = 100_000,
-    alpha: Annotated[float, typer.Option(help="Probability with which an answer may be wrong.")] = 0.001,
-    seed: options.Seed = 0,
+    asked: options.Asked,
     form: Annotated[
         str | None, typer.Option("--format", help="table, csv or json. Default: by the name of --out, else table.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A .csv or .json file.", dir_okay=False)] = None,
-    split: options.Split = "test",
-    skip: options.Skip = 1,
-    most: options.Most = None,
-    ids: options.Ids = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...", rich_help_panel=options.NETWORK)] = "auto",
+    device: options.Device = "auto",
     precision: options.Precision = None,
     compile: options.Compile = None,
     rows: options.Rows = None,
-    num_classes: options.NumClasses = None,
-    layout: options.Layout = None,
-    mean: options.Mean = None,
-    std: options.Std = None,
-    denoise: options.Denoise = None,
-    model_id: options.ModelId = None,
     force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
@@ -53,6 +44,7 @@ def predict(
     precision, so answer in the precision that you certified in.
     """
     import warnings
+    from functools import partial
 
     from anisocert import __version__
     from anisocert.cli.console import Console
@@ -60,7 +52,6 @@ def predict(
     from anisocert.engine import Network, Numerics
     from anisocert.engine.devices import devices_of
     from anisocert.errors import ArgumentError
-    from anisocert.runs import Configuration
     from anisocert.work import load_job
 
     form = form or (out.suffix.removeprefix(".") if out is not None else "table")
@@ -68,14 +59,8 @@ def predict(
         raise ArgumentError(f"expected --format csv or json, or table without --out, got {form!r}")
     if out is not None:
         claim(out, force)
-    asked: dict[str, Any] = {
-        "model": model, "data": data, "sigma": sigma, "method": "fixed", "norm": norm, "n": n, "alpha": alpha,
-        "seed": seed, "split": split, "skip": skip, "max": most, "ids": ids, "num_classes": num_classes,
-        "layout": layout, "mean": options.numbers("--mean", mean), "std": options.numbers("--std", std),
-        "denoise": denoise, "model_id": model_id,
-        "numerics": Numerics(precision, compile, rows),  # type: ignore[arg-type]  # it checks the name
-    }  # fmt: skip
-    job = load_job(Configuration(**asked))
+    numerics = Numerics(precision, compile, rows)  # type: ignore[arg-type]  # it checks the name
+    job = load_job(options.configured(asked, partial(typer.echo, err=True), method="fixed", numerics=numerics))
     c = job.configuration
     assert c.num_classes is not None
     network = Network(job.model, c.num_classes, devices_of(device)[0], c.numerics, c.model_id)
@@ -87,19 +72,19 @@ def predict(
     summary = {
         "made_by": f"anisocert {__version__}", "inputs": len(answers), "accuracy": right / len(answers),
         "abstention": answers.count(-1) / len(answers),
-        "n": n, "alpha": alpha, "sigma": sigma, "norm": norm, "seed": seed, "model_hash": network.hash,
+        "n": c.n, "alpha": c.alpha, "sigma": c.sigma, "norm": c.norm, "seed": c.seed, "model_hash": network.hash,
         "numerics": vars(network.numerics),
     }  # fmt: skip
     _write(list(zip(job.ids, labels, answers, strict=True)), summary, form, out)
     Console(stderr=form != "table" and out is None).print(
-        f"{len(answers)} examples of {data}: {right / len(answers):.2%} answered correctly, "
+        f"{len(answers)} examples of {c.data}: {right / len(answers):.2%} answered correctly, "
         f"{answers.count(-1) / len(answers):.2%} abstained",
         soft_wrap=True,
     )  # fmt: skip
 
 
 def _answers(job: "Job", network: "Network") -> list[int]:
-    """One answer an example, in order of id."""
+    """One answer per example, in order of id."""
     from anisocert.certification import predict as answer
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress

@@ -8,18 +8,27 @@ import typer
 
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
+from anisocert.options import option
 
 if TYPE_CHECKING:
     from anisocert.train import Recipe, Sgd
 
 
+@options.takes(
+    "data", norm=option("l2", "l2: Gaussian noise; l1: uniform noise (cohen and stability)."),
+    seed=option(0, "Of weights, order, augmentation and noise."),
+)  # fmt: skip
 def train(
-    data: Annotated[str, typer.Option(help="A name of `anisocert data list`, an .npz file or a folder of images.")],
+    asked: options.Asked,
     out: Annotated[Path, typer.Option(help="Folder for weights and log; an interrupted training resumes.")],
     sigma: Annotated[float, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")],
-    arch: Annotated[str, typer.Option(help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2.")],
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2. Default: by the size of the inputs."
+        ),
+    ] = None,
     recipe: Annotated[str, typer.Option(help="cohen, smoothadv, macer or stability.")] = "cohen",
-    norm: Annotated[str, typer.Option(help="l2: Gaussian noise; l1: uniform noise (cohen and stability).")] = "l2",
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 60,
     batch_size: Annotated[
         int | None, typer.Option(help="Default: 256; 64 for macer and below 10,000 examples.")
@@ -29,14 +38,13 @@ def train(
     ] = None,
     weight_decay: Annotated[float, typer.Option(help="Of SGD.")] = 5e-4,
     schedule: Annotated[str, typer.Option(help="one-cycle, cosine or step.")] = "one-cycle",
-    option: Annotated[
+    changes: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the recipe, as in epsilon=0.5; repeatable.")
     ] = None,
     crop: Annotated[
         int | None, typer.Option(help="Random crops after so many pixels of padding. CIFAR-10: 4.", min=0)
     ] = None,
     flip: Annotated[bool | None, typer.Option(help="Random mirroring. Default: on for CIFAR-10.")] = None,
-    seed: Annotated[int, typer.Option(help="Of weights, order, augmentation and noise.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16. Default: what the device is for.")] = None,
     compile: Annotated[bool, typer.Option(help="Use torch.compile; measure whether it pays.")] = False,
@@ -57,17 +65,14 @@ def train(
     from anisocert.data import load, splits
     from anisocert.engine import Numerics, Stage, Stream
     from anisocert.engine.devices import devices_of
-    from anisocert.errors import ArgumentError
-    from anisocert.models import build
+    from anisocert.models import build, suited
     from anisocert.models.normalize import warn_of_units
     from anisocert.smoothing import usual
     from anisocert.train import train as run
 
-    console = Console()
-    if norm not in ("l1", "l2"):
-        raise ArgumentError(f"expected --norm l1 or l2, got {norm!r}")
+    console, data, norm, seed = Console(), asked["data"], asked["norm"], asked["seed"]
     smoothing = usual(norm).of(sigma)
-    chosen = _recipe(recipe, sigma, option or [])
+    chosen = _recipe(recipe, sigma, changes or [])
     chosen.check(smoothing)
     numerics = Numerics(precision=precision)  # type: ignore[arg-type]  # it checks the name
     where = torch.device(devices_of(device)[0])
@@ -79,10 +84,14 @@ def train(
     # What will not do is said now, not once the data is read.
     sgd(1)
     Stream(seed, Stage.ESTIMATE, 0)
-    with torch.device("meta"):
-        build(arch, 2, [0.0], [1.0])
+    if arch is not None:
+        with torch.device("meta"):
+            build(arch, 2, [0.0], [1.0])
     options.checked()
     examples = load(data, "train")
+    if arch is None:
+        arch = suited(examples.shape)
+        console.print(f"--arch {arch}, for inputs of {' x '.join(map(str, examples.shape))}")
     warn_of_units(sigma, examples.std)
     test = load(data, "test") if splits(data) else None
     torch.manual_seed(seed)
@@ -139,7 +148,7 @@ def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], data: s
         console.print("no test examples were told apart, so accuracy was not measured; best is the last epoch")
     else:
         best = max(record["test_accuracy"] for record in records)
-        console.print(f"noisy test accuracy: best {best:.2%}, last {last:.2%} (one draw of the noise an example)")
+        console.print(f"noisy test accuracy: best {best:.2%}, last {last:.2%} (one draw of the noise per example)")
     command = ["anisocert", "certify", str(out / "last.safetensors"), "--data", data, "--norm", norm]
     command += ["--sigma", f"{sigma:g}", "--out", "RUN"]
     console.print(

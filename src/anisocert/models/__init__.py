@@ -1,7 +1,7 @@
 """Networks and their files; any `nn.Module` of the user's works as well."""
 
-from anisocert.models.architectures import ARCHITECTURES, build
-from anisocert.models.checkpoint import save
+from anisocert.models.architectures import ARCHITECTURES, build, suited
+from anisocert.models.checkpoint import described, save
 from anisocert.models.denoised import Denoised, denoised
 from anisocert.models.loading import load
 from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized
@@ -22,6 +22,8 @@ __all__ = [
     "WideResNet",
     "build",
     "denoised",
+    "described",
     "load",
     "save",
+    "suited",
 ]

@@ -41,6 +41,14 @@ def build(architecture: str, num_classes: int, mean: Sequence[float], std: Seque
     return Normalized(network, mean, std, architecture)
 
 
+def suited(shape: tuple[int, ...]) -> str:
+    """The architecture for inputs of this shape, `channels x height x width`, where nobody names one."""
+    if len(shape) != 3:
+        raise ArgumentError(f"expected arch, a network that takes inputs of shape {shape}, got none: ours take images")
+    channels, longer = shape[0], max(shape[1:])
+    return "small-cnn" if longer <= 28 and channels == 1 else "resnet18" if longer <= 64 else "resnet50"
+
+
 def recognize(state: Mapping[str, Tensor]) -> tuple[str, int, int]:
     """Architecture, number of classes and of channels of the network whose weights these are, by names and shapes."""
     head = next((state[name] for name in HEADS if name in state), None)

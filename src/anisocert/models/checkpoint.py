@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models.architectures import build
 from anisocert.models.normalize import per_channel
-from anisocert.models.weights import check_fit, put, write_safetensors
+from anisocert.models.weights import check_fit, put, read_safetensors, write_safetensors
 
 NEEDED = ("architecture", "num_classes", "mean", "std")
 
@@ -26,6 +26,17 @@ def save(model: nn.Module, path: Path, metadata: dict[str, Any]) -> None:
     if missing:
         raise ModelError(f"expected {', '.join(NEEDED)} in the metadata of a network, got none of {', '.join(missing)}")
     write_safetensors(Path(path), model.state_dict(), metadata)
+
+
+def described(source: str | Path) -> dict[str, Any]:
+    """What a network's file says about it, its weights unread; empty for files that `save` did not write."""
+    if Path(source).suffix != ".safetensors" or not Path(source).exists():
+        return {}
+    try:
+        found = json.loads(read_safetensors(Path(source), weights=False)[1].get("anisocert", "{}"))
+    except (ValueError, RecursionError):
+        return {}  # loading the network will say what is wrong
+    return found if isinstance(found, dict) else {}
 
 
 def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple[nn.Module, dict[str, Any]]:

@@ -21,16 +21,16 @@ OWN = (
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
-def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a safetensors file and its metadata."""
+def read_safetensors(path: Path, weights: bool = True) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a safetensors file and its metadata. weights: False leaves the tensors unread."""
     try:
         from safetensors import safe_open
     except ImportError as error:
         raise MissingExtraError("loading networks needs safetensors: pip install 'anisocert[cli]'") from error
     try:
         with safe_open(regular_file(path), framework="pt") as file:
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-            return state, dict(file.metadata() or {})
+            names = file.keys() if weights else ()
+            return {name: file.get_tensor(name) for name in names}, dict(file.metadata() or {})
     except ArgumentError:
         raise
     except Exception as error:  # damage shows itself to safetensors or to torch

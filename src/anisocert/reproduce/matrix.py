@@ -21,7 +21,6 @@ train = { epochs = 30 }          # what is special about these networks
 methods.ours = { max = 100 }
 """
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,13 +28,14 @@ from typing import Any
 
 from anisocert.data import splits
 from anisocert.errors import ArgumentError
+from anisocert.inputs import read_toml
 from anisocert.models.loading import is_function
+from anisocert.options import fits, flags, words
 
-TOP = {"data", "train", "certify", "methods", "networks"}
-OF_NETWORKS = {"recipe", "norm", "sigma", "name", "train", "certify", "methods"}
-TEXTS = {"data", "recipe", "norm", "name"}
-TABLES = {"train", "certify", "methods"}
-Options = dict[str, Any]
+TABLES = {"train": dict, "certify": dict, "methods": dict}
+TOP = {"data": str, "networks": list | dict, **TABLES}
+OF_NETWORKS = {"recipe": str, "norm": str, "sigma": float | list[float], "name": str, **TABLES}
+Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,10 @@ class Stage:
 
 def read_matrix(file: Path) -> list[Stage]:
     """The stages of an experiment. Their paths are relative to the folder that they will be run in."""
-    if file.exists() and not file.is_file():
-        raise ArgumentError(f"expected a regular file of TOML, got {file}")
-    try:
-        said = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (UnicodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ArgumentError(f"{file} is not TOML: {error}") from error
+    said = read_toml(file)
     _expect(file, "the file", said, TOP, {"data", "methods", "networks"})
     splits(said["data"])  # an error where there is no such data
-    if not said["networks"] or not isinstance(said["networks"], list):
+    if not said["networks"] or isinstance(said["networks"], dict):
         raise ArgumentError(f"{file}: expected networks as [[networks]], one at least, got {said['networks']!r}")
     stages = [stage for group in said["networks"] for stage in _networks(file, said, group)]
     names = [stage.name for stage in stages]
@@ -66,6 +61,8 @@ def read_matrix(file: Path) -> list[Stage]:
             raise ArgumentError(f"{file}: expected each network once, got {name!r} twice: give one a name of its own")
     for stage in stages:
         for part in stage.command:
+            if "\0" in part:
+                raise ArgumentError(f"{file}: expected {stage.name!r} without the character 0, got {part!r}")
             if is_function(part.partition("=")[2] or part):
                 raise ArgumentError(
                     f"{file}: expected no function in {stage.name!r}, as a file may not name code that is executed, "
@@ -77,19 +74,19 @@ def read_matrix(file: Path) -> list[Stage]:
     return stages
 
 
-def _networks(file: Path, said: Options, group: Options) -> Iterator[Stage]:
+def _networks(file: Path, said: Values, group: Values) -> Iterator[Stage]:
     """Training and runs of each noise level of one group."""
     _expect(file, "networks", group, OF_NETWORKS, {"recipe", "sigma"})
     sigmas = group["sigma"] if isinstance(group["sigma"], list) else [group["sigma"]]
-    if not sigmas or not all(type(sigma) in (int, float) for sigma in sigmas):
-        raise ArgumentError(f"{file}: expected sigma in networks as a number or several, got {group['sigma']!r}")
+    if not sigmas:
+        raise ArgumentError(f"{file}: expected sigma in networks, one at least, got none")
     for sigma in sigmas:
         network = f"{group.get('name', group['recipe'])}-{sigma:g}"
         data = Path(said["data"]).resolve() if Path(said["data"]).exists() else said["data"]
         shared = {"data": data, "norm": group.get("norm", "l2"), "sigma": sigma}
         weights = f"networks/{network}"
         options = shared | {"recipe": group["recipe"]} | said.get("train", {}) | group.get("train", {})
-        train = Stage(f"train {network}", ("train", *_flags(options), "--out", weights))
+        train = Stage(f"train {network}", ("train", *flags(options), "--out", weights))
         yield train
         special = group.get("methods", {})
         if unknown := set(special) - set(said["methods"]):
@@ -101,7 +98,7 @@ def _networks(file: Path, said: Options, group: Options) -> Iterator[Stage]:
             memory, out = {"memory": f"memories/{network}-{method}.sqlite"}, ("--out", f"runs/{network}/{method}")
             if other := its.get("of"):
                 options = {name: value for name, value in its.items() if name != "of"} | memory
-                command = ("memory", "add", f"runs/{network}/{other}", *_flags(options), *out)
+                command = ("memory", "add", f"runs/{network}/{other}", *flags(options), *out)
                 yield Stage(f"remember {network} {method}", command, (f"certify {network} {other}",))
                 continue
             options = shared | said.get("certify", {}) | group.get("certify", {}) | its | apart
@@ -111,21 +108,8 @@ def _networks(file: Path, said: Options, group: Options) -> Iterator[Stage]:
             if other := options.get("average-of"):
                 needs.append(f"certify {network} {other}")
                 options["average-of"] = f"runs/{network}/{other}"
-            command = ("certify", f"{weights}/last.safetensors", *_flags(options), *out)
+            command = ("certify", f"{weights}/last.safetensors", *flags(options), *out)
             yield Stage(f"certify {network} {method}", command, tuple(needs))
-
-
-def _flags(options: Options) -> Iterator[str]:
-    """Options as they are typed: true is a flag alone, a list repeats its own."""
-    for name, value in options.items():
-        flag = f"--{name}"
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, bool):
-                yield flag if one else f"--no-{name}"
-            else:
-                if "\0" in str(one):
-                    raise ArgumentError(f"expected {name} without the character 0, got {one!r}")
-                yield from (flag, str(one))
 
 
 def _expect_table(file: Path, where: str, value: Any) -> None:
@@ -133,14 +117,12 @@ def _expect_table(file: Path, where: str, value: Any) -> None:
         raise ArgumentError(f"{file}: expected {where} as a table, got {value!r}")
 
 
-def _expect(file: Path, where: str, table: Options, known: set[str], needed: set[str]) -> None:
+def _expect(file: Path, where: str, table: Values, known: Values, needed: set[str]) -> None:
     _expect_table(file, where, table)
-    if unknown := set(table) - known:
+    if unknown := set(table) - set(known):
         raise ArgumentError(f"{file}: expected {', '.join(sorted(known))} in {where}, got {sorted(unknown)[0]!r}")
     if missing := needed - set(table):
         raise ArgumentError(f"{file}: expected {', '.join(sorted(missing))} in {where}, got none")
     for name, value in table.items():
-        if name in TABLES:
-            _expect_table(file, f"{name} in {where}", value)
-        elif name in TEXTS and not (isinstance(value, str) and "\0" not in value):
-            raise ArgumentError(f"{file}: expected {name} in {where} as a text, got {value!r}")
+        if not fits(value, known[name]):
+            raise ArgumentError(f"{file}: expected {name} in {where} as {words(known[name])}, got {value!r}")

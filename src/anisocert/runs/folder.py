@@ -1,7 +1,7 @@
 """A run on disk: `run.json`, `certificates.parquet`, `theta/*.safetensors`."""
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +10,17 @@ import torch
 from numpy.typing import NDArray
 
 from anisocert import __version__
-from anisocert.certificate import Certificate
 from anisocert.durable import write_whole
 from anisocert.errors import MissingExtraError
 from anisocert.runs.files import JOURNAL, TABLE, checksum, theta_names, write_description
-from anisocert.runs.rows import SCHEMA, row
 
 try:
-    import pyarrow as pa
     import pyarrow.parquet as pq
     from safetensors.numpy import save
 except ImportError as error:
     raise MissingExtraError("saving a run needs pyarrow and safetensors: pip install 'anisocert[cli]'") from error
 
 THETA_FILE_BYTES = 200_000_000
-
-
-def save_run(
-    folder: Path, config: dict[str, Any], certificates: Sequence[Certificate], labels: Sequence[int], sigma: float
-) -> None:
-    """Write a run whose certificates are all at hand."""
-    rows = [row(certificate, int(label), sigma) for certificate, label in zip(certificates, labels, strict=True)]
-    clear(folder)
-    write_thetas(folder, ((c.id, c.theta) for c in certificates))
-    write_table(folder, pa.Table.from_pylist(rows, SCHEMA))
-    describe(folder, config | {"model_hash": certificates[0].model_hash})
 
 
 def clear(folder: Path) -> None:
@@ -69,7 +55,7 @@ def write_thetas(folder: Path, thetas: Iterable[tuple[int, NDArray[np.float32]]]
 
 
 def write_table(folder: Path, table: Any) -> None:
-    """One row an input."""
+    """One row per input."""
     write_whole(folder / TABLE, lambda part: pq.write_table(table, part))
 
 

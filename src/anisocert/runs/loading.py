@@ -1,22 +1,30 @@
 """What a configuration names, loaded: its examples and its network."""
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from anisocert import data, models
 from anisocert.data import Dataset
-from anisocert.runs.configuration import Configuration, digest
+from anisocert.errors import ArgumentError
+from anisocert.runs.configuration import Configuration
 
 
 def load_examples(configuration: Configuration) -> Dataset:
     """The examples that a configuration names, in order of id."""
+    return chosen(configuration, data.load(configuration.data, configuration.split))
+
+
+def chosen(configuration: Configuration, examples: Dataset) -> Dataset:
+    """Those of a data set's examples that a configuration names, in order of id."""
     c = configuration
-    found = data.load(c.data, c.split).subset(c.skip, c.max, None if c.ids is None else data.parse_ids(c.ids))
+    found = examples.subset(c.skip, c.max, None if c.ids is None else data.parse_ids(c.ids))
     order = np.argsort(found.ids)
     return replace(found, pixels=found.pixels[order], y=found.y[order], ids=found.ids[order])
 
@@ -34,10 +42,37 @@ def examples_hash(examples: Dataset) -> str:
     return digest(examples.ids, examples.y, prepared, examples.pixels.checksums())
 
 
-def load_model(configuration: Configuration, source: Path | None = None) -> tuple[nn.Module, dict[str, Any]]:
-    """The network and what its file says about it. source: where the file is, if not where the configuration says."""
+def digest(*arrays: NDArray[Any]) -> str:
+    """SHA-256 of arrays' values, types and shapes."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def load_model(
+    configuration: Configuration, source: str | Path | None = None, gradients: bool | None = None
+) -> tuple[nn.Module, dict[str, Any]]:
+    """The network and what its file says about it.
+
+    source: where the file is, if not where the configuration says. gradients: whether the network must tell them;
+    default: as the configuration needs it.
+    """
     c = configuration
     return models.load(
         source or c.model, num_classes=c.num_classes, mean=c.mean, std=c.std, layout=c.layout,
-        gradients=c.needs_gradients, denoise=c.denoise,
+        gradients=c.needs_gradients if gradients is None else gradients, denoise=c.denoise,
     )  # fmt: skip
+
+
+def trained_sigma(model: str, norm: str, denoise: str | None = None) -> float:
+    """The noise level that a network was trained with, for whoever names none; an error where its file does not say."""
+    said = {} if denoise is not None else models.described(model)  # of the two together no file says anything
+    sigma = said.get("sigma")
+    if said.get("norm") != norm or isinstance(sigma, bool) or not isinstance(sigma, int | float):
+        other = f", which was trained for norm {said['norm']}" if said.get("norm") not in (None, norm) else ""
+        raise ArgumentError(
+            f"expected sigma, as nothing tells the {norm} noise of {model}{other}, got none: use --sigma"
+        )
+    return float(sigma)

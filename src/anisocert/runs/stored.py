@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from anisocert import models
 from anisocert.certificate import COUNTS, Certificate
 from anisocert.data import CATALOG, Dataset, load
 from anisocert.data.dataset import as_float
@@ -24,8 +23,9 @@ from anisocert.engine.devices import devices_of
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models.loading import is_function
 from anisocert.runs.configuration import Configuration
+from anisocert.runs.differences import same_network
 from anisocert.runs.files import TABLE, THETA, Contents, WrongFileError, read_bytes, sound
-from anisocert.runs.loading import examples_hash, load_examples
+from anisocert.runs.loading import chosen, examples_hash, load_model
 from anisocert.runs.rows import certificate_of, table_of, thetas_of
 
 
@@ -40,6 +40,8 @@ class StoredRun:
     folder: Path
     description: dict[str, Any] = field(repr=False)
     table: Any = field(repr=False)
+    _data: dict[str, Dataset] = field(default_factory=dict, init=False, repr=False)
+    _compared: set[str] = field(default_factory=set, init=False, repr=False)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -119,15 +121,18 @@ class StoredRun:
                 f"expected the data of {self.folder} at {name}, where the run says, got nothing there: "
                 "say where they are with --data"
             )
+        if name not in self._data:  # several readers of one run ask for them
+            self._data[name] = load(name, "train" if said.get("split") == "train" else "test")
         if said.get("data_hash") is None or not whole:
-            found = load(name, "train" if said.get("split") == "train" else "test")
-            return found.subset(ids=self.column("idx").tolist() if ids is None else ids)
-        found = load_examples(replace(self.configuration, data=name))
-        if examples_hash(found) != said["data_hash"]:
+            return self._data[name].subset(ids=self.column("idx").tolist() if ids is None else ids)
+        found = chosen(self.configuration, self._data[name])
+        if name not in self._compared and examples_hash(found) != said["data_hash"]:
             raise NotTheRunsError(
                 f"expected the examples that {self.folder} was made of, got others in {name}, or not all of them: "
                 f"its data_hash is not that of {name}"
             )
+        if isinstance(found.pixels, np.ndarray):  # image files may change before somebody asks again
+            self._compared.add(name)
         return found if ids is None else found.subset(ids=ids)
 
     def inputs(self, data: str | None = None) -> Callable[[int], NDArray[np.float32] | None]:
@@ -163,7 +168,7 @@ class StoredRun:
             )
         num_classes = c.num_classes or int(self.column("num_classes")[0])
         network = Network(self.module(model, denoise), num_classes, where, c.numerics, c.model_id)
-        if network.hash != self.description.get("model_hash") or not c.is_of(network):
+        if not same_network(c, network):
             raise NotTheRunsError(
                 f"expected the network that {self.folder} certifies, got another network: {model or c.model}"
             )
@@ -179,13 +184,9 @@ class StoredRun:
         denoise = self._no_function("denoise", c.denoise) if denoise is None else denoise
         source = self._network_file() if model is None else model
         try:
-            found, _ = models.load(
-                source, num_classes=c.num_classes, mean=c.mean, std=c.std, layout=c.layout,
-                gradients=c.needs_gradients if gradients is None else gradients, denoise=denoise,
-            )  # fmt: skip
+            return load_model(replace(c, denoise=denoise), source, gradients)[0]
         except SystemExit as error:  # a typed function's own code: its exit code is not the command's
             raise ModelError(f"expected a network from {source}, got an exit with code {error.code}") from error
-        return found
 
     def _network_file(self) -> Path:
         named = self.configuration.model

@@ -16,8 +16,8 @@ from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models.normalize import check_units, warn_of_units
 from anisocert.optimize import Average
-from anisocert.runs.configuration import Configuration, digest
-from anisocert.runs.loading import examples_hash, load_examples, load_model
+from anisocert.runs.configuration import Configuration
+from anisocert.runs.loading import digest, examples_hash, load_examples, load_model
 from anisocert.runs.stored import read_run
 
 
@@ -40,6 +40,7 @@ class Job:
     model: nn.Module = field(repr=False)
     metadata: dict[str, Any] = field(repr=False)
     theta: NDArray[np.float32] | None = field(default=None, repr=False)
+    _hashed: dict[Numerics, Configuration] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def ids(self) -> list[int]:
@@ -78,11 +79,13 @@ class Job:
 
         Where that is a name which the user gave, the network's behaviour too: any network can have the name.
         """
-        c = self.configuration
-        assert c.num_classes is not None
-        network = Network(self.model, c.num_classes, "cpu", numerics, c.model_id)
-        probe = None if c.model_id is None else as_json(network.probe(self.examples.shape))
-        return replace(c, model_hash=network.hash, probe=probe)
+        if numerics not in self._hashed:
+            c = self.configuration
+            assert c.num_classes is not None
+            network = Network(self.model, c.num_classes, "cpu", numerics, c.model_id)
+            probe = None if c.model_id is None else as_json(network.probe(self.examples.shape))
+            self._hashed[numerics] = replace(c, model_hash=network.hash, probe=probe)
+        return self._hashed[numerics]
 
 
 def load_job(asked: Configuration) -> Job:

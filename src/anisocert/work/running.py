@@ -10,7 +10,8 @@ from anisocert.engine.probe import as_json, from_json
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, Stats
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.files import TABLE, read_description
+from anisocert.runs.differences import differences
+from anisocert.runs.files import DESCRIPTION, TABLE, read_description
 from anisocert.work.job import Job
 from anisocert.work.merging import merge
 from anisocert.work.scheduling import Rows, Schedule, answered
@@ -53,64 +54,79 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
     """Do a run, or what is left of it, in its folder. workers: makes them, once it is clear that there is work."""
     seconds = circumstances.seconds
     deadline = None if seconds is None else time.monotonic() + seconds
-    unfinished = Unfinished(folder)
-    if is_finished(job, folder):
+    unfinished, finished = Unfinished(folder), _is_finished(folder)
+    begun = _begun(job, folder)
+    if finished:
         unfinished.remove()  # its merge may have been killed before it did so
         return Outcome(True, len(job.ids), len(job.ids), 0)
-    _claim(unfinished, circumstances.force)
-    check_memory(job.configuration, job.examples.shape, unfinished.configuration())
+    if begun is None and not _is_finished(folder):
+        _claim(unfinished, circumstances.force)
+    check_memory(job.configuration, job.examples.shape, begun)
 
     def keep(rows: Rows) -> None:
         try:
             unfinished.add(rows)
         except FileNotFoundError:
-            if not (folder / "run.json").is_file():  # shards that overlap with this one may have ended the run
+            if not _is_finished(folder):  # shards that overlap with this one may have ended the run
                 raise
         circumstances.on_rows(rows)
 
     with unfinished.working(circumstances.shard):
-        left, (number, count) = inputs_left(job, folder, circumstances.shard), circumstances.shard
+        begun = begun or _begun(job, folder)  # another shard may have begun it by now
+        left, (number, count) = _left(job, folder, circumstances.shard), circumstances.shard
         mine = len(job.ids[number - 1 :: count])
         circumstances.on_begin(mine - len(left), mine)
         if left:
             at_work = workers()
             try:
-                begun = _begin(job, unfinished, at_work)
+                begun = begun or _begin(job, unfinished, at_work)
                 left = Schedule(job, begun, at_work, keep, deadline).work(left)
             finally:
                 at_work.close()
         with unfinished.settling():
-            return _end(job, unfinished, len(left), circumstances)
+            return _end(job, begun, unfinished, len(left), circumstances)
 
 
-def is_finished(job: Job, folder: Path) -> bool:
-    """Whether the folder holds this run, finished; an error if it holds another one, finished or not."""
-    if not (folder / "run.json").is_file():
-        if (begun := Unfinished(folder).configuration()) is not None:
-            refuse_differences(begun, job, folder)
-        return False
-    found = Configuration.from_dict(read_description(folder))
-    if job.configuration.memory is None and not found.lifetime:  # one may have been added later
-        found = replace(found, memory=None, memory_policy=None, memory_prefer="volume")
-    refuse_differences(replace(found, device=job.configuration.device), job, folder)
-    return True
+def inputs_left(job: Job, folder: Path, shard: tuple[int, int]) -> list[int]:
+    """The inputs that a shard still has to do; an error if the folder holds another run."""
+    _begun(job, folder)
+    return _left(job, folder, shard)
+
+
+def _left(job: Job, folder: Path, shard: tuple[int, int]) -> list[int]:
+    if _is_finished(folder):
+        return []
+    done = Unfinished(folder).where()
+    return [number for number in job.ids[shard[0] - 1 :: shard[1]] if number not in done]
+
+
+def _is_finished(folder: Path) -> bool:
+    return (folder / DESCRIPTION).is_file()
+
+
+def _begun(job: Job, folder: Path) -> Configuration | None:
+    """What the folder's run was begun with, finished or not; None where there is none, an error if it is another."""
+    if finished := _is_finished(folder):
+        begun: Configuration | None = Configuration.from_dict(read_description(folder))
+    else:
+        begun = Unfinished(folder).configuration()
+    if begun is None:
+        return None
+    compared = replace(begun, device=job.configuration.device) if finished else begun
+    if finished and job.configuration.memory is None and not begun.lifetime:  # one may have been added later
+        compared = replace(compared, memory=None, memory_policy=None, memory_prefer="volume")
+    if differing := differences(compared, job.hashed(compared.numerics)):
+        raise ArgumentError(
+            f"expected the configuration that {folder} was begun with, got another: {'; '.join(differing)}"
+        )
+    return begun
 
 
 def _claim(unfinished: Unfinished, force: bool) -> None:
     """An error where a new run would replace or remove files that are not a run's."""
     folder = unfinished.folder
-    if unfinished.configuration() is None and not (folder / "run.json").is_file():
-        for path in (folder / TABLE, *folder.glob("theta/*.safetensors"), *unfinished.foreign()):
-            claim(path, force)
-
-
-def refuse_differences(begun: Configuration, job: Job, folder: Path) -> None:
-    """An error that shows what differs, if a run was begun with another configuration."""
-    asked = job.hashed(begun.numerics)
-    if differing := begun.differences(asked):
-        raise ArgumentError(
-            f"expected the configuration that {folder} was begun with, got another: {'; '.join(differing)}"
-        )
+    for path in (folder / TABLE, *folder.glob("theta/*.safetensors"), *unfinished.foreign()):
+        claim(path, force)
 
 
 def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Configuration | None) -> None:
@@ -147,8 +163,7 @@ def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
     One process at a time, so that all shards run the network in the same way.
     """
     with unfinished.settling():
-        if (begun := unfinished.configuration()) is not None:
-            refuse_differences(begun, job, unfinished.folder)
+        if (begun := _begun(job, unfinished.folder)) is not None:
             return begun
         workers.start(0, "settle", job.configuration.numerics, job.examples.shape, len(job.ids))
         while not (answers := workers.wait()):
@@ -156,7 +171,7 @@ def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
         settled = answered(answers[0][1])
         begun = replace(
             job.configuration, numerics=settled.numerics, device=settled.device, model_hash=settled.model_hash,
-            probe=as_json(settled.probe), probe_shape=list(job.examples.shape),
+            probe=as_json(settled.probe), input_shape=list(job.examples.shape),
         )  # fmt: skip
         check_memory(begun, job.examples.shape, begun)
         if begun.lifetime:
@@ -169,26 +184,19 @@ def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
         return begun
 
 
-def inputs_left(job: Job, folder: Path, shard: tuple[int, int]) -> list[int]:
-    """The inputs that a shard still has to do; an error if the folder holds another run."""
-    if is_finished(job, folder):
-        return []
-    done = Unfinished(folder).where()
-    return [number for number in job.ids[shard[0] - 1 :: shard[1]] if number not in done]
-
-
 def progress_of(job: Job, folder: Path) -> Outcome:
     """How far an unfinished run is."""
     done = len(Unfinished(folder).where().keys() & set(job.ids))
     return Outcome(False, done, len(job.ids), len(job.ids) - done)
 
 
-def _end(job: Job, unfinished: Unfinished, left: int, circumstances: Circumstances) -> Outcome:
+def _end(
+    job: Job, begun: Configuration | None, unfinished: Unfinished, left: int, circumstances: Circumstances
+) -> Outcome:
     """Merge if all inputs are done, of all shards, and nobody else has merged."""
     total = len(job.ids)
-    if not (unfinished.folder / "run.json").is_file():
+    if not _is_finished(unfinished.folder):
         done = len(unfinished.where().keys() & set(job.ids))
-        begun = unfinished.configuration()
         if done < total or begun is None:
             return Outcome(False, done, total, left)
         merge(job, begun, unfinished, circumstances.on_memory)

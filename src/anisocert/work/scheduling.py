@@ -9,6 +9,7 @@ from typing import Any
 
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.runs.configuration import Configuration
+from anisocert.runs.differences import same_probe
 from anisocert.work.certifier import Settled
 from anisocert.work.job import Job
 from anisocert.work.workers import Lost, Workers
@@ -69,7 +70,7 @@ class Schedule:
             expected, got = getattr(self.begun, name), getattr(settled, name)
             if expected != got:
                 raise ArgumentError(f"expected {name} {expected}, which the run was begun with, got {got}")
-        if not self.begun.behaves_like(settled.probe):
+        if not same_probe(self.begun, settled.probe):
             raise ArgumentError("expected the network that the run was begun with, got one that behaves otherwise")
         self.group = settled.group
         self.lost_workers[worker] = 0

@@ -1,0 +1,153 @@
+"""The options of a run, each declared once: its name, type, default, range and what `--help` says about it.
+
+From these fields come the parameters of the commands, what a TOML or JSON file may say, and the checks, so that one
+sentence answers a wrong value wherever it was written. Needs nothing but the standard library: help must be quick.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from anisocert.errors import ArgumentError
+
+EXAMPLES, VOTES, NETWORK = "Which examples", "Votes and bounds", "The network"
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
+
+
+def option(
+    default: Any = MISSING,
+    help: str | None = None,
+    panel: str | None = None,
+    *,
+    least: int | None = None,
+    metavar: str | None = None,
+    place: Literal["name or path", "path"] | None = None,
+    checkpoint: bool = False,
+) -> Any:
+    """A field that can be typed. panel: its group in the help. least: the smallest value.
+
+    place: what a relative path is made absolute for; a name stays as it is. checkpoint: may be left out on the command
+    line where the network's file says it.
+    """
+    said = {"help": help, "panel": panel, "least": least, "metavar": metavar, "place": place, "checkpoint": checkpoint}
+    return field(default=default, metadata={name: value for name, value in said.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Options:
+    """What can be asked of a run. model, data, average_of, memory: absolute paths, or names."""
+
+    model: str = option(help=".safetensors, .pt, .onnx, or package.module:function.", place="name or path")
+    data: str = option(
+        help="A name of `anisocert data list`, an .npz file or a folder of images.", place="name or path"
+    )
+    sigma: float = option(
+        help="Noise level: standard deviation, or with l1 the half-width. Default: the network's own.",
+        checkpoint=True,
+    )
+    norm: Literal["l2", "l1"] = option("l2", "l2: Gaussian noise; l1: uniform noise.")
+    noise: str | None = option(None, "A noise by its name. Default: the usual one of --norm.")
+    method: str = option("anisotropic", "fixed, isotropic, anisotropic or average.")
+    paper: bool = option(False, "The published search for theta instead of ours.")
+    iterations: int | None = option(None, "With --paper: its isotropic steps. Default: 900.")
+    limit: float | None = option(None, "Theta at most this times --sigma. Default: 32 for images, else 6.")
+    average_of: str | None = option(
+        None, "A finished run whose mean theta is used for all, with --method average.", metavar="RUN",
+        place="name or path",
+    )  # fmt: skip
+    memory: str | None = option(None, "A certificate memory that all answers go through.", metavar="FILE", place="path")
+    memory_policy: str | None = option(None, "Of a new memory: inherit, abstain, worst-case.")
+    memory_prefer: Literal["volume", "ball"] = option("volume", "Where a region must make room: keep volume or ball.")
+
+    split: Literal["train", "test"] = option("test", "Of which part of the data.", EXAMPLES)
+    skip: int = option(1, "Every k-th of them.", EXAMPLES, least=1)
+    max: int | None = option(None, "How many.", EXAMPLES, least=1)
+    ids: str | None = option(None, "Only these: 3,17,100-199.", EXAMPLES)
+
+    n0: int = option(100, "Votes per input to select its class.", VOTES)
+    n: int = option(100_000, "Votes per input for its certificate.", VOTES)
+    alpha: float = option(0.001, "Probability with which a certificate may be wrong.", VOTES)
+    simultaneous: bool = option(False, "Alpha is for all of them at once.", VOTES)
+    lifetime: bool = option(False, "Alpha is for all that --memory will ever see; of a new memory.", VOTES)
+    bound: str = option("one-vs-rest", "one-vs-rest (what the field reports) or two-class.", VOTES)
+    stop: Literal["checkpoints", "betting"] | None = option(
+        None, "checkpoints or betting: fewer votes where they do.", VOTES
+    )
+    target_radius: float | None = option(None, "Stop once it is decided whether this is reached.", VOTES)
+    seed: int = option(0, "Of all noise.")
+
+    outputs: Literal["logits", "probabilities"] = option("logits", "What it returns: logits or probabilities.", NETWORK)
+    num_classes: int | None = option(None, "Default: what the network's file says, else the data.", NETWORK, least=2)
+    layout: Literal["cohen", "salman", "macer"] | None = option(
+        None, "Whose checkpoint it is: cohen, salman or macer.", NETWORK
+    )
+    mean: tuple[float, ...] | None = option(None, "Of its inputs, as in 0.49,0.48,0.45.", NETWORK)
+    std: tuple[float, ...] | None = option(None, "As in 0.2,0.2,0.2.", NETWORK)
+    denoise: str | None = option(None, "A denoiser to put in front of it: package.module:function.", NETWORK)
+    model_id: str | None = option(None, "Its name in place of a hash, where parts of it cannot be read.", NETWORK)
+
+    def __post_init__(self) -> None:
+        kinds = get_type_hints(type(self))
+        for one in fields(self):
+            check(one, kinds[one.name], getattr(self, one.name))
+
+
+def check(declared: Field[Any], kind: Any, value: Any) -> None:
+    """An error unless a value is one that an option may have."""
+    name, least = declared.name, declared.metadata.get("least")
+    if not fits(value, kind):
+        raise ArgumentError(f"expected {name} as {words(kind)}, got {value!r}")
+    if value is not None and choices(kind) and value not in choices(kind):
+        raise ArgumentError(f"expected {name} of {', '.join(choices(kind))}, got {value!r}")
+    if value is not None and least is not None and value < least:
+        raise ArgumentError(f"expected {name} >= {least}, got {value}")
+
+
+def plain(kind: Any) -> Any:
+    """A type without None."""
+    (*inner,) = (one for one in get_args(kind) if one is not NoneType)
+    return inner[0] if get_origin(kind) in (Union, UnionType) and len(inner) == 1 else kind
+
+
+def choices(kind: Any) -> tuple[str, ...]:
+    """The texts that an option may be; none where it may be any."""
+    return get_args(plain(kind)) if get_origin(plain(kind)) is Literal else ()
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type, as a reader of the file would see it: "7" is no number, and 1 is not true."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in inner)
+    if origin in (list, tuple):
+        return isinstance(value, origin) and (not inner or all(fits(one, inner[0]) for one in value))
+    if kind in (bool, int) or isinstance(value, bool):
+        return type(value) is kind
+    if kind is float:
+        return isinstance(value, int | float)
+    if kind in (str, Path) or origin is Literal:
+        return isinstance(value, str) and "\0" not in value
+    return isinstance(value, origin or kind)
+
+
+def words(kind: Any) -> str:
+    """A type in words."""
+    inner = [one for one in get_args(kind) if one is not NoneType]
+    if get_origin(kind) in (list, tuple):
+        return f"a list, each {words(inner[0])}"
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(map(words, inner))
+    return KINDS.get(kind, "a text")
+
+
+def flags(options: Mapping[str, Any]) -> Iterator[str]:
+    """Options as they are typed: true is a flag alone, a list repeats its own, a tuple is one text."""
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, bool):
+                yield f"--{flag}" if one else f"--no-{flag}"
+            else:
+                yield from (f"--{flag}", ",".join(map(str, one)) if isinstance(one, tuple) else str(one))

@@ -1,0 +1,69 @@
+"""Whether what is asked for now is what a run was begun with: its options, its data, its network."""
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.engine import Network, Numerics, same_behaviour
+from anisocert.engine.probe import from_json
+from anisocert.errors import ArgumentError
+from anisocert.runs.configuration import Configuration
+
+# Where things lie may change while a run is under way; what they are is told by their hashes.
+HASHES = {"model": "model_hash", "data": "data_hash", "average_of": "theta_hash"}
+HASHED_TOO = ("layout", "mean", "std", "denoise", "model_id")  # they are part of the network, or its hash
+# What may be left open by whoever joins a run.
+NUMERICS = tuple(f"numerics.{one.name}" for one in fields(Numerics))
+SETTLED = ("lifetime_from", "num_classes", "inputs", "device", *NUMERICS, *HASHES)
+PROBE = ("probe", "input_shape")
+LARGEST_PROBE = 1 << 26  # values of an input: what a file only says is not believed without end
+
+
+def differences(begun: Configuration, asked: Configuration) -> list[str]:
+    """`name: begun -> asked`, for each thing in which a configuration asks for something else than the run's."""
+    here, there = _compared(begun), _compared(asked)
+    found = [
+        f"{name}: {here[name][1]} -> {there[name][1]}"
+        for name in here
+        if here[name][0] != there[name][0] and not (name in SETTLED and there[name][0] is None)
+    ]
+    if begun.probe is not None and asked.probe is not None and not same_probe(begun, from_json(asked.probe)):
+        found.append(f"model: under one name ({begun.model_hash}), it behaves otherwise")
+    return found
+
+
+def same_probe(begun: Configuration, probe: NDArray[np.float32]) -> bool:
+    """Whether a network with this probe can be the run's.
+
+    A run that knows no probe of its network says nothing against one, unless a mere name is all it knows.
+    """
+    if begun.probe is None:
+        return begun.model_id is None
+    return same_behaviour(from_json(begun.probe), probe)
+
+
+def same_network(begun: Configuration, network: Network) -> bool:
+    """Whether a network has the run's hash and behaves as the run's did."""
+    if network.hash != begun.model_hash:
+        return False
+    if begun.probe is None:
+        return begun.model_id is None
+    shape = tuple(begun.input_shape or ())
+    if not shape or not all(size > 0 for size in shape) or math.prod(shape) > LARGEST_PROBE:
+        raise ArgumentError(f"expected input_shape, the shape of an input, beside a probe, got {begun.input_shape}")
+    return same_probe(begun, network.probe(shape))
+
+
+def _compared(configuration: Configuration) -> dict[str, tuple[Any, str]]:
+    """What is compared and how it is shown, by name."""
+    values = configuration.to_dict()
+    for group in ("numerics", "versions"):
+        values |= {f"{group}.{name}": value for name, value in values.pop(group).items()}
+    found = {name: (value, "none" if value is None else str(value)) for name, value in values.items()}
+    for name, hashed in HASHES.items():
+        known, _ = found.pop(hashed)
+        found[name] = (known, f"{values[name]} ({str(known)[:12]}...)")
+    return {name: pair for name, pair in found.items() if name not in (*HASHED_TOO, *PROBE)}

@@ -4,6 +4,7 @@ From these fields come the parameters of the commands, what a TOML or JSON file 
 sentence answers a wrong value wherever it was written. Needs nothing but the standard library: help must be quick.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
@@ -23,13 +24,13 @@ def option(
     *,
     least: int | None = None,
     metavar: str | None = None,
-    place: Literal["name or path", "path"] | None = None,
+    place: Literal["name", "path"] | None = None,
     checkpoint: bool = False,
 ) -> Any:
     """A field that can be typed. panel: its group in the help. least: the smallest value.
 
-    place: what a relative path is made absolute for; a name stays as it is. checkpoint: may be left out on the command
-    line where the network's file says it.
+    place: a path, made absolute where it is typed, or a name that stays as it is. checkpoint: may be left out where the
+    network's file says it.
     """
     said = {"help": help, "panel": panel, "least": least, "metavar": metavar, "place": place, "checkpoint": checkpoint}
     return field(default=default, metadata={name: value for name, value in said.items() if value is not None})
@@ -39,24 +40,20 @@ def option(
 class Options:
     """What can be asked of a run. model, data, average_of, memory: absolute paths, or names."""
 
-    model: str = option(help=".safetensors, .pt, .onnx, or package.module:function.", place="name or path")
-    data: str = option(
-        help="A name of `anisocert data list`, an .npz file or a folder of images.", place="name or path"
-    )
+    model: str = option(help=".safetensors, .pt, .onnx, or package.module:function.", place="name")
+    data: str = option(help="A name of `anisocert data list`, an .npz file or a folder of images.", place="name")
     sigma: float = option(
-        help="Noise level: standard deviation, or with l1 the half-width. Default: the network's own.",
-        checkpoint=True,
+        help="Noise level: standard deviation, or with l1 the half-width. Default: the network's own.", checkpoint=True
     )
     norm: Literal["l2", "l1"] = option("l2", "l2: Gaussian noise; l1: uniform noise.")
     noise: str | None = option(None, "A noise by its name. Default: the usual one of --norm.")
     method: str = option("anisotropic", "fixed, isotropic, anisotropic or average.")
     paper: bool = option(False, "The published search for theta instead of ours.")
-    iterations: int | None = option(None, "With --paper: its isotropic steps. Default: 900.")
-    limit: float | None = option(None, "Theta at most this times --sigma. Default: 32 for images, else 6.")
+    iterations: int | None = option(None, "With --paper: its isotropic steps. Default: 900.", least=1)
+    limit: float | None = option(None, "Theta at most this times --sigma. Default: 32 for images, else 6.", least=1)
     average_of: str | None = option(
-        None, "A finished run whose mean theta is used for all, with --method average.", metavar="RUN",
-        place="name or path",
-    )  # fmt: skip
+        None, "A finished run whose mean theta is used for all, with --method average.", metavar="RUN", place="name"
+    )
     memory: str | None = option(None, "A certificate memory that all answers go through.", metavar="FILE", place="path")
     memory_policy: str | None = option(None, "Of a new memory: inherit, abstain, worst-case.")
     memory_prefer: Literal["volume", "ball"] = option("volume", "Where a region must make room: keep volume or ball.")
@@ -72,17 +69,13 @@ class Options:
     simultaneous: bool = option(False, "Alpha is for all of them at once.", VOTES)
     lifetime: bool = option(False, "Alpha is for all that --memory will ever see; of a new memory.", VOTES)
     bound: str = option("one-vs-rest", "one-vs-rest (what the field reports) or two-class.", VOTES)
-    stop: Literal["checkpoints", "betting"] | None = option(
-        None, "checkpoints or betting: fewer votes where they do.", VOTES
-    )
+    stop: Literal["checkpoints", "betting"] | None = option(None, "Stop early: by checkpoints or betting.", VOTES)
     target_radius: float | None = option(None, "Stop once it is decided whether this is reached.", VOTES)
     seed: int = option(0, "Of all noise.")
 
     outputs: Literal["logits", "probabilities"] = option("logits", "What it returns: logits or probabilities.", NETWORK)
     num_classes: int | None = option(None, "Default: what the network's file says, else the data.", NETWORK, least=2)
-    layout: Literal["cohen", "salman", "macer"] | None = option(
-        None, "Whose checkpoint it is: cohen, salman or macer.", NETWORK
-    )
+    layout: Literal["cohen", "salman", "macer"] | None = option(None, "Whose checkpoint it is.", NETWORK)
     mean: tuple[float, ...] | None = option(None, "Of its inputs, as in 0.49,0.48,0.45.", NETWORK)
     std: tuple[float, ...] | None = option(None, "As in 0.2,0.2,0.2.", NETWORK)
     denoise: str | None = option(None, "A denoiser to put in front of it: package.module:function.", NETWORK)
@@ -101,6 +94,8 @@ def check(declared: Field[Any], kind: Any, value: Any) -> None:
         raise ArgumentError(f"expected {name} as {words(kind)}, got {value!r}")
     if value is not None and choices(kind) and value not in choices(kind):
         raise ArgumentError(f"expected {name} of {', '.join(choices(kind))}, got {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ArgumentError(f"expected {name} finite, got {value}")
     if value is not None and least is not None and value < least:
         raise ArgumentError(f"expected {name} >= {least}, got {value}")
 

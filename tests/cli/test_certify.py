@@ -242,6 +242,34 @@ def test_wrong_values_are_one_line_and_leave_nothing(certify, tmp_path, argument
     assert not (tmp_path / "run").exists()
 
 
+def test_sigma_is_what_the_network_was_trained_with(cli, network, tmp_path, monkeypatch):
+    few = ("--data", "digits", "--method", "fixed", "--n", 200, "--max", 2, "--rows", 160, "--no-compile")
+    said = cli("certify", network, *few, "--out", tmp_path / "run").out.splitlines()
+    assert said[0] == f"sigma 0.25, which {network} was trained with"
+    assert read_run(tmp_path / "run").configuration.sigma == 0.25
+    assert "--sigma 0.25" in read_run(tmp_path / "run").description["command"]
+    answered = cli("predict", network, *few[:2], "--n", 40, "--max", 2, "--format", "json")
+    assert json.loads(answered.out)["sigma"] == 0.25
+    assert "sigma 0.25, which" in answered.err
+
+
+def test_where_nothing_tells_sigma_the_option_is_named(cli, network, tmp_path, monkeypatch):
+    (tmp_path / "users_tiny.py").write_text(
+        f"from anisocert.models import load\ndef net(): return load({str(network)!r})[0]"
+    )
+    monkeypatch.chdir(tmp_path)
+    for asked, why in (
+        (("users_tiny:net",), "the l2 noise of users_tiny:net"),
+        ((network, "--norm", "l1"), "which was trained for norm l2"),
+        ((network, "--denoise", "users_tiny:net"), "the l2 noise of"),
+    ):
+        for command in (("certify", "--out", "run"), ("predict",)):
+            said = cli(*command, *asked, "--data", "digits", code=2).err
+            assert "use --sigma" in said
+            assert why in said
+    assert not (tmp_path / "run").exists()
+
+
 def test_places_that_are_none(certify, cli, tmp_path):
     assert "nothing there" in cli("certify", "no.pt", "--data", "digits", "--sigma", 1, "--out", tmp_path, code=2).err
     (tmp_path / "file").touch()

@@ -1,6 +1,8 @@
 import hashlib
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import warnings
@@ -72,6 +74,23 @@ def test_demo_leaves_whole_runs(quick):
         assert described["numerics"]["precision"] in ("float32", "bfloat16")
         assert len(described["model_hash"]) == 64
         assert (run / described["model"]).stat().st_size > 10_000
+
+
+def test_its_runs_are_those_of_certify(cli, quick):
+    _, out = quick
+    run = out / "l2-fixed"
+    assert "nothing wrong" in cli("verify", run, "--recount", 2).out
+    command = shlex.split(json.loads((run / "run.json").read_text())["command"])
+    before = (run / "certificates.parquet").read_bytes()
+    assert "finished: 6 inputs" in cli(*command[1:]).out
+    assert (run / "certificates.parquet").read_bytes() == before
+
+
+def test_a_run_that_is_not_the_demos_is_left_alone(cli, quick, tmp_path):
+    out = shutil.copytree(quick[1], tmp_path / "copy")  # its runs are of the networks where they came from
+    before = (out / "l2-fixed" / "run.json").read_bytes()
+    assert "expected no run but a demo's" in cli("demo", "--out", out, code=2).err
+    assert (out / "l2-fixed" / "run.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(

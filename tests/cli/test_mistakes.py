@@ -83,6 +83,13 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         (f"certify net.safetensors {CERTIFY} --data flat.npz", 1, "takes inputs of shape (64,), got: "),
         (f"certify net.safetensors {CERTIFY} --data flat.npz --dry-run", 1, "takes inputs of shape (64,), got: "),
         (f"certify nets:narrow {CERTIFY}", 1, "takes inputs of shape (1, 8, 8), got: "),
+        (f"certify absent.nets:narrow {CERTIFY}", 2, "expected a Python module absent.nets, in the current folder or"),
+        (f"certify nets:absent {CERTIFY}", 2, "expected a function nets:absent, got no such name in"),
+        (
+            f"certify net.safetensors {CERTIFY} --denoise absent:net",
+            2,
+            "expected a Python module absent, in the current",
+        ),
         (f"certify nets:broken {CERTIFY}", 1, r"got what it raised: OSError('no weights\nhere')"),
         (f"certify cut.safetensors {CERTIFY}", 1, "expected a whole safetensors file at"),
         (f"certify nothing {CERTIFY}", 2, "expected a regular file at "),

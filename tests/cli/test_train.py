@@ -44,6 +44,13 @@ def test_as_scripts_call_it(tmp_path: Path) -> None:
     assert lines[-1]["test_accuracy"] > 0.3
 
 
+def test_an_architecture_by_the_size_of_the_inputs(tmp_path: Path) -> None:
+    shown = run("--data", "digits", "--sigma", "0.25", "--epochs", "1", "--out", tmp_path)
+    assert "--arch small-cnn, for inputs of 1 x 8 x 8" in shown
+    assert load(tmp_path / "last.safetensors")[1]["architecture"] == "small-cnn"
+    run(*DIGITS, "--epochs", "1", "--out", tmp_path)  # the same training
+
+
 def test_recipes_take_their_options(tmp_path: Path) -> None:
     changes = ("--set", "epsilon=0.5", "--set", "steps=2", "--recipe", "smoothadv", "--epochs", "1")
     run(*DIGITS, *changes, "--schedule", "cosine", "--batch-size", 200, "--lr", 0.02, "--out", tmp_path)

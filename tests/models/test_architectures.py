@@ -3,7 +3,7 @@ import torch
 
 from anisocert.data import cifar10, folders
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.models import ARCHITECTURES, Normalized, build, normalize
+from anisocert.models import ARCHITECTURES, Normalized, build, normalize, suited
 from anisocert.models.architectures import recognize
 
 THREE = ((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
@@ -27,6 +27,19 @@ def test_scores_and_recognition(name: str) -> None:
     model = build(name, 7, *THREE).eval()
     assert model(torch.rand(2, 3, 32, 32)).shape == (2, 7)
     assert recognize(model.network.state_dict()) == (name, 7, 3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "name"),
+    [((1, 8, 8), "small-cnn"), ((1, 28, 28), "small-cnn"), ((3, 32, 32), "resnet18"), ((3, 224, 224), "resnet50")],
+)
+def test_one_for_inputs_of_a_shape(shape: tuple[int, ...], name: str) -> None:
+    assert suited(shape) == name
+
+
+def test_none_of_ours_is_for_what_is_no_image() -> None:
+    with pytest.raises(ArgumentError, match=r"expected arch, a network that takes inputs of shape \(64,\), got none"):
+        suited((64,))
 
 
 def test_grey_images() -> None:

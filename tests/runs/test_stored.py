@@ -12,6 +12,7 @@ from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertError, ArgumentError, ModelError
 from anisocert.models import load, save
 from anisocert.runs import read_run
+from anisocert.runs import stored as stored_room
 from anisocert.runs.files import checksum, look, write_description
 from anisocert.runs.stored import NotTheRunsError
 from anisocert.work.memory import add_to_memory, copy_run
@@ -254,3 +255,26 @@ def test_what_is_read(whole):
         stored.row(1)
     with pytest.raises(ArgumentError, match="expected the input of example"):
         stored.certificate(number, None)
+
+
+def test_data_are_loaded_once_however_often_they_are_asked_for(whole, monkeypatch):
+    calls = []
+    for name in ("load", "examples_hash"):
+        real = getattr(stored_room, name)
+        monkeypatch.setattr(stored_room, name, lambda *given, name=name, real=real: calls.append(name) or real(*given))
+    stored = read_run(whole)
+    stored.examples([0], whole=False)
+    for asked in (stored.examples, stored.inputs, stored.examples):
+        asked()
+    assert calls == ["load", "examples_hash"]
+    with pytest.raises(ArgumentError, match="expected a data set"):
+        stored.examples(data="nowhere.npz")
+
+
+def test_a_run_of_an_earlier_version_says_probe_shape(run):
+    said = described(run)
+    shape = said.pop("input_shape")
+    assert shape == [1, 8, 8]
+    write_description(run, said | {"probe_shape": shape})
+    assert read_run(run).configuration.input_shape == shape
+    assert read_run(run).network().hash == said["model_hash"]

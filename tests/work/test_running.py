@@ -145,6 +145,26 @@ def test_what_is_left_open_is_settled_once(quick, do, same, whole, tmp_path):
     assert same(tmp_path, whole)
 
 
+def test_a_resumed_run_looks_once_at_what_it_was_begun_with(quick, do, tmp_path, monkeypatch):
+    """Its process makes the network, and so its hash, once to compare, and its worker once to compute with it."""
+    do(quick, tmp_path, shard=(1, 2))
+    calls = Counter()
+
+    def counted(where, name):
+        real = getattr(where, name)
+
+        def call(*arguments, **options):
+            calls[name] += 1
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(where, name, call)
+
+    counted(Unfinished, "configuration")
+    counted(Network, "__init__")
+    assert do(quick, tmp_path).finished
+    assert calls == {"configuration": 1, "__init__": 2}
+
+
 def test_time_that_does_not_suffice(quick, do, same, whole, tmp_path, monkeypatch):
     assert do(quick, tmp_path, seconds=0.0).left == 40
     now = iter(range(10**9))
@@ -244,7 +264,7 @@ def test_seconds_are_shared_fairly(whole):
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[" * 100_000, '{"model": 1}', '{"model": "m", "data": "d", "sigma": 1, "numerics": 7}']
+    "content", ["{", "[]", "[" * 100_000, '{"model": 1}', '{"model": "m", "data": "d", "sigma": 1, "numerics": 7}']
 )
 def test_a_broken_beginning_is_said(quick, do, tmp_path, content):
     (tmp_path / "unfinished").mkdir()

@@ -92,7 +92,7 @@ def test_a_worker_that_rounds_otherwise_is_refused(quick, tmp_path, monkeypatch)
 
 
 def test_a_network_that_runs_out_of_memory_later_is_refused(quick, tmp_path, monkeypatch):
-    """Fewer rows a call may round otherwise, so the run does not go on with them."""
+    """Fewer rows per call may round otherwise, so the run does not go on with them."""
     import torch
 
     from anisocert.engine import Network
@@ -106,7 +106,7 @@ def test_a_network_that_runs_out_of_memory_later_is_refused(quick, tmp_path, mon
         return real(self, x)
 
     monkeypatch.setattr(Network, "scores", scores)
-    with pytest.raises(AnisocertError, match=r"out of memory with 800 rows a call.*--rows 160"):
+    with pytest.raises(AnisocertError, match=r"out of memory with 800 rows per call.*--rows 160"):
         certify_run(job, tmp_path, lambda: InProcess(job, "cpu"), Circumstances())
     assert not Unfinished(tmp_path).parts()
 

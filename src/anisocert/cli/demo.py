@@ -149,9 +149,8 @@ def _toy(console: "Console", out: Path, plan: "Plan", seed: int, force: bool) ->
     console.print(
         "The network knows a ring. Isotropic regions are round, as wide as the ring is narrow; anisotropic ones follow "
         "it. The picture: " + " and ".join(f"[cyan]{escape(str(file.resolve()))}[/cyan]" for file in files),
-        soft_wrap=True,
-        markup=True,
-    )
+        soft_wrap=True, markup=True,
+    )  # fmt: skip
 
 
 def _train(console: "Console", file: Path, smoothing: "Smoothing", epochs: int, seed: int) -> None:

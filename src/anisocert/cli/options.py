@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ONLY_CHECK = ContextVar("ONLY_CHECK", default=False)
 DECLARED = {one.name: one for one in fields(Options)}
 KINDS = get_type_hints(Options)
-MOST_METAVAR = 12  # characters: the column of longer ones would leave no room for the help
+MOST_METAVAR = 18  # characters: the column of longer ones would leave no room for the help
 Asked = dict[str, Any]
 Command = Callable[..., None]
 
@@ -51,7 +51,9 @@ def _parameter(name: str, changed: Any = None) -> inspect.Parameter:
     declared, kind = DECLARED[name], plain(KINDS[name])
     said = {**declared.metadata, **(changed.metadata if changed is not None else {})}
     default = declared.default if changed is None or changed.default is MISSING else changed.default
-    metavar = f"<int >={said['least']}>" if "least" in said else said.get("metavar") or "|".join(choices(kind))
+    metavar = (
+        f"<{kind.__name__} >={said['least']}>" if "least" in said else said.get("metavar") or "|".join(choices(kind))
+    )
     if choices(kind) or get_origin(kind) is tuple:
         kind = str
     info = typer.Option(

@@ -116,9 +116,8 @@ def _write(rows: list[tuple[int, int, int]], summary: dict[str, Any], form: str,
         Console().print(table)
         return
     if form == "json":
-        text = (
-            json.dumps(summary | {"answers": [dict(zip(COLUMNS, row, strict=True)) for row in rows]}, indent=2) + "\n"
-        )
+        answers = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+        text = json.dumps(summary | {"answers": answers}, indent=2) + "\n"
     else:
         text = "".join(",".join(map(str, row)) + "\n" for row in (COLUMNS, *rows))
     if out is None:

@@ -24,9 +24,7 @@ def train(
     sigma: Annotated[float, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")],
     arch: Annotated[
         str | None,
-        typer.Option(
-            help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2. Default: by the size of the inputs."
-        ),
+        typer.Option(help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2. Default: by size."),
     ] = None,
     recipe: Annotated[str, typer.Option(help="cohen, smoothadv, macer or stability.")] = "cohen",
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 60,

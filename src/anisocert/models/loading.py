@@ -169,14 +169,15 @@ def _named(module: str, name: str) -> Any:
     try:
         imported = importlib.import_module(module)
     except Exception as error:  # it is the user's code: anything
-        raise ModelError(
+        missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        raise (ArgumentError if missing else ModelError)(
             f"expected a Python module {module}, in the current folder or installed, got: {error!r}"
         ) from error
     try:
         return getattr(imported, name)
     except AttributeError as error:
         where = getattr(imported, "__file__", None) or module
-        raise ModelError(f"expected a function {module}:{name}, got no such name in {where}") from error
+        raise ArgumentError(f"expected a function {module}:{name}, got no such name in {where}") from error
 
 
 def _called(function: Any, text: str) -> Any:

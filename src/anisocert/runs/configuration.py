@@ -122,28 +122,23 @@ class Configuration(Options):
     def from_dict(cls, said: dict[str, Any]) -> "Configuration":
         """Back from JSON; what a description says beyond the configuration is left out."""
         try:
-            return cls._from_dict(said)
+            said = said | {new: said[old] for old, new in RENAMED.items() if old in said}
+            known = {one.name: said[one.name] for one in fields(cls) if one.name in said}
+            if missing := [name for name in ("model", "data", "sigma") if name not in known]:
+                raise ArgumentError(f"expected a run that says how to repeat it, got one without {', '.join(missing)}")
+            for name in ("mean", "std"):
+                known[name] = tuple(known[name]) if known.get(name) is not None else None
+            if isinstance(known.get("memory"), dict):  # a finished run tells more about it
+                known["memory"] = known["memory"]["file"]
+            known["numerics"] = Numerics(**known.get("numerics", {}))
+            known["versions"] = {name: known.get("versions", {}).get(name) for name in _versions()}
+            if not all(isinstance(version, str | None) for version in known["versions"].values()):
+                raise ArgumentError(f"expected versions as texts, got {known['versions']}")
+            return cls(**known)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, ArgumentError):
                 raise
             raise ArgumentError(f"expected a run that says how to repeat it, got one that does not: {error}") from error
-
-    @classmethod
-    def _from_dict(cls, said: dict[str, Any]) -> "Configuration":
-        said = said | {new: said[old] for old, new in RENAMED.items() if old in said}
-        known = {one.name: said[one.name] for one in fields(cls) if one.name in said}
-        missing = [name for name in ("model", "data", "sigma") if name not in known]
-        if missing:
-            raise ArgumentError(f"expected a run that says how to repeat it, got one without {', '.join(missing)}")
-        for name in ("mean", "std"):
-            known[name] = tuple(known[name]) if known.get(name) is not None else None
-        if isinstance(known.get("memory"), dict):  # a finished run tells more about it
-            known["memory"] = known["memory"]["file"]
-        known["numerics"] = Numerics(**known.get("numerics", {}))
-        known["versions"] = {name: known.get("versions", {}).get(name) for name in _versions()}
-        if not all(isinstance(version, str | None) for version in known["versions"].values()):
-            raise ArgumentError(f"expected versions as texts, got {known['versions']}")
-        return cls(**known)
 
     def command(self, out: Path) -> str:
         """The command line that repeats the run."""

@@ -14,11 +14,18 @@ from anisocert.runs.configuration import Configuration
 
 # Where things lie may change while a run is under way; what they are is told by their hashes.
 HASHES = {"model": "model_hash", "data": "data_hash", "average_of": "theta_hash"}
-HASHED_TOO = ("layout", "mean", "std", "denoise", "model_id")  # they are part of the network, or its hash
+HASHED_TOO = (
+    "layout",
+    "mean",
+    "std",
+    "denoise",
+    "model_id",
+    "probe",
+    "input_shape",
+)  # part of the network, or its hash
 # What may be left open by whoever joins a run.
 NUMERICS = tuple(f"numerics.{one.name}" for one in fields(Numerics))
 SETTLED = ("lifetime_from", "num_classes", "inputs", "device", *NUMERICS, *HASHES)
-PROBE = ("probe", "input_shape")
 LARGEST_PROBE = 1 << 26  # values of an input: what a file only says is not believed without end
 
 
@@ -66,4 +73,4 @@ def _compared(configuration: Configuration) -> dict[str, tuple[Any, str]]:
     for name, hashed in HASHES.items():
         known, _ = found.pop(hashed)
         found[name] = (known, f"{values[name]} ({str(known)[:12]}...)")
-    return {name: pair for name, pair in found.items() if name not in (*HASHED_TOO, *PROBE)}
+    return {name: pair for name, pair in found.items() if name not in HASHED_TOO}

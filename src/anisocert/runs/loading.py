@@ -16,11 +16,6 @@ from anisocert.errors import ArgumentError
 from anisocert.runs.configuration import Configuration
 
 
-def load_examples(configuration: Configuration) -> Dataset:
-    """The examples that a configuration names, in order of id."""
-    return chosen(configuration, data.load(configuration.data, configuration.split))
-
-
 def chosen(configuration: Configuration, examples: Dataset) -> Dataset:
     """Those of a data set's examples that a configuration names, in order of id."""
     c = configuration

@@ -92,8 +92,8 @@ class Certifier:
                 self.network.expect_no_state()  # which the certificates, cut off, did not come to
         if self.network.numerics != numerics:
             raise ModelError(
-                f"out of memory with {numerics.rows} rows a call, which the run was begun with, and another number may "
-                f"round otherwise: free the device's memory, or begin anew with --rows {self.network.numerics.rows}"
+                f"out of memory with {numerics.rows} rows per call, which the run was begun with, and another number "
+                f"may round otherwise: free the device's memory, or begin anew with --rows {self.network.numerics.rows}"
             )
         return rows
 

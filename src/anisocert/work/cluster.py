@@ -1,4 +1,4 @@
-"""Certifiers on a Ray cluster: one actor a GPU, or a share of the CPUs where there are none."""
+"""Certifiers on a Ray cluster: one actor per GPU, or a share of the CPUs where there are none."""
 
 import math
 import os
@@ -45,7 +45,7 @@ class Cluster(Workers):
                 _connect(address)
             self._own.callback(ray.shutdown)
         device, self.count, self._share = _shares(count)
-        self._made = ray.put((job.configuration, job.theta, device, None, files))  # fetched once a node
+        self._made = ray.put((job.configuration, job.theta, device, None, files))  # fetched once per node
         self._actors: dict[int, Any] = {}
         self._asked: dict[Any, int] = {}
         self._heard = False

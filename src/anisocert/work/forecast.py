@@ -17,7 +17,7 @@ PROBE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Forecast:
-    """evaluations: of the network for an input, by purpose. seconds: of all inputs, on one device."""
+    """evaluations: of the network per input, by purpose. seconds: of all inputs, on one device."""
 
     inputs: int
     evaluations: dict[str, int]
@@ -49,7 +49,7 @@ def forecast(job: Job, device: str, inputs: int) -> Forecast:
 
 
 def _vote_seconds(job: Job, network: Network, rows: int) -> float:
-    """Seconds a vote."""
+    """Seconds per vote."""
     c, chunk = job.configuration, job.chunk(job.ids[:1])
     query = Query.of(network, c.smoothing(), chunk.x, chunk.ids, c.seed)
     scales = query.smoothing.scales(Fixed().choose(query, c.plan()))
@@ -57,7 +57,7 @@ def _vote_seconds(job: Job, network: Network, rows: int) -> float:
 
 
 def _gradient_seconds(job: Job, network: Network, rows: int) -> float:
-    """Seconds an evaluation with its gradient, in batches as the search for theta takes them."""
+    """Seconds per evaluation with its gradient, in batches as the search for theta takes them."""
     noisy = torch.rand(max(1, rows // ROWS_SHARE), *job.examples.shape, device=network.device).requires_grad_(True)
 
     def step() -> None:
@@ -69,7 +69,7 @@ def _gradient_seconds(job: Job, network: Network, rows: int) -> float:
 
 
 def _measured(work: Callable[[], object]) -> float:
-    """Seconds a call, over as many calls as a short while allows, after one that pays for what happens once."""
+    """Seconds per call, over as many calls as a short while allows, after one that pays for what happens once."""
     work()
     calls, started = 0, time.perf_counter()
     while (spent := time.perf_counter() - started) < PROBE_SECONDS:

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from anisocert.data.dataset import Dataset, as_float
+from anisocert.data import Dataset, load
+from anisocert.data.dataset import as_float
 from anisocert.engine import Network, Numerics, Stage, Stream
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models.normalize import check_units, warn_of_units
 from anisocert.optimize import Average
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.loading import digest, examples_hash, load_examples, load_model
+from anisocert.runs.loading import chosen, digest, examples_hash, load_model
 from anisocert.runs.stored import read_run
 
 
@@ -90,7 +91,7 @@ class Job:
 
 def load_job(asked: Configuration) -> Job:
     """Load what a configuration names, and complete it by what that tells."""
-    examples = load_examples(asked)
+    examples = chosen(asked, load(asked.data, asked.split))
     Stream(asked.seed, Stage.ESTIMATE, int(examples.ids.max()))  # a seed that names no stream is said now
     model, metadata = load_model(asked)
     num_classes = asked.num_classes or metadata.get("num_classes") or examples.num_classes

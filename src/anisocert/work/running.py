@@ -194,12 +194,11 @@ def _end(
     job: Job, begun: Configuration | None, unfinished: Unfinished, left: int, circumstances: Circumstances
 ) -> Outcome:
     """Merge if all inputs are done, of all shards, and nobody else has merged."""
-    total = len(job.ids)
     if not _is_finished(unfinished.folder):
-        done = len(unfinished.where().keys() & set(job.ids))
-        if done < total or begun is None:
-            return Outcome(False, done, total, left)
+        reached = progress_of(job, unfinished.folder)
+        if reached.left or begun is None:
+            return replace(reached, left=left)
         merge(job, begun, unfinished, circumstances.on_memory)
     else:
         unfinished.remove()  # only what waiting for the lock has made anew
-    return Outcome(True, total, total, 0)
+    return Outcome(True, len(job.ids), len(job.ids), 0)

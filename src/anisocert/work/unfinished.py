@@ -65,7 +65,7 @@ class Unfinished:
 
     @contextmanager
     def working(self, shard: tuple[int, int]) -> Iterator[None]:
-        """One process a shard: a second one would do the same work again."""
+        """One process per shard: a second one would do the same work again."""
         first, count = shard
         try:
             with locked(self.path / f"shard-{first}-of-{count}.lock", wait=False):

@@ -66,7 +66,7 @@ class InProcess(Workers):
 
 
 class Processes(Workers):
-    """One process a device, each with its own certifier."""
+    """One process per device, each with its own certifier."""
 
     def __init__(self, job: Job, devices: Sequence[str]) -> None:
         self.count, self.devices = len(devices), list(devices)

@@ -239,6 +239,7 @@ def write_run(folder: Path, certificates: Sequence[Certificate], labels: Sequenc
     said = {
         "method": first.method,
         "norm": f"l{first.norm}",
+        "noise": first.noise,
         "alpha": first.alpha,
         "model_hash": first.model_hash,
     } | said

@@ -46,7 +46,10 @@ class Options:
         help="Noise level: standard deviation, or with l1 the half-width. Default: the network's own.", checkpoint=True
     )
     norm: Literal["l2", "l1"] = option("l2", "l2: Gaussian noise; l1: uniform noise.")
-    noise: str | None = option(None, "A noise by its name. Default: the usual one of --norm.")
+    noise: str | None = option(None, "A noise by its name, as gaussian-mixture. Default: the usual one of --norm.")
+    components: str | None = option(
+        None, "Of a mixture, for --method fixed: weights and multiples of --sigma, as in 0.3:0.8,0.7:1.6."
+    )
     method: str = option("anisotropic", "fixed, isotropic, anisotropic or average.")
     paper: bool = option(False, "The published search for theta instead of ours.")
     iterations: int | None = option(None, "With --paper: its isotropic steps. Default: 900.", least=1)

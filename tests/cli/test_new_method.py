@@ -46,11 +46,11 @@ def test_a_run_asks_for_it_by_name(quick, do, tmp_path, cli, monkeypatch):
     ):
         replace(quick, method="contrast")
     monkeypatch.setitem(METHODS, "contrast", lambda settings: Contrast(settings.limit or 1.0))
-    assert do(replace(quick, method="contrast", limit=0.8, max=3), tmp_path / "run").finished
+    assert do(replace(quick, method="contrast", limit=2.0, max=3), tmp_path / "run").finished
     run = read_run(tmp_path / "run")
     assert run.column("method").tolist() == ["contrast"] * 3
     for row in run.rows:
-        assert (row["theta_min"], row["theta_max"]) == pytest.approx((0.1, 0.2))
+        assert (row["theta_min"], row["theta_max"]) == pytest.approx((0.25, 0.5))
     assert verify(tmp_path / "run").ok
     assert cli("verify", tmp_path / "run", "--recount", 3)
     told = json.loads(cli("show", tmp_path / "run", run.rows[0]["idx"], "--json").out)

@@ -1,6 +1,7 @@
 """A run is verified by the noise that its rows name, and one from before they named it by what its gaps tell."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,36 +11,34 @@ import pytest
 
 import anisocert as ac
 from anisocert.errors import ArgumentError
-from anisocert.runs import read_run, save_run
+from anisocert.runs import read_run
 from anisocert.runs.files import checksum, write_description
 from anisocert.verify import verify
-from anisocert.verify.recounting import recount
 
 NOISES = {
     "gaussian": ac.Gaussian(0.3),
     "uniform": ac.Uniform(0.6),
-    "gaussian-mixture": ac.GaussianMixture([0.3, 0.7], [0.2, 0.4]),
+    "gaussian-mixture": ac.GaussianMixture([0.25, 0.75], [0.15, 0.6]),
 }
 
 
 @pytest.fixture
-def make(half_space, tmp_path):
+def make(half_space, write_run, tmp_path):
     """Saves a run of five inputs under a noise, one of which abstains."""
 
     def run(name: str) -> Path:
         model, smoothing, plan = half_space([1.0, 2.0]).eval(), NOISES[name], ac.Plan(n0=20, n=500)
         x = np.array([[1.0, 1.0], [-1.0, -1.0], [0.3, 0.2], [0.1, 0.1], [0.0, 0.0]], np.float32)
         found = ac.certify(model, x, num_classes=2, smoothing=smoothing, plan=plan)
-        said = {"model": "m.safetensors", "data": "digits", "method": "fixed", "norm": f"l{smoothing.norm}"}
-        said |= {"sigma": 0.3, "n0": plan.n0, "n": plan.n, "alpha": plan.alpha}
-        save_run(tmp_path / name, said, found, [0, 1, 0, 0, 0], 0.3)
+        components = "0.25:0.5,0.75:2" if name == "gaussian-mixture" else None
+        write_run(tmp_path / name, found, [0, 1, 0, 0, 0], sigma=0.3, n0=plan.n0, n=plan.n, components=components)
         return tmp_path / name
 
     return run
 
 
 def change(run: Path, noise: str | None) -> None:
-    """Put another noise into every row, or take the column out, with checksums that fit."""
+    """Put another noise into the run, or take it out, with checksums that fit."""
     table = pq.read_table(run / "certificates.parquet")
     place = table.column_names.index("noise")
     table = table.remove_column(place)
@@ -47,7 +46,8 @@ def change(run: Path, noise: str | None) -> None:
         table = table.add_column(place, "noise", pa.array([noise] * len(table)))
     pq.write_table(table, run / "certificates.parquet")
     described = json.loads((run / "run.json").read_text())
-    write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
+    files = {name: checksum(run / name) for name in described["files"]}
+    write_description(run, described | {"files": files, "noise": noise, "components": None})
 
 
 @pytest.mark.parametrize("name", NOISES)
@@ -84,15 +84,21 @@ def test_votes_under_one_noise_do_not_count_under_another(make):
 def test_a_row_must_have_the_noise_that_its_run_says(make):
     run = make("gaussian-mixture")
     described = json.loads((run / "run.json").read_text())
-    write_description(run, described | {"noise": "gaussian"})
+    write_description(run, described | {"noise": "gaussian", "components": None})
     assert {finding.what for finding in verify(run).findings} == {
         "noise is 'gaussian-mixture', the run's is 'gaussian'"
     }
 
 
-def test_a_mixtures_votes_cannot_be_drawn_again_and_that_is_said(make):
-    run = make("gaussian-mixture")
-    described = json.loads((run / "run.json").read_text())
-    write_description(run, described | {"noise": "gaussian-mixture"})
-    with pytest.raises(ArgumentError, match=r"gaussian-mixture: its weights and sigmas .* cannot be drawn again"):
-        list(recount(read_run(run), [0]))
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"noise": "gaussian-mixture"}, "whose weights and sigmas must be known: use --components"),
+        ({"components": "1:1"}, "expected noise gaussian-mixture with components, got gaussian"),
+        ({"noise": "gaussian-mixture", "components": "1"}, "expected components as weight:multiple of sigma"),
+        ({"noise": "gaussian-mixture", "components": "0.5:1"}, "expected weights positive with sum 1"),
+    ],
+)
+def test_components_belong_to_a_mixture(quick, options, complaint):
+    with pytest.raises(ArgumentError, match=complaint):
+        replace(quick, **options)

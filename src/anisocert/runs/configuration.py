@@ -19,7 +19,7 @@ from anisocert.memory.policy import POLICIES
 from anisocert.optimize import METHODS, PUBLISHED, Method, Settings
 from anisocert.options import Options, flags
 from anisocert.runs.spending import shares
-from anisocert.smoothing import Smoothing, named, usual
+from anisocert.smoothing import GaussianMixture, Smoothing, named, usual
 
 RENAMED = {"probe_shape": "input_shape"}  # by what earlier versions wrote
 
@@ -79,7 +79,11 @@ class Configuration(Options):
         noise = usual(self.norm) if self.noise is None else named(self.noise)
         if f"l{noise.norm}" != self.norm:
             raise ArgumentError(f"expected norm l{noise.norm} with {noise.name} noise, got {self.norm}")
-        return noise.of(self.sigma)
+        if self.components is None:
+            return noise.of(self.sigma)
+        if not issubclass(noise, GaussianMixture):
+            raise ArgumentError(f"expected noise {GaussianMixture.name} with components, got {noise.name}")
+        return noise.parsed(self.components, self.sigma)
 
     def plan(self) -> Plan:
         """The votes per input. Its alpha is each input's own, or where they differ about the smallest of them."""

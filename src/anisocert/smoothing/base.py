@@ -56,6 +56,10 @@ class Smoothing(ABC):
         """The noise with a theta that was stored, from which its votes can be drawn again."""
         return cls(theta)  # type: ignore[call-arg]  # the one parameter of a noise, under a name of its own
 
+    def at(self, theta: ArrayLike) -> Self:
+        """This noise with another theta, as a method chose it."""
+        return self.of(theta)
+
     def scales(self, theta: Tensor) -> Tensor:
         """Noise scales of a batch, one per mixture component. theta: `b x *shape` -> `b x j x *shape`."""
         return theta.unsqueeze(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,10 +56,26 @@ class GaussianMixture(Smoothing):
     def of(cls, theta: ArrayLike) -> NoReturn:
         """An error: one theta is that of many mixtures, which draw other noise."""
         raise ArgumentError(
-            f"expected a noise that its theta describes, got {cls.name}: its weights and sigmas are no option and are "
-            "not in a run, so that its votes cannot be drawn again. Certify with it in Python: "
-            "smoothing=ac.GaussianMixture(weights, sigmas)"
+            f"expected a noise that its theta describes, got {cls.name}, whose weights and sigmas must be known: use "
+            "--components, or smoothing=ac.GaussianMixture(weights, sigmas)"
         )
+
+    @classmethod
+    def parsed(cls, components: str, sigma: float) -> GaussianMixture:
+        """From weights and multiples of sigma, as in "0.3:0.8,0.7:1.6"."""
+        try:
+            weights, levels = zip(*(map(float, one.split(":")) for one in components.split(",")), strict=True)
+        except ValueError as error:
+            raise ArgumentError(
+                f"expected components as weight:multiple of sigma, as in 0.3:0.8,0.7:1.6, got {components!r}"
+            ) from error
+        return cls(weights, [sigma * level for level in levels])
+
+    def at(self, theta: ArrayLike) -> Self:
+        """Itself: its noise is that of its components, and no other theta's."""
+        if not np.array_equal(self.theta, theta):
+            raise ArgumentError(f"expected a mixture's own theta, {self.theta!r}, got {theta!r}")
+        return self
 
     def scales(self, theta: Tensor) -> Tensor:
         """The given components for every input, whose theta must be this mixture's own."""

@@ -15,7 +15,6 @@ from anisocert.engine import Query, Stage, count_votes
 from anisocert.errors import ArgumentError
 from anisocert.runs.files import DESCRIPTION, TABLE, Finding
 from anisocert.runs.stored import NotTheRunsError, StoredRun
-from anisocert.smoothing import named
 
 
 def pick(run: StoredRun, count: int) -> list[int]:
@@ -71,7 +70,7 @@ def recount(
             yield Finding(where, f"has no theta of its input's shape {x.shape}")
             continue
         inputs = torch.from_numpy(x)[None].to(network.device)
-        query = Query(network, named(row["noise"]).of(theta), inputs, [number], c.seed)
+        query = Query(network, c.smoothing().at(theta), inputs, [number], c.seed)
         top = int(_counts(query, Stage.SELECT, [c.n0])[c.n0].argmax())
         looks = sorted({row["bound_n"], row["votes"]})
         counts = _counts(query, Stage.ESTIMATE, looks)

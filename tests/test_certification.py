@@ -274,7 +274,7 @@ def test_bare_callable():
         ({"x": torch.zeros(2, 2, dtype=torch.int64)}, r"got int64: integers have no unit"),
         ({"x": np.full((2, 2), 51) / 255.0}, r"expected x that float32 holds exactly.*got float64.*'float32'"),
         ({"x": torch.full((2, 2), 0.1, dtype=torch.float64)}, r"expected x that float32 holds exactly"),
-        ({"ids": [1]}, "expected one of ids for each of 2 inputs, got 1"),
+        ({"ids": [1]}, "expected one id for each of 2 inputs, got 1"),
         ({"ids": [1, 1]}, "expected distinct ids"),
         ({"ids": [0.5, 1.0]}, "expected ids as whole numbers"),
         ({"ids": ["a", "b"]}, "expected ids as whole numbers"),

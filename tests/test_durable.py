@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and locks that end with their process."""
+"""Files that are complete or absent, and locks that end with their process."""
 
 import multiprocessing
 import os

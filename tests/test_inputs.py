@@ -101,10 +101,10 @@ def test_no_link_is_followed_below_a_folder(tmp_path: Path, monkeypatch: pytest.
     with opened_regular(shown / "inner" / "file", below=shown) as file:
         assert file.read() == b"content"
     for name, what in (
-        ("link/file", "is a link, or no regular file"),
-        ("inner/link", "is a link, or no regular file"),
-        ("inner/fifo", "is a link, or no regular file"),
-        ("inner", "is a link, or no regular file"),
+        ("link/file", "is a link, or not a regular file"),
+        ("inner/link", "is a link, or not a regular file"),
+        ("inner/fifo", "is a link, or not a regular file"),
+        ("inner", "is a link, or not a regular file"),
         ("inner/absent", "is missing"),
     ):
         with pytest.raises(FileError) as told, opened_regular(shown / name, below=shown):

@@ -1,4 +1,4 @@
-"""What users give, checked for its kind before any work."""
+"""User-supplied arguments, type-checked before any work."""
 
 import torch
 
@@ -10,7 +10,7 @@ from anisocert.smoothing import Smoothing
 
 
 def expect_kinds(*, smoothing: object, method: object = None, plan: object = None) -> None:
-    """An error that names the remedy where an argument is of another kind, such as a number for a noise."""
+    """An error that names the remedy if an argument has the wrong type, such as a number for a noise."""
     for name, value, kind, like in (
         ("smoothing", smoothing, Smoothing, "ac.Gaussian(0.25)"),
         ("method", method, Method | None, "ac.Anisotropic()"),
@@ -27,7 +27,7 @@ def as_network(
     numerics: Numerics | None,
     model_id: str | None,
 ) -> Network:
-    """The model as the engine runs it; one that is so already has its own device, numerics and model_id."""
+    """The model as the engine runs it; a Network already has its own device, numerics and model_id."""
     if not isinstance(model, Network):
         return Network(model, num_classes, device, numerics, model_id)
     for name, value in (("device", device), ("numerics", numerics), ("model_id", model_id)):

@@ -14,7 +14,7 @@ Count = Annotated[int, "votes"]
 
 @dataclass(frozen=True, eq=False)
 class Counting:
-    """One counting of votes. A memory knows it by these values in this order, which is part of the memory's format."""
+    """One counting of votes. A memory identifies it by these values; their order is part of the memory's format."""
 
     id: int
     prediction: int
@@ -43,7 +43,7 @@ class Certificate(Counting):
     estimate stage. The bounds were computed from bound_k votes for the class and runner_up_votes for the next one among
     the first bound_n votes, which in a sequential plan may be fewer than were counted.
     model_hash: names the network and its numerics. note: what a memory did (kept, shrunk, inherited, abstained).
-    x: the input of an abstention, which a memory needs to know; elsewhere it is the region's centre.
+    x: the input of an abstention, which a memory needs to know; otherwise it is the region's centre.
     """
 
     noise: str
@@ -69,4 +69,4 @@ class Certificate(Counting):
 
 COUNTING: Final = tuple(one.name for one in fields(Counting))
 COUNTS: Final = tuple(name for name, kind in get_type_hints(Counting, include_extras=True).items() if kind == Count)
-"""What only a counting of votes can have filled."""
+"""The fields that only a counting of votes can fill."""

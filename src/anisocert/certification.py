@@ -41,7 +41,7 @@ def certify(
     model: maps `b x *shape` to `b x num_classes` scores, in evaluation mode. x: `b x *shape`, floats in the model's own
     units that float32 holds exactly, as the model sees them (`img / 255.0` is float64: round it to float32 first).
     ids: one distinct number per input, by which its noise is drawn (default 0, 1, ...).
-    on_votes is told how many votes each network call counted.
+    on_votes is called with the number of votes that each network call counted.
 
     alpha holds for an input that was chosen without knowledge of the noise drawn for it. A second call with the same
     seed and ids reuses the noise, so that someone who saw the first answers can adapt x to it, even if the seed is
@@ -56,9 +56,9 @@ def certify(
 def certificates(
     query: Query, method: Method, plan: Plan, alphas: Floats | None = None, on_votes: OnVotes | None = None
 ) -> Iterator[tuple[int, Certificate]]:
-    """(position, certificate) of each input, as each one is done.
+    """Yield (position, certificate) of each input, as it is done.
 
-    alphas: `b`, where inputs have one of their own; they must not depend on any vote. The plan's then only steers.
+    alphas: `b`, if they differ between inputs; they must not depend on any vote. The plan's then only guides effort.
     """
     plan.warn_if_hopeless(query.network.num_classes)
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))
@@ -78,7 +78,7 @@ def certificates(
 def timed_certificates(
     query: Query, method: Method, plan: Plan, alphas: Floats | None = None, on_votes: OnVotes | None = None
 ) -> Iterator[tuple[int, Certificate]]:
-    """`certificates`, each with its seconds: of those before the first votes an equal share, then as its votes are."""
+    """`certificates`, each with its seconds: an equal share up to the first votes, then in proportion to its votes."""
     started, before, counted = time.perf_counter(), 0.0, 0
 
     def count(votes: int) -> None:
@@ -92,7 +92,7 @@ def timed_certificates(
         done = time.perf_counter()
         counting = (done - started - before) * (plan.n0 + found.votes) / counted
         yield position, replace(found, seconds=before / len(query) + counting)
-        started += time.perf_counter() - done  # what is done with a certificate is not counted
+        started += time.perf_counter() - done  # the caller's own time is not counted
 
 
 def predict(
@@ -131,7 +131,7 @@ def predict(
 
 
 def _certificate(query: Query, method: Method, theta: Tensor, judge: Judge, tally: Tally) -> Certificate:
-    """Of the input that was tallied, from its best bound."""
+    """The certificate of the tallied input, from its best bound."""
     i, x, gap = tally.position, query.x[tally.position].cpu().numpy(), float(judge.gap[tally.position])
     one = theta[i].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
     one.setflags(write=False)
@@ -164,11 +164,11 @@ def _certificate(query: Query, method: Method, theta: Tensor, judge: Judge, tall
 
 
 def _warn_if_out_of_reach(query: Query, plan: Plan, theta: float) -> None:
-    """Say so, before any vote, if no input can reach the plan's target radius. theta: what makes the largest ball."""
+    """Warn, before any vote, if no input can reach the plan's target radius. theta: what gives the largest ball."""
     farthest = float(query.smoothing.gap(*plan.best_case(query.network.num_classes))) * theta
     if plan.target_radius is not None and farthest < plan.target_radius:
         warnings.warn(
-            f"expected target_radius <= {farthest:.6g}, what {plan.n} votes that all agree certify here, "
+            f"expected target_radius <= {farthest:.6g}, what {plan.n} unanimous votes certify here,  "
             f"got {plan.target_radius}: no input will reach it",
             AnisocertWarning,
             stacklevel=3,

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, whatever happens to the process, and locks that end with it."""
+"""Files that are complete or absent, whatever happens to the process, and locks that end with it."""
 
 import contextlib
 import functools
@@ -16,8 +16,8 @@ from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.inputs import NO_LINK, kind_of, opened_regular
 
 TEMPORARY = ".anisocert-{}.part"  # short, whatever the file's own name; hidden from patterns such as *.safetensors
-ABANDONED = 3600.0  # seconds without a write, after which a temporary file may be one that was left behind
-WINDOWS = os.name == "nt"  # where a lock keeps others from writing, and no open file can be replaced or removed
+ABANDONED = 3600.0  # seconds without a write, after which a temporary file may have been left behind
+WINDOWS = os.name == "nt"  # where a lock keeps others from writing, and open files cannot be replaced or removed
 MARKS = (
     b'<meta name="generator" content="anisocert',  # reports and evidence pages
     b"Software\0anisocert",  # PNG
@@ -35,9 +35,9 @@ class BusyError(AnisocertError):
 
 
 def write_whole(path: Path, write: Callable[[Path], object], private: bool = False) -> None:
-    """Have `write` fill a file beside `path`, bring it to the disk, then put it in place in one step.
+    """Let `write` fill a temporary file beside `path`, flush it to disk, then move it into place in one step.
 
-    The file beside it has a name that nobody can foresee, so that no link can lie in wait there. What is at `path` is
+    Nobody can predict the temporary file's name, so no link can lie in wait there. What is at `path` is
     replaced only if it is a regular file. private: readable and writable by its owner only.
     """
     mode = _mode(path, private)
@@ -71,20 +71,20 @@ def claim(path: Path, force: bool = False) -> None:
         ends += file.read(LOOKED_AT)
     if not any(mark in ends for mark in MARKS):
         raise ArgumentError(
-            f"expected nothing at {path}, or a file that anisocert knows as its own, got another: choose another name, "
-            "or replace it with --force"
+            f"expected nothing at {path}, or a file that anisocert recognises as its own, got another: choose another "
+            "name, or replace it with --force"
         )
 
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[int]:
-    """Hold a lock that ends with the process, even if it is killed. wait=False: BusyError where it is held.
+    """Hold a lock that ends with the process, even if it is killed. wait=False: BusyError if it is held.
 
-    path: of a file for this alone, made where it is not there. It holds nothing and stays, which does no harm; whoever
+    path: a file for this alone, created if absent. It is empty and stays, which does no harm; whoever
     holds the lock may remove it. Yields its descriptor: a child that inherits it holds the lock too, until both end.
     """
     descriptor = _lock(path, wait)
-    while not _is_at(descriptor, path):  # it was removed while this process waited: the lock is now another file
+    while not _is_at(descriptor, path):  # it was removed while this process waited: the lock is now a different file
         os.close(descriptor)
         descriptor = _lock(path, wait)
     try:
@@ -94,7 +94,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[int]:
 
 
 def to_disk(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk; Windows brings names there by itself."""
+    """Flush a file, or the names in a folder, to disk; Windows flushes names by itself."""
     if WINDOWS and path.is_dir():
         return
     descriptor = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
@@ -105,7 +105,7 @@ def to_disk(path: Path) -> None:
 
 
 def _replaceable(path: Path) -> bool:
-    """Whether a regular file is there; an error if something is that no file may take the place of."""
+    """Whether a regular file is there; an error if something is there that must not be replaced."""
     try:
         kind = kind_of(path.lstat().st_mode)
     except FileNotFoundError:
@@ -116,14 +116,14 @@ def _replaceable(path: Path) -> bool:
 
 
 def _mode(path: Path, private: bool) -> int | None:
-    """Who may read the new file: its owner, or those who could read the one before it; None: whom the umask lets."""
+    """Who may read the new file: its owner, or those who could read the previous one; None: as the umask says."""
     exists = _replaceable(path)
     return 0o600 if private else stat.S_IMODE(path.lstat().st_mode) & 0o777 if exists else None
 
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Errors name the file that was asked for: pyarrow's name none, others the temporary one."""
+    """Make errors name the requested file: pyarrow's name none, others the temporary one."""
     try:
         yield
     except OSError as error:
@@ -131,7 +131,7 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _temporary(folder: Path, mode: int) -> tuple[int, Path]:
-    """A new file, held by a lock that says that its writer lives; on Windows, being open says it."""
+    """A new file, locked to show that its writer is alive; on Windows, being open shows that."""
     while True:
         part = folder.absolute() / TEMPORARY.format(secrets.token_hex(8))  # pyarrow takes a:b/c for an address
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK, mode)
@@ -147,7 +147,7 @@ def _temporary(folder: Path, mode: int) -> tuple[int, Path]:
 def _sweep(folder: Path) -> None:
     """Once per process and folder: remove what killed processes left behind.
 
-    Old and not locked: on some file systems of clusters, locks are not seen from other machines.
+    Only what is old and not locked: on some cluster file systems, locks are not visible from other machines.
     """
     for part in folder.glob(TEMPORARY.format("*")):
         with contextlib.suppress(OSError, AnisocertError):
@@ -162,7 +162,7 @@ def _lock(path: Path, wait: bool) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
     try:
         if not lock_descriptor(descriptor, blocking=wait):
-            raise BusyError(f"expected {path} to be free, got a lock of another process")
+            raise BusyError(f"expected {path} to be free, got a lock held by another process")
     except BaseException:
         os.close(descriptor)
         raise
@@ -170,7 +170,7 @@ def _lock(path: Path, wait: bool) -> int:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Whether an open file is still the one at that path."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:

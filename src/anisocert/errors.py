@@ -6,11 +6,11 @@ class AnisocertError(Exception):
 
 
 class ArgumentError(AnisocertError, ValueError):
-    """An argument is outside what it may be; the message names it, what was expected and what came."""
+    """An argument is not what it may be; the message names it, what was expected and what was given."""
 
 
 class ModelError(AnisocertError):
-    """The network does something a certificate cannot stand on: wrong shape, NaN, training mode."""
+    """The network does something a certificate cannot rest on: wrong shape, NaN, training mode."""
 
 
 class MissingExtraError(AnisocertError, ImportError):
@@ -18,4 +18,4 @@ class MissingExtraError(AnisocertError, ImportError):
 
 
 class AnisocertWarning(UserWarning):
-    """Something that is allowed and probably not what was meant, said before the work starts."""
+    """Something allowed but probably not intended, reported before the work starts."""

@@ -1,7 +1,7 @@
-"""What comes from outside, checked before it is believed: arrays, files, and the sizes that files declare.
+"""What comes from outside, checked before it is trusted: arrays, files, and the sizes that files declare.
 
 A network sees float32. If `certify` rounded what `lookup` takes as it is, the two could disagree about one input: so an
-input that float32 cannot hold is refused everywhere, and nobody rounds in silence.
+input that float32 cannot hold is refused everywhere, and nothing is rounded silently.
 """
 
 import errno
@@ -26,15 +26,15 @@ UNPACKED, RATIO = 1 << 30, 20
 # A label, a note or metadata may claim any number of classes, and networks and tables are made for all of them.
 MOST_CLASSES = 100_000
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
-# For os.open: never waiting for the other end of a FIFO; and where the system knows it, through no link.
+# For os.open: never wait for the other end of a FIFO and, where the system supports it, never follow a link.
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 FOLDER = getattr(os, "O_DIRECTORY", 0)
-UNUSUAL = "is a link, or no regular file"
+UNUSUAL = "is a link, or not a regular file"
 
 
 class FileError(ArgumentError):
-    """There is no regular file, or a larger one than may be. what: is wrong with it, to follow its name."""
+    """There is no regular file, or one that is too large. what: the fault, worded to follow the file's name."""
 
     def __init__(self, message: str, what: str) -> None:
         super().__init__(message)
@@ -72,7 +72,7 @@ def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
 
 
 def regular_file(path: str | Path) -> Path:
-    """The path of a regular file, links followed, for a library that opens it; an error for all else."""
+    """The path of a regular file, links followed, for a library that opens it; an error for anything else."""
     try:
         _expect_regular(path, os.stat(path).st_mode)
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL
@@ -82,9 +82,9 @@ def regular_file(path: str | Path) -> Path:
 
 @contextmanager
 def opened_regular(path: str | Path, most: int | None = None, below: Path | None = None) -> Iterator[BufferedReader]:
-    """A regular file, open for reading: a FIFO would hang, a device never end.
+    """A regular file, open for reading: a FIFO would block, a device would never end.
 
-    most: bytes that it may have. below: a folder, which itself may be a link, inside which none is followed.
+    most: the most bytes it may have. below: a folder, possibly itself a link, inside which no link is followed.
 
     Raises:
         FileError: it is something else, or larger.
@@ -149,7 +149,7 @@ def checksum(path: Path) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What a file of TOML says."""
+    """The content of a TOML file."""
     try:
         return tomllib.loads(regular_file(path).read_text(encoding="utf-8"))
     except (UnicodeError, tomllib.TOMLDecodeError, RecursionError) as error:
@@ -157,10 +157,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def check_archive(path: Path) -> None:
-    """An error if what a zip file (.npz, .pt) declares to hold is out of proportion to its size; damage is zipfile's.
+    """An error if a zip file (.npz, .pt) declares content out of proportion to its size; zipfile reports damage.
 
-    Members are stored or deflated, as numpy and torch write them; of other compressions nobody can bound what one step
-    of reading unpacks.
+    Members are stored or deflated, as numpy and torch write them; with other compressions, what one
+    read unpacks cannot be bounded.
     """
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()

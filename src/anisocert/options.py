@@ -1,6 +1,6 @@
 """The options of a run, each declared once: its name, type, default, range and what `--help` says about it.
 
-From these fields come the parameters of the commands, what a TOML or JSON file may say, and the checks, so that one
+The commands' parameters, the keys of a TOML or JSON file and the checks all come from these fields, so that one
 sentence answers a wrong value wherever it was written. Needs nothing but the standard library: help must be quick.
 """
 
@@ -38,7 +38,7 @@ def option(
 
 @dataclass(frozen=True)
 class Options:
-    """What can be asked of a run. model, data, average_of, memory: absolute paths, or names."""
+    """What a run can be asked for. model, data, average_of, memory: absolute paths, or names."""
 
     model: str = option(help=".safetensors, .pt, .onnx, or package.module:function.", place="name")
     data: str = option(help="A name of `anisocert data list`, an .npz file or a folder of images.", place="name")
@@ -46,43 +46,43 @@ class Options:
         help="Noise level: standard deviation, or with l1 the half-width. Default: the network's own.", checkpoint=True
     )
     norm: Literal["l2", "l1"] = option("l2", "l2: Gaussian noise; l1: uniform noise.")
-    noise: str | None = option(None, "A noise by its name, as gaussian-mixture. Default: the usual one of --norm.")
+    noise: str | None = option(None, "Noise by name, such as gaussian-mixture. Default: the usual one for --norm.")
     components: str | None = option(
-        None, "Of a mixture, for --method fixed: weights and multiples of --sigma, as in 0.3:0.8,0.7:1.6."
+        None, "For a mixture, with --method fixed: weights and multiples of --sigma, as in 0.3:0.8,0.7:1.6."
     )
     method: str = option("anisotropic", "fixed, isotropic, anisotropic or average.")
     paper: bool = option(False, "The published search for theta instead of ours.")
     iterations: int | None = option(None, "With --paper: its isotropic steps. Default: 900.", least=1)
     limit: float | None = option(None, "Theta at most this times --sigma. Default: 32 for images, else 6.", least=1)
     average_of: str | None = option(
-        None, "A finished run whose mean theta is used for all, with --method average.", metavar="RUN", place="name"
+        None, "With --method average: a finished run whose mean theta all inputs get.", metavar="RUN", place="name"
     )
     memory: str | None = option(None, "A certificate memory that all answers go through.", metavar="FILE", place="path")
-    memory_policy: str | None = option(None, "Of a new memory: inherit, abstain, worst-case.")
-    memory_prefer: Literal["volume", "ball"] = option("volume", "Where a region must make room: keep volume or ball.")
+    memory_policy: str | None = option(None, "For a new memory: inherit, abstain or worst-case.")
+    memory_prefer: Literal["volume", "ball"] = option("volume", "What a region that must shrink keeps: volume or ball.")
 
-    split: Literal["train", "test"] = option("test", "Of which part of the data.", EXAMPLES)
-    skip: int = option(1, "Every k-th of them.", EXAMPLES, least=1)
+    split: Literal["train", "test"] = option("test", "Which part of the data.", EXAMPLES)
+    skip: int = option(1, "Every k-th example.", EXAMPLES, least=1)
     max: int | None = option(None, "How many.", EXAMPLES, least=1)
-    ids: str | None = option(None, "Only these: 3,17,100-199.", EXAMPLES)
+    ids: str | None = option(None, "Only these ids: 3,17,100-199.", EXAMPLES)
 
     n0: int = option(100, "Votes per input to select its class.", VOTES)
     n: int = option(100_000, "Votes per input for its certificate.", VOTES)
     alpha: float = option(0.001, "Probability with which a certificate may be wrong.", VOTES)
-    simultaneous: bool = option(False, "Alpha is for all of them at once.", VOTES)
-    lifetime: bool = option(False, "Alpha is for all that --memory will ever see; of a new memory.", VOTES)
+    simultaneous: bool = option(False, "Alpha covers all examples at once.", VOTES)
+    lifetime: bool = option(False, "Alpha covers all that --memory will ever see; for a new memory.", VOTES)
     bound: str = option("one-vs-rest", "one-vs-rest (what the field reports) or two-class.", VOTES)
     stop: Literal["checkpoints", "betting"] | None = option(None, "Stop early: by checkpoints or betting.", VOTES)
-    target_radius: float | None = option(None, "Stop once it is decided whether this is reached.", VOTES)
-    seed: int = option(0, "Of all noise.")
+    target_radius: float | None = option(None, "Stop once it is decided whether the radius reaches this.", VOTES)
+    seed: int = option(0, "Seed of all noise.")
 
     outputs: Literal["logits", "probabilities"] = option("logits", "What it returns: logits or probabilities.", NETWORK)
     num_classes: int | None = option(None, "Default: what the network's file says, else the data.", NETWORK, least=2)
     layout: Literal["cohen", "salman", "macer"] | None = option(None, "Whose checkpoint it is.", NETWORK)
-    mean: tuple[float, ...] | None = option(None, "Of its inputs, as in 0.49,0.48,0.45.", NETWORK)
-    std: tuple[float, ...] | None = option(None, "As in 0.2,0.2,0.2.", NETWORK)
+    mean: tuple[float, ...] | None = option(None, "Mean of its inputs, as in 0.49,0.48,0.45.", NETWORK)
+    std: tuple[float, ...] | None = option(None, "Standard deviation, as in 0.2,0.2,0.2.", NETWORK)
     denoise: str | None = option(None, "A denoiser to put in front of it: package.module:function.", NETWORK)
-    model_id: str | None = option(None, "Its name in place of a hash, where parts of it cannot be read.", NETWORK)
+    model_id: str | None = option(None, "Its name instead of a hash, if parts of it cannot be read.", NETWORK)
 
     def __post_init__(self) -> None:
         kinds = get_type_hints(type(self))
@@ -96,7 +96,7 @@ def check(declared: Field[Any], kind: Any, value: Any) -> None:
     if not fits(value, kind):
         raise ArgumentError(f"expected {name} as {words(kind)}, got {value!r}")
     if value is not None and choices(kind) and value not in choices(kind):
-        raise ArgumentError(f"expected {name} of {', '.join(choices(kind))}, got {value!r}")
+        raise ArgumentError(f"expected {name} to be one of {', '.join(choices(kind))}, got {value!r}")
     if isinstance(value, float) and not math.isfinite(value):
         raise ArgumentError(f"expected {name} finite, got {value}")
     if value is not None and least is not None and value < least:
@@ -110,12 +110,12 @@ def plain(kind: Any) -> Any:
 
 
 def choices(kind: Any) -> tuple[str, ...]:
-    """The texts that an option may be; none where it may be any."""
+    """The texts that an option may be; empty if it may be any."""
     return get_args(plain(kind)) if get_origin(plain(kind)) is Literal else ()
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type, as a reader of the file would see it: "7" is no number, and 1 is not true."""
+    """Whether a value is of a type, as a reader of the file would see it: "7" is not a number, and 1 is not true."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return any(fits(value, one) for one in inner)
@@ -141,7 +141,7 @@ def words(kind: Any) -> str:
 
 
 def flags(options: Mapping[str, Any]) -> Iterator[str]:
-    """Options as they are typed: true is a flag alone, a list repeats its own, a tuple is one text."""
+    """Options as they are typed: true is a bare flag, a list repeats its option, a tuple is one text."""
     for name, value in options.items():
         flag = name.replace("_", "-")
         for one in value if isinstance(value, list) else [value]:

@@ -12,14 +12,14 @@ TOLERANCE: Final = 1e-9
 PORTABLE: Final = 1e-13
 """What a claim may exceed the recomputed one by, because two machines' libraries differ in the last digits. Gaps are
 rounded down by ten times as much, so that it stays a true claim. Radii follow from gap and theta by products alone,
-which are the same everywhere: they get nothing."""
+which are the same everywhere: they get no allowance."""
 UNIT_ROUNDOFF: Final = 2.0**-53
 # They cover the rounding of a noise's quantile function and of the difference of two of its values.
 _GAP_MARGIN, _GAP_FLOOR = 1e-12, 1e-14
 
 
 def agrees(claimed: float, fresh: float, better: int = 1, *, less: float = TOLERANCE, more: float = PORTABLE) -> bool:
-    """Whether a claim is the recomputed number, and says no more. better: -1 where a smaller number claims more."""
+    """Whether a claim agrees with the recomputed number, and claims no more. better: -1 where smaller claims more."""
     return bool(-less * abs(fresh) <= better * (claimed - fresh) <= more * abs(fresh))
 
 

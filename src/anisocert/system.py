@@ -1,9 +1,9 @@
 """What is deployed: a classifier behind a memory, which answers each input and keeps to what it has said.
 
-`certify` leaves three things to its caller that hold here. Noise is fresh for every question: whoever sees the answers
-to noise that is used twice can look for an input on which that very noise misleads, however secret its seed. Votes are
+`certify` leaves three things to its caller, which are done here. Noise is fresh for every question: whoever sees the
+answers to noise used twice can look for an input on which that very noise misleads, however secret its seed. Votes are
 counted as an attempt before they are drawn where the memory has one alpha for its lifetime, and as a submission in any
-case. And one input is not asked about for ever: who may repeat a question until the votes are lucky gets a wrong
+case. And attempts per input are limited: whoever may repeat a question until the votes are lucky gets a wrong
 certificate in the end.
 """
 
@@ -35,10 +35,10 @@ SHORTEST_SECRET = 16  # bytes
 class System:
     """Answers inputs: with a stored promise where one covers the input, else with a new certificate.
 
-    secret: the key of all noise, at least 16 bytes that no client knows. memory: where promises are kept, as of
+    secret: the key of all noise, at least 16 bytes that no client knows. memory: where promises are kept, as in
     `Memory.open(FILE)` (default: one that ends with the process). attempts: how often votes are drawn about exactly
     the same input, as the memory counts them; after that, an input that abstained abstains. (Processes that ask at the
-    same moment may have one each.) Safe to use from many threads, which take turns with the network.
+    same moment may make one each.) Safe to use from many threads, which take turns with the network.
     """
 
     def __init__(
@@ -71,16 +71,16 @@ class System:
         self._known_shape: tuple[int, ...] | None = None
 
     def answer(self, x: Any) -> Certificate:
-        """What the system says about one input, and keeps to from now on. x: `*shape`, exactly as float32."""
+        """The system's answer to one input, to which it keeps from now on. x: `*shape`, exactly as float32."""
         point = exact_float32("x", x)
         if not point.size or not point.ndim:
             raise ArgumentError(f"expected x of shape (*shape) with at least one dimension, got {point.shape}")
         return self.answers(point[None])[0]
 
     def answers(self, x: Any) -> list[Certificate]:
-        """What it says about inputs that come together, and keeps to. x: `b x *shape`, exactly as float32.
+        """Its answers to inputs that arrive together, to which it keeps. x: `b x *shape`, exactly as float32.
 
-        Those that no promise covers share the network's calls. Where one comes twice, both get the same answer.
+        Those that no promise covers share the network's calls. An input that occurs twice gets the same answer twice.
         """
         points = exact_float32("x", x) + np.float32(0)  # -0.0 is 0.0 to a memory, which counts attempts
         if points.ndim < 2 or not points.size:
@@ -127,7 +127,7 @@ class System:
             return [found[i] for i in range(len(points))]
 
     def _fresh(self) -> tuple[int, int]:
-        """Seed and id of noise that was never drawn, and that nobody can foresee: 124 bits, keyed by the secret."""
+        """Seed and id of noise that was never drawn and that nobody can predict: 124 bits, keyed by the secret."""
         drawn = hmac.digest(self._secret, os.urandom(32), hashlib.sha256)
         return int.from_bytes(drawn[:8]), int.from_bytes(drawn[8:16]) >> 4
 
@@ -139,6 +139,6 @@ class System:
             p_b=1.0, top_votes=0, runner_up_votes=0, votes=0, bound_k=0, bound_n=0, alpha=self.plan.alpha,
             num_classes=self.network.num_classes, bound=self.plan.bound, stop=self.plan.stop, method=self.method.name,
             norm=self.smoothing.norm, noise=self.smoothing.name, seed=seed, model_hash=self.network.hash, seconds=0.0,
-            reason=f"votes about this input were drawn {self.attempts} times before, and may not be again", x=point,
+            reason=f"votes about this input were drawn {self.attempts} times before, which is the limit", x=point,
             note=ABSTAINED,
         )  # fmt: skip

@@ -184,7 +184,7 @@ def test_units_do_not_matter(norm, scale, random_region):
 
 @NORMS
 def test_regions_of_very_different_size(norm):
-    # (axes of a, axes of b, gap): apart or not, and how far b can grow.
+    # (axes of a, axes of b, separation): apart or not, and how far b can grow.
     for small in (1e-12, 1e-60, 1e-150):
         a, b = Region([0.0, 0.0], 1.0, norm), Region([2.0, 0.0], small, norm)
         assert disjoint(a, b)

@@ -129,7 +129,7 @@ def test_the_noise_is_the_usual_one_of_the_norm_or_one_of_that_norm(quick):
     assert replace(quick, noise="gaussian") == quick
     with pytest.raises(ArgumentError, match="expected norm l1 with uniform noise, got l2"):
         replace(quick, noise="uniform")
-    with pytest.raises(ArgumentError, match=r"expected noise of gaussian, .*, got 'laplace'"):
+    with pytest.raises(ArgumentError, match=r"expected noise to be one of gaussian, .*, got 'laplace'"):
         replace(quick, noise="laplace")
     with pytest.raises(ArgumentError, match="got gaussian-mixture, whose weights"):
         replace(quick, noise="gaussian-mixture")

@@ -46,7 +46,7 @@ def levels_or_none(name: str, value: ArrayLike) -> Floats:
 
 
 def broadcast(**arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """All arrays in their common shape; an error that lists the shapes where there is none."""
+    """All arrays in their common shape; an error that lists the shapes if there is none."""
     try:
         return np.broadcast_arrays(*arrays.values())
     except ValueError:

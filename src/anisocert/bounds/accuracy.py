@@ -11,8 +11,8 @@ def high_probability_accuracy(correct: ArrayLike, total: ArrayLike, alpha: Array
     """Accuracy of a data set, right with probability 1 - rho, when each certificate may fail with probability alpha.
 
     `correct` of `total` inputs were certified correct. The number of false ones among them is at most Binomial(total,
-    alpha), and exceeds its (1 - rho)-quantile with probability at most rho; that many are given away. Shapes broadcast;
-    at least 0.
+    alpha), and exceeds its (1 - rho)-quantile with probability at most rho; that many are subtracted. Shapes broadcast;
+    the result is at least 0.
     """
     correct, total, alpha, rho = _checked(correct, total, alpha, rho)
     return unwrap(np.maximum(correct - _quantile(total, alpha, rho), 0) / total)
@@ -35,7 +35,7 @@ def high_probability_accuracy_bernstein(
 def lifetime_alpha(alpha: ArrayLike, i: ArrayLike) -> FloatOrArray:
     """alpha/(i(i+1)) for the i-th certificate, i = 1, 2, ...: summed over any number of them it stays below alpha."""
     level, index = broadcast(alpha=levels("alpha", alpha), i=integers("i", i, 1))
-    # a few ulps less, so that what was rounded never adds up to more
+    # a few ulps less, so that rounded parts never add up to more
     return unwrap(level / (index * (index + 1.0)) * (1 - 2.0**-50))
 
 

@@ -1,4 +1,4 @@
-"""Exact one-sided confidence bounds of a binomial share (Clopper & Pearson 1934), for votes of a fixed number."""
+"""Exact one-sided confidence bounds of a binomial share (Clopper & Pearson 1934), for a fixed number of votes."""
 
 import numpy as np
 from numpy.typing import ArrayLike

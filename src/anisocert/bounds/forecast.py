@@ -14,7 +14,7 @@ def same_shares(top: Integers, runner_up: Integers, votes: Integers, n: int) -> 
 def best_case(
     top: Integers, runner_up: Integers, votes: Integers, n: int, num_classes: int, failure: float
 ) -> tuple[Integers, Integers]:
-    """(top, runner-up) counts after n votes that will not be surpassed but for probability `failure`. All of one shape.
+    """(top, runner-up) counts after n votes, not surpassed except with probability `failure`. All of one shape.
 
     The top class is granted the largest share still plausible and then luck in the rest of the votes, the runner-up the
     smallest plausible share and bad luck.

@@ -126,7 +126,7 @@ class Plan:
     ) -> tuple[FloatOrArray, FloatOrArray]:
         """(p_A, p_B) that the last look would give at the present vote shares; shapes broadcast.
 
-        alpha: the last look's, where inputs have one of their own.
+        alpha: the last look's, if it differs between inputs.
         """
         top, runner_up, count = standing(top_votes, runner_up_votes, votes)
         top, runner_up = forecast.same_shares(top, runner_up, count, self.n)
@@ -140,10 +140,10 @@ class Plan:
         num_classes: int,
         alpha: ArrayLike | None = None,
     ) -> tuple[FloatOrArray, FloatOrArray]:
-        """(p_A, p_B) that the last look will not surpass, but for a probability of `WRONG_GIVE_UP` over all looks.
+        """(p_A, p_B) that the last look will not surpass, except with probability `WRONG_GIVE_UP` over all looks.
 
         If even these certify nothing, or miss the target, more votes are a waste. Shapes broadcast; votes <= n. alpha:
-        the last look's, where inputs have one of their own.
+        the last look's, if it differs between inputs.
         """
         num_classes = whole("num_classes", num_classes, 2, MOST_CLASSES)
         top, runner_up, count = standing(top_votes, runner_up_votes, votes)
@@ -157,7 +157,7 @@ class Plan:
         return self.estimate(self.n, 0, self.n, num_classes, self.looks[-1].alpha)
 
     def warn_if_hopeless(self, num_classes: int) -> None:
-        """Say so, before any work, if n votes can never certify: p_A <= p_B even if all of them agree."""
+        """Warn, before any work, if n votes can never certify: p_A <= p_B even if all of them agree."""
         p_a, p_b = self.best_case(num_classes)
         if p_a > p_b:
             return

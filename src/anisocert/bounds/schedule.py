@@ -7,7 +7,7 @@ CHECKPOINTS = ((100, 0.1), (10, 0.1), (1, 0.8))
 
 
 class Look(NamedTuple):
-    """One look at the tally: after `n` votes, with bounds at level `alpha`; alpha 0 means that one may only give up."""
+    """One look at the tally: after `n` votes, with bounds at level `alpha`; alpha 0: one may only give up."""
 
     n: int
     alpha: float
@@ -24,12 +24,12 @@ def fixed_with_give_up(n: int, alpha: float) -> tuple[Look, ...]:
 
 
 def checkpoints(n: int, alpha: float) -> tuple[Look, ...]:
-    """Looks after n/100, n/10 (rounded up) and n votes, which share alpha; for small n, equal ones are one look."""
+    """Looks after n/100, n/10 (rounded up) and n votes, which share alpha; for small n, equal counts are one look."""
     shares: dict[int, float] = {}
     for divisor, share in CHECKPOINTS:
         votes = -(-n // divisor)
         shares[votes] = shares.get(votes, 0.0) + share
-    # 0.1 and 0.8 are no binary fractions; four ulps less, and the parts never add up to more than alpha.
+    # 0.1 and 0.8 are not binary fractions; four ulps less, and the parts never add up to more than alpha.
     return tuple(Look(votes, share * alpha * (1 - 2.0**-50)) for votes, share in shares.items())
 
 

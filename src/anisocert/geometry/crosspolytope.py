@@ -30,7 +30,7 @@ def touch(pairs: Pairs) -> tuple[FloatArray, FloatArray]:
     Returns:
         The scales and the multipliers that prove them, n each.
     """
-    gauge = pairs.gap / pairs.a
+    gauge = pairs.separation / pairs.a
     ratio = pairs.a / pairs.b
     order = np.argsort(ratio, axis=1)[:, ::-1]
     left = np.cumsum(np.take_along_axis(gauge, order, axis=1), axis=1)
@@ -42,10 +42,10 @@ def touch(pairs: Pairs) -> tuple[FloatArray, FloatArray]:
 
 
 def _shares(pairs: Pairs, multiplier: FloatArray) -> FloatArray:
-    """The terms of Q at one multiplier a pair, `n x d`."""
+    """The terms of Q at one multiplier per pair, `n x d`."""
     width = pairs.b * multiplier[:, None]
     np.maximum(width, pairs.a, out=width)
-    return np.divide(pairs.gap, width, out=width)
+    return np.divide(pairs.separation, width, out=width)
 
 
 def _lower(pairs: Pairs, multiplier: FloatArray, total: FloatArray) -> FloatArray:
@@ -61,8 +61,8 @@ def separated(pairs: Pairs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """
     close = np.zeros(len(pairs), dtype=bool)
     inside = 1.0 - 4.0 * pairs.rounding
-    center_in_a = (pairs.gap / pairs.a).sum(axis=1)
-    center_in_b = (pairs.gap / pairs.b).sum(axis=1)
+    center_in_a = (pairs.separation / pairs.a).sum(axis=1)
+    center_in_b = (pairs.separation / pairs.b).sum(axis=1)
     undecided = (center_in_a > inside) & (pairs.in_units_of_b(center_in_b) > inside)
     if not undecided.any():
         return close, close

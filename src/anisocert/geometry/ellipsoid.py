@@ -32,7 +32,7 @@ _LOG_RANGE: Final = 290.0
 
 
 class _Sums(NamedTuple):
-    """G, H, and cross = sum_i y_i^2 a_i^2 b_i^2 / (a_i^2 + l b_i^2)^3, at one multiplier l a pair."""
+    """G, H, and cross = sum_i y_i^2 a_i^2 b_i^2 / (a_i^2 + l b_i^2)^3, at one multiplier l per pair."""
 
     g: FloatArray
     h: FloatArray
@@ -41,20 +41,20 @@ class _Sums(NamedTuple):
 
 
 class _Squares(NamedTuple):
-    """Squared gaps and axes of some pairs; shapes as in Pairs."""
+    """Squared separations and axes of some pairs; shapes as in Pairs."""
 
     pairs: Pairs
-    gap: FloatArray
+    separation: FloatArray
     a: FloatArray
     b: FloatArray
 
     @classmethod
     def of(cls, pairs: Pairs) -> _Squares:
-        return cls(pairs, np.square(pairs.gap), np.square(pairs.a), np.square(pairs.b))
+        return cls(pairs, np.square(pairs.separation), np.square(pairs.a), np.square(pairs.b))
 
     def rows(self, keep: NDArray[np.bool_]) -> _Squares:
         b = self.b if len(self.b) == 1 else self.b[keep]
-        return _Squares(self.pairs[keep], self.gap[keep], self.a[keep], b)
+        return _Squares(self.pairs[keep], self.separation[keep], self.a[keep], b)
 
     def lower(self, multiplier: FloatArray, total: FloatArray) -> FloatArray:
         """Proven lower bound of the touch scale from S(l)."""
@@ -63,17 +63,17 @@ class _Squares(NamedTuple):
         return self.pairs.in_units_of_b(bound)
 
     def shot(self, multiplier: FloatArray) -> FloatArray:
-        """The lower bound at one multiplier a pair, without the sums that a solver needs to go on."""
+        """The lower bound at one multiplier per pair, without the sums that a solver needs to continue."""
         width = self.b * multiplier[:, None]
         width += self.a
-        np.divide(self.gap, width, out=width)
+        np.divide(self.separation, width, out=width)
         return self.lower(multiplier, width.sum(axis=1))
 
     def at(self, multiplier: FloatArray) -> _Sums:
-        """All sums at one multiplier a pair."""
+        """All sums at one multiplier per pair."""
         width = self.b * multiplier[:, None]
         width += self.a
-        term = self.gap / width
+        term = self.separation / width
         term /= width
         h = (term * self.b).sum(axis=1)
         term *= self.a
@@ -92,7 +92,7 @@ def touch(pairs: Pairs) -> tuple[FloatArray, FloatArray]:
     """
     scale, best = np.zeros(len(pairs)), np.zeros(len(pairs))
     squares = _Squares.of(pairs)
-    outside = (squares.gap / squares.a).sum(axis=1) * (1.0 - pairs.rounding) > 1.0
+    outside = (squares.separation / squares.a).sum(axis=1) * (1.0 - pairs.rounding) > 1.0
     live = np.flatnonzero(outside)
     if len(live) < len(pairs):
         squares = squares.rows(outside)
@@ -124,7 +124,7 @@ def _start(squares: _Squares) -> FloatArray:
     on, and all e_i replaced by the largest leave ||q|| - max e.
     """
     e = squares.a / squares.b
-    q = squares.pairs.gap * squares.pairs.a / squares.b
+    q = squares.pairs.separation * squares.pairs.a / squares.b
     top = q.max(axis=1)
     length = top * np.sqrt(np.square(q / top[:, None]).sum(axis=1))
     bound = np.maximum((q - e).max(axis=1), length * (1.0 - squares.pairs.rounding) - e.max(axis=1))
@@ -140,8 +140,8 @@ def separated(pairs: Pairs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     proven, close = np.zeros(len(pairs), dtype=bool), np.zeros(len(pairs), dtype=bool)
     inside = 1.0 - 4.0 * pairs.rounding
     squares = _Squares.of(pairs)
-    center_in_a = np.sqrt((squares.gap / squares.a).sum(axis=1))
-    center_in_b = np.sqrt((squares.gap / squares.b).sum(axis=1))
+    center_in_a = np.sqrt((squares.separation / squares.a).sum(axis=1))
+    center_in_b = np.sqrt((squares.separation / squares.b).sum(axis=1))
     undecided = (center_in_a > inside) & (pairs.in_units_of_b(center_in_b) > inside)
     unit = pairs.shift * np.log(2.0)
     # Exact where a and b are proportional, and good enough to prove most disjoint pairs at once.

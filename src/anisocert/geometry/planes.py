@@ -22,25 +22,25 @@ _MOST_TURNS: Final = 8
 _MULTIPLIERS: Final = np.geomspace(1.01, 1e4, 24)
 
 
-def ellipsoid_cuts(gap: FloatArray, a: FloatArray, b: FloatArray) -> Iterator[FloatArray]:
-    """Yield what is left of B by planes tangent to A where B, and where a ball, first touches it, and by turned ones.
+def ellipsoid_cuts(separation: FloatArray, a: FloatArray, b: FloatArray) -> Iterator[FloatArray]:
+    """Yield what is left of B by planes tangent to A where B, and where a ball, first touches it, and by rotated ones.
 
     The shape that a plane has left would, grown, touch A somewhere else. The tangent plane there leaves at least that
     grown shape, as far as it is inside B: so turning the plane never loses volume.
 
     Args:
-        gap: |c_A - c_B|, d numbers.
+        separation: |c_A - c_B|, d numbers.
         a: semi-axes of A, d numbers.
         b: semi-axes of B, d numbers.
     """
     for shape in (b, np.ones_like(b)):
         volume = -np.inf
         for _ in range(_MOST_TURNS):
-            pairs = paired(gap[None], a[None], shape[None])
+            pairs = paired(separation[None], a[None], shape[None])
             _, multiplier = ellipsoid.touch(pairs)
-            normal = (pairs.gap / (np.square(pairs.a) + multiplier[:, None] * np.square(pairs.b)))[0]
+            normal = (pairs.separation / (np.square(pairs.a) + multiplier[:, None] * np.square(pairs.b)))[0]
             normal /= normal.max()
-            offset = float((normal * gap).sum()) - _length(normal * a)
+            offset = float((normal * separation).sum()) - _length(normal * a)
             if not offset > 0.0:
                 break
             shape = _ellipsoid_beside(normal, offset, b)
@@ -70,7 +70,7 @@ def _length(values: FloatArray) -> float:
     return top * float(np.sqrt(np.square(values / top).sum())) if top > 0.0 else 0.0
 
 
-def crosspolytope_cuts(gap: FloatArray, a: FloatArray, b: FloatArray) -> Iterator[FloatArray]:
+def crosspolytope_cuts(separation: FloatArray, a: FloatArray, b: FloatArray) -> Iterator[FloatArray]:
     """Yield what is left of B by planes tangent to A where B, and where a ball, first touches it, and by steeper ones.
 
     Those tangent planes cut every coordinate. But a plane w with max w_i a_i = l may have any w_i up to l / a_i, and
@@ -79,33 +79,33 @@ def crosspolytope_cuts(gap: FloatArray, a: FloatArray, b: FloatArray) -> Iterato
     coordinates that add most for their price are raised and all others stay whole.
 
     Args:
-        gap: |c_A - c_B|, d numbers.
+        separation: |c_A - c_B|, d numbers.
         a: semi-axes of A, d numbers.
         b: semi-axes of B, d numbers.
     """
     for shape in (b, np.ones_like(b)):
-        pairs = paired(gap[None], a[None], shape[None])
+        pairs = paired(separation[None], a[None], shape[None])
         _, multiplier = crosspolytope.touch(pairs)
         normal = 1.0 / np.maximum(pairs.a, multiplier[:, None] * pairs.b)[0]
         # A coordinate in which the centres agree adds nothing to the offset: leave it whole.
-        normal = np.where(gap > 0.0, normal / normal.max(), 0.0)
-        offset = float((normal * gap).sum()) - float((normal * a).max())
+        normal = np.where(separation > 0.0, normal / normal.max(), 0.0)
+        offset = float((normal * separation).sum()) - float((normal * a).max())
         if offset > 0.0:
             yield _capped(normal * b / offset, 1.0, b)
-    outside = float((gap / a).sum()) - 1.0
+    outside = float((separation / a).sum()) - 1.0
     if not outside > 0.0:
         return
     # Even with all coordinates raised the plane reaches l (1 + outside), which must be 1 + l.
     for multiplier in _MULTIPLIERS / outside:
-        yield _steep_crosspolytope_cut(float(multiplier), gap, a, b)
+        yield _steep_crosspolytope_cut(float(multiplier), separation, a, b)
 
 
-def _steep_crosspolytope_cut(multiplier: float, gap: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
+def _steep_crosspolytope_cut(multiplier: float, separation: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
     """What the plane of one multiplier leaves of B."""
     raised = multiplier * b / a
-    missing = 1.0 + multiplier - float((gap * np.minimum(raised, 1.0) / b).sum())
-    worth = np.flatnonzero((raised > 1.0) & (gap > 0.0))
-    gain = gap[worth] / b[worth] * (raised[worth] - 1.0)
+    missing = 1.0 + multiplier - float((separation * np.minimum(raised, 1.0) / b).sum())
+    worth = np.flatnonzero((raised > 1.0) & (separation > 0.0))
+    gain = separation[worth] / b[worth] * (raised[worth] - 1.0)
     order = np.argsort(np.log(raised[worth]) / gain)
     worth, total = worth[order], np.cumsum(gain[order])
     count = int(np.searchsorted(total, missing)) + 1
@@ -114,7 +114,7 @@ def _steep_crosspolytope_cut(multiplier: float, gap: FloatArray, a: FloatArray, 
     if 0 < count <= len(worth):
         # The last one is raised only as far as it must be.
         last = worth[count - 1]
-        reach[last] = 1.0 + (missing - (total[count - 2] if count > 1 else 0.0)) * b[last] / gap[last]
+        reach[last] = 1.0 + (missing - (total[count - 2] if count > 1 else 0.0)) * b[last] / separation[last]
     return _capped(reach, 1.0, b)
 
 

@@ -1,4 +1,4 @@
-"""Many regions of one norm, held as two arrays, so that one region can be asked against all of them."""
+"""Many regions of one norm, held as two arrays, so that one region can be compared with all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCK: Final = 1 << 16
 
 
 class Rows(Protocol):
-    """Rows of numbers that are fetched when wanted: `len`, one row by its number, or many by an array of numbers."""
+    """Rows of numbers that are fetched on demand: `len`, one row by its number, or many by an array of numbers."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, rows: Any, /) -> NDArray[Any]: ...
@@ -63,7 +63,7 @@ class Regions:
     def __getitem__(self, rows: slice | NDArray[Any]) -> Regions: ...
     def __getitem__(self, rows: int | np.integer[Any] | slice | NDArray[Any]) -> Region | Regions:
         if isinstance(rows, slice) or (isinstance(rows, np.ndarray) and rows.ndim == 1):
-            # Only numbers of rows are kept: gathering them block by block never copies the whole arrays.
+            # Only row numbers are kept: gathering them block by block never copies the whole arrays.
             return self._share(self, self._centers, self._axes, self._numbers()[rows])
         row = self._numbers()[operator.index(rows)]
         return Region(self._centers[row].reshape(self.shape), self._axes[row].reshape(self.shape), self.norm)
@@ -103,7 +103,7 @@ class Regions:
 
     @classmethod
     def over(cls, centers: Rows, axes: Rows, rows: NDArray[np.intp], shape: tuple[int, ...], norm: int) -> Regions:
-        """These rows of a larger collection that was checked when it was filled; read block by block, when wanted."""
+        """These rows of a larger collection that was checked when it was filled; read block by block, on demand."""
         stack = cls.__new__(cls)
         stack.norm, stack.shape, stack.dim = norm, shape, math.prod(shape)
         stack._centers, stack._axes, stack._rows = centers, axes, rows

@@ -1,6 +1,6 @@
 """Exact relations between regions: disjoint, touch scale, distance. Never optimistic under float64 rounding.
 
-Each asks one region B (or point) against one region A or against many. Both kinds of body answer through the same two
+Each compares one region B (or a point) with one region A or with many. Both kinds of body answer through the same two
 functions, in ellipsoid.py for norm 2 and in crosspolytope.py for norm 1.
 """
 
@@ -51,25 +51,25 @@ def disjoint(a: Region | Regions, b: Region) -> bool | NDArray[np.bool_]:
     axes_b = b.axes.reshape(1, -1)
     error = error_of_sum(b.dim)
     with np.errstate(all="ignore"):
-        for rows, gap, axes in _gaps(stack, b.center):
+        for rows, separation, axes in _separations(stack, b.center):
             # ||y|| beyond the two enclosing balls. An overflowing square proves nothing and is left to the solver.
-            length = gap.sum(axis=1) if b.norm == 1 else np.sqrt(np.square(gap).sum(axis=1))
+            length = separation.sum(axis=1) if b.norm == 1 else np.sqrt(np.square(separation).sum(axis=1))
             reach = (axes.max(axis=1) + longest_b) * (1.0 + 4.0 * UNIT_ROUNDOFF)
             apart = (length * (1.0 - error) > reach) & np.isfinite(length)
             rest = np.flatnonzero(~apart)
-            if 0 < len(rest) < len(gap):
-                gap, axes = gap[rest], axes[rest]
+            if 0 < len(rest) < len(separation):
+                separation, axes = separation[rest], axes[rest]
             if len(rest):
-                apart[rest] = _separated(BODIES[b.norm], gap, axes, axes_b)
+                apart[rest] = _separated(BODIES[b.norm], separation, axes, axes_b)
             result[rows] = apart
     return result if isinstance(a, Regions) else bool(result[0])
 
 
-def _separated(body: Body, gap: FloatArray, a: FloatArray, b: FloatArray) -> NDArray[np.bool_]:
-    proven, close = body.separated(paired(gap, a, b))
+def _separated(body: Body, separation: FloatArray, a: FloatArray, b: FloatArray) -> NDArray[np.bool_]:
+    proven, close = body.separated(paired(separation, a, b))
     if close.any():
-        # Rounding differs between (A, B) and (B, A): trying all there is makes the answer the same in either order.
-        there, back = paired(gap[close], a[close], b), paired(gap[close], b, a[close])
+        # Rounding differs between (A, B) and (B, A): trying everything makes the answer the same in either order.
+        there, back = paired(separation[close], a[close], b), paired(separation[close], b, a[close])
         proven[close] = body.separated(back)[0] | (body.touch(there)[0] > 1.0) | (body.touch(back)[0] > 1.0)
     return proven
 
@@ -109,21 +109,21 @@ def _touch(stack: Regions, center: FloatArray, axes: FloatArray) -> FloatArray:
     """Touch scale of the region (center, axes) against each of the stack."""
     result = np.empty(len(stack))
     with np.errstate(all="ignore"):
-        for rows, gap, a in _gaps(stack, center):
-            result[rows], _ = BODIES[stack.norm].touch(paired(gap, a, axes.reshape(1, -1)))
+        for rows, separation, a in _separations(stack, center):
+            result[rows], _ = BODIES[stack.norm].touch(paired(separation, a, axes.reshape(1, -1)))
     # The solvers round down in scaled coordinates; one more step covers scaling back into subnormal numbers.
     return np.maximum(np.nextafter(result, -np.inf), 0.0)
 
 
-def _gaps(stack: Regions, center: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+def _separations(stack: Regions, center: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
     """Yield (rows, |center - centers|, axes) block by block, `m x dim`."""
     for rows, centers, axes in stack.blocks():
-        gap = centers - center.reshape(1, -1)
-        yield rows, np.abs(gap, out=gap), axes
+        separation = centers - center.reshape(1, -1)
+        yield rows, np.abs(separation, out=separation), axes
 
 
 def stacked(a: Region | Regions, b: Region) -> Regions:
-    """The region or regions a as a stack, once it is clear that a and b can be compared."""
+    """The region or regions a as a stack, after a check that a and b can be compared."""
     if not isinstance(a, (Region, Regions)):
         raise ArgumentError(f"a: expected a Region or Regions, got {type(a).__name__}")
     if not isinstance(b, Region):

@@ -77,16 +77,16 @@ def _candidates(obstacles: Regions, b: Region, scales: FloatArray, prefer: str) 
 
 
 def _cut_by_planes(obstacles: Regions, b: Region, prefer: str) -> FloatArray:
-    """Semi-axes of b after cutting it by one plane an obstacle, in their order; those already cut off are skipped."""
+    """Semi-axes of b after cutting it by one plane per obstacle, in their order; those already cut off are skipped."""
     body, cuts = BODIES[b.norm], ellipsoid_cuts if b.norm == 2 else crosspolytope_cuts
     axes = b.axes.ravel()
     waiting, count = np.arange(len(obstacles)), 0
     while len(waiting):
         obstacle = obstacles[waiting[0]]
-        gap, a = np.abs(obstacle.center - b.center).ravel(), obstacle.axes.ravel()
-        scale, _ = body.touch(paired(gap[None], a[None], axes[None]))
+        separation, a = np.abs(obstacle.center - b.center).ravel(), obstacle.axes.ravel()
+        scale, _ = body.touch(paired(separation[None], a[None], axes[None]))
         if scale[0] < 1.0:
-            axes = max([axes * scale[0], *cuts(gap, a, axes)], key=lambda left: _merit(left, prefer))
+            axes = max([axes * scale[0], *cuts(separation, a, axes)], key=lambda left: _merit(left, prefer))
         waiting, count = waiting[1:], count + 1
         # Asking all that wait after 1, 2, 4, ... cuts costs a few passes and spares most of them.
         if len(waiting) and count & (count - 1) == 0:

@@ -1,4 +1,4 @@
-"""What every smoothing distribution must say: how its noise is drawn, and which region a pair of bounds certifies."""
+"""What every smoothing distribution must define: how its noise is drawn, which region a pair of bounds certifies."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NOISES: dict[str, type[Smoothing]] = {}
 class Smoothing(ABC):
     """A noise `theta * eps` around an input, and the certificate it gives.
 
-    name: by which certificates and runs call it. title: the same in a sentence ("Gaussian noise"). symbol: of its
+    name: what certificates and runs call it. title: the same in a sentence ("Gaussian noise"). symbol: of its
     parameter. norm: of the certified region. base: distribution of eps, "normal" or uniform on [-1, 1]. weights: of the
-    mixture's components (one, for noises that are no mixture). theta: per-coordinate scale of the region, as the
+    mixture's components (one, for noises that are not mixtures). theta: per-coordinate scale of the region, as the
     float32 values that the noise is drawn with.
 
     Gap and region are those of the class: a certificate is recomputed from its noise's name, votes and theta alone.
@@ -47,17 +47,17 @@ class Smoothing(ABC):
             raise ArgumentError(f'expected a name in noise {cls.__qualname__}, as in name = "gaussian", got {name!r}')
         here = (cls.__module__, cls.__qualname__)
         known = NOISES.get(name, cls)
-        if (known.__module__, known.__qualname__) != here:  # the same one may be defined again, as notebooks do
+        if (known.__module__, known.__qualname__) != here:  # the same class may be defined again, as notebooks do
             raise ArgumentError(f"expected a new name for noise {'.'.join(here)}, got {name!r}, which is {known}")
         NOISES[name] = cls
 
     @classmethod
     def of(cls, theta: ArrayLike) -> Self:
-        """The noise with a theta that was stored, from which its votes can be drawn again."""
+        """The noise with a stored theta, from which its votes can be drawn again."""
         return cls(theta)  # type: ignore[call-arg]  # the one parameter of a noise, under a name of its own
 
     def at(self, theta: ArrayLike) -> Self:
-        """This noise with another theta, as a method chose it."""
+        """This noise with a different theta, chosen by a method."""
         return self.of(theta)
 
     def scales(self, theta: Tensor) -> Tensor:
@@ -90,24 +90,24 @@ class Smoothing(ABC):
 
 
 def named(name: str) -> type[Smoothing]:
-    """The noise of this name; an error where no such noise is defined here."""
+    """The noise of this name; an error if no such noise is defined here."""
     if name not in NOISES:
         raise ArgumentError(
-            f"expected noise of {', '.join(NOISES)}, got {name!r}: a noise of your own is known once its file is "
-            "imported"
+            f"expected noise to be one of {', '.join(NOISES)}, got {name!r}: a noise of your own is known once its "
+            "file is imported"
         )
     return NOISES[name]
 
 
 def usual(norm: str) -> type[Smoothing]:
-    """The noise that norm l1 or l2 stands for where none is named: the first that is defined for it."""
+    """The noise that norm l1 or l2 stands for if none is named: the first that is defined for it."""
     return next((noise for noise in NOISES.values() if f"l{noise.norm}" == norm), NOISES["gaussian"])
 
 
 def unnamed(norm: str, p_a: float, p_b: float, gap: float) -> str:
-    """The noise of a certificate from before certificates named it.
+    """The noise of an old certificate, which does not name it.
 
-    It is the usual one of the norm, unless only that of a mixture, the one other noise there was, gives its gap.
+    It is the usual one for the norm, unless only a mixture, the only other noise at that time, gives its gap.
     """
     noises = [usual(norm), *([NOISES["gaussian-mixture"]] if norm == "l2" else [])]
     return next((noise.name for noise in noises if agrees(gap, float(noise.gap(p_a, p_b)))), noises[0].name)

@@ -1,4 +1,4 @@
-"""What votes can claim: whether one counting can have given them, and the bounds and the gap that follow from them."""
+"""What votes can claim: whether one counting can have produced them, and the bounds and gap that follow."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from anisocert.smoothing.base import Floats, Smoothing
 
 
 def impossible(counted: Mapping[str, Any], most: float = math.inf) -> Iterator[str]:
-    """Why no counting gives these votes. counted: COUNTS and num_classes of an input; most: votes of its plan.
+    """Why no counting can give these votes. counted: COUNTS and num_classes of an input; most: votes of its plan.
 
     The bound was taken after bound_n of the votes.
     """

@@ -34,7 +34,7 @@ class Gaussian(Smoothing):
 
     def soft_gap(self, p_a: Tensor, p_b: Tensor) -> Tensor:
         """See Smoothing; probabilities are kept off 0 and 1, where the quantile's slope is infinite."""
-        import torch  # only optimisers come here: what merely asks for a gap or a region does without
+        import torch  # needed by optimisers only: a gap or a region does without
 
         a, b = (torch.special.ndtri(p.clamp(0.001, 0.999)) for p in (p_a, p_b))
         return torch.sub(a, b) / 2

@@ -54,7 +54,7 @@ class GaussianMixture(Smoothing):
 
     @classmethod
     def of(cls, theta: ArrayLike) -> NoReturn:
-        """An error: one theta is that of many mixtures, which draw other noise."""
+        """An error: many mixtures, which draw different noise, share one theta."""
         raise ArgumentError(
             f"expected a noise that its theta describes, got {cls.name}, whose weights and sigmas must be known: use "
             "--components, or smoothing=ac.GaussianMixture(weights, sigmas)"
@@ -72,7 +72,7 @@ class GaussianMixture(Smoothing):
         return cls(weights, [sigma * level for level in levels])
 
     def at(self, theta: ArrayLike) -> Self:
-        """Itself: its noise is that of its components, and no other theta's."""
+        """Itself: its noise comes from its components, and from no other theta."""
         if not np.array_equal(self.theta, theta):
             raise ArgumentError(f"expected a mixture's own theta, {self.theta!r}, got {theta!r}")
         return self

@@ -422,7 +422,7 @@ def test_a_module_that_the_code_would_import_cannot_be_read(tmp_path, monkeypatc
 
         return users_later.f(x) * math.pi
 
-    with pytest.raises(ModelError, match="import users_later comes only as it runs"):
+    with pytest.raises(ModelError, match="import users_later happens only when it runs"):
         digest(Holding(later))
 
 

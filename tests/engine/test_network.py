@@ -22,7 +22,7 @@ def votes(network: Network, sigma: float = 0.7, n: int = 3000, inputs: int = 4) 
     return np.stack([tally.counts for tally in sorted(found, key=lambda tally: tally.position)])
 
 
-# What a certificate cannot stand on
+# What a certificate cannot rest on
 
 
 def test_training_mode_is_refused(small_network):
@@ -347,7 +347,7 @@ def test_a_failed_compilation_is_done_without(small_network, monkeypatch, caplog
     with caplog.at_level(logging.WARNING):
         assert np.array_equal(votes(network), expected)
     assert network.numerics.compile is False
-    assert "torch.compile failed, going on without" in caplog.text
+    assert "torch.compile failed, continuing without it" in caplog.text
     assert "many more lines" not in caplog.text
 
 
@@ -456,7 +456,7 @@ def test_a_network_that_changes_after_a_while_certifies_nothing(half_space):
 
     network = Network(Tired().eval(), 2, numerics=Numerics(rows=32))
     x = torch.tensor([[1.0, 0.0]])
-    with pytest.raises(ModelError, match="the same scores of an input in every call"):
+    with pytest.raises(ModelError, match="the same scores for an input in every call"):
         certify(network, x, smoothing=Gaussian(0.5), plan=Plan(n=5000))
 
 

@@ -24,7 +24,7 @@ def test_what_a_user_gives_is_checked_and_named(network):
         ([0.0, 1.0], None, 0, r"expected x of shape \(inputs, \*shape\) with at least one input, got \(2,\)"),
         (torch.tensor([[torch.nan]]), None, 0, "expected finite x, got NaN or infinity"),
         ([[1.0]], [0.5], 0, r"expected ids as whole numbers, got \[0.5\]"),
-        ([[1.0]], [1, 2], 0, "expected one of ids for each of 1 inputs, got 2"),
+        ([[1.0]], [1, 2], 0, "expected one id for each of 1 inputs, got 2"),
         ([[1.0], [2.0]], [7, 7], 0, r"expected distinct ids \(equal ones would share their noise\)"),
         ([[1.0]], [-1], 0, r"expected example ids: whole numbers in \[0, 2\*\*60\), got -1"),
         ([[1.0]], None, 2**64, r"expected seed: whole numbers in \[0, 2\*\*64\), got"),

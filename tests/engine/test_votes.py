@@ -219,7 +219,7 @@ def test_out_of_memory_at_first_and_in_mid_run(caplog, after, plan):
     assert model.calls > after + 2
     assert max(told) > 100 if after else max(told) <= 32  # in mid-run: votes had been counted in the larger shape
     assert network.numerics.rows == 32
-    assert "out of memory with 800 rows a call; going on with 160" in caplog.text
+    assert "out of memory with 800 rows per call; continuing with 160" in caplog.text
     for a, b in zip(found, expected, strict=True):
         assert (a.prediction, a.gap, a.top_votes, a.votes, a.bound_k) == (
             b.prediction,

@@ -1,6 +1,6 @@
-"""Whether scores of the same inputs mean the same votes. No score is judged by another class's, however wide that is.
+"""Whether scores of the same inputs mean the same votes. No score is judged by another class's, however widely spread.
 
-Rows of a sample come in turn from `GROUPS` kinds of inputs (small and large), each of which is compared by itself.
+Rows of a sample alternate between `GROUPS` kinds of inputs (small and large), each compared by itself.
 """
 
 import torch
@@ -16,7 +16,7 @@ MOVED = {"float32": 1e-3, "bfloat16": 1e-2}
 
 
 def identical(scores: Tensor, others: Tensor) -> bool:
-    """Whether scores are bitwise the same, NaN being like NaN."""
+    """Whether scores are bitwise the same, NaN being equal to NaN."""
     return scores.shape == others.shape and bool(_equal(scores, others).all())
 
 
@@ -67,7 +67,7 @@ def alike(a: Tensor, b: Tensor, relative: float, absolute: float) -> bool:
 def _only_ties_moved(a: Tensor, b: Tensor, relative: float, absolute: float) -> bool:
     """Whether each vote that moved was a near tie: by the row's own top score and how the two classes' scores vary.
 
-    That is the median of their difference's distances from its median, of which an extreme score is five or so.
+    The latter is their difference's median absolute deviation; an extreme score lies about five of these away.
     """
     rows = (a.argmax(1) != b.argmax(1)).nonzero()[:, 0]
     if len(rows) == 0:

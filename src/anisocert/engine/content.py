@@ -28,20 +28,20 @@ def is_compiled(value: object) -> bool:
 class Content(ABC):
     """One walk through a graph of values into a hash.
 
-    Mutable things that come again are told by the number of their first visit, which also ends cycles.
+    A mutable object that comes again is recorded by the number of its first visit, which also ends cycles.
     """
 
     def __init__(self) -> None:
         self.digest = hashlib.sha256()
         self.seen: dict[int, int] = {}
-        self.alive: list[Any] = []  # so that no id is given out twice
+        self.alive: list[Any] = []  # so that no id is reused
         self.path: list[str] = []
 
     def read(self, value: Any, at: str) -> None:
-        """Take a value in. at: how it is reached from the one before, for the message where it cannot be read."""
+        """Hash a value. at: how it is reached from the one before, for the error message if it cannot be read."""
         self.path.append(at)
         if is_compiled(value):
-            value = value._orig_mod  # what torch.compile made of it computes the same
+            value = value._orig_mod  # the compiled form computes the same
         if not self._read_content(value):
             if id(value) in self.seen:
                 self._put("again", self.seen[id(value)])
@@ -53,7 +53,7 @@ class Content(ABC):
 
     @abstractmethod
     def _read_object(self, value: Any) -> None:
-        """Take in what is neither a plain value nor a container."""
+        """Hash what is neither a plain value nor a container."""
 
     def _put(self, kind: str, *parts: object) -> None:
         """Each part with its length, so that no two sequences of parts look alike."""
@@ -87,7 +87,7 @@ class Content(ABC):
             self._sequence("tuple", value)
         elif kind in (torch.dtype, torch.layout, torch.memory_format):
             self._put("torch", value)
-        elif kind is torch.device:  # where it computes is no part of what
+        elif kind is torch.device:  # where it computes does not change what it computes
             self._put("device")
         elif kind in TENSORS and value.layout is torch.strided and not value.is_quantized:
             self._tensor(value)
@@ -117,7 +117,7 @@ class Content(ABC):
 
     def _array(self, value: np.ndarray[Any, Any]) -> None:
         self._put("array", value.dtype.str, value.shape, value.dtype.names)
-        if value.dtype.names is not None:  # what lies between fields is nobody's
+        if value.dtype.names is not None:  # bytes between fields belong to none
             for name in value.dtype.names:
                 self.read(value[name], f"[{name!r}]")
         elif value.dtype.hasobject:
@@ -137,14 +137,14 @@ class Content(ABC):
             self._read_object(value)
 
     def _mapping(self, value: Any) -> None:
-        """In its own order, which a Sequential, say, runs in."""
+        """In its own order, which is the order that a Sequential, say, runs in."""
         self._put("mapping", len(value))
         for i, (key, item) in enumerate(value.items()):
             self.read(key, f".keys()[{i}]")
             self.read(item, f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]")
 
     def _fork(self) -> Self:
-        """A walk of its own from here."""
+        """A separate walk from here."""
         other = type(self)()
         other.seen, other.alive, other.path = dict(self.seen), self.alive, [*self.path]
         return other

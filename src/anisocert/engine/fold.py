@@ -127,7 +127,7 @@ def _fuse_relus(network: fx.GraphModule) -> None:
 
 
 def _bypass(network: fx.GraphModule, node: fx.Node, source: fx.Node) -> None:
-    """Let `source` take the place of a node. (Removing all dead code would also remove the user's in-place calls.)"""
+    """Replace a node by `source`. (Removing all dead code would also remove the user's in-place calls.)"""
     node.replace_all_uses_with(source)
     network.graph.erase_node(node)
 
@@ -157,7 +157,7 @@ def _only_user(node: fx.Node) -> fx.Node | None:
 
 
 def _is_relu(network: fx.GraphModule, node: fx.Node) -> bool:
-    if node.op == "call_module":  # one that several places share is as good: it has no state
+    if node.op == "call_module":  # one shared by several places will do: it has no state
         layer = network.get_submodule(str(node.target))
         return type(layer) is nn.ReLU and not _hooked(layer)
     if node.op == "call_method":

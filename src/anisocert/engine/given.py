@@ -18,7 +18,7 @@ Classifier = nn.Module | Callable[[Tensor], Tensor]
 def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
     """A copy of a model in evaluation mode, on a device: what the caller does to the original changes no vote.
 
-    named: by the caller, who then answers for the model; one that cannot be copied runs as any bare callable does.
+    named: the caller named the model, and answers for it; if it cannot be copied, it runs like a bare callable.
     """
     while is_compiled(model):  # a copy would lose the hooks on what torch.compile returned
         if model._forward_hooks or model._forward_pre_hooks:
@@ -53,7 +53,7 @@ def home(model: Classifier) -> torch.device:
 
 
 def usable(device: torch.device | str) -> torch.device:
-    """A device that is there; "cuda" as the card it means now, so that devices compare."""
+    """A device that is available; "cuda" as the card it means now, so that devices compare."""
     try:
         found = torch.device(device)
         return torch.empty(0, device=found).device
@@ -64,7 +64,7 @@ def usable(device: torch.device | str) -> torch.device:
 
 @contextmanager
 def taking(shape: tuple[int, ...]) -> Iterator[None]:
-    """For a network's first call with inputs of a shape: whatever it raises there, most often it cannot take them."""
+    """For a network's first call with inputs of a shape: an error there most often means that it cannot take them."""
     try:
         yield
     except Exception as error:

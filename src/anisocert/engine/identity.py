@@ -2,7 +2,7 @@
 
 Tensors and arrays by their bytes, settings by their values, objects by what pickle would keep of them; the user's own
 classes and functions by their code, with defaults, closures and the globals that they name; those of libraries by
-name, so that a new version of one ends no memory. What cannot be read is refused.
+name, so that a new version of one does not end a memory. What cannot be read is refused.
 """
 
 import copyreg
@@ -36,7 +36,7 @@ DESCRIPTORS = (
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
     types.MethodDescriptorType, types.WrapperDescriptorType,
 )  # fmt: skip
-# Bookkeeping that every module has: hooks of the forward pass are read on their own, no other takes part in one.
+# Bookkeeping that every module has: hooks of the forward pass are read separately, the others take no part in it.
 BOOKKEEPING = {*vars(nn.Module()), "_compiled_call_impl"} - {"_parameters", "_buffers", "_modules", "training"}
 TRACED = {"_graph", "_code", "_tracer_cls", "_tracer_extras", "_lineno_map", "_prologue_start", "meta"}
 NO_BEHAVIOUR = {
@@ -50,9 +50,9 @@ TORCH_OPERATORS = ("aten", "prim", "prims", "quantized", "torchvision")
 def hash_of(model: Classifier, precision: Precision | None) -> str:
     """SHA-256 of a module and its precision: equal where votes mean the same classifier, in any process.
 
-    To be taken before the first call: what a network keeps while it runs is no part of it.
+    To be taken before the first call: what a network keeps while it runs is not part of it.
 
-    A class whose instances know their content better than their attributes tell it (a session of another runtime) may
+    A class whose instances know their content better than their attributes show it (a session of another runtime) may
     have a method `__identity__`, whose result then stands for those attributes.
     """
     assert isinstance(model, nn.Module)
@@ -68,7 +68,7 @@ def hash_of(model: Classifier, precision: Precision | None) -> str:
 
 
 class _Reading(Content):
-    """A walk that knows modules, classes, functions and other people's objects."""
+    """A walk that knows modules, classes, functions and other objects."""
 
     def _read_object(self, value: Any) -> None:
         kind = type(value)
@@ -181,7 +181,7 @@ class _Reading(Content):
             if str(value).partition(".")[0] not in TORCH_OPERATORS:
                 self._refuse(value, f"{value} is an operator that is not torch's own")
             self._put("operator", value)
-        elif (name := name_in_library(value)) is not None:  # Cython's functions are of no type that Python has
+        elif (name := name_in_library(value)) is not None:  # Cython's functions have no type that Python knows
             self._put("function of a library", *name)
         elif kind is functools._lru_cache_wrapper:
             self._put("wrapped")
@@ -200,7 +200,7 @@ class _Reading(Content):
             self._put("function of a library", *known)
             return
         code, attributes = function.__code__, dict(vars(function))
-        if is_installed_file(code.co_filename):  # a decorator's, say: what it holds may still be the user's
+        if is_installed_file(code.co_filename):  # a decorator's, say: what it holds may still be the user's own
             self._put("code of a library", code.co_qualname)
         else:
             self._code(code)
@@ -218,11 +218,11 @@ class _Reading(Content):
         for name, value in globals_of(function):
             self._put("global", name)
             if value is NOT_IMPORTED:
-                self._refuse(function, f"{name} comes only as it runs")
+                self._refuse(function, f"{name} happens only when it runs")
             self.read(value, f"<{name}>")
 
     def _code(self, code: types.CodeType) -> None:
-        """What it does, not where it stands: no file, no line."""
+        """What it does, not where it is: no file, no line."""
         self._put(
             "code", code.co_code, code.co_exceptiontable, code.co_flags, code.co_argcount, code.co_posonlyargcount,
             code.co_kwonlyargcount, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
@@ -244,12 +244,12 @@ class _Reading(Content):
         self.read(kind, ".__class__")
         if self._knows_itself(value):
             return
-        if name_in_library(kind) is None:  # what it keeps from pickle, which reads some of it again, may matter
+        if name_in_library(kind) is None:  # what it hides from pickle may matter; some is read twice
             self._state(value)
         reducer = copyreg.dispatch_table.get(kind)
         try:
             reduced: Any = reducer(value) if reducer is not None else value.__reduce_ex__(4)
-        except Exception as error:  # it is anybody's code
+        except Exception as error:  # it may be anyone's code
             self._refuse(value, error)
         if isinstance(reduced, str):
             self._named(value, reduced)
@@ -265,7 +265,7 @@ class _Reading(Content):
     def _named(self, value: Any, name: str) -> None:
         """A thing that pickle keeps by name alone: it must be what a library has under that name.
 
-        Which library, the thing itself says or nobody: many modules may have it, by what was imported so far.
+        Only the thing itself can say which library: which modules hold it depends on what was imported so far.
         """
         if not is_in_a_library(value, name):
             self._refuse(value, f"it is known by the name {name} alone")

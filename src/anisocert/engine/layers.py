@@ -64,7 +64,7 @@ class BlockConv2d(nn.Module):
 
     The input's blocks become channels, and one output pixel holds four pixels of the convolution: for a 7x7 stem,
     matrices of 3 x 49 by 64 become ones of 48 x 9 by 256, of which a GPU's tensor cores can use the whole width. With
-    `pool`, a ReLU and a 3x3 max-pool of stride 2 follow, which read the blocks as they lie.
+    `pool`, a ReLU and a 3x3 max-pool of stride 2 follow, which read the blocks in place.
     """
 
     RATIO = 2
@@ -132,7 +132,7 @@ class ReluConv2d(nn.Module):
         self.bias = nn.Parameter(_bias(conv).to(torch.bfloat16), requires_grad=False)
 
     def forward(self, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
-        """Of bfloat16 channels-last maps."""
+        """For bfloat16 channels-last maps."""
         x = x.to(torch.bfloat16).contiguous(memory_format=torch.channels_last)
         if shortcut is None:
             return torch.cudnn_convolution_relu(x, self.weight, self.bias, *self.where)

@@ -1,4 +1,4 @@
-"""A classifier as the engine runs it: frozen, checked, in one precision, on one device, one batch shape a run."""
+"""A classifier as the engine runs it: frozen, checked, in one precision, on one device, one batch shape per run."""
 
 import logging
 import math
@@ -85,11 +85,11 @@ class Network:
         return scores.float().cpu().numpy()
 
     def fit(self, shape: tuple[int, ...], votes: int) -> int:
-        """Settle, once and before the first counted vote, how this network runs; the rows a call.
+        """Settle, once and before the first counted vote, how this network runs; returns the rows per call.
 
         shape: of one input; votes: how many are planned. Checks the network on one batch, finds the largest batch of
         the ladder that fits into memory, rewrites the network and, where the votes repay it, compiles it. Inputs of
-        another shape settle everything anew, as the rewritten network knows the sizes of its maps.
+        a different shape settle everything anew, as the rewritten network knows the sizes of its maps.
         """
         if self._shape is not None and shape != self._shape:
             self.numerics, self._shape = self._asked, None
@@ -106,7 +106,7 @@ class Network:
         return self.numerics.rows
 
     def expect_no_state(self) -> None:
-        """An error unless the network scores what it scored before the first vote as it did then.
+        """An error unless the network gives inputs the scores that it gave them before the first vote.
 
         To be called after the last vote: one that changes from call to call has no answer that could be certified.
         """
@@ -114,16 +114,18 @@ class Network:
         assert self._first_scores is not None
         again = self._evaluate(self._run, self._sample(len(self._first_scores), self._shape))
         if not identical(self._first_scores, again) and not leads_kept(self._first_scores, again):
-            raise ModelError("expected the same scores of an input in every call, got others after the votes")
+            raise ModelError("expected the same scores for an input in every call, got different ones after the votes")
 
     def shrink(self, error: RuntimeError) -> None:
-        """Go down to a smaller batch after running out of memory; any other error is raised again."""
+        """Fall back to a smaller batch after running out of memory; any other error is raised again."""
         if not out_of_memory(error):
             raise error
         smaller = [rows for rows in ROWS if rows < (self.numerics.rows or 0)]
         if not smaller:
-            raise ModelError(f"out of memory even with {self.numerics.rows} inputs a call on {self.device}") from error
-        log.warning("out of memory with %s rows a call; going on with %s", self.numerics.rows, smaller[0])
+            raise ModelError(
+                f"out of memory even with {self.numerics.rows} inputs per call on {self.device}"
+            ) from error
+        log.warning("out of memory with %s rows per call; continuing with %s", self.numerics.rows, smaller[0])
         self.numerics = replace(self.numerics, rows=smaller[0])
         self._run, self._shape = self.model, None
         if self.device.type == "cuda":
@@ -135,7 +137,7 @@ class Network:
             return scores
 
     def _sample(self, rows: int, shape: tuple[int, ...]) -> Tensor:
-        """Inputs on which forms of the network are compared: the same ones always, small and large in turn."""
+        """Inputs on which forms of the network are compared: always the same ones, small and large in turn."""
         generator = torch.Generator(self.device).manual_seed(0)
         sample = torch.empty(rows, *shape, device=self.device)
         sample[::GROUPS].uniform_(generator=generator)
@@ -144,7 +146,7 @@ class Network:
         return sample
 
     def _first_rung(self, shape: tuple[int, ...]) -> int:
-        """The batch to try first: on a CPU what stays near its caches, else the largest."""
+        """The batch to try first: on a CPU one that nearly fits its caches, else the largest."""
         if self.device.type != "cpu":
             return ROWS[0]
         return next((rows for rows in ROWS if 4 * rows * math.prod(shape) <= CACHE_BYTES), ROWS[-1])
@@ -162,13 +164,13 @@ class Network:
         return run
 
     def _checked(self, sample: Tensor) -> Tensor:
-        """The model's scores of a batch; an error unless they are what votes can stand on."""
+        """The model's scores of a batch; an error unless votes can rest on them."""
         with taking(tuple(sample.shape[1:])):
             scores = self._evaluate(self.model, sample)
         self._check_shape(scores, len(sample))
         for changed, kept in _companies(sample):
             found = self._evaluate(self.model, changed)[kept]
-            # the same rows in a batch of the same shape: not even rounding differs, where a device repeats itself
+            # the same rows in a batch of the same shape: not even rounding differs, if a device is deterministic
             if identical(scores[kept], found):
                 continue
             repeats = identical(scores, self._evaluate(self.model, sample.clone()))
@@ -204,7 +206,7 @@ class Network:
         return self.model
 
     def _same(self, scores: Tensor, others: Tensor) -> bool:
-        """Whether two forms of the network agree but for rounding."""
+        """Whether two forms of the network agree up to rounding."""
         return same_votes(scores, others, self.numerics.precision)
 
     def _pays(self, run: nn.Module, sample: Tensor, votes: int) -> bool:
@@ -214,7 +216,7 @@ class Network:
         return self._seconds(run, sample) * votes / len(sample) * expected_saving > expected_seconds
 
     def _compiled(self, folded: nn.Module, sample: Tensor, plain: Tensor) -> Classifier:
-        """The network compiled; as it was where that fails, or is slower and was not asked for."""
+        """The network compiled; unchanged if that fails, or is slower and was not asked for."""
         started = time.perf_counter()
         # freezing: weights become constants that the compiler may lay out and cast once
         run: Classifier = torch.compile(folded, dynamic=False, options={"freezing": True})
@@ -225,18 +227,18 @@ class Network:
             if out_of_memory(reason):
                 raise
             # no C++ compiler, an operator it cannot lower: the plain network is the same function
-            log.warning("torch.compile failed, going on without: %s", str(reason).partition("\n")[0])
+            log.warning("torch.compile failed, continuing without it: %s", str(reason).partition("\n")[0])
             run = folded
         self.compile_seconds = time.perf_counter() - started
         if self.numerics.compile is None and run is not folded:
             compiled, uncompiled = self._seconds(run, sample), self._seconds(folded, sample)
-            log.info("compiled in %.1f s: %.4f s a call, not %.4f s", self.compile_seconds, compiled, uncompiled)
+            log.info("compiled in %.1f s: %.4f s per call, not %.4f s", self.compile_seconds, compiled, uncompiled)
             run = run if compiled < uncompiled else folded
         self.numerics = replace(self.numerics, compile=run is not folded)
         return run
 
     def _seconds(self, run: Classifier, sample: Tensor) -> float:
-        """Seconds a call, best of three."""
+        """Seconds per call, best of three."""
         best = float("inf")
         for _ in range(3):
             self._wait()
@@ -252,7 +254,7 @@ class Network:
 
 
 def _companies(sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches with some of the rows as they were, and which: the others random, extreme, moved, constant.
+    """Batches with some rows unchanged, and which: the others are random, extreme, moved or constant.
 
     Not halves alone: a network may look at neighbours, or at each part of a batch by itself.
     """

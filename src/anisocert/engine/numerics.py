@@ -1,4 +1,4 @@
-"""How the network computes: precision, compilation, rows a call. Part of the certified classifier, so recorded."""
+"""How the network computes: precision, compilation, rows per call. Part of the certified classifier, so recorded."""
 
 import ctypes
 import os
@@ -13,24 +13,24 @@ import torch
 from anisocert.errors import ArgumentError
 
 ALIGN = 32
-"""Rows a call are a multiple of this, and a vote's row is its number modulo this, so that a vote lies at the same place
-of a kernel's tile wherever in a batch it is counted."""
+"""Rows per call are a multiple of this, and a vote's row is its number modulo this, so that a vote has the same place
+in a kernel's tile wherever in a batch it is counted."""
 
 Precision = Literal["float32", "bfloat16"]
 
 VARIABLE = "ANISOCERT_PRECISION"
-"""Names the precision where nobody else does, whatever the hardware is good at: so several kinds of machines agree."""
+"""Sets the default precision whatever the hardware is good at, so that different kinds of machines agree."""
 
 
 @dataclass(frozen=True)
 class Numerics:
-    """Choices about the arithmetic; None is decided by the engine, and `Network.numerics` tells how.
+    """Choices about the arithmetic; None lets the engine decide, and `Network.numerics` says how it did.
 
     precision: of the network (noise is always drawn and added in float32). Votes in bfloat16 certify the bfloat16
         network, so prediction must use the same. Default: that of ANISOCERT_PRECISION in the environment, else bfloat16
         where the device computes it natively.
     compile: run the network through torch.compile. Default: when the votes planned repay the time it takes.
-    rows: votes a network call, one fixed, padded shape; a multiple of 32. Default: as many as pay and fit.
+    rows: votes per network call, one fixed, padded shape; a multiple of 32. Default: as many as pay and fit.
     """
 
     precision: Precision | None = None
@@ -74,7 +74,7 @@ def keep_large_blocks() -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error of torch's says that memory ran out."""
+    """Whether an error from torch says that memory ran out."""
     words = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
     return isinstance(error, torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and any(word in str(error) for word in words)

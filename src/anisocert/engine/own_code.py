@@ -27,7 +27,7 @@ def _installed() -> tuple[str, ...]:
 
 
 def is_installed_file(name: str) -> bool:
-    """Whether code comes from a library's file, as its code object tells it."""
+    """Whether code comes from a library's file, according to its code object."""
     return name.startswith("<frozen ") or os.path.realpath(name).startswith(_installed())
 
 
@@ -76,7 +76,7 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """What a function's code reads beyond its arguments, by name: globals, and what it takes from modules.
 
     A module of the user's own, also one that the code imports as it runs, counts by those of its attributes that the
-    code names. Of one that is not imported yet nobody knows what it would bring: NOT_IMPORTED.
+    code names. What one that is not imported yet would bring is unknown: NOT_IMPORTED.
     """
     codes = list(_codes(function.__code__))
     attributes = {name for code in codes for name in code.co_names}
@@ -91,7 +91,7 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
                 found[name] = function.__globals__[name]
                 follows = instructions[at + 1].opname if at + 1 < len(instructions) else ""
                 if isinstance(found[name], ModuleType) and follows not in ("LOAD_ATTR", "LOAD_METHOD"):
-                    handed.add(name)  # to somebody who may take anything from it
+                    handed.add(name)  # to code that may take anything from it
             elif (one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and name in ANYTHING) or (
                 one.opname in ("LOAD_ATTR", "LOAD_METHOD") and name in ANYTHING_OF
             ):
@@ -115,7 +115,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _imported(name: str, level: Any, package: str | None) -> dict[str, Any]:
-    """The modules that an import statement brings, as far as they are there."""
+    """The modules that an import statement brings, as far as they are loaded."""
     whole = importlib.util.resolve_name("." * level + name, package or "") if level else name
     parts = whole.split(".")
     modules = {".".join(parts[: n + 1]): sys.modules.get(".".join(parts[: n + 1])) for n in range(len(parts))}

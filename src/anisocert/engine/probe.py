@@ -1,7 +1,7 @@
 """A network's behaviour on a few fixed inputs: stored with what is promised, and compared when that is used again.
 
 The second line behind the model hash, for what no hash can see (a name that the user gave to two networks, a library
-that computes otherwise in its next version).
+that computes differently in its next version).
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from anisocert.errors import ArgumentError
 
 ROWS = 4 * GROUPS
 NOISES = ((0.5, 0.25), (0.0, 1.0), (0.0, 100.0))  # centre and scale; beside them, rows uniform in [0, 1]
-# The widest that honest networks were seen to differ by is bfloat16 on two kinds of devices: 8 bits of each product,
+# The most that one network was seen to differ is in bfloat16 on two kinds of devices: 8 bits of each product,
 # some tens of layers, up to 3 % of how much scores change between inputs. Other networks differ by all of that.
 RELATIVE, ABSOLUTE = 0.1, 2e-2
 
@@ -66,7 +66,7 @@ def from_json(kept: Sequence[Sequence[float | str]]) -> NDArray[np.float32]:
     try:
         found = np.array([[float(value) for value in row] for row in kept], np.float32)
     except (TypeError, ValueError) as error:
-        raise ArgumentError(f"expected a probe as rows of scores, got another thing ({error})") from error
+        raise ArgumentError(f"expected a probe as rows of scores, got something else ({error})") from error
     if found.ndim != 2:
         raise ArgumentError(f"expected a probe as rows of scores, got an array of {found.ndim} dimensions")
     return found

@@ -1,4 +1,4 @@
-"""What is asked of a network: inputs under noise, and where that noise comes from."""
+"""A question to a network: inputs under noise, and where that noise comes from."""
 
 import operator
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class Query:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one input."""
+        """Shape of one input."""
         return tuple(self.x.shape[1:])
 
     def part(self, places: Sequence[int]) -> "Query":
@@ -78,7 +78,7 @@ def _numbers(ids: Sequence[int] | None, inputs: int) -> list[int]:
     except TypeError as error:
         raise ArgumentError(f"expected ids as whole numbers, got {ids!r}") from error
     if len(numbers) != inputs:
-        raise ArgumentError(f"expected one of ids for each of {inputs} inputs, got {len(numbers)}")
+        raise ArgumentError(f"expected one id for each of {inputs} inputs, got {len(numbers)}")
     if len(set(numbers)) != len(numbers):
         raise ArgumentError("expected distinct ids (equal ones would share their noise), got repeated ones")
     return numbers

@@ -1,4 +1,4 @@
-"""What a TorchScript module consists of, as it would be saved: code, attributes, tensors; not where it came from."""
+"""What a TorchScript module consists of, as it would be saved: code, attributes, tensors; not its origin."""
 
 import copy
 import io

@@ -11,10 +11,10 @@ from anisocert.smoothing import Smoothing
 
 
 class Judge:
-    """Keeps the best bound of each input over its looks, and says who stops.
+    """Keeps the best bound of each input over its looks, and decides which inputs stop.
 
     top: `b`, the class that the selection stage chose; smallest_theta: `b`, what turns a gap into a radius; alphas:
-    `b`, where inputs have one of their own, else all have the plan's. After the counting, `gap`, `p_a`, `p_b`,
+    `b`, if they differ between inputs, else all have the plan's. After the counting, `gap`, `p_a`, `p_b`,
     `bound_k`, `bound_n` and `runner_up` (all `b`) are those of the best look, or of the last one where none certifies:
     bounds at different looks hold at once, so choosing among them is allowed.
     """
@@ -38,7 +38,7 @@ class Judge:
         self.bound_k, self.bound_n, self.runner_up = (np.zeros(len(top), np.int64) for _ in range(3))
 
     def __call__(self, position: np.ndarray, look: np.ndarray, counts: np.ndarray) -> NDArray[np.bool_]:
-        """Who stops. position, look: `m`; counts: `m x num_classes`."""
+        """Which inputs stop. position, look: `m`; counts: `m x num_classes`."""
         rows, top, votes = np.arange(len(position)), self.top[position], self.looks[look]
         others = counts.copy()
         others[rows, top] = -1
@@ -73,8 +73,8 @@ class Judge:
     ) -> None:
         p_a, p_b = self.plan.estimate(k, second, votes, self.num_classes, self.alphas[position, look])
         gap = self.smoothing.gap(p_a, p_b)
-        # The first look forgets what was kept: a counting that began again, in another batch shape, stands alone.
-        # While nothing is certified the latest look tells most.
+        # The first look discards what was kept: a counting that began again, in a different batch shape, stands alone.
+        # While nothing is certified, the latest look is the most informative.
         better = (look == 0) | (gap > self.gap[position]) | ((gap == 0) & (self.gap[position] == 0))
         at = position[better]
         self.gap[at], self.p_a[at], self.p_b[at] = gap[better], np.asarray(p_a)[better], np.asarray(p_b)[better]

@@ -1,6 +1,6 @@
 """Noise streams: what is drawn depends on (seed, stage, example id, vote) and on nothing else.
 
-Stages never share noise: a stage-0 vote that re-appeared in the estimate would break the certificate's alpha.
+Stages never share noise: a stage-0 vote that reappeared in the estimate would break the certificate's alpha.
 """
 
 from dataclasses import dataclass

@@ -50,7 +50,7 @@ class _InFlight:
 
 Stop = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 OnVotes = Callable[[int], None]
-"""Is told how many votes each network call counted."""
+"""Called with the number of votes that each network call counted."""
 
 
 class Counting:
@@ -74,7 +74,7 @@ class Counting:
         scores = self.network.scores(self.source.noisy(slot, vote))
         bins = torch.from_numpy(bin_).to(self.counts.device, non_blocking=True)
         best, votes = scores.max(1)  # a NaN counts as the largest
-        self.nan |= (best.isnan() & (bins != self.trash)).any()  # padding may be what it likes
+        self.nan |= (best.isnan() & (bins != self.trash)).any()  # padding may be anything
         where = bins * self.network.num_classes + votes
         self.counts.view(-1).scatter_add_(0, where, torch.ones_like(where, dtype=torch.int32))
 
@@ -97,13 +97,13 @@ def count_votes(
     """Yield a tally per input, as each one stops.
 
     scales: `b x j x *shape` (or broadcastable to it); looks: increasing numbers of votes. Every input stops at the last
-    look at the latest; stop(positions, looks, counts), each with one entry per input, tells which stop earlier: without
-    it nobody waits before the last look.
+    look at the latest; stop(positions, looks, counts), each with one entry per input, says which stop earlier: without
+    it there is no wait before the last look.
     """
     network, inputs = query.network, len(query)
     at_once, seen = (looks[0], 0) if stop is not None else (looks[-1], len(looks) - 1)
     rows = network.fit(query.shape, inputs * looks[-1])
-    # where a round is waited for, many batches make the wait small; and few of many inputs' votes leave no padding
+    # where each round waits, many batches make the wait small; and a few votes of many inputs leave no padding
     per_round = rows * (40 if network.device.type == "cuda" or stop is None else 1)
     slot_bytes = 4 * ((1 + len(query.smoothing.weights)) * query.x[0].numel() + len(looks) * network.num_classes)
     width = min(inputs, max(1, SLOT_BYTES // slot_bytes), per_round // at_once + 2)
@@ -164,7 +164,7 @@ def all_votes(
     stop: Stop | None = None,
     on_votes: OnVotes | None = None,
 ) -> NDArray[np.int64]:
-    """What `count_votes` has counted of each input when it stops: `b x num_classes`."""
+    """The counts of each input when it stops: `b x num_classes`."""
     counts = np.zeros((len(query), query.network.num_classes), np.int64)
     for tally in count_votes(query, scales, stage, looks, stop, on_votes):
         counts[tally.position] = tally.counts

@@ -1,4 +1,4 @@
-"""Networks and their files; any `nn.Module` of the user's works as well."""
+"""Networks and their files; any `nn.Module` works as well."""
 
 from anisocert.models.architectures import ARCHITECTURES, build, suited
 from anisocert.models.checkpoint import described, save

@@ -31,7 +31,9 @@ STEMS = ("conv1.weight", "features.0.weight")
 def build(architecture: str, num_classes: int, mean: Sequence[float], std: Sequence[float]) -> Normalized:
     """A fresh network of a named architecture, with its normalisation inside; one value of mean and std per channel."""
     if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
-        raise ArgumentError(f"expected an architecture of {', '.join(ARCHITECTURES)}, got {str(architecture)[:100]!r}")
+        raise ArgumentError(
+            f"expected an architecture among {', '.join(ARCHITECTURES)}, got {str(architecture)[:100]!r}"
+        )
     if isinstance(num_classes, bool) or not isinstance(num_classes, int) or not 2 <= num_classes <= MOST_CLASSES:
         raise ArgumentError(
             f"expected num_classes, a whole number from 2 to {MOST_CLASSES:,}, got {str(num_classes)[:100]}"
@@ -42,7 +44,7 @@ def build(architecture: str, num_classes: int, mean: Sequence[float], std: Seque
 
 
 def suited(shape: tuple[int, ...]) -> str:
-    """The architecture for inputs of this shape, `channels x height x width`, where nobody names one."""
+    """The architecture for inputs of this shape, `channels x height x width`, if none is named."""
     if len(shape) != 3:
         raise ArgumentError(f"expected arch, a network that takes inputs of shape {shape}, got none: ours take images")
     channels, longer = shape[0], max(shape[1:])

@@ -17,7 +17,7 @@ NEEDED = ("architecture", "num_classes", "mean", "std")
 
 
 def save(model: nn.Module, path: Path, metadata: dict[str, Any]) -> None:
-    """Write weights and metadata to a safetensors file, whole or not at all.
+    """Write weights and metadata to a safetensors file, completely or not at all.
 
     metadata: architecture, num_classes, mean and std, which `load` builds the network from; and what else is worth
     keeping: noise, norm, sigma, numerics, recipe.
@@ -56,7 +56,7 @@ def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple
         per_channel(model.mean.numpy(), model.std.numpy())
     except ArgumentError as error:
         raise ModelError(f"expected a network that can be built in {path}, got: {error}") from error
-    for name in ("mean", "std"):  # what people and other checks read must be what the network computes with
+    for name in ("mean", "std"):  # what readers and other checks see must be what the network computes with
         if not np.allclose(metadata[name], getattr(model, name).numpy(), rtol=1e-2, atol=1e-2):
             got = f"{metadata[name]} and {getattr(model, name).tolist()}"
             raise ModelError(f"expected one {name} in the metadata and the weights of {path}, got {got[:200]}")

@@ -1,4 +1,4 @@
-"""Other people's checkpoints: what is in the file, and which normalisation the code that wrote it has outside of it.
+"""Other people's checkpoints: what is in the file, and which normalisation the code that wrote it keeps outside it.
 
 Cohen et al. (2019) and Salman et al. (2019) save `Sequential(normalisation, network)` with the normalisation's numbers
 in the code, so their files hold none; the two differ (Salman's only subtracts the mean) and the files do not say whose
@@ -38,7 +38,7 @@ class Foreign:
 def take_apart(content: Any, source: str, layout: Layout | None = None) -> Foreign:
     """Weights and normalisation of a checkpoint. content: what the file held; layout: whose it is, where known."""
     if layout is not None and layout not in get_args(Layout):
-        raise ArgumentError(f"expected layout of {', '.join(get_args(Layout))}, got {layout!r}")
+        raise ArgumentError(f"expected layout to be one of {', '.join(get_args(Layout))}, got {layout!r}")
     if not isinstance(content, dict):
         raise ModelError(f"expected a state dict in {source}, got {type(content).__name__}")
     container = next((name for name in CONTAINERS if isinstance(content.get(name), dict)), None)
@@ -59,7 +59,7 @@ def take_apart(content: Any, source: str, layout: Layout | None = None) -> Forei
 
 
 def normalization(foreign: Foreign, architecture: str, source: str) -> tuple[Channels, Channels]:
-    """Mean and standard deviation that go with a checkpoint, or an error that says what is missing."""
+    """Mean and standard deviation that belong to a checkpoint, or an error that says what is missing."""
     if foreign.mean is not None and foreign.std is not None:
         return foreign.mean, foreign.std
     imagenet = architecture == "resnet50"

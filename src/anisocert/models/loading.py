@@ -35,8 +35,8 @@ def load(
     source: a `.safetensors` file (ours, or plain weights), a `.pt`/`.pth`/`.tar` checkpoint, an `.onnx` file, or
         `package.module:function`, a function without arguments that returns an `nn.Module`, or one itself.
     architecture: needed only where the weights fit none of our networks by name and shape.
-    num_classes: what the data has; another number in the file is an error.
-    mean, std: a channel each, where the file has no normalisation. ONNX networks and functions get one only if given.
+    num_classes: what the data has; a different number in the file is an error.
+    mean, std: one per channel, if the file has no normalisation. ONNX networks and functions get one only if given.
     layout: whose checkpoint it is ("cohen", "salman", "macer"), which settles the normalisation.
     gradients: convert an ONNX network to PyTorch (by onnx2torch) instead of running it as a black box.
     denoise: `package.module:function`, a function without arguments that returns a denoiser, an `nn.Module` to put in
@@ -125,7 +125,7 @@ def _architecture(foreign: Foreign, wanted: str | None, path: Path) -> tuple[str
     for said in (wanted, foreign.architecture):
         if said is not None and said != found:
             if said not in ARCHITECTURES:
-                raise ArgumentError(f"expected an architecture of {', '.join(ARCHITECTURES)}, got {said!r}")
+                raise ArgumentError(f"expected an architecture among {', '.join(ARCHITECTURES)}, got {said!r}")
             raise ModelError(f"expected the weights of {said} in {path}, got those of {found}")
     return found, classes, channels
 
@@ -139,7 +139,7 @@ def _numbers(text: str, path: Path) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
-        raise ModelError(f"expected numbers with commas as normalisation in {path}, got {text!r}") from error
+        raise ModelError(f"expected numbers separated by commas as normalisation in {path}, got {text!r}") from error
 
 
 def is_function(text: str) -> bool:
@@ -168,7 +168,7 @@ def _from_function(text: str) -> nn.Module:
 def _named(module: str, name: str) -> Any:
     try:
         imported = importlib.import_module(module)
-    except Exception as error:  # it is the user's code: anything
+    except Exception as error:  # user code may raise anything
         missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
         raise (ArgumentError if missing else ModelError)(
             f"expected a Python module {module}, in the current folder or installed, got: {error!r}"
@@ -183,7 +183,7 @@ def _named(module: str, name: str) -> Any:
 def _called(function: Any, text: str) -> Any:
     try:
         inspect.signature(function).bind()
-    except TypeError as error:  # no callable at all, or one that wants arguments
+    except TypeError as error:  # not callable, or one that wants arguments
         raise ModelError(
             f"expected {text} to be a function without arguments, or an nn.Module, got {type(function).__name__}: "
             f"{str(error)[:200]}"
@@ -192,5 +192,5 @@ def _called(function: Any, text: str) -> Any:
         pass
     try:
         return function()
-    except Exception as error:  # it is the user's code: anything
+    except Exception as error:  # user code may raise anything
         raise ModelError(f"expected {text}() to return an nn.Module, got what it raised: {error!r}") from error

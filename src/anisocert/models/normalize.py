@@ -60,9 +60,9 @@ def per_channel(mean: ArrayLike, std: ArrayLike) -> tuple[NDArray[np.float32], N
 
 
 def check_units(x: NDArray[np.float32], mean: ArrayLike | None, std: ArrayLike | None) -> None:
-    """An error if inputs are out of all proportion to what a network was made for: nothing sensible would follow.
+    """An error if inputs are out of all proportion to what a network was made for: nothing sensible could result.
 
-    x: `n x c x ...`, some inputs as the network would see them; mean, std: of the network, None where nobody knows.
+    x: `n x c x ...`, some inputs as the network would see them; mean, std: of the network, None if unknown.
     Inputs in the network's units are about one standard deviation from its mean.
     """
     if mean is None or std is None:
@@ -70,7 +70,7 @@ def check_units(x: NDArray[np.float32], mean: ArrayLike | None, std: ArrayLike |
     centers, spreads = per_channel(mean, std)
     shape = (-1,) + (1,) * (x.ndim - 2)
     if len(centers) not in (1, x.shape[1]):
-        return  # another network's inputs altogether; it says so itself
+        return  # inputs for a different network, which says so itself
     normalized = (x.astype(np.float64) - centers.reshape(shape)) / spreads.reshape(shape)
     distance = float(np.median(np.sqrt((normalized**2).reshape(len(x), -1).mean(1))))
     channels = np.moveaxis(normalized, 1, 0) if len(centers) > 1 else normalized[None]
@@ -85,7 +85,7 @@ def check_units(x: NDArray[np.float32], mean: ArrayLike | None, std: ArrayLike |
 
 
 def warn_of_units(sigma: float, std: Sequence[float]) -> None:
-    """Say so if noise is next to nothing beside the data. std: of that data."""
+    """Warn if the noise is negligible compared with the data. std: of that data."""
     if sigma < FAINTEST * min(std):
         warnings.warn(
             f"expected sigma in the units of the data, whose standard deviation is {_short(list(std))}, got {sigma:g}, "

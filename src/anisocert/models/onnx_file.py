@@ -10,7 +10,7 @@ from anisocert.errors import MissingExtraError, ModelError
 from anisocert.inputs import FileError, opened_regular
 
 LARGEST = (1 << 31) - 1  # bytes of one graph with all its data: what the format itself can hold in one piece
-# Operators of the standard and those that every onnxruntime has; any other would be code of somebody's.
+# Operators of the standard and those that every onnxruntime has; any other would be someone's own code.
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft")
 LOOPS = ("Loop", "Scan")
 
@@ -66,7 +66,7 @@ def _bytes(path: Path, most: int) -> bytes:
 
 
 def _beside(path: Path, location: str) -> Path:
-    """Where external data is: in the folder of the file, whatever the current folder is, and never outside of it."""
+    """Where external data is: in the folder of the file, whatever the current folder is, and never outside it."""
     if "\0" in location:
         raise ModelError(f"expected external data in the folder of {path}, got {location!r}")
     folder = path.resolve().parent

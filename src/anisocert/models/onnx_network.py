@@ -17,12 +17,12 @@ from anisocert.models.onnx_file import OnnxFile, read_onnx
 NEWEST_OPSET = 17  # that onnx2torch knows throughout; newer files are converted down
 FATAL = 4  # onnxruntime's highest level of severity
 AGREEMENT = 1e-3  # between onnxruntime's scores and those of the converted network
-# What files may declare: more than any network has, and less than any memory.
+# What files may declare: more than any network has, and less than memory holds.
 LARGEST_BATCH, LARGEST_INPUT, LARGEST_CLASSES = 1 << 16, 1 << 28, 1 << 20
 
 
 class OnnxNetwork(nn.Module):
-    """The network of an ONNX file, run by onnxruntime in the file's own precision; it gives no gradients.
+    """The network of an ONNX file, run by onnxruntime in the file's own precision; without gradients.
 
     One input of shape `b x *shape`, one output of `b x num_classes`. In the model hash it stands for the bytes of
     the file and of the files that it keeps data in.
@@ -38,7 +38,7 @@ class OnnxNetwork(nn.Module):
         self.digest = read.digest
         available = onnxruntime.get_available_providers()
         wanted = [name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in available]
-        # its log would write names from the file to the terminal as they are; what matters comes as an exception
+        # its log would write names from the file to the terminal unescaped; what matters comes as an exception
         onnxruntime.set_default_logger_severity(FATAL)
         options, self.options = onnxruntime.SessionOptions(), onnxruntime.RunOptions()
         options.log_severity_level = self.options.log_severity_level = FATAL
@@ -47,7 +47,7 @@ class OnnxNetwork(nn.Module):
         except Exception as error:  # onnxruntime's own exceptions share no public root
             raise ModelError(f"expected a whole ONNX file at {path}, got: {str(error)[:200]}") from error
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
-        if len(outputs) != 1:  # of several, nobody knows which are the scores
+        if len(outputs) != 1:  # of several, it is unknown which are the scores
             names = ", ".join(f"{one.name[:50]!r} {one.shape}" for one in outputs[:8]) or "none"
             raise ModelError(
                 f"expected one output, the scores, in {path}, got {names}: export the graph with the scores alone"
@@ -71,7 +71,7 @@ class OnnxNetwork(nn.Module):
         self.eval()
 
     def _refuse_sizes(self, path: Path) -> None:
-        """Sizes that the file only declares, before memory is taken for them."""
+        """Check sizes that the file declares, before memory is allocated for them."""
         sizes = [size for size in self.shape if isinstance(size, int)]
         if self.batch is not None and not 1 <= self.batch <= LARGEST_BATCH:
             raise ModelError(f"expected a batch of 1 to {LARGEST_BATCH:,} in {path}, or a free one, got {self.batch:,}")
@@ -139,7 +139,7 @@ def to_torch(path: Path) -> nn.Module:
         for group in range(min(GROUPS, len(reference)))
     )
     if not agree:
-        raise ModelError(f"expected onnx2torch's network to agree with {path}, got other scores")
+        raise ModelError(f"expected onnx2torch's network to agree with {path}, got different scores")
     model.num_classes = reference.shape[1]
     return model  # type: ignore[no-any-return]
 

@@ -38,7 +38,7 @@ def read_safetensors(path: Path, weights: bool = True) -> tuple[dict[str, Tensor
 
 
 def write_safetensors(path: Path, state: Mapping[str, Tensor], metadata: dict[str, Any]) -> None:
-    """Write tensors and metadata (under the key `anisocert`, as JSON), whole or not at all."""
+    """Write tensors and metadata (under the key `anisocert`, as JSON), completely or not at all."""
     try:
         from safetensors.torch import save
     except ImportError as error:

@@ -146,7 +146,7 @@ def test_truncated_npz_and_unknown_name(tmp_path: Path) -> None:
     (tmp_path / "cut.npz").write_bytes(content[:100] + bytes(50) + content[150:])  # zlib's to find
     with pytest.raises(ArgumentError, match=r"expected a whole numpy file at .*cut.npz"):
         load(tmp_path / "cut.npz")
-    with pytest.raises(ArgumentError, match=r"expected a data set of digits, .*, got nonsense"):
+    with pytest.raises(ArgumentError, match=r"expected a data set among digits, .*, got nonsense"):
         load("nonsense")
     with pytest.raises(ArgumentError, match="expected split 'train' or 'test', got 'val'"):
         load("digits", "val")  # type: ignore[arg-type]

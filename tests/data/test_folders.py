@@ -190,7 +190,7 @@ def test_a_numbered_class_that_one_split_lacks(tmp_path: Path) -> None:
         (("-1", "0"), "the folder -1"),
         (("0", "100000"), "the folder 100000"),
         (("0", "9" * 200), "the folder 9999"),
-        (("1", "01"), "folders that mean one number"),
+        (("1", "01"), "several folders for one number"),
     ],
 )
 def test_numbers_that_are_no_labels(tmp_path: Path, names: tuple[str, str], got: str) -> None:
@@ -240,7 +240,7 @@ def test_text_that_is_named_like_an_image(pets: Path) -> None:
 def test_the_content_is_one_of_the_formats(
     pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Pillow goes by content: of an EPS file it would start `gs`, a whole language."""
+    """Pillow goes by content: for an EPS file it would start `gs`, a whole language."""
     program, started = tmp_path / "bin" / "gs", tmp_path / "started"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\ntouch {started}\nexit 1\n")

@@ -43,7 +43,7 @@ def load(path: Path, split: Split) -> Dataset:
 
 
 def has_splits(names: Collection[str]) -> bool:
-    """Whether a file tells training from test examples."""
+    """Whether a file separates training from test examples."""
     return "x_train" in names and "x_test" in names
 
 

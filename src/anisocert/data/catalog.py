@@ -63,7 +63,7 @@ def load(name: str | Path, split: Split = "test") -> Dataset:
 
 
 def splits(name: str | Path) -> tuple[Split, ...]:
-    """The splits a data set tells apart; none where all examples are one set, which `load` then gives for either."""
+    """The splits of a data set; none if all examples are one set, which `load` then returns for either."""
     if str(name) in CATALOG:
         return ("test",) if str(name) == "imagenet" else ("train", "test")
     path = _path(name)
@@ -75,12 +75,12 @@ def splits(name: str | Path) -> tuple[Split, ...]:
 
 
 def fetch(name: str, say: Say = lambda _: None) -> bool:
-    """Download a data set if it is not there; False if there was nothing to do. say: told what is tried."""
+    """Download a data set if it is absent; False if there was nothing to do. say: called with what is being tried."""
     if name not in CATALOG:
-        raise ArgumentError(f"expected a data set of {', '.join(CATALOG)}, got {name!r}")
+        raise ArgumentError(f"expected a data set among {', '.join(CATALOG)}, got {name!r}")
     entry = CATALOG[name]
     if entry.fetch is None:
-        entry.load("test")  # says what to put where, if it is not there
+        entry.load("test")  # says what to put where, if it is absent
         return False
     return entry.fetch(say)
 
@@ -89,4 +89,6 @@ def _path(name: str | Path) -> Path:
     path = Path(name).expanduser()
     if path.is_dir() or (path.is_file() and path.suffix in (".npz", ".npy")):
         return path
-    raise ArgumentError(f"expected a data set of {', '.join(CATALOG)}, an .npz or .npy file or a folder, got {name!s}")
+    raise ArgumentError(
+        f"expected a data set among {', '.join(CATALOG)}, an .npz or .npy file or a folder, got {name!s}"
+    )

@@ -59,7 +59,7 @@ def load(split: Split) -> Dataset:
 
 
 def fetch(say: Say = lambda _: None) -> bool:
-    """Have the binary batches in the cache folder; False if the data was there."""
+    """Put the binary batches into the cache folder; False if the data was already there."""
     place = find(cache.root())
     if place is not None:
         read(place, "train"), read(place, "test")  # present files are checked too
@@ -104,7 +104,7 @@ def _check(name: str, content: bytes, digest: str, place: Path) -> None:
 
 
 def _reader(place: Path, split: Split) -> Callable[[str], bytes]:
-    """What gives the content of a binary batch by its name."""
+    """Returns the content of a binary batch by its name."""
     if place.suffix == ".npz":
         return _npz_reader(place, split)
     if (place / "test_batch.bin").is_file():

@@ -25,10 +25,10 @@ LONGEST_ID = 18  # digits: such numbers fit into 64 bits
 class Dataset:
     """Examples of one split.
 
-    pixels: `n x *shape`, uint8 (0 to 255), float32 in the data's own units, or image files that are read when wanted.
+    pixels: `n x *shape`, uint8 (0 to 255), float32 in the data's own units, or image files that are read on demand.
     y: `n` class numbers. ids: `n` numbers that name an example for good, whatever subset it is seen in.
-    mean, std: a channel each, for the normalisation inside a network. crop, flip: what the field's training does with
-    this data: random crops after padding by so many pixels, and random mirroring.
+    mean, std: one value per channel, for the normalisation inside a network. crop, flip: what the field's training does
+    with this data: random crops after padding by so many pixels, and random mirroring.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Dataset:
 
     @property
     def preparation(self) -> dict[str, Any]:
-        """How the inputs came to be, for whoever has to make the same ones. levels: steps from 0 to 1, for bytes."""
+        """How the inputs were made, for whoever has to make the same ones. levels: steps from 0 to 1, for bytes."""
         files = self.pixels if isinstance(self.pixels, ImageFiles) else None
         from_bytes = not isinstance(self.pixels, np.ndarray) or self.pixels.dtype == np.uint8
         return {
@@ -89,7 +89,7 @@ class Dataset:
         return as_float(np.asarray(self.pixels))
 
     def sample(self, most: int = 32) -> NDArray[np.float32]:
-        """The inputs of some examples, evenly spaced, once it is known that all have one shape."""
+        """The inputs of some examples, evenly spaced, after a check that all have one shape."""
         shape = self.shape
         at = np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).round().astype(np.int64))
         return as_float(np.asarray(self.pixels[at])).reshape(len(at), *shape)

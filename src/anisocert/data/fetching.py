@@ -1,4 +1,4 @@
-"""Getting files from where they are published, and never using one whose SHA-256 is not the expected one."""
+"""Fetching files from where they are published; one whose SHA-256 is not as expected is never used."""
 
 import http.client
 import subprocess
@@ -13,7 +13,7 @@ from pathlib import Path
 from anisocert.errors import AnisocertError
 from anisocert.inputs import checksum
 
-# whatever a source may fail with: no network, a missing program, a broken archive, files that are not in it
+# whatever a source may fail with: no connection, a missing program, a broken archive, files that are not in it
 FAILURES = (
     OSError, EOFError, KeyError, ValueError, zlib.error, tarfile.TarError, http.client.HTTPException,
     subprocess.SubprocessError, AnisocertError,
@@ -23,12 +23,12 @@ Say = Callable[[str], None]
 
 
 class FetchError(AnisocertError):
-    """A data set could not be had; the message says what was tried and what to put where."""
+    """A data set could not be obtained; the message says what was tried and what to put where."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A place to get a data set from. get: leaves the files, under their own names, in the empty folder it is given."""
+    """A place to get a data set from. get: puts the files, under their own names, into the empty folder it is given."""
 
     title: str
     get: Callable[[Path], None]
@@ -42,11 +42,11 @@ def fetch_files(
     help_offline: str,
     say: Say = lambda _: None,
 ) -> bool:
-    """Have the files of data set `name` in `folder`; False if they were there, and so nothing was downloaded.
+    """Put the files of data set `name` into `folder`; False if they were already there and nothing was downloaded.
 
     files: names, and the SHA-256 of each.
     Each source works in a temporary folder beside the target; only files with the right SHA-256 are moved over, by a
-    rename. say: told what is tried.
+    rename. say: called with what is being tried.
     """
     if all((folder / file).is_file() and checksum(folder / file) == digest for file, digest in files.items()):
         return False

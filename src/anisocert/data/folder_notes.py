@@ -2,7 +2,7 @@
 
     {"resize": 256, "crop": 224, "labels": {"cat": 281, "dog": 207}, "num_classes": 1000}
 
-resize, crop: how images become of one size: the shorter side scaled to `resize`, then the central square of `crop`
+resize, crop: how images are made one size: the shorter side scaled to `resize`, then the central square of `crop`
 pixels. labels: the network's class for each folder of images, where it is not their place in the alphabet. num_classes:
 of the network, where there are more than the folder has.
 
@@ -84,13 +84,13 @@ def labelled(notes: Notes, folders: tuple[str, ...], path: Path) -> tuple[list[i
 
 
 def _own_numbers(folders: tuple[str, ...], path: Path) -> list[int] | None:
-    """The numbers that all folders are named by; None where they have other names."""
+    """The numbers that all folders are named by; None if they have other names."""
     if not all(NUMBER.fullmatch(name) for name in folders):
         return None
     unfit = [name for name in folders if len(name) > len(str(MOST_CLASSES)) or not 0 <= int(name) < MOST_CLASSES]
     numbers = [] if unfit else [int(name) for name in folders]
     if unfit or len(set(numbers)) < len(numbers):
-        got = f"the folder {unfit[0][:50]}" if unfit else "folders that mean one number"
+        got = f"the folder {unfit[0][:50]}" if unfit else "several folders for one number"
         raise ArgumentError(
             f"expected labels from 0 to {MOST_CLASSES - 1:,} in {path}, as all its folders are named by whole numbers, "
             f"got {got}: rename them, or give each folder its label in {FILE}"
@@ -99,7 +99,7 @@ def _own_numbers(folders: tuple[str, ...], path: Path) -> list[int] | None:
 
 
 def printable(name: str) -> str:
-    """A name without what a terminal would obey: line ends, escapes and broken characters are spelled out."""
+    """A name without anything a terminal would obey: line ends, escapes and broken characters are spelled out."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 

@@ -24,7 +24,7 @@ IMAGENET_CLASSES, IMAGENET_IMAGES = 1000, 50_000
 def load(folder: Path, split: Split) -> Dataset:
     """FOLDER/CLASS/IMAGE, or FOLDER/train/CLASS/IMAGE and FOLDER/test/CLASS/IMAGE.
 
-    `folder_notes` says which class a folder is, and how images become of one size; the first image, whether they are
+    `folder_notes` says which class a folder is, and how images are made one size; the first image, whether they are
     grey. An image's id is made from its path below the folder, so it stays when other images come or go. Links to
     images and to folders of a class are followed, others are not.
     """
@@ -107,7 +107,7 @@ def scan(
 
 
 def _below(top: Path) -> Iterator["os.DirEntry[str]"]:
-    """All that is in a folder and the folders inside; links to folders and other file systems are not entered."""
+    """Everything in a folder and the folders inside it; links to folders and other file systems are not entered."""
     waiting, device = [str(top)], None
     while waiting:
         try:

@@ -1,4 +1,4 @@
-"""Image files that look like an array: chosen by position, read only when their pixels are wanted."""
+"""Image files that look like an array: chosen by position, read only when their pixels are needed."""
 
 import hashlib
 import io
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 READERS = 8  # files being read at once: a network file system answers each one late
 GREY = ("L", "1")
 DEEP = ("I", "F")  # how the names of modes with more than 8 bits begin: Pillow would cut their values off at 255
-# A file of a few kilobytes may declare any size. Pixels of one file, and of one input as the network takes it.
+# A file of a few kilobytes may declare any size. The most pixels of one file, and of one input to the network.
 MOST_DECODED, MOST_PIXELS = 1 << 26, 1 << 24
 MOST_BYTES = 1 << 29
-# Pillow goes by content, not by name: of an EPS file it would run Ghostscript.
+# Pillow goes by content, not by name: for an EPS file it would run Ghostscript.
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "PPM", "TIFF", "GIF")
 END_OF_PNG = b"IEND\xaeB`\x82"
 
@@ -112,7 +112,7 @@ class ImageFiles:
         return array
 
     def _scaled(self, size: tuple[int, int], path: Path) -> tuple[int, int]:
-        """Width and height after resizing; an error if that is more than memory is for, or less than the crop."""
+        """Width and height after resizing; an error if that is too large for memory, or less than the crop."""
         shorter = min(size)
         if self.resize is not None and shorter > 0:
             # torchvision's rounding, so that pixels agree with the field's
@@ -166,7 +166,7 @@ def _opened(path: Path) -> Iterator["Image"]:
 
 
 def _verify_png(path: Path) -> None:
-    """Pillow's decoder takes a file without its end for whole, and its check one without the end's checksum."""
+    """Pillow's decoder accepts a file without its end, and its check one without the end's checksum."""
     from PIL import Image
 
     content = path.read_bytes()
@@ -177,7 +177,7 @@ def _verify_png(path: Path) -> None:
 
 
 def _by(size: Sequence[int]) -> str:
-    """Height and width, as people say them."""
+    """Height and width, for readers."""
     return " x ".join(map(str, size))
 
 

@@ -44,7 +44,7 @@ class IdxSet:
         return next((place for place in places if holds(place)), None)
 
     def fetch(self, say: Say = lambda _: None) -> bool:
-        """Have the files in the cache folder; False if they were there."""
+        """Put the files into the cache folder; False if they were already there."""
         if self.find() is not None:
             self.load("train"), self.load("test")  # present files are checked too
             return False

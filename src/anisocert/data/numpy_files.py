@@ -1,6 +1,6 @@
-"""Reading numpy's files: headers first, so that no array is larger than the bytes that are there for it.
+"""Reading numpy's files: headers first, so that no array is larger than the bytes it is stored in.
 
-numpy itself believes a header's shape, and takes the memory for it before it reads.
+numpy itself trusts a header's shape, and allocates memory for it before it reads.
 """
 
 import math
@@ -65,7 +65,7 @@ def _array(file: IO[bytes], size: int) -> NDArray[Any]:
         raise ValueError(f"format {version[0]}.{version[1]}, where plain arrays have 1.0")
     shape, fortran, dtype = npy.read_array_header_1_0(file)
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None or dtype.itemsize == 0:
-        raise ValueError(f"elements {dtype}, which are no plain numbers")
+        raise ValueError(f"elements {dtype}, which are not plain numbers")
     wanted, there = math.prod(shape) * dtype.itemsize, size - file.tell()
     if min(shape, default=0) < 0 or wanted != there:
         raise ValueError(f"{there} bytes for {dtype} of shape {shape}")

@@ -136,7 +136,7 @@ REFITTED = {
     "NaN": ("certificate", lambda row: row["certificate"].replace('"seconds": 0.25', '"seconds": NaN'), "finite"),
     "class": ("prediction", lambda row: 2, "column prediction"),
     "class of none": ("certificate", lambda row: row["certificate"].replace('n": 0', 'n": 7'), "column prediction"),
-    "norm": ("certificate", lambda row: row["certificate"].replace('"norm": 2', '"norm": 1'), "another model or norm"),
+    "norm": ("certificate", lambda row: row["certificate"].replace('"norm": 2', '"norm": 1'), "a different model"),
     "model": ("model_hash", lambda row: "other", "column model_hash"),
     "note": ("note", lambda row: "inherited", "column note"),
     "radius": ("radius", lambda row: 3.0, "column radius"),

@@ -64,7 +64,7 @@ def test_other_noise_makes_other_votes(proposal):
     [
         ("gaussian-mixture", "expected the gap that p_a and p_b give under gaussian-mixture noise, .*, got"),
         ("uniform", "expected norm 1, which uniform noise has, got norm 2"),
-        ("laplace", "expected noise of gaussian, .*, got 'laplace'"),
+        ("laplace", "expected noise to be one of gaussian, .*, got 'laplace'"),
     ],
 )
 def test_a_certificate_under_another_noise_than_its_votes_is_refused(proposal, noise, what):

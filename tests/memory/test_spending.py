@@ -100,7 +100,7 @@ def test_numbers_are_given_once_and_are_spent(tmp_path):
         ]
         assert memory.lifetime == other.lifetime == 0.01
         for ids, inputs in (([], []), ([1, 2], x[:1])):
-            with pytest.raises(ArgumentError, match="one of ids for each input"):
+            with pytest.raises(ArgumentError, match="one id per input"):
                 memory.reserve(ids, 0, inputs)
         assert memory.attempts([0.0, 0.0]) == 6
     with Memory.open(tmp_path / "m", lifetime=0.01) as memory:
@@ -188,7 +188,7 @@ def test_it_is_fixed_with_the_first_submission(tmp_path, certificate):
 
 
 ACCOUNTS = {
-    "a number given back": ("DELETE FROM numbers WHERE number = 2", "has number 2, which is of another"),
+    "a number given back": ("DELETE FROM numbers WHERE number = 2", "has number 2, which belongs to another"),
     "more alpha": ("UPDATE numbers SET alpha = 0.006 WHERE number = 1", "not its part of 0.01"),
     "a submission forgotten": ("DELETE FROM submissions WHERE number = 1", "must hold 1 submissions"),
     "other evidence": ("UPDATE submissions SET evidence = x'00' WHERE number = 1", "was never submitted"),
@@ -257,7 +257,7 @@ def test_noise_of_one_input_is_for_no_other(tmp_path):
         assert memory.reserve([0], 0, [one]) == 1
         assert memory.reserve([0], 0, [one]) == 2  # another attempt with the same votes
         for ids, x in (([0], [other]), ([3, 0], [other, other]), ([4, 4], [one, other])):
-            with pytest.raises(ArgumentError, match=r"id \d: expected noise that no other .*another seed \(--seed"):
+            with pytest.raises(ArgumentError, match=r"id \d: expected noise that no other .*a different seed \(--seed"):
                 memory.reserve(ids, 0, x)
         assert memory.stats().numbers == 2
         assert memory.reserve([0, 1], 1, [other, one]) == 3

@@ -100,7 +100,7 @@ def test_refuses_what_is_no_memory(path):
     with pytest.raises(ArgumentError, match="another database"):
         Memory.open(path)
     path.write_bytes(b"not a database at all, but longer than its header" * 100)
-    with pytest.raises(BrokenMemoryError, match="no memory"):
+    with pytest.raises(BrokenMemoryError, match="not a memory"):
         Memory.open(path)
     with pytest.raises(OSError, match="nowhere"):
         Memory.open(path.parent / "nowhere" / "memory.sqlite")
@@ -303,7 +303,7 @@ def test_expects_the_network_that_it_was_made_with(path, proposal):
         with Memory.open(path, read_only=read_only) as memory:
             memory.expect("model", probe)
             for other in (probe[::-1], probe[:2]):
-                with pytest.raises(ArgumentError, match="answers otherwise under the same hash"):
+                with pytest.raises(ArgumentError, match="answers differently under the same hash"):
                     memory.expect("model", other)
             with pytest.raises(ArgumentError, match="expected model model"):
                 memory.expect("other", probe)
@@ -327,7 +327,7 @@ def test_export_is_private_and_replaces_only_its_like(path, proposal, tmp_path):
             assert out.stat().st_mode & 0o777 == 0o600
         for content in (b"thesis", b"\0"):
             out.write_bytes(content)
-            with pytest.raises(ArgumentError, match=r"anisocert knows as its own, got another.*--force"):
+            with pytest.raises(ArgumentError, match=r"anisocert recognises as its own, got another.*--force"):
                 memory.export(out)
             assert out.read_bytes() == content
         np.savez(out, x=np.zeros(3))

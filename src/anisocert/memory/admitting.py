@@ -1,4 +1,4 @@
-"""What becomes of a certificate that is submitted: it is counted, answered, and stored if it promises anything new."""
+"""What happens to a submitted certificate: it is counted, answered, and stored if it promises anything new."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anisocert.memory.policy import KEPT, SHRUNK, Policy, inherited, settle
 
 
 def admit(ledger: Ledger, policy: Policy, prefer: Prefer, proposed: Certificate) -> Certificate:
-    """What the system answers, asked inside a transaction for writing."""
+    """The system's answer; called inside a transaction for writing."""
     point, region, own = input_of(proposed), proposed.region, proposed.prediction
     check_belongs(proposed, point, ledger.head, ledger.store.place)
     stored = ledger.promise_to(int(proposed.id))

@@ -18,7 +18,7 @@ from anisocert.memory.shadow import Numbers
 
 Prefer = Literal["volume", "ball"]
 
-# So many stored regions are read as they were promised; if a newcomer meets more, it makes room for the slightly larger
+# Up to this many stored regions are read as promised; if a newcomer meets more, it makes room for the slightly larger
 # ones of the index (by 1.2e-7 at most), which are in memory anyway.
 _MOST_EXACT: Final = 2048
 
@@ -50,7 +50,7 @@ def covering(ledger: Ledger, point: Floats, near: Numbers) -> Certificate | None
 
 
 def all_covering(ledger: Ledger, point: Floats) -> list[Certificate]:
-    """Every promise whose region contains a point, with the copy of it around the point, or None on the border."""
+    """Every promise whose region contains a point, with the copy of it around the point, or None on the boundary."""
     homes = _homes(ledger, point, ledger.index.near(point))
     return [replace(ledger.promise(row), region=copy, x=point) for row, copy in homes]
 
@@ -69,9 +69,9 @@ def _copy(region: Region, point: Floats) -> Region | None:
 
 
 def fit(ledger: Ledger, region: Region, own: int, near: Numbers, shrinks: bool, prefer: Prefer) -> Region | None:
-    """The largest region inside this one that is disjoint from all of other classes; None if there is no room.
+    """The largest region inside this one that is disjoint from all those of other classes; None if there is no room.
 
-    near: rows of the index that may meet it. shrinks: otherwise it is this region or none.
+    near: rows of the index that may meet it. shrinks: if False, it is this region or None.
     """
     rows = ledger.index.meeting(region, own, near)
     if not len(rows):

@@ -1,4 +1,4 @@
-"""Whether a certificate can be admitted to a memory at all, and what to do where it cannot."""
+"""Whether a certificate can be admitted to a memory at all, and what to do if it cannot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anisocert.memory.head import Head
 
 
 def checked_point(x: Any, name: str = "x") -> Floats:
-    """An input that float32 holds, array or tensor on any device, as float64: what is asked is what was certified."""
+    """An input that float32 holds, array or tensor on any device, as float64: lookups see what was certified."""
     return exact_float32(name, x).astype(np.float64)
 
 
@@ -62,10 +62,10 @@ def check_shape(point: Floats, head: Head) -> None:
 
 
 def check_same_input(stored: Certificate, point: Floats) -> None:
-    """An error if an id stands for two inputs: the stored answer would be no answer to this one."""
+    """An error if an id stands for two inputs: the stored answer would not be an answer to this one."""
     assert stored.region is not None
     if not np.array_equal(stored.region.center, point):
         raise ArgumentError(
-            f"certificate {stored.id}: expected the input that is stored with this id, got another one; give every "
+            f"certificate {stored.id}: expected the input that is stored with this id, got a different one; give every "
             "input an id of its own (ids=... in certify)"
         )

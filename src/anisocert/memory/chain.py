@@ -1,7 +1,7 @@
 """Checksums that tie each row to those before it, and the last one to the head: none changes, comes or goes unnoticed.
 
-They find accidents and edits. Whoever may write the file can compute them as well; what is left to him is a file whose
-promises agree with their evidence (check.py).
+They find accidents and edits. Whoever may write the file can compute them as well; even then promises must agree with
+their evidence (check.py).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Check:
-    """entries: how many; compared: pairs that needed more than a look at their coordinates.
+    """entries: how many; compared: pairs that needed more than a comparison of their coordinates.
 
     damage: of the file, of an entry that does not follow from its evidence, or of the account of alpha.
     """
@@ -42,7 +42,7 @@ class Check:
 
 
 def check(ledger: Ledger) -> Check:
-    """Ask every stored region against all that came before it; the numbers are those of the store."""
+    """Compare every stored region with all that came before it, on the numbers of the store."""
     index, compared, conflicts = ledger.index, 0, []
     damage = [*ledger.store.damage(), *_problems(ledger)]
     for row in range(len(index)):
@@ -53,7 +53,7 @@ def check(ledger: Ledger) -> Check:
         compared += int((index.classes(near) != mine).sum())
         rows = index.meeting(region, mine, near)
         for other, earlier in zip(rows, ledger.exact(rows), strict=True):
-            # The index holds larger regions than were promised: now those that were, in both orders.
+            # The index holds slightly larger regions: now the promised ones, in both orders.
             if not (disjoint(earlier, region) and disjoint(region, earlier)):
                 first, second = ledger.promise(other), ledger.promise(me[0])
                 conflicts.append(Conflict((first.id, second.id), (first.prediction, second.prediction)))
@@ -71,7 +71,7 @@ def _problems(ledger: Ledger) -> Iterator[str]:
             yield f"entry {number}: {error}"
             continue
         if (found.model_hash, found.norm) != (head.model_hash, head.norm):
-            yield f"entry {number}: is of another model or norm than the memory"
+            yield f"entry {number}: has a different model or norm than the memory"
         if found.note not in (KEPT, SHRUNK):
             yield f"entry {number}: has the note {found.note!r}"
         if (wrong := wrong_with(found)) is not None:

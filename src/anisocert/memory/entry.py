@@ -1,4 +1,4 @@
-"""A certificate as a row of a table, and back, with not one bit changed."""
+"""A certificate as a row of a table, and back, without changing a bit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anisocert.memory.errors import BrokenMemoryError
 from anisocert.rounding import TOLERANCE, agrees
 from anisocert.smoothing import unnamed
 
-# The whole certificate but its arrays is kept as JSON, which holds float64 exactly; a few fields have a column as well,
+# The whole certificate except its arrays is kept as JSON, which holds float64 exactly; a few fields also have a column,
 # for whoever reads the file with other tools.
 SCALARS: Final = tuple(f.name for f in fields(Certificate) if f.name not in ("region", "theta", "x"))
 COLUMNS: Final = tuple(kinds.KINDS["entries"])[1:-1]
@@ -33,7 +33,7 @@ def to_row(certificate: Certificate, region: Region, time: float) -> tuple[Any, 
         "time": time,
         "certificate": json.dumps(values),
         "theta": np.asarray(certificate.theta, "<f4").tobytes(),
-        "center": region.center.astype("<f4").tobytes(),  # exact: belonging.py lets no other input in
+        "center": region.center.astype("<f4").tobytes(),  # exact: belonging.py refuses other inputs
         # One number for a ball.
         "axes": np.asarray(region.radius if region.radius == region.enclosing_radius else region.axes, "<f8").tobytes(),
     }
@@ -59,7 +59,7 @@ def region(center: bytes, axes: bytes, shape: tuple[int, ...], norm: int) -> Reg
 
 
 def promise(row: dict[str, Any], shape: tuple[int, ...]) -> Certificate:
-    """The certificate of a whole row, by column; an error if a column says otherwise."""
+    """The certificate of a whole row, by column; an error if a column disagrees."""
     found = certificate(row["certificate"], row["theta"], row["center"], row["axes"], shape)
     assert found.region is not None
     fresh = dict(zip(COLUMNS, to_row(found, found.region, row["time"]), strict=True))
@@ -77,4 +77,4 @@ def _undamaged() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise BrokenMemoryError(f"this memory is broken: an entry of it is damaged ({error})") from error
+        raise BrokenMemoryError(f"this memory is broken: one of its entries is damaged ({error})") from error

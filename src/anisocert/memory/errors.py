@@ -1,4 +1,4 @@
-"""What a memory says when it cannot be trusted any more."""
+"""The error of a memory that can no longer be trusted."""
 
 from anisocert.errors import AnisocertError
 

@@ -1,4 +1,4 @@
-"""What a certificate rests on: whether its numbers follow from its votes, and digests by which it is known again."""
+"""What a certificate rests on: whether its numbers follow from its votes, and digests by which it is recognised."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from anisocert.smoothing import claimable, impossible, named, unnamed
 
 
 def digest(certificate: Certificate, point: Floats) -> bytes:
-    """A name of the votes about an input. The same counts of another input, or under other noise, are other votes."""
+    """A name of the votes about an input. The same counts for another input, or under other noise, are others."""
     c = certificate
     values = [_plain(getattr(c, name)) for name in COUNTING]
-    if c.noise != unnamed(f"l{c.norm}", c.p_a, c.p_b, c.gap):  # else it is told already, and in every earlier memory
+    if c.noise != unnamed(f"l{c.norm}", c.p_a, c.p_b, c.gap):  # else the rest implies it, as in every earlier memory
         values.append(c.noise)
     found = hashlib.sha256(json.dumps(values).encode())
     found.update(np.ascontiguousarray(certificate.theta, "<f4").tobytes())
@@ -40,12 +40,12 @@ def name_of_noise(id_: int, seed: int) -> bytes:
 
 
 def name_of(id_: int, seed: int, name_of_input: bytes) -> bytes:
-    """A name of the noise that is drawn for an input, known before it is."""
+    """A name of the noise drawn for an input, known before it is drawn."""
     return hashlib.sha256(f"{int(id_)} {int(seed)} ".encode() + name_of_input).digest()
 
 
 def wrong_with(c: Certificate) -> str | None:
-    """What a certificate claims beyond its votes and its noise; None where all follows from them."""
+    """What a certificate claims beyond its votes and its noise; None if everything follows from them."""
     if not (isinstance(c.id, int | np.integer) and 0 <= c.id < 2**60):
         return f"expected an id in [0, 2**60), got {c.id!r}"
     numbers = [c.gap, c.p_a, c.p_b, c.alpha, c.seconds]

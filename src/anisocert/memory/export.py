@@ -1,4 +1,4 @@
-"""All entries of a memory as one `.npz` file, written as it is read: a memory may be larger than what fits in RAM."""
+"""All entries of a memory as one `.npz` file, written as they are read: a memory may be larger than RAM."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEAD: Final = ("policy", "created", "model_hash", "norm", "shape", "lifetime", 
 
 
 def export(ledger: Ledger, path: Path, inputs: bool, force: bool) -> int:
-    """Write the entries, asked inside a transaction.
+    """Write the entries; called inside a transaction.
 
     Arrays: id, prediction, votes, alpha, radius, proxy_radius, time (`n`), method, note (`n` texts), axes (`n x shape`,
     float64), head (a JSON text) and, if wanted, center (`n x shape`, float32).
@@ -41,7 +41,7 @@ def _fill(ledger: Ledger, part: Path, inputs: bool) -> None:
     head, count = ledger.head, len(ledger.index)
     shape = head.shape or ()
     with zipfile.ZipFile(part, "w") as archive:
-        archive.comment = b"\0anisocert memory\0"  # by which `claim` knows it
+        archive.comment = b"\0anisocert memory\0"  # by which `claim` recognises it
         for name, kind in _NUMBERS.items():
             values = np.array([value for (value,) in ledger.columns(name)], kind)
             _write(archive, name, kind, (count,), iter([values.tobytes()]))

@@ -19,8 +19,8 @@ _MOST_ROWS: Final = 1 << 16
 class FloatRows:
     """Rows of `dim` float64 numbers, held in half the space where that is safe.
 
-    rounding: "exact" for rows that must not change (inputs, which nearly always are float32 numbers): a piece with
-    another row becomes float64. "up" for rows that may grow (semi-axes of a region that is only asked whether something
+    rounding: "exact" for rows that must not change (inputs, which nearly always are float32 numbers): a piece with any
+    other row becomes float64. "up" for rows that may grow (semi-axes of a region that is only asked whether something
     is disjoint from it, where larger is careful).
     """
 

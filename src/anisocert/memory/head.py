@@ -16,8 +16,8 @@ from anisocert.memory.errors import BrokenMemoryError
 Table = Literal["entries", "submissions", "numbers"]
 Row = tuple[Any, ...]
 TABLES: Final[tuple[Table, ...]] = ("entries", "submissions", "numbers")
-# By which rows are looked up. Inputs, votes and noise are in the last two as digests: a memory knows of an input that
-# abstained no more than whether it came before.
+# By which rows are looked up. The last two hold inputs, votes and noise as digests: about an input that abstained, a
+# memory knows only whether it came before.
 KEYS: Final[dict[Table, tuple[str, ...]]] = {
     "entries": ("number", "id"),
     "submissions": ("evidence", "input", "reserved"),
@@ -84,7 +84,7 @@ class Head:
 
     @classmethod
     def of_row(cls, row: Row | None) -> Head:
-        """Back from a row; an error unless it is as it was written."""
+        """Back from a row; an error unless it is as written."""
         if row is None or chain.link(b"head", row[:-1]) != row[-1]:
             raise BrokenMemoryError("this memory is broken: its head is not what was written")
         kinds.expect("head", COLUMNS, row)
@@ -94,7 +94,9 @@ class Head:
         found = cls(**values)
         scores = None if found.probe_shape is None else 4 * math.prod(found.probe_shape)
         if scores != (None if found.probe is None else len(found.probe)) or (scores is None) != (not found.probe_hash):
-            raise BrokenMemoryError("this memory is broken: its probe is not of its probe_shape, or of no network")
+            raise BrokenMemoryError(
+                "this memory is broken: its probe does not have its probe_shape, or names no network"
+            )
         if found.norm not in (None, 1, 2) or not (found.lifetime is None or 0 < found.lifetime < 1):
             raise BrokenMemoryError(
                 f"this memory is broken: expected norm 1 or 2, lifetime in (0, 1), got {found.norm}, {found.lifetime}"

@@ -23,7 +23,7 @@ from anisocert.memory.projection import Projection
 from anisocert.memory.shadow import Numbers, Shadow
 from anisocert.rounding import UNIT_ROUNDOFF, error_of_sum
 
-# From so many rows on they are projected. A new basis is fitted whenever there are four times as many as at the last
+# From this many rows on they are projected. A new basis is fitted whenever there are four times as many as at the last
 # one, so its cost is shared by all rows that came since.
 _FIRST_FIT: Final = 64
 _REFIT: Final = 4
@@ -44,7 +44,7 @@ class Index:
         self.shape, self.norm, self.dim = shape, norm, math.prod(shape)
         self._count = 0
         self._centers = FloatRows(self.dim, "exact")
-        self._axes = FloatRows(self.dim, "up")  # of regions that are no balls
+        self._axes = FloatRows(self.dim, "up")  # of regions that are not balls
         self._entries = np.zeros(_FIRST_FIT, np.int64)
         self._classes = np.zeros(_FIRST_FIT, np.int64)
         self._longest = np.zeros(_FIRST_FIT)
@@ -109,7 +109,7 @@ class Index:
         for start in range(0, n, _SAMPLE):
             rows = np.arange(start, min(start + _SAMPLE, n))
             shadow.write(start, self._centers[rows], self._longest[rows])
-        # One assignment: coordinates of two bases must never be mixed, also not by an interruption.
+        # One assignment: not even an interruption may mix coordinates of two bases.
         self._shadow = shadow
 
     def near(self, point: Floats, reach: float = 0.0, own: int | None = None) -> Numbers:

@@ -1,4 +1,4 @@
-"""Whether a point lies in a region, decided for good: also where float64 cannot tell."""
+"""Whether a point lies in a region, decided exactly, even where float64 cannot tell."""
 
 from __future__ import annotations
 

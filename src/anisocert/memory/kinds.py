@@ -1,4 +1,4 @@
-"""Of which type each value in a memory's file is. SQLite keeps any type in any column, whoever has put it there."""
+"""The type of each value in a memory's file. SQLite keeps any type in any column, whoever put it there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anisocert.certificate import Certificate
 from anisocert.memory.errors import BrokenMemoryError
 
 _TIMES: Final = ("created", "time")
-_LATEST: Final = 253_402_300_800.0  # the year 10000, which no calendar shows
+_LATEST: Final = 253_402_300_800.0  # the year 10000, beyond what calendars show
 _LARGEST: Final = 2**64
 _HEAD: Final = {
     "policy": str, "generation": str, "created": float, "model_hash": str | None, "norm": int | None,
@@ -39,7 +39,7 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
 
 
 def expect(table: str, names: Iterable[str], values: Iterable[Any]) -> None:
-    """An error unless each value is of its column's type, and a number that can be reckoned with."""
+    """An error unless each value has its column's type, and numbers can be computed with."""
     for name, value in zip(names, values, strict=True):
         kind = KINDS[table][name]
         if not _fits(value, kind) or (name in _TIMES and not 0 <= value < _LATEST):

@@ -1,6 +1,6 @@
 """The promises in a store, and this process' index of them, which inside a transaction is always up to date.
 
-What a row means, and that it is the one that was written, is known here; the store only keeps it.
+This file knows what a row means, and checks that it is the one that was written; the store only keeps it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from anisocert.memory.store import Store
 class Ledger:
     """Promised regions, of one model, one norm and one shape; those of different classes are disjoint.
 
-    Everything but `transaction` and `reset` is asked inside a transaction.
+    Everything except `transaction` and `reset` is called inside a transaction.
     """
 
     def __init__(self, store: Store, policy: str | None) -> None:
@@ -37,7 +37,7 @@ class Ledger:
         self._index = Index((), 2)
         self._link = b""  # of the newest entry in the index
         try:
-            # Reading a large memory takes seconds: now, and not when others wait for the first transaction to end.
+            # Reading a large memory takes seconds: do it now, not while others wait for the first transaction to end.
             with store.begin(write=False) as (self.head, entries):
                 self._read(entries)
             if policy not in (None, self.head.policy):
@@ -48,7 +48,7 @@ class Ledger:
             raise
 
     def _take(self, policy: str | None) -> None:
-        """Have another policy, where nothing is promised under the present one."""
+        """Change the policy, if nothing is promised under the present one."""
         if self.head.entries or self.store.read_only:
             raise ArgumentError(
                 f"policy: expected {self.head.policy!r}, under which the promises in {self.store.place} were made, got "
@@ -77,7 +77,7 @@ class Ledger:
                     known = len(self._index), self._link
                     yield
             except BaseException:
-                # What this step has put into the index was not stored after all.
+                # What this step put into the index was not stored after all.
                 if known is not None:
                     self._index.truncate(known[0])
                     self._link = known[1]
@@ -94,7 +94,7 @@ class Ledger:
             raise ArgumentError(f"expected a memory opened for writing, got {self.store.place}, opened read-only")
 
     def _read(self, entries: Iterable[Row]) -> None:
-        """Put the entries into the index that came after those in it."""
+        """Add to the index the entries that came after those in it."""
         count, head = len(self._index), self.head
         link = self._link if count else chain.first("entries", head.generation)
         for number, *values, newest in _whole(entries, "entries", head, count, link):
@@ -116,18 +116,18 @@ class Ledger:
         return self._index
 
     def append(self, table: Table, values: Iterable[Sequence[Any]], **changes: Any) -> None:
-        """Add rows to a table, and change the head; all counts when the transaction ends."""
+        """Add rows to a table, and change the head; both take effect when the transaction ends."""
         self.head, rows = self.head.extended(table, values, **changes)
         self.store.append(self.head, table, rows)
 
     def add(self, promise: Certificate, region: Region) -> None:
-        """Store a promise, the first of which fixes what the memory belongs to."""
+        """Store a promise; the first one fixes what the memory belongs to."""
         belongs = {"model_hash": promise.model_hash, "norm": region.norm, "shape": region.shape}
         self.append("entries", [entry.to_row(promise, region, time())], **belongs)
         self._index_one(self.head.entries, promise.prediction, region, self.head.entries_link)
 
     def rows(self, table: Table) -> Iterator[Row]:
-        """Yield all rows of a table, if they are as they were written."""
+        """Yield all rows of a table, if they are as written."""
         return _whole(self.store.rows(table), table, self.head, 0, chain.first(table, self.head.generation))
 
     def find(self, table: Table, column: str, value: Any) -> list[dict[str, Any]]:
@@ -176,7 +176,7 @@ class Ledger:
 
 
 def _whole(rows: Iterable[Row], table: Table, head: Head, after: int, link: bytes) -> Iterator[Row]:
-    """Yield the rows after one, of which `link` is known, if they are as they were written, up to the last."""
+    """Yield the rows after one whose `link` is known, up to the last, if they are as written."""
     for row in chain.linked(rows, link, table):
         kinds.expect(table, kinds.KINDS[table], row)
         after, link = row[0], row[-1]

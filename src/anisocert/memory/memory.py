@@ -29,7 +29,7 @@ from anisocert.memory.sqlite import SqliteStore
 from anisocert.memory.stats import Stats, stats
 from anisocert.memory.store import Store
 
-# Entries that `entries` reads at a time.
+# How many entries `entries` reads at a time.
 _BATCH: Final = 64
 
 
@@ -60,9 +60,9 @@ class Memory:
         lifetime: float | None = None,
         read_only: bool = False,
     ) -> Memory:
-        """The memory at a place, the path of a file, which is created if it does not exist.
+        """The memory at a place, the path of a file that is created if it does not exist.
 
-        policy, lifetime: fixed when the memory is created (default: inherit, none); others are refused while there are
+        policy, lifetime: fixed when the memory is created (default: inherit, none); others are refused while it holds
         promises. read_only: for lookups; nothing is created or changed, and nothing is admitted.
         """
         memory = cls.__new__(cls)
@@ -87,12 +87,12 @@ class Memory:
 
     @property
     def place(self) -> str | None:
-        """Its path, or its URL without a password; None where it ends with the process."""
+        """Its path, or its URL without a password; None if it ends with the process."""
         return self._ledger.store.place
 
     @property
     def path(self) -> Path | None:
-        """The file; None where there is none."""
+        """The file; None if there is none."""
         return None if self.place is None or "://" in self.place else Path(self.place)
 
     @property
@@ -102,7 +102,7 @@ class Memory:
 
     @property
     def generation(self) -> str:
-        """A name of what it holds, which nothing else has; another one after a reset."""
+        """A unique name of what it holds; it changes with a reset."""
         return self._head().generation
 
     @property
@@ -112,12 +112,12 @@ class Memory:
 
     @property
     def lifetime(self) -> float | None:
-        """Probability with which any promise, of all ever admitted, may be wrong; None where each has its own alpha."""
+        """Probability with which any promise, of all ever admitted, may be wrong; None if each has its own alpha."""
         return self._head().lifetime
 
     @property
     def submissions(self) -> int:
-        """How many certificates came, abstentions included; the same one again does not count."""
+        """How many certificates were submitted, abstentions included; the same one again does not count."""
         return self._head().submissions
 
     def _head(self) -> Head:
@@ -131,19 +131,21 @@ class Memory:
             return spending.attempts(self._ledger, point)
 
     def reserve(self, ids: Sequence[int], seed: int, x: Iterable[Any]) -> int:
-        """Numbers for inputs that are about to be certified, nobody else's for good: the first, the others follow it.
+        """Reserve numbers for inputs that are about to be certified, for good; returns the first, the others follow.
 
         The certificate of number i is to be made with `anisocert.bounds.lifetime_alpha(memory.lifetime, i)`, and only
         the one with this id, this seed and this input may enter under it. Call it before any vote is drawn. What is
-        reserved is spent: a number that is never used is lost, which is safe. Noise is a function of id and seed: those
-        that were reserved for another input are refused.
+        reserved is spent: a number that is never used is lost, which is safe. Noise is a function of id and seed: a
+        pair that was reserved for another input is refused.
 
         ids: `b`, by which the noise will be drawn, with the seed. x: the inputs, `b x *shape`, or one after the other.
         """
         # Before others wait for the transaction to end; and only digests stay in memory.
         inputs = [digest_of_input(checked_point(one)) for one in x]
         if len(inputs) != len(ids) or not inputs:
-            raise ArgumentError(f"expected one of ids for each input, and at least one, got {len(ids)}, {len(inputs)}")
+            raise ArgumentError(
+                f"expected one id per input, and at least one, got {len(ids)} ids, {len(inputs)} inputs"
+            )
         with self._ledger.transaction(write=True):
             return spending.reserve(self._ledger, ids, seed, inputs)
 
@@ -151,20 +153,20 @@ class Memory:
         return self._head().entries
 
     def __bool__(self) -> bool:
-        # An empty memory is a memory: `if memory` must not pass it over.
+        # An empty memory is a memory: `if memory` must be true.
         return True
 
     def admit(self, certificate: Certificate) -> Certificate:
-        """What the system answers to an input, and promises from now on: the certificate with a note.
+        """The system's answer to an input, and its promise from now on: the certificate with a note.
 
         kept: as proposed; shrunk: made room for earlier promises; inherited: an earlier promise covers the input, its
         class is the answer; abstained. The first two are stored. A certificate whose id is stored gives the stored
-        answer: inherited, where that rests on other votes.
+        answer: inherited, if that rests on different votes.
         """
         return self.admit_all([certificate])[0]
 
     def admit_all(self, certificates: Iterable[Certificate]) -> list[Certificate]:
-        """Admit certificates in their order, all or none of them, with one synchronisation with the disk."""
+        """Admit certificates in their order, all or none, with one flush to disk."""
         proposals = list(certificates)
         with self._ledger.transaction(write=True):
             return [admit(self._ledger, self._policy, self._prefer, proposed) for proposed in proposals]
@@ -199,13 +201,13 @@ class Memory:
     def expect(self, model_hash: str, probe: Any) -> None:
         """Keep the network's scores on a probe (`Network.probe`), or compare them with those that are kept.
 
-        An error if the memory belongs to another model, or to one that behaves otherwise.
+        An error if the memory belongs to a different model, or to one that behaves differently.
         """
         with self._ledger.transaction(write=not self._ledger.store.read_only):
             expect(self._ledger, model_hash, probe)
 
     def copy(self) -> Memory:
-        """A memory of this process with the same promises, where each certificate has its own alpha: to try things."""
+        """A temporary memory with the same promises, in which each certificate has its own alpha: for experiments."""
         other = Memory(self.policy, prefer=self.prefer)
         with self._ledger.transaction(write=False):
             self._ledger.copy_to(other._ledger)
@@ -238,13 +240,13 @@ class Memory:
     def export(self, path: str | Path, *, inputs: bool = True, force: bool = False) -> int:
         """Write all entries to an `.npz` file that only its owner may read, and return their number.
 
-        inputs: whether with the raw inputs. force: also over a file that is no export.
+        inputs: include the raw inputs. force: also over a file that is not an export.
         """
         with self._ledger.transaction(write=False):
             return export(self._ledger, Path(path), inputs, force)
 
     def reset(self) -> None:
-        """Drop all promises, and with them the raw inputs; the next entry may be of another model."""
+        """Drop all promises, and with them the raw inputs; the next entry may be of a different model."""
         self._ledger.reset()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from anisocert.errors import ArgumentError
 from anisocert.memory.sqlite import SqliteStore
 from anisocert.memory.store import Store
 
-# By the scheme of a URL; what is none is a path.
+# By the scheme of a URL; anything else is a path.
 STORES: Final[dict[str, type[Store]]] = {"": SqliteStore}
 
 

@@ -27,7 +27,7 @@ def columns(answer: Certificate) -> dict[str, Any]:
 def worst_case(certificates: Sequence[Certificate]) -> list[Certificate]:
     """The paper's reporting rule over a finished run: where regions of two classes meet, both inputs abstain.
 
-    The answer does not depend on the order. As it needs all inputs beforehand, it is a way to report, not to answer.
+    The answer does not depend on the order. It needs all inputs beforehand, so it is a way to report, not to answer.
     """
     asked: list[Certificate] = []
     meets: dict[int, int] = {}
@@ -45,7 +45,7 @@ def worst_case(certificates: Sequence[Certificate]) -> list[Certificate]:
         index.append(place, own, region)
     for place, certificate in enumerate(certificates):
         if place in meets:
-            reason = f"its region meets that of input {certificates[meets[place]].id}, which is of another class"
+            reason = f"its region meets that of input {certificates[meets[place]].id}, which has another class"
             asked.append(abstained(certificate, reason))
         else:
             known = certificate.region is not None

@@ -49,11 +49,11 @@ def settle(
     covering: Certificate | None,
     fit: Callable[[Region], Region | None],
 ) -> Certificate:
-    """What the system answers to one input.
+    """The system's answer to one input.
 
     Args:
         policy: how conflicts are settled.
-        proposed: what the smoothed classifier says about the input.
+        proposed: the smoothed classifier's certificate of the input.
         covering: the stored promise whose region contains the input, its region already the copy around the input.
         fit: the largest region inside the proposed one that meets no stored region of another class; None: no room.
 
@@ -81,7 +81,7 @@ def inherited(covering: Certificate, proposed: Certificate) -> Certificate:
     where = "inside" if covering.region is not None else "on the boundary of"
     reason = f"{where} the region promised to input {covering.id}"
     if covering.id == proposed.id:
-        reason = "answered before, from other votes: that promise stands"
+        reason = "answered before, from different votes: that promise stands"
     return replace(covering, id=proposed.id, seconds=proposed.seconds, note=INHERITED, reason=reason)
 
 

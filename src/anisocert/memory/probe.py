@@ -1,4 +1,4 @@
-"""How the network behaved that a memory belongs to: a second line behind its hash."""
+"""The behaviour of the network that a memory belongs to: a second line of defence behind its hash."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anisocert.memory.ledger import Ledger
 
 
 def expect(ledger: Ledger, model_hash: str, probe: Any) -> None:
-    """Keep the scores of a probe, or compare them with those that are kept. Asked inside a transaction."""
+    """Keep the scores of a probe, or compare them with those that are kept. Called inside a transaction."""
     from anisocert.engine import same_behaviour
 
     head, found = ledger.head, np.ascontiguousarray(probe, "<f4")
@@ -28,6 +28,6 @@ def expect(ledger: Ledger, model_hash: str, probe: Any) -> None:
     kept = np.frombuffer(head.probe, "<f4").reshape(head.probe_shape or ())
     if kept.shape != found.shape or not same_behaviour(kept, found):
         raise ArgumentError(
-            f"expected the network that this memory was made with, got one that answers otherwise under the same hash, "
-            f"{model_hash}: {way_out}"
+            f"expected the network that this memory was made with, got one that answers differently under the same "
+            f"hash, {model_hash}: {way_out}"
         )

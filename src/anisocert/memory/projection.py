@@ -1,4 +1,4 @@
-"""A map to a few coordinates that never makes two points farther apart: it tells far pairs without reading them whole.
+"""A map to a few coordinates that never makes two points farther apart: far pairs are found without reading them.
 
 With an orthonormal basis P of a few directions, phi(c) = (P (c - m), ||(c - m) - P'P (c - m)||) satisfies
 ||phi(c) - phi(z)||_2 <= ||c - z||_2 <= ||c - z||_1. The last coordinate, the length of what the others miss, comes from
@@ -47,7 +47,7 @@ class Projection:
     def __call__(self, points: Floats) -> tuple[NDArray[np.float32], Floats]:
         """Coordinates of n points, `n x (k + 1)`, and n sizes of which COORDINATE_ERROR bounds the coordinates' error.
 
-        Numbers beyond float32 become infinite, which no comparison takes for far.
+        Numbers beyond float32 become infinite, which no comparison treats as far.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             offsets = points - self.mean

@@ -22,7 +22,7 @@ _TINY: Final = np.float32(1e-37)
 class Shadow:
     """Coordinates and reaches of up to `capacity` rows.
 
-    One line a coordinate, so that a look at the first few reads only these.
+    One line per coordinate, so that comparing the first few reads only these.
     """
 
     def __init__(self, projection: Projection, capacity: int) -> None:
@@ -32,7 +32,7 @@ class Shadow:
 
     @property
     def capacity(self) -> int:
-        """Rows there is room for."""
+        """How many rows fit."""
         return len(self._reach)
 
     @property

@@ -1,9 +1,9 @@
-"""What chance of being wrong the promises carry: how often the smoothed classifier was asked, and at which alpha.
+"""The probability that promises are wrong: how often the smoothed classifier was asked, and at which alpha.
 
-Every submission counts, also one that abstains or is not stored: its votes might have certified it, wrongly, and it is
+Every submission counts, even one that abstains or is not stored: its votes might have certified it, wrongly, and it is
 the same votes that decide who is stored.
 
-Where there is one alpha for all that a memory will ever promise, number i has alpha/(i(i+1)) of it, which over all i
+Where one alpha covers all that a memory will ever promise, number i has alpha/(i(i+1)) of it, which over all i
 adds up to alpha. A number is given to an input, an id and a seed before their votes are drawn, and is spent from then
 on: another attempt has another name, and needs another number.
 """
@@ -24,12 +24,12 @@ from anisocert.memory.ledger import Ledger
 
 
 def spent(head: Head) -> float:
-    """How much of a lifetime's alpha the numbers have that were given out."""
+    """How much of a lifetime's alpha belongs to the numbers that were given out."""
     return 0.0 if head.lifetime is None else head.lifetime * (head.numbers / (head.numbers + 1))
 
 
 def begin(ledger: Ledger, alpha: float) -> None:
-    """Have one alpha for everything from now on; refused where anything was counted otherwise."""
+    """Use one alpha for everything from now on; refused if anything was counted differently."""
     if not 0 < alpha < 1:
         raise ArgumentError(f"lifetime: expected alpha in (0, 1), got {alpha}")
     head = ledger.head
@@ -44,7 +44,7 @@ def begin(ledger: Ledger, alpha: float) -> None:
 
 @dataclass(frozen=True)
 class Account:
-    """Where an entry must be in the account. evidence: of its votes; name: of its id, seed and input."""
+    """What an entry must be in the account under. evidence: of its votes; name: of its id, seed and input."""
 
     evidence: bytes
     name: bytes
@@ -63,7 +63,7 @@ class Account:
 
 
 def reserve(ledger: Ledger, ids: Sequence[int], seed: int, inputs: Sequence[bytes]) -> int:
-    """The first of so many numbers, which from now on are spent. inputs: their names."""
+    """The first of several numbers, which are spent from now on. inputs: their names."""
     lifetime, place = ledger.head.lifetime, ledger.store.place or "this memory"
     if lifetime is None:
         raise ArgumentError(f"expected a memory with a lifetime alpha to reserve from, got {place} without")
@@ -76,7 +76,7 @@ def reserve(ledger: Ledger, ids: Sequence[int], seed: int, inputs: Sequence[byte
         if drawn.setdefault(noise, next(before, input_)) != input_:
             raise ArgumentError(
                 f"id {id_}: expected noise that no other input has a number for, got seed {seed}, under which "
-                f"{place} has given this id's noise to another input: use another seed (--seed), or another id"
+                f"{place} has given this id's noise to another input: use a different seed (--seed) or id"
             )
         rows.append((name_of(id_, seed, input_), input_, noise, float(lifetime_alpha(lifetime, i))))
     ledger.append("numbers", rows)
@@ -84,7 +84,7 @@ def reserve(ledger: Ledger, ids: Sequence[int], seed: int, inputs: Sequence[byte
 
 
 def submit(ledger: Ledger, proposed: Certificate, point: Floats) -> None:
-    """Count a certificate of the input `point`, once. Refused where it needs a number and has none."""
+    """Count a certificate of the input `point`, once. Refused if it needs a number and has none."""
     evidence, alpha = digest(proposed, point), float(proposed.alpha)
     if ledger.find("submissions", "evidence", evidence):
         return
@@ -101,7 +101,7 @@ def attempts(ledger: Ledger, point: Floats) -> int:
 
 
 def _number(ledger: Ledger, proposed: Certificate, point: Floats) -> int:
-    """The number that a certificate was made for: its alpha tells which of those with its name."""
+    """The number that a certificate was made for: among those with its name, the one with its alpha."""
     name = name_of(proposed.id, proposed.seed, digest_of_input(point))
     given: dict[float, int] = {row["alpha"]: row["number"] for row in ledger.find("numbers", "name", name)}
     number = given.get(float(proposed.alpha))
@@ -135,7 +135,7 @@ def problems(ledger: Ledger, stored: Sequence[Account]) -> Iterator[str]:
     for _, evidence, input_, alpha, number, _ in ledger.rows("submissions"):
         total, counted[evidence] = math.nextafter(total + alpha, math.inf), (input_, alpha, number)
         if head.lifetime is not None and (number not in given or given[number][3] != alpha):
-            yield f"a submission of alpha {alpha!r} has number {number}, which is of another"
+            yield f"a submission of alpha {alpha!r} has number {number}, which belongs to another"
     if total != head.alphas:
         yield f"its submissions add up to alpha {total!r}, {head.alphas!r} was counted"
     for one in stored:

@@ -1,4 +1,4 @@
-"""A memory in a file of SQLite's, in which checking and inserting are one transaction; with sqlite_*.py, all SQL.
+"""A memory in an SQLite file, where checking and inserting are one transaction; with sqlite_*.py, all SQL.
 
 Write-ahead logging with full synchronisation: what was acknowledged is on the disk, and a process killed at any moment
 leaves no half entry. The file holds raw inputs, so it is created readable by its owner only and deleted content is
@@ -66,7 +66,7 @@ class SqliteStore:
             self._db.execute("PRAGMA journal_mode = MEMORY")
             self._db.execute("PRAGMA synchronous = OFF")
         else:
-            with self._step(write=False):  # of one moment: another process may be making the file just now
+            with self._step(write=False):  # a consistent view: another process may be making the file
                 self._refuse_foreign()
         if self.read_only:
             self._db.execute("PRAGMA query_only = ON")
@@ -78,10 +78,10 @@ class SqliteStore:
                     sqlite_schema.create(self._db)
                     self._put(Head.new(policy))
             if self._path is not None:
-                self._write_ahead()  # only now: whose file it is must stand in the file itself, and not in its log
+                self._write_ahead()  # only now: whose file it is must be in the file itself, not in its log
 
     def _refuse_foreign(self) -> None:
-        """An error if the file is a database of something else, or of another version."""
+        """An error if the file is some other database, or of another version."""
         if self._pragma("application_id") != sqlite_schema.APPLICATION_ID:
             if self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
                 raise ArgumentError(f"expected a certificate memory or a new file, got another database, {self.place}")
@@ -90,12 +90,12 @@ class SqliteStore:
         elif (version := self._pragma("user_version")) != sqlite_schema.VERSION:
             raise ArgumentError(
                 f"expected a memory of format {sqlite_schema.VERSION}, got {self.place} of format {version}"
-                + (": it did not count submissions, so nobody can say what its promises are worth together. Pass its "
+                + (": it did not count submissions, so what its promises are worth together is unknown. Pass its "
                    "runs through a new one: anisocert memory add RUN --memory NEW" if version == 1 else "")
             )  # fmt: skip
 
     def _write_ahead(self) -> None:
-        # Switching the journal needs the file alone and does not wait for it, so this does.
+        # Switching the journal needs exclusive access and does not wait for it, so this does.
         deadline = time.monotonic() + sqlite_file.WAIT_SECONDS
         while True:
             try:
@@ -113,7 +113,7 @@ class SqliteStore:
 
     @contextmanager
     def begin(self, write: bool, generation: str = "", after: int = 0) -> Iterator[tuple[Head, Iterator[Row]]]:
-        """A transaction: the head, and the entries after a number, or all if the generation is another."""
+        """A transaction: the head, and the entries after a number, or all if the generation has changed."""
         with self._step(write):
             found = self._pragma("schema_version")
             if found != self._known_schema:
@@ -143,8 +143,8 @@ class SqliteStore:
         if not write:
             self._db.execute("BEGIN")
             return
-        # SQLite asks every 100 ms, and a writer that begins anew at once could keep the others waiting for ever: asking
-        # every millisecond, all get their turn.
+        # SQLite retries every 100 ms, and a writer that begins anew at once could keep the others waiting forever: with
+        # a retry every millisecond, all get their turn.
         deadline = time.monotonic() + sqlite_file.WAIT_SECONDS
         self._db.execute("PRAGMA busy_timeout = 0")
         try:
@@ -160,7 +160,7 @@ class SqliteStore:
             self._db.execute(f"PRAGMA busy_timeout = {int(sqlite_file.WAIT_SECONDS * 1000)}")
 
     def append(self, head: Head, table: Table, rows: Iterable[Row]) -> None:
-        """Add rows, and put a head in the place of the one before."""
+        """Add rows, and replace the head."""
         for row in rows:
             self._db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
         self._put(head)
@@ -196,7 +196,7 @@ class SqliteStore:
                 self._db.execute(f"DELETE FROM {table}")
             self._put(head.emptied())
         try:
-            # The file shrinks, and the log with the last inputs in it is cut off.
+            # The file shrinks, and the log with the last inputs in it is truncated.
             self._db.execute("VACUUM")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.OperationalError as error:
@@ -213,7 +213,7 @@ class SqliteStore:
         return sum(file.stat().st_size for file in (self._path, sqlite_file.log(self._path)) if file.exists())
 
     def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file; empty where all is well."""
+        """What SQLite finds wrong with the file; empty if all is well."""
         sqlite_schema.check(self._db)
         lines = [row[0] for row in self._db.execute("PRAGMA integrity_check")]
         return [] if lines == ["ok"] else lines

@@ -1,4 +1,4 @@
-"""A memory's file: where it may lie, which one it is, and that it is none of somebody else's."""
+"""A memory's file: where it may be, which one it is, and that it is not someone else's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAIT_SECONDS: Final = 60.0
 
 
 def file_at(path: str | Path) -> Path:
-    """The path of a file that is there or may be made; an error if promises could not be kept there."""
+    """The path of a file that exists or may be created; an error if promises could not be kept there."""
     name = Path(path).name
     if not str(path) or name == ":memory:" or name.startswith("file:") or str(path).startswith("file:"):
         raise ArgumentError(
@@ -40,7 +40,7 @@ def file_at(path: str | Path) -> Path:
 
 
 def create(path: Path) -> None:
-    """An empty file that only its owner may read, unless there is one."""
+    """Create an empty file that only its owner may read, unless one exists."""
     if path.exists():
         return
     # Never by opening the path itself: closing it again would release the locks that another connection of this process
@@ -59,10 +59,10 @@ def create(path: Path) -> None:
 
 
 def still(path: Path) -> bool:
-    """Whether a file can be read only as one that nobody changes.
+    """Whether a file can be read only on the assumption that nobody changes it.
 
     SQLite makes two files beside one that it reads, to see what others write. In a folder where it may not, and where
-    nobody has made them, nobody writes at this moment.
+    nobody has made them, nobody is writing at this moment.
     """
     may_write = os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
     return not may_write and not log(path).exists()
@@ -74,7 +74,7 @@ def log(path: Path) -> Path:
 
 
 def identity(path: Path, unchanged: bool) -> tuple[int | bool, ...] | None:
-    """Which file a path names at this moment. unchanged: and in which state."""
+    """Which file a path names at this moment. unchanged: also in which state."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -89,9 +89,9 @@ def read_only_uri(path: Path, unchanged: bool) -> str:
 
 
 def refuse_foreign(path: Path) -> None:
-    """An error if a file is no memory, before SQLite makes a log beside it, which it would do and leave there.
+    """An error if a file is not a memory, before SQLite makes a log beside it and leaves it there.
 
-    By SQLite all the same: closing a file that was opened otherwise would release the locks that another connection of
+    SQLite itself must open it: closing a file opened in any other way would release locks that another connection of
     this process may hold.
     """
     with explained(path), closing(sqlite3.connect(read_only_uri(path, unchanged=True), uri=True)) as db:
@@ -100,7 +100,7 @@ def refuse_foreign(path: Path) -> None:
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
                 raise
-            return  # a memory is that, without its log, where a process was killed that moved one into the other
+            return  # a memory looks like this, without its log, if a process was killed while merging the log into it
     if found != APPLICATION_ID:
         what = "another database" if path.stat().st_size else "an empty file"
         raise ArgumentError(f"expected a certificate memory, got {what}, {path}")
@@ -108,7 +108,7 @@ def refuse_foreign(path: Path) -> None:
 
 @contextmanager
 def explained(path: Path | None) -> Iterator[None]:
-    """SQLite's errors as ours."""
+    """Turn SQLite's errors into ours."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -116,4 +116,4 @@ def explained(path: Path | None) -> Iterator[None]:
         wait = f"another process has kept it locked for {WAIT_SECONDS:.0f} seconds" if locked else str(error)
         raise AnisocertError(f"cannot use the memory {path or 'of this process'}: {wait}") from error
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        raise BrokenMemoryError(f"{path} is no memory, or a damaged one: {error}") from error
+        raise BrokenMemoryError(f"{path} is not a memory, or is damaged: {error}") from error

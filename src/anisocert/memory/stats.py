@@ -15,7 +15,7 @@ class Stats:
     """classes, notes: entries of each. Radii are medians, 0 without entries. Times are seconds since 1970.
 
     submissions: certificates that came, abstentions included, whose alphas add up to `alphas`. lifetime: alpha for all
-    promises together, None where each has its own; numbers: given out, to which `spent` of it belongs.
+    promises together, None if each has its own; numbers: how many were given out, with `spent` of it.
     """
 
     entries: int
@@ -39,7 +39,7 @@ class Stats:
 
 
 def stats(ledger: Ledger) -> Stats:
-    """Counts and sizes, asked inside a transaction."""
+    """Counts and sizes; called inside a transaction."""
     head = ledger.head
     rows = ledger.columns("prediction", "note", "radius", "proxy_radius", "time")
     classes, notes, radius, proxy, time = zip(*rows, strict=True) if rows else ((), (), (), (), ())

@@ -1,4 +1,4 @@
-"""What keeps a memory's rows, whatever it is: a file of SQLite's, a database server, a list.
+"""What keeps a memory's rows, whatever it is: an SQLite file, a database server, a list.
 
 A memory is a head and three tables, whose rows are only ever added, numbered 1, 2, ... and chained (chain.py). A store
 keeps them as they are; what they mean, and whether they are what was written, is decided in ledger.py, from rows alone.
@@ -15,14 +15,14 @@ from anisocert.memory.head import Head, Row, Table
 
 
 class Store(Protocol):
-    """Everything but `begin`, `reset` and `close` is asked inside a transaction, by one thread at a time.
+    """Everything except `begin`, `reset` and `close` is called inside a transaction, by one thread at a time.
 
     Rows have the columns of kinds.KINDS, the number first and the link last.
 
     Args:
         place: a path or a URL; None for a memory that ends with the process.
-        policy: of a memory that is made; one that is there keeps its own.
-        read_only: nothing is ever made or changed.
+        policy: of a memory that is created; an existing one keeps its own.
+        read_only: nothing is ever created or changed.
     """
 
     place: str | None  # as errors show it: without a password
@@ -32,15 +32,15 @@ class Store(Protocol):
 
     @staticmethod
     def exists(place: str) -> bool:
-        """Whether a memory is there; an error if none can be made there."""
+        """Whether a memory is there; an error if none can be created there."""
 
     def begin(
         self, write: bool, generation: str = "", after: int = 0
     ) -> AbstractContextManager[tuple[Head, Iterator[Row]]]:
         """A transaction, all or nothing: the head, and the entries that were stored since the caller's last look.
 
-        Those after number `after`; all of them where the memory is not of that generation any more.
-        write: nobody else writes meanwhile. Otherwise everything that is read is of one moment.
+        Those after number `after`; all of them if the memory is no longer of that generation.
+        write: nobody else writes meanwhile. Otherwise all reads see one moment.
         """
 
     def append(self, head: Head, table: Table, rows: Iterable[Row]) -> None:
@@ -63,10 +63,10 @@ class Store(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """How much space it takes."""
+        """How many bytes it takes."""
 
     def damage(self) -> list[str]:
-        """What the store itself finds wrong; empty where all is well."""
+        """What the store itself finds wrong; empty if all is well."""
 
     def close(self) -> None:
         """Release what is held."""

@@ -1,9 +1,9 @@
-"""A training on disk: best and last weights, a log in JSON lines, and the state to go on from after a kill.
+"""A training on disk: best and last weights, a log in JSON lines, and the state to resume from.
 
 `best.safetensors`, `last.safetensors`: networks that `load` reads. `log.jsonl`: the configuration, then one line per
 epoch. `resume.state`: everything the next epoch depends on. It is written first, before the first epoch and after each,
-and the other files follow from it; what a kill kept from following is made when the training goes on. `training.lock`
-is held by the one process at work.
+and the other files follow from it; what is missing after an interruption is made when the training resumes.
+`training.lock` is held by the one process at work.
 """
 
 import io
@@ -28,7 +28,7 @@ BEST, LAST = "best.safetensors", "last.safetensors"
 class Folder:
     """The folder of one training. config: what must be equal for a training to be the same one.
 
-    force: begin anew where another training, or files that are none's, stand in the way.
+    force: begin anew even if another training, or other files, are in the way.
     """
 
     def __init__(self, path: Path, config: dict[str, Any], force: bool = False) -> None:
@@ -48,7 +48,7 @@ class Folder:
             ) from error
 
     def resume(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[Record]:
-        """Put back what was reached, or begin; the records of the epochs done."""
+        """Restore what was reached, or begin; returns the records of the epochs done."""
         if (state := self._found()) is None:
             for name in (BEST, LAST):
                 (self.path / name).unlink(missing_ok=True)
@@ -76,7 +76,7 @@ class Folder:
         self._weights(model, LAST, records[-1])
 
     def _found(self) -> dict[str, Any] | None:
-        """The state that was reached; None where a training may begin."""
+        """The state that was reached; None if a training may begin."""
         if not self.state.exists():
             networks = sorted(path.name for path in self.path.glob("*.safetensors"))
             if networks and not self.force:
@@ -102,7 +102,7 @@ class Folder:
                 f"expected {self.path} to hold this training or none, got one that differs: {was}, here {now}; "
                 "choose another folder, or begin anew there with --force"
             )
-        return None  # of a training that reached nothing, nothing is lost
+        return None  # a training that reached nothing loses nothing
 
     def _keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, records: list[Record]) -> dict[str, Any]:
         state = {
@@ -111,7 +111,7 @@ class Folder:
             "optimizer": optimizer.state_dict(),
             "records": records,
         }
-        content = io.BytesIO()  # written by us, torch does not tell why a file could not be
+        content = io.BytesIO()  # written by us, as torch does not say why writing failed
         torch.save(state, content)
         write_whole(self.state, lambda part: part.write_bytes(content.getbuffer()))
         return state

@@ -25,7 +25,7 @@ from anisocert.train.mixed import Mixed
 from anisocert.train.recipe import Recipe
 from anisocert.train.sgd import Sgd
 
-ONE_THREAD = 100_000  # input values a batch below which more threads do not help
+ONE_THREAD = 100_000  # input values per batch, below which more threads do not help
 
 
 def train(
@@ -46,14 +46,14 @@ def train(
     on_epoch: Callable[[Record], None] | None = None,
     force: bool = False,
 ) -> list[Record]:
-    """Train `model` in place, and leave it on `device` in evaluation mode; one record an epoch.
+    """Train `model` in place, and leave it on `device` in evaluation mode; returns one record per epoch.
 
     test: examples to measure noisy accuracy on after each epoch; the best weights are chosen by it. folder: where
-    weights, log and state go; a training that was killed there goes on after the last whole epoch, to the same result.
-    It is one process's at a time: BusyError where another is at work. force: begin anew where others' files are.
+    weights, log and state go; an interrupted training resumes there after the last whole epoch, to the same result.
+    Only one process may use it: BusyError if another is at work. force: begin anew even over other files.
     crop, flip: augmentation (default: the data's own). precision: None decides by device. compile: by torch.compile,
     which did not pay where it was measured (benchmarks/train.py).
-    Everything random in an epoch follows from (seed, epoch). on_epoch is told each record as it is made.
+    Everything random in an epoch follows from (seed, epoch). on_epoch is called with each record as it is made.
     """
     device, sgd = usable(device), sgd or recipe.sgd(len(data), 60)
     recipe.check(smoothing)
@@ -118,7 +118,7 @@ def train(
 
 
 def _refuse_labels(model: nn.Module, data: Dataset, device: torch.device) -> None:
-    """Classes that the network does not have are an error now; a GPU's own would not say what is wrong."""
+    """An error for classes that the network does not have; a GPU's own error would not say what is wrong."""
     with taking(data.shape), torch.no_grad():
         classes = model.eval()(torch.from_numpy(data.subset(most=1).x).to(device)).shape[1]
     if data.y.max() >= classes:

@@ -17,7 +17,7 @@ FIRST_DECAY = 200 / 440  # of the paper's training
 class MACER(Recipe):
     """Cross-entropy of the mean softmax over noisy copies, and a hinge on the gap of a sharpened one.
 
-    copies: noisy copies of each input; beta: sharpness of the softmax in the gap; gamma: gap from which on no larger
+    copies: noisy copies of each input; beta: sharpness of the softmax in the gap; gamma: gap beyond which no larger
     one is asked for; weight: of the hinge (the paper's lambda), for 16 copies: fewer need a smaller one, as theirs are
     larger steps on fewer inputs; start: share of the training before which it is 0.
     """

@@ -28,9 +28,9 @@ class Mixed(nn.Module):
         return scores.float()
 
     def compile_network(self, try_on: Callable[[], Tensor]) -> bool:
-        """Compile, and check that it works by `try_on`, a loss that is thrown away; whether it did.
+        """Compile, and check by `try_on`, a loss that is thrown away, that it works; whether it did.
 
-        Where it fails the plain network, which is the same function, stays.
+        If it fails, the plain network, which is the same function, stays.
         """
         kept = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
         self._run = (torch.compile(self.network, dynamic=False),)
@@ -38,7 +38,7 @@ class Mixed(nn.Module):
             try_on().backward()
             worked = True
         except Exception as reason:  # no compiler, an operator it cannot lower: as many kinds as there are back ends
-            log.warning("torch.compile failed, going on without: %s", str(reason).splitlines()[0])
+            log.warning("torch.compile failed, continuing without it: %s", str(reason).splitlines()[0])
             self._run, worked = (self.network,), False
         self.network.load_state_dict(kept)
         self.network.zero_grad(set_to_none=True)

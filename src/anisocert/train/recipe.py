@@ -1,4 +1,4 @@
-"""What every training recipe must say: its loss on a batch under noise."""
+"""What every training recipe must define: its loss on a batch under noise."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ class Recipe(ABC):
         """Mean loss of a batch. x: `b x *shape`; y: `b`."""
 
     def during(self, epoch: int, epochs: int) -> Self:
-        """The recipe as it is in one epoch (from 0) of so many: the same in each, unless a recipe says otherwise."""
+        """The recipe as it is in one epoch (from 0) of `epochs`: the same in each, unless a recipe overrides this."""
         return self
 
     def sgd(self, examples: int, epochs: int) -> Sgd:

@@ -35,7 +35,9 @@ class Sgd:
                 f"got {self.learning_rate}, {self.momentum} and {self.weight_decay}"
             )
         if self.schedule not in get_args(Schedule):
-            raise ArgumentError(f"expected schedule of {', '.join(get_args(Schedule))}, got {self.schedule!r}")
+            raise ArgumentError(
+                f"expected schedule to be one of {', '.join(get_args(Schedule))}, got {self.schedule!r}"
+            )
 
     @classmethod
     def suited(cls, examples: int, epochs: int = 60) -> "Sgd":
@@ -43,7 +45,7 @@ class Sgd:
         return cls(epochs) if examples >= 10_000 else cls(epochs, batch_size=64, learning_rate=0.05)
 
     def rate(self, step: int, steps: int) -> float:
-        """Learning rate of one step (from 0) of so many: a function of nothing else, so that resuming is exact."""
+        """Learning rate of one step (from 0) of `steps`: a function of nothing else, so that resuming is exact."""
         done = step / max(1, steps)
         if self.schedule == "step":
             return self.learning_rate * 0.1 ** int(3 * done)

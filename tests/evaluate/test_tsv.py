@@ -231,7 +231,7 @@ def test_what_is_not_imported(write, tmp_path):
         import_tsv(file, tmp_path / "run")
     with pytest.raises(ArgumentError, match="at least one result"):
         import_tsv(write(COHEN.splitlines()[0], "empty.tsv"), tmp_path / "empty")
-    with pytest.raises(ArgumentError, match="expected norm of l2, l1, got 'linf'"):
+    with pytest.raises(ArgumentError, match="expected norm to be one of l2, l1, got 'linf'"):
         import_tsv(file, tmp_path / "norm", norm="linf")
     assert not (tmp_path / "empty").exists()
 

@@ -144,7 +144,7 @@ def test_a_memory_s_lifetime(few, do, tmp_path):
         assert found.spent == pytest.approx(0.01 * (1 - 1 / 18))
         assert (found.numbers, found.submissions) == (17, 17)
         assert opened.check().ok
-        with pytest.raises(ArgumentError, match="use another seed"):
+        with pytest.raises(ArgumentError, match="use a different seed"):
             opened.reserve([0], 0, np.zeros((1, 1, 8, 8), np.float32))
         assert opened.reserve([0], 1, np.zeros((1, 1, 8, 8), np.float32)) == 18
     forge(tmp_path / "second", lambda rows: rows, lifetime_from=1)

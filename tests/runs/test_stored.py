@@ -102,7 +102,7 @@ def test_a_typed_function_may_be_another_one_if_the_network_is_the_same(run, her
     refit(run, model="elsewhere:go")
     stored = read_run(run)
     assert stored.network(model="friend:go").hash == stored.description["model_hash"]
-    with pytest.raises(NotTheRunsError, match="got another network: friend:other"):
+    with pytest.raises(NotTheRunsError, match="got a different network: friend:other"):
         stored.network(model="friend:other")
 
 
@@ -117,7 +117,7 @@ def test_a_network_behaves_as_the_run_has_noted(run, network_file, tmp_path):
     save(model, tmp_path / "other.safetensors", metadata)
     refit(run, **noted, model_id="mine", model_hash="mine")
     assert read_run(run).network().hash == "mine"
-    with pytest.raises(NotTheRunsError, match="got another network"):
+    with pytest.raises(NotTheRunsError, match="got a different network"):
         read_run(run).network(model=str(tmp_path / "other.safetensors"))
     for shape in ([10**9, 10**9], [-1], "much", None, [1.5]):
         refit(run, **noted | {"input_shape": shape})
@@ -181,8 +181,8 @@ def test_only_regular_files(run, tmp_path, name, kind):
         os.mkfifo(place)
     else:
         place.symlink_to(kept if kind == "link" else "/dev/zero")
-    assert any("is a link, or no regular file" in finding.what for finding in look(run).findings)
-    with pytest.raises(ArgumentError, match="a link, or no regular file"):
+    assert any("is a link, or not a regular file" in finding.what for finding in look(run).findings)
+    with pytest.raises(ArgumentError, match="a link, or not a regular file"):
         read_run(run)
 
 

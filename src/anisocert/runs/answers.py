@@ -1,4 +1,4 @@
-"""A memory's answers in a run's rows: whether they can follow from what the run proposed, and the memory backs them."""
+"""A memory's answers in a run's rows: whether they follow from what the run proposed, and the memory backs them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,13 +14,13 @@ COLUMNS = ("memory_prediction", "memory_radius", "memory_proxy_radius", "memory_
 
 
 def check_answer(row: Mapping[str, Any], answer: int, radius: float, proxy: float, note: str) -> Iterator[str]:
-    """What is wrong with one row's answer, beside what the run proposed."""
+    """What is wrong with one row's answer, given what the run proposed."""
     if not 0 <= radius <= proxy:
         yield f"memory answers with radius {radius} and proxy radius {proxy}"
     if note == ABSTAINED and (answer != ABSTAIN or proxy != 0):
         yield f"memory abstained, with answer {answer} and proxy radius {proxy}"
     elif note == INHERITED and answer == ABSTAIN:
-        yield "memory inherited an abstention, which is no promise"
+        yield "memory inherited an abstention, which is not a promise"
     elif note not in (ABSTAINED, INHERITED, KEPT, SHRUNK):
         yield f"memory_note is {note!r}"
     if note not in (KEPT, SHRUNK):
@@ -41,20 +41,20 @@ def unbacked(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> I
 
 
 def _check_stored(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:
-    """A promise of the row's own: there, from the same votes, around the same input, as large as the row says."""
+    """The memory holds the row's own promise, from the same votes, around the same input, as large as the row says."""
     stored = memory.find(proposed.id)
     if stored is None or stored.region is None or proposed.region is None:
         yield "holds no promise to it"
         return
     if not _same_votes(stored, proposed):
-        yield "holds a promise to it from other votes"
+        yield "holds a promise to it from different votes"
     if stored.note != row["memory_note"] or stored.prediction != row["memory_prediction"]:
         yield f"holds the class {stored.prediction} for it, {stored.note}"
     if not np.array_equal(stored.region.center, proposed.region.center):
         yield "holds a promise around another input"
     axes, own = stored.region.axes, proposed.region.axes
     if not (axes <= own).all() or (stored.note == KEPT and not np.array_equal(axes, own)):
-        yield "holds another region than its votes and theta give"
+        yield "holds a different region than its votes and theta give"
     if row["memory_radius"] != stored.region.radius:
         yield f"holds a region of radius {stored.region.radius!r}, the row says {row['memory_radius']!r}"
     proxy, fresh = row["memory_proxy_radius"], stored.region.proxy_radius
@@ -63,10 +63,10 @@ def _check_stored(memory: Memory, row: Mapping[str, Any], proposed: Certificate)
 
 
 def _check_inherited(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:
-    """A promise of that class covers the input, and leaves as much room around it as the row says."""
+    """A promise of that class covers the input, with as much room around it as the row says."""
     x = proposed.x if proposed.region is None else proposed.region.center
     promises = memory.covers(x)
-    own = memory.find(proposed.id)  # of other votes about the same input: the whole of it, and not a copy inside
+    own = memory.find(proposed.id)  # from other votes about the same input: the whole region, not a copy inside
     if own is not None and own.region is not None and np.array_equal(own.region.center, np.asarray(x, np.float64)):
         promises.append(own)
     backed = [one for one in promises if one.prediction == row["memory_prediction"]]
@@ -83,7 +83,7 @@ def _check_inherited(memory: Memory, row: Mapping[str, Any], proposed: Certifica
 
 
 def _check_abstained(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:
-    """Nothing is promised. Later votes about the same input may have been, these may not."""
+    """Nothing is promised from these votes; later votes about the same input may have led to a promise."""
     stored = memory.find(proposed.id)
     if stored is not None and _same_votes(stored, proposed):
         yield "holds a promise to it from the same votes"

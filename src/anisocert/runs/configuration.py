@@ -1,4 +1,4 @@
-"""Everything that determines a run's results: what was asked for, and what was found out as the run was begun."""
+"""Everything that determines a run's results: what was asked for, and what was found out when the run began."""
 
 import json
 import shlex
@@ -21,7 +21,7 @@ from anisocert.options import Options, flags
 from anisocert.runs.spending import shares
 from anisocert.smoothing import GaussianMixture, Smoothing, named, usual
 
-RENAMED = {"probe_shape": "input_shape"}  # by what earlier versions wrote
+RENAMED = {"probe_shape": "input_shape"}  # by the names that earlier versions wrote
 
 
 def _versions() -> dict[str, str]:
@@ -33,7 +33,7 @@ class Configuration(Options):
     """A run's options, and what was found out; None: not yet.
 
     numerics, device: what the first process found best, which all others then use. probe: the network's scores on
-    inputs of input_shape, which tell it from another of its name.
+    inputs of input_shape, which distinguish it from another of the same name.
     """
 
     lifetime_from: int | None = None
@@ -50,19 +50,21 @@ class Configuration(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.noise == usual(self.norm).name:
-            object.__setattr__(self, "noise", None)  # as without it, so that one thing has one name
+            object.__setattr__(self, "noise", None)  # the same as without it, so that one thing has one name
         if self.method not in METHODS:
-            raise ArgumentError(f"expected method of {', '.join(METHODS)}, got {self.method!r}")
+            raise ArgumentError(f"expected method to be one of {', '.join(METHODS)}, got {self.method!r}")
         if self.model_id == "":
             raise ArgumentError("expected model_id, a name, got an empty one")
         if self.iterations is not None and not self.paper:
-            raise ArgumentError("expected iterations, of the published search, with paper, got them without")
+            raise ArgumentError("expected iterations, of the published search, only with paper, got them without")
         if self.limit is not None and self.paper:
             raise ArgumentError("expected no limit with paper, as the published search has none, got one")
         if (self.method == "average") != (self.average_of is not None):
             raise ArgumentError("expected average_of, a run, with method 'average' and with no other")
         if self.memory_policy not in (None, *POLICIES):
-            raise ArgumentError(f"expected memory_policy of {', '.join(POLICIES)}, got {self.memory_policy!r}")
+            raise ArgumentError(
+                f"expected memory_policy to be one of {', '.join(POLICIES)}, got {self.memory_policy!r}"
+            )
         if self.simultaneous and self.lifetime:
             raise ArgumentError("expected simultaneous, of one run, or lifetime, of a memory, got both")
         for name, unset in (("memory_policy", None), ("memory_prefer", "volume"), ("lifetime", False)):
@@ -86,7 +88,7 @@ class Configuration(Options):
         return noise.parsed(self.components, self.sigma)
 
     def plan(self) -> Plan:
-        """The votes per input. Its alpha is each input's own, or where they differ about the smallest of them."""
+        """The votes per input. Its alpha is that of each input or, where they differ, roughly the smallest of them."""
         alpha = self.alpha
         if self.inputs is not None and (self.simultaneous or self.lifetime):
             alpha = float(shares(alpha, self.inputs, self.simultaneous, 1 if self.lifetime else None)[-1])
@@ -95,7 +97,7 @@ class Configuration(Options):
         )
 
     def alphas(self) -> NDArray[np.float64]:
-        """The probability with which each input's certificate may be wrong, in order of id, once the run is begun."""
+        """The probability with which each input's certificate may be wrong, in order of id, once the run has begun."""
         assert self.inputs is not None
         if self.lifetime and self.lifetime_from is None:
             raise ArgumentError("expected lifetime_from, which the memory gives a run, got none")
@@ -114,7 +116,7 @@ class Configuration(Options):
 
     @property
     def needs_gradients(self) -> bool:
-        """Whether the network must tell how its scores change with its input."""
+        """Whether the network must give gradients."""
         return self.how().evaluations > 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,7 +126,7 @@ class Configuration(Options):
 
     @classmethod
     def from_dict(cls, said: dict[str, Any]) -> "Configuration":
-        """Back from JSON; what a description says beyond the configuration is left out."""
+        """Back from JSON; anything beyond the configuration is ignored."""
         try:
             said = said | {new: said[old] for old, new in RENAMED.items() if old in said}
             known = {one.name: said[one.name] for one in fields(cls) if one.name in said}
@@ -132,7 +134,7 @@ class Configuration(Options):
                 raise ArgumentError(f"expected a run that says how to repeat it, got one without {', '.join(missing)}")
             for name in ("mean", "std"):
                 known[name] = tuple(known[name]) if known.get(name) is not None else None
-            if isinstance(known.get("memory"), dict):  # a finished run tells more about it
+            if isinstance(known.get("memory"), dict):  # a finished run says more about it
                 known["memory"] = known["memory"]["file"]
             known["numerics"] = Numerics(**known.get("numerics", {}))
             known["versions"] = {name: known.get("versions", {}).get(name) for name in _versions()}

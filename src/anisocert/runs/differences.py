@@ -1,4 +1,4 @@
-"""Whether what is asked for now is what a run was begun with: its options, its data, its network."""
+"""Whether what is asked for now is what a run began with: its options, its data, its network."""
 
 import math
 from dataclasses import fields
@@ -12,7 +12,7 @@ from anisocert.engine.probe import from_json
 from anisocert.errors import ArgumentError
 from anisocert.runs.configuration import Configuration
 
-# Where things lie may change while a run is under way; what they are is told by their hashes.
+# Where things are may change while a run is under way; their hashes say what they are.
 HASHES = {"model": "model_hash", "data": "data_hash", "average_of": "theta_hash"}
 HASHED_TOO = (
     "layout",
@@ -26,11 +26,11 @@ HASHED_TOO = (
 # What may be left open by whoever joins a run.
 NUMERICS = tuple(f"numerics.{one.name}" for one in fields(Numerics))
 SETTLED = ("lifetime_from", "num_classes", "inputs", "device", *NUMERICS, *HASHES)
-LARGEST_PROBE = 1 << 26  # values of an input: what a file only says is not believed without end
+LARGEST_PROBE = 1 << 26  # values of an input: a bound on what a file may claim
 
 
 def differences(begun: Configuration, asked: Configuration) -> list[str]:
-    """`name: begun -> asked`, for each thing in which a configuration asks for something else than the run's."""
+    """`name: begun -> asked`, for each difference between a configuration and the run's."""
     here, there = _compared(begun), _compared(asked)
     found = [
         f"{name}: {here[name][1]} -> {there[name][1]}"
@@ -38,14 +38,14 @@ def differences(begun: Configuration, asked: Configuration) -> list[str]:
         if here[name][0] != there[name][0] and not (name in SETTLED and there[name][0] is None)
     ]
     if begun.probe is not None and asked.probe is not None and not same_probe(begun, from_json(asked.probe)):
-        found.append(f"model: under one name ({begun.model_hash}), it behaves otherwise")
+        found.append(f"model: under one name ({begun.model_hash}), it behaves differently")
     return found
 
 
 def same_probe(begun: Configuration, probe: NDArray[np.float32]) -> bool:
     """Whether a network with this probe can be the run's.
 
-    A run that knows no probe of its network says nothing against one, unless a mere name is all it knows.
+    A run without a probe of its network accepts any, unless it knows the network only by a name.
     """
     if begun.probe is None:
         return begun.model_id is None

@@ -1,4 +1,4 @@
-"""A run's files: which there are, and opening them so that nothing else can stand in their place.
+"""A run's files: which there are, and opening them so that nothing else can take their place.
 
 A run may come from strangers. Its files are regular ones inside its folder, under the names that runs use; no link is
 followed, no pipe or device opened, and nothing is read that is larger than a run's file can be.
@@ -25,7 +25,7 @@ DESCRIPTION, TABLE = "run.json", "certificates.parquet"
 JOURNAL = "memory.jsonl"  # there while a memory is being asked about the rows
 THETA = re.compile(r"theta/theta(-[0-9]{4,9})?\.safetensors")
 MOST_BYTES = 2_000_000_000
-MOST_DESCRIPTION_BYTES = 8_000_000  # JSON takes many times as much once it is read
+MOST_DESCRIPTION_BYTES = 8_000_000  # JSON takes many times as much once parsed
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Finding:
 
 
 class WrongFileError(ArgumentError):
-    """A file of a run is not there, or is not what a run's file can be."""
+    """A file of a run is missing, or is not what a run's file can be."""
 
     def __init__(self, folder: Path, name: str, what: str) -> None:
         super().__init__(f"{folder / name} {what}")
@@ -51,7 +51,7 @@ class WrongFileError(ArgumentError):
 class Contents:
     """What a folder holds: the description, what is wrong, and the table's bytes if the files are the described ones.
 
-    description: empty where `run.json` is of no use.
+    description: empty if `run.json` is unusable.
     """
 
     description: dict[str, Any] = field(repr=False)
@@ -81,7 +81,7 @@ def look(folder: Path) -> Contents:
         except WrongFileError as error:
             wrong.append(error.finding)
             continue
-        # An addition to a memory that was interrupted has left the table of before, or the next one.
+        # An interrupted addition to a memory has left the previous table, or the next one.
         if found not in (expected, coming.get(name) if isinstance(coming, dict) else None):
             wrong.append(
                 Finding(name, f"is not the file that the run wrote: SHA-256 {found}, expected the checksum {expected}")
@@ -93,14 +93,14 @@ def look(folder: Path) -> Contents:
 
 
 def expect_finished(folder: Path) -> None:
-    """An error where the folder is no run, or one that is still under way."""
+    """An error if the folder is not a run, or one that is still under way."""
     if not os.path.lexists(folder / DESCRIPTION):
         why = ", one under way: its certify command resumes it" if (folder / "unfinished").is_dir() else ""
         raise ArgumentError(f"expected a finished run, a folder with run.json, got {folder}{why}")
 
 
 def sound(folder: Path) -> Contents:
-    """The same, and an error where anything is wrong."""
+    """The same, and an error if anything is wrong."""
     contents = look(folder)
     if contents.findings:
         more = len(contents.findings) - 1
@@ -110,7 +110,7 @@ def sound(folder: Path) -> Contents:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """`run.json`, once it is clear that the files are those it describes."""
+    """`run.json`, after a check that the files are those it describes."""
     return sound(folder).description
 
 
@@ -129,7 +129,7 @@ def read_bytes(folder: Path, name: str) -> bytes:
 def opened(folder: Path, name: str) -> Iterator[BufferedReader]:
     """One of a run's files, by its name in the folder, which must be one that runs use."""
     if name not in (DESCRIPTION, TABLE) and not THETA.fullmatch(name):
-        raise WrongFileError(folder, name, "is none of a run's files")
+        raise WrongFileError(folder, name, "is not one of a run's files")
     most = MOST_DESCRIPTION_BYTES if name == DESCRIPTION else MOST_BYTES
     try:
         with opened_regular(folder / name, most, below=folder) as file:
@@ -139,20 +139,20 @@ def opened(folder: Path, name: str) -> Iterator[BufferedReader]:
 
 
 def expect_own(path: Path) -> None:
-    """An error where something else than a file of ours is in its place: a link, a pipe, something vast."""
+    """An error if something other than a file of ours is in its place: a link, a pipe, something huge."""
     if os.path.lexists(path) and not (stat.S_ISREG((found := path.lstat()).st_mode) and found.st_size <= MOST_BYTES):
         raise WrongFileError(path.parent, path.name, UNUSUAL)
 
 
 def _description(folder: Path) -> tuple[dict[str, Any], list[Finding]]:
-    """`run.json`, empty where it is of no use, and what is wrong with it.
+    """`run.json`, empty if it is unusable, and what is wrong with it.
 
     What it says must give the checksum it carries, and the bytes it was written as.
     """
     try:
         text = read_bytes(folder, DESCRIPTION)
         described = json.loads(text)
-        json.dumps(described, ensure_ascii=False).encode()  # half a character can be shown nowhere
+        json.dumps(described, ensure_ascii=False).encode()  # half a character cannot be shown
         whole = isinstance(described, dict) and text == rendered(described).encode()
     except WrongFileError as error:
         return {}, [error.finding]
@@ -162,7 +162,7 @@ def _description(folder: Path) -> tuple[dict[str, Any], list[Finding]]:
     if not isinstance(files, dict) or not all(isinstance(one, str) for one in files.values()):
         return {}, [Finding(DESCRIPTION, "does not say which files are the run's")]
     if not isinstance(described.get("versions"), dict | None):
-        return {}, [Finding(DESCRIPTION, "does not say versions as a run does, by name")]
+        return {}, [Finding(DESCRIPTION, "does not list versions by name, as a run does")]
     if not whole:
         return described, [Finding(DESCRIPTION, "is not as it was written: its own checksum or its layout differs")]
     return described, []

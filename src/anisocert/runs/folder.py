@@ -24,7 +24,7 @@ THETA_FILE_BYTES = 200_000_000
 
 
 def clear(folder: Path) -> None:
-    """Make room for a run's files; first of all goes `run.json`, which would vouch for a half-written one."""
+    """Make room for a run's files; `run.json` goes first, as it would vouch for a half-written run."""
     (folder / "theta").mkdir(parents=True, exist_ok=True)
     (folder / "run.json").unlink(missing_ok=True)
     (folder / JOURNAL).unlink(missing_ok=True)  # of a memory's answers to the run that was here

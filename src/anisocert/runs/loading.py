@@ -25,7 +25,7 @@ def chosen(configuration: Configuration, examples: Dataset) -> Dataset:
 
 
 def examples_hash(examples: Dataset) -> str:
-    """SHA-256 of ids, labels and inputs; of image files the bytes count, and how they are prepared.
+    """SHA-256 of ids, labels and inputs; for image files, of their bytes and how they are prepared.
 
     Every process of a run does this once, as it starts, with the files of all chosen examples: they are read a first
     time, not decoded. ImageNet's 50,000 (6.7 GB) take as long as the disk needs for them; where they are cached, 10 s
@@ -51,7 +51,7 @@ def load_model(
 ) -> tuple[nn.Module, dict[str, Any]]:
     """The network and what its file says about it.
 
-    source: where the file is, if not where the configuration says. gradients: whether the network must tell them;
+    source: where the file is, if not where the configuration says. gradients: whether the network must give them;
     default: as the configuration needs it.
     """
     c = configuration
@@ -62,12 +62,10 @@ def load_model(
 
 
 def trained_sigma(model: str, norm: str, denoise: str | None = None) -> float:
-    """The noise level that a network was trained with, for whoever names none; an error where its file does not say."""
-    said = {} if denoise is not None else models.described(model)  # of the two together no file says anything
+    """The noise level that a network was trained with, where none is named; an error if its file does not say."""
+    said = {} if denoise is not None else models.described(model)  # no file says anything about the two together
     sigma = said.get("sigma")
     if said.get("norm") != norm or isinstance(sigma, bool) or not isinstance(sigma, int | float):
         other = f", which was trained for norm {said['norm']}" if said.get("norm") not in (None, norm) else ""
-        raise ArgumentError(
-            f"expected sigma, as nothing tells the {norm} noise of {model}{other}, got none: use --sigma"
-        )
+        raise ArgumentError(f"expected sigma, as the {norm} noise of {model} is unknown{other}, got none: use --sigma")
     return float(sigma)

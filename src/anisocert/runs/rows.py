@@ -22,7 +22,7 @@ except ImportError as error:
 
 Row = Mapping[str, Any]
 
-# What a row has beside its certificate's fields, or under another name or type than these.
+# What a row has besides its certificate's fields, or under a different name or type.
 _OWN: dict[str, Any] = {
     "idx": int, "label": int, "correct": bool, "radius": float, "proxy_radius": float, "norm": str, "sigma": float,
     "theta_min": float, "theta_max": float, "theta_geomean": float,
@@ -33,13 +33,13 @@ _COLUMNS = (
     "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
     "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
 )  # fmt: skip
-# From types, because a column without values (`stop`) would get none from them, and parts must merge.
+# From types, because a column without values (`stop`) would have no type, and parts must merge.
 _KINDS = {name: _TYPES[kind] for name, kind in (get_type_hints(Certificate) | _OWN).items() if name in _COLUMNS}
 SCHEMA = pa.schema([(name, pa.uint64() if name == "seed" else _KINDS[name]) for name in _COLUMNS])
 _SAME = [one.name for one in fields(Certificate) if one.name in _COLUMNS and one.name not in _OWN]
 _TELLING = {"norm": str, "p_a": float, "p_b": float, "gap": float}
 MOST_GROWTH, FREE_BYTES = 50, 1_000_000
-"""A table may be so many times as large as its file, and this much more: no run's rows repeat each other that much."""
+"""A table may be this many times as large as its file, plus this many bytes: no run's rows are more repetitive."""
 
 
 def row(certificate: Certificate, label: int, sigma: float) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _table(content: bytes) -> Any:
         kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string, pa.types.is_null)
         if not any(kind(one.type) for kind in kinds):
             raise ArgumentError(f"cannot be read: expected numbers or texts in {one.name}, got {one.type}")
-    # Texts that repeat are one text and numbers, until it is known how much they make.
+    # Repeated texts stay one text and indices until their total size is known.
     file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     packing = {group.column(j).compression for group in groups for j in range(group.num_columns)}
@@ -117,7 +117,7 @@ def _table(content: bytes) -> Any:
 
 
 def _with_noise(table: Any) -> Any:
-    """A table from before rows named their noise, with its names; none where a row does not tell."""
+    """An old table, whose rows do not name their noise, with the names; None where a row leaves it open."""
     rows = table.select(list(_TELLING)).to_pylist()
     found = [unnamed(**row) if all(type(row[one]) is _TELLING[one] for one in row) else None for row in rows]
     return table.append_column("noise", pa.array(found, pa.string()))
@@ -133,7 +133,7 @@ def thetas_of(content: bytes) -> dict[int, NDArray[np.float32]]:
     """Theta of each example id, in the bytes of one file: a scalar, or of the input's shape."""
     try:
         stored = load(content)
-    except Exception as error:  # safetensors has its own, and numpy's for kinds of numbers that it does not know
+    except Exception as error:  # safetensors raises its own, and numpy's for unknown kinds of numbers
         raise ArgumentError(f"cannot be read: {' '.join(f'{type(error).__name__}: {error}'.split())}") from error
     for name, value in stored.items():
         if not name.isascii() or not name.isdigit() or name != str(int(name)) or value.size == 0:

@@ -1,7 +1,7 @@
 """A finished run, read back: the one reader of what it says, its rows and thetas, and what it was made with.
 
-A run may have been sent by somebody. Reading it executes nothing that it names: its network and data come from files,
-and a function (`package.module:function`) only from whoever typed it.
+A run may come from someone else. Reading it executes nothing that it names: its network and data come from files,
+and a function (`package.module:function`) only from the user who types it.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ class StoredRun:
 
     @property
     def has_votes(self) -> bool:
-        """Whether any row holds votes; results that were imported have none."""
+        """Whether any row holds votes; imported results have none."""
         known = [name for name in COUNTS if name in self.table.column_names]
         return any(self.table[name].null_count < len(self) for name in known)
 
@@ -108,14 +108,14 @@ class StoredRun:
         return certificate_of(self.row(number), theta, np.asarray(x), self.description["model_hash"])
 
     def examples(self, ids: Sequence[int] | None = None, data: str | None = None, whole: bool = True) -> Dataset:
-        """The run's examples, or those with some ids; an error if they are not what it was made of, to the pixels.
+        """The run's examples, or those with some ids; an error if they are not exactly those it was made from.
 
-        data: where they are, if not where the run says. whole: False takes the data's name for it, as hashing thousands
+        data: where they are, if not where the run says. whole: False trusts the data's name, as hashing thousands
         of image files takes long; then nothing may be concluded from the pixels.
         """
         said, name = self.description, data or self.description.get("data")
         if not isinstance(name, str):
-            raise ArgumentError(f"expected a run that says which data it is of, got {self.folder}, which does not")
+            raise ArgumentError(f"expected a run that names its data, got {self.folder}, which does not")
         if data is None and name not in CATALOG and not Path(name).expanduser().exists():
             raise ArgumentError(
                 f"expected the data of {self.folder} at {name}, where the run says, got nothing there: "
@@ -128,15 +128,15 @@ class StoredRun:
         found = chosen(self.configuration, self._data[name])
         if name not in self._compared and examples_hash(found) != said["data_hash"]:
             raise NotTheRunsError(
-                f"expected the examples that {self.folder} was made of, got others in {name}, or not all of them: "
+                f"expected the examples that {self.folder} was made from, got others in {name}, or not all of them: "
                 f"its data_hash is not that of {name}"
             )
-        if isinstance(found.pixels, np.ndarray):  # image files may change before somebody asks again
+        if isinstance(found.pixels, np.ndarray):  # image files may change before the next request
             self._compared.add(name)
         return found if ids is None else found.subset(ids=ids)
 
     def inputs(self, data: str | None = None) -> Callable[[int], NDArray[np.float32] | None]:
-        """Tells the input of an example id, read when asked for; None where there is none."""
+        """Returns the input of an example id, read on demand; None if there is none."""
         examples = self.examples(data=data)
         places = {number: place for place, number in enumerate(examples.ids.tolist())}
 
@@ -153,7 +153,7 @@ class StoredRun:
         device: str | None = None,
         same_kind: bool = True,
     ) -> Network:
-        """The run's network, in the run's numerics; an error if it is another one.
+        """The run's network, in the run's numerics; an error if it is a different one.
 
         model, denoise: as typed, see `module`. same_kind: only on a device of the kind that the run was made on.
         """
@@ -170,15 +170,15 @@ class StoredRun:
         network = Network(self.module(model, denoise), num_classes, where, c.numerics, c.model_id)
         if not same_network(c, network):
             raise NotTheRunsError(
-                f"expected the network that {self.folder} certifies, got another network: {model or c.model}"
+                f"expected the network that {self.folder} certifies, got a different network: {model or c.model}"
             )
         return network
 
     def module(self, model: str | None = None, denoise: str | None = None, gradients: bool | None = None) -> nn.Module:
         """What the run's network is made of, loaded from a file, or by functions that were typed.
 
-        model, denoise: what somebody typed; None: what the run says, which may be a file and never a function.
-        gradients: whether it must tell them; None: as the run needs it.
+        model, denoise: what the user typed; None: what the run says, which may be a file and never a function.
+        gradients: whether it must give them; None: as the run needs it.
         """
         c = self.configuration
         denoise = self._no_function("denoise", c.denoise) if denoise is None else denoise
@@ -193,7 +193,7 @@ class StoredRun:
         self._no_function("model", named)
         for path in (self.folder / named, Path(named)):  # as seen from its own folder, or from here
             if path.is_file():
-                return path.resolve()  # whole, so that no file's name can be taken for a function
+                return path.resolve()  # absolute, so that no file's name can be taken for a function
         raise ArgumentError(
             f"expected a network file at {named}, where the run says, got nothing there: say where it is with --model"
         )
@@ -209,12 +209,12 @@ class StoredRun:
 
 
 def read_run(folder: Path) -> StoredRun:
-    """A finished run; an error where the folder holds none, or a file that the run did not write."""
+    """A finished run; an error if the folder holds none, or a file that the run did not write."""
     return run_of(folder, sound(folder))
 
 
 def run_of(folder: Path, contents: Contents) -> StoredRun:
-    """A run whose files were looked at."""
+    """A run whose files were checked."""
     assert contents.table is not None
     try:
         return StoredRun(folder, contents.description, table_of(contents.table))

@@ -63,7 +63,9 @@ def test_a_run_does_not_go_on_with_images_prepared_otherwise(asked, do, tmp_path
     do(asked, tmp_path / "run", shard=(1, 2))
     notes = json.loads((tmp_path / "pets" / "images.json").read_text())
     (tmp_path / "pets" / "images.json").write_text(json.dumps(notes | {"resize": 10}))
-    with pytest.raises(ArgumentError, match=r"expected the configuration that .* was begun with, got another: data"):
+    with pytest.raises(
+        ArgumentError, match=r"expected the configuration that .* began with, got a different one: data"
+    ):
         do(asked, tmp_path / "run", shard=(2, 2))
     (tmp_path / "pets" / "images.json").write_text(json.dumps(notes))
     assert do(replace(asked), tmp_path / "run", shard=(2, 2)).finished
@@ -84,7 +86,9 @@ def test_a_changed_pixel_is_another_data_set(asked, do, tmp_path):
     do(asked, tmp_path / "run", shard=(1, 2))
     change_a_pixel(image)
     assert load_job(asked).configuration.data_hash != before
-    with pytest.raises(ArgumentError, match=r"expected the configuration that .* was begun with, got another: data"):
+    with pytest.raises(
+        ArgumentError, match=r"expected the configuration that .* began with, got a different one: data"
+    ):
         do(asked, tmp_path / "run", shard=(2, 2))
     image.write_bytes(content)
     assert do(asked, tmp_path / "run", shard=(2, 2)).finished
@@ -101,7 +105,7 @@ def test_what_was_certified_is_not_checked_attacked_or_remembered_with_other_pix
     for command in (("attack",), ("memory", "add", "--memory", tmp_path / "memory.sqlite")):
         refused = CliRunner().invoke(app, [*map(str, command), str(tmp_path / "run")]).exception
         assert isinstance(refused, ArgumentError)
-        assert str(refused).startswith(f"expected the examples that {tmp_path / 'run'} was made of, got others in")
+        assert str(refused).startswith(f"expected the examples that {tmp_path / 'run'} was made from, got others in")
     assert not (tmp_path / "memory.sqlite").exists()
 
 

@@ -21,7 +21,7 @@ from anisocert.work.job import model_files
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory) -> str:
-    """A network of the same kind that answers otherwise."""
+    """A network of the same kind that answers differently."""
     torch.manual_seed(99)
     path = tmp_path_factory.mktemp("other") / "other.safetensors"
     save(build("small-cnn", 10, (0.3,), (0.4,)), path, {
@@ -58,28 +58,28 @@ def test_a_name_takes_the_place_of_the_hash(named, do, tmp_path):
 
 def test_another_network_of_that_name_resumes_nothing(named, other, do, tmp_path):
     do(named, tmp_path, shard=(1, 3))
-    with pytest.raises(ArgumentError, match=r"under one name \(our digits, spring\), it behaves otherwise"):
+    with pytest.raises(ArgumentError, match=r"under one name \(our digits, spring\), it behaves differently"):
         do(replace(named, model=other), tmp_path)
     assert do(named, tmp_path).finished
-    with pytest.raises(ArgumentError, match="behaves otherwise"):
+    with pytest.raises(ArgumentError, match="behaves differently"):
         do(replace(named, model=other), tmp_path)
 
 
 def test_another_behaviour_under_one_hash_resumes_nothing(quick, do, tmp_path):
-    """As by a library that computes otherwise in its next version."""
+    """As by a library that computes differently in its next version."""
     do(replace(quick, max=6), tmp_path, shard=(1, 3))
     begun = tmp_path / "unfinished" / "configuration.json"
     said = json.loads(begun.read_text())
     said["probe"] = (-np.array(said["probe"])).tolist()
     begun.write_text(json.dumps(said))
-    with pytest.raises(ArgumentError, match="got one that behaves otherwise"):
+    with pytest.raises(ArgumentError, match="got one that behaves differently"):
         do(replace(quick, max=6), tmp_path)
 
 
 def test_recounting_finds_another_network_of_that_name(named, other, do, tmp_path):
     do(named, tmp_path)
     (found,) = recount(read_run(tmp_path), [0, 1], model=other)
-    assert "got another network" in found.what
+    assert "got a different network" in found.what
 
 
 @pytest.mark.parametrize("shape", [None, [], [1 << 20, 1 << 20], ["a"], [0]])
@@ -91,7 +91,7 @@ def test_a_name_without_a_probe_vouches_for_nothing(named, do, tmp_path, shape):
         list(recount(read_run(tmp_path), [0]))
     write_description(tmp_path, run.description | {"probe": None})
     (found,) = recount(read_run(tmp_path), [0])
-    assert "got another network" in found.what
+    assert "got a different network" in found.what
 
 
 FOREST = """
@@ -119,7 +119,7 @@ def test_a_forest_and_its_flipped_twin_share_no_run(quick, do, tmp_path, monkeyp
         Path(tmp_path / f"{name}.py").write_text(FOREST.format(labels=labels))
     asked = replace(quick, model="users_forest:make", n=40, n0=10, max=4)
     do(asked, tmp_path / "run", shard=(1, 2))
-    with pytest.raises(ArgumentError, match="got another: model: users_forest:make"):
+    with pytest.raises(ArgumentError, match="got a different one: model: users_forest:make"):
         do(replace(asked, model="users_twin:make"), tmp_path / "run")
     assert do(asked, tmp_path / "run").finished
 
@@ -152,5 +152,5 @@ def test_a_network_travels_with_the_files_of_its_data(quick, tmp_path):
 def test_a_memory_takes_no_other_network_of_that_name(named, other, do, tmp_path):
     memory = str(tmp_path / "memory.sqlite")
     do(replace(named, memory=memory), tmp_path / "first")
-    with pytest.raises(ArgumentError, match="answers otherwise under the same hash, our digits, spring"):
+    with pytest.raises(ArgumentError, match="answers differently under the same hash, our digits, spring"):
         do(replace(named, memory=memory, model=other), tmp_path / "second")

@@ -226,7 +226,7 @@ def test_what_the_memory_has_not_answered_is_not_believed(run, added, same, tmp_
     journal = run / "memory.jsonl"
     written = journal.read_bytes()
     journal.write_bytes(written + lines)
-    with pytest.raises(ArgumentError, match=r"expected answers of the memory in .*memory.jsonl, got .*remove it"):
+    with pytest.raises(ArgumentError, match=r"expected the memory.s answers in .*memory.jsonl, got .*remove it"):
         add(run, tmp_path / "first.sqlite")
     journal.write_bytes(written)
     add(run, tmp_path / "first.sqlite")

@@ -117,7 +117,7 @@ def test_a_changed_configuration_is_refused_and_shown(quick, whole, do, tmp_path
     do(quick, tmp_path / "begun", shard=(1, 2))
     for folder in (whole, tmp_path / "begun"):
         for said, change in changes.items():
-            with pytest.raises(ArgumentError, match="begun with, got another") as refused:
+            with pytest.raises(ArgumentError, match="began with, got a different one") as refused:
                 do(replace(quick, **change), folder)
             assert said in str(refused.value)
     with pytest.raises(ArgumentError, match="device: cpu -> cuda"):

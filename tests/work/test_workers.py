@@ -68,7 +68,7 @@ class Dying(InProcess):
 
 def test_lost_inputs_are_done_again_but_not_for_ever(quick, whole, same, tmp_path):
     job = load_job(quick)
-    with pytest.raises(AnisocertError, match="example 100, got its end 3 times"):
+    with pytest.raises(AnisocertError, match="example 100, got 3 that ended"):
         certify_run(job, tmp_path, lambda: Dying(job, 100, 99), Circumstances())
     assert Unfinished(tmp_path).parts(), "what was done before is kept"
     assert certify_run(job, tmp_path, lambda: Dying(job, 100, 2), Circumstances()).finished
@@ -87,7 +87,7 @@ def test_a_worker_that_rounds_otherwise_is_refused(quick, tmp_path, monkeypatch)
     job, real = load_job(quick), Certifier.settle
     certify_run(job, tmp_path, lambda: InProcess(job, "cpu"), Circumstances(shard=(1, 2)))
     monkeypatch.setattr(Certifier, "settle", lambda self, *arguments: replace(real(self, *arguments), device="cuda"))
-    with pytest.raises(ArgumentError, match="expected device cpu, which the run was begun with, got cuda"):
+    with pytest.raises(ArgumentError, match="expected device cpu, which the run began with, got cuda"):
         certify_run(job, tmp_path, lambda: InProcess(job, "cpu"), Circumstances())
 
 

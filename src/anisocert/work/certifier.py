@@ -1,4 +1,4 @@
-"""A network on one device that certifies chunks of inputs: what every worker of a run is."""
+"""A network on one device that certifies chunks of inputs: every worker of a run is one."""
 
 import math
 import tempfile
@@ -25,7 +25,7 @@ from anisocert.work.job import Chunk
 class Settled:
     """How a network runs: numerics without a None, the kind of its device, the network's hash, its probe.
 
-    group: inputs whose theta is searched together, so that fewer take as long.
+    group: how many inputs are searched together for theta; fewer take as long.
     """
 
     numerics: Numerics
@@ -36,11 +36,11 @@ class Settled:
 
 
 class OutOfTimeError(Exception):
-    """The seconds given to a chunk are spent."""
+    """The seconds allowed for a chunk are used up."""
 
 
 class Certifier:
-    """Certifies chunks by a configuration. files: the model's, by name, where they are on another machine."""
+    """Certifies chunks by a configuration. files: the model's, by name, if this is another machine."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class Certifier:
         return Settled(self.network.numerics, self.network.device.type, self.network.hash, group, probe)
 
     def certify(self, chunk: Chunk, seconds: float = math.inf) -> list[dict[str, Any]]:
-        """Rows with their `theta`, of those inputs that are done before `seconds` are over, and of one at least."""
+        """Rows with their `theta`, of the inputs that are done within `seconds`, and of at least one."""
         assert self.network is not None
         deadline = time.monotonic() + seconds
         numerics, rows = self.network.numerics, list[dict[str, Any]]()
 
         def tell(votes: int) -> None:
-            if rows and time.monotonic() > deadline:  # one at least, so that a short while too gets somewhere
+            if rows and time.monotonic() > deadline:  # at least one, so that even a short time makes progress
                 raise OutOfTimeError
             if self.on_votes is not None:
                 self.on_votes(votes)
@@ -83,17 +83,17 @@ class Certifier:
         query = Query.of(self.network, self.smoothing, chunk.x, chunk.ids, self.configuration.seed)
         found = timed_certificates(query, self.method, self.plan, chunk.alphas, tell)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AnisocertWarning)  # said once, before the work: see Job.warn
+            warnings.simplefilter("ignore", AnisocertWarning)  # issued once, before the work: see Job.warn
             try:
                 for position, certificate in found:
                     one = row(certificate, chunk.y[position], self.configuration.sigma)
                     rows.append(one | {"theta": certificate.theta})
             except OutOfTimeError:
-                self.network.expect_no_state()  # which the certificates, cut off, did not come to
+                self.network.expect_no_state()  # which the certificates, cut short, did not reach
         if self.network.numerics != numerics:
             raise ModelError(
-                f"out of memory with {numerics.rows} rows per call, which the run was begun with, and another number "
-                f"may round otherwise: free the device's memory, or begin anew with --rows {self.network.numerics.rows}"
+                f"out of memory with {numerics.rows} rows per call, which the run began with, and a different number "
+                f"may round differently: free device memory, or begin anew with --rows {self.network.numerics.rows}"
             )
         return rows
 

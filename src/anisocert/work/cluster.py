@@ -19,18 +19,18 @@ try:
 except ImportError as error:
     raise MissingExtraError("--ray needs Ray: pip install 'anisocert[ray]'") from error
 
-PATIENCE = 60.0  # seconds until a cluster that does not start any worker is mentioned
+PATIENCE = 60.0  # seconds without any started worker until a warning
 QUIET: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
 STORE_BYTES = 200_000_000  # for chunks on their way; the model comes on top
 
 
 class Cluster(Workers):
-    """Actors on all nodes. Nodes need this package and no files: that of the model is sent along.
+    """Actors on all nodes. Nodes need this package and no files: the model's file is sent along.
 
     address: of a running cluster ("auto": this machine's); its nodes run code as this user, so it must be trusted.
-    Without one, a new one that ends with this process and that nobody else reaches: it listens on the loopback
-    interface alone, and asks for a token that only this process and its children have. count: of actors; default: one
-    per GPU, or one per node.
+    Without one, a new cluster is made that ends with this process and that nobody else reaches: it listens on the
+    loopback interface alone, and asks for a token that only this process and its children have. count: of actors;
+    default: one per GPU, or one per node.
     """
 
     def __init__(self, job: Job, address: str | None = None, count: int | None = None) -> None:
@@ -83,9 +83,9 @@ class Cluster(Workers):
 
 @contextmanager
 def _unreachable() -> Iterator[None]:
-    """What is started in here listens on the loopback interface, and asks for a token.
+    """What is started inside listens on the loopback interface, and asks for a token.
 
-    Ray binds to all interfaces unless it takes the machine for one that has no clusters. The token stays out of the
+    Ray binds to all interfaces unless it believes that the machine has no clusters. The token stays out of the
     file in which Ray would keep one for all to read.
     """
     ours = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}

@@ -31,7 +31,7 @@ class Forecast:
 
 
 def forecast(job: Job, device: str, inputs: int) -> Forecast:
-    """Count evaluations for so many inputs, and measure their speed; nothing is compiled that was not asked for."""
+    """Count evaluations for a number of inputs, and measure their speed; compiles nothing unless asked to."""
     c = job.configuration
     plan, method = c.plan(), c.how(job.theta)
     assert c.num_classes is not None
@@ -43,7 +43,7 @@ def forecast(job: Job, device: str, inputs: int) -> Forecast:
     vote_seconds = _vote_seconds(job, network, rows)
     seconds = inputs * sum(list(purposes.values())[1:]) * vote_seconds
     if method.evaluations:
-        group = method.group(rows)  # the last one is filled up
+        group = method.group(rows)  # the last group is filled up
         seconds += math.ceil(inputs / group) * group * method.evaluations * _gradient_seconds(job, network, rows)
     return Forecast(inputs, purposes, 1 / vote_seconds, seconds)
 
@@ -69,7 +69,7 @@ def _gradient_seconds(job: Job, network: Network, rows: int) -> float:
 
 
 def _measured(work: Callable[[], object]) -> float:
-    """Seconds per call, over as many calls as a short while allows, after one that pays for what happens once."""
+    """Seconds per call, over as many calls as fit in a short time, after one that pays the one-off costs."""
     work()
     calls, started = 0, time.perf_counter()
     while (spent := time.perf_counter() - started) < PROBE_SECONDS:

@@ -24,7 +24,7 @@ from anisocert.runs.stored import read_run
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some inputs, in order of id. x: `b x *shape`; y: their labels. alphas: `b`, once the run is begun."""
+    """Some inputs, in order of id. x: `b x *shape`; y: their labels. alphas: `b`, once the run has begun."""
 
     ids: list[int]
     x: NDArray[np.float32] = field(repr=False)
@@ -45,11 +45,11 @@ class Job:
 
     @property
     def ids(self) -> list[int]:
-        """Of all inputs, ascending."""
+        """Ids of all inputs, ascending."""
         return [int(number) for number in self.examples.ids]
 
     def chunk(self, ids: Sequence[int], begun: Configuration | None = None) -> Chunk:
-        """These inputs, read now; ids ascending. begun: the run's configuration, where they are to be certified."""
+        """These inputs, read now; ids ascending. begun: the run's configuration, if they are to be certified."""
         at = np.searchsorted(self.examples.ids, ids)
         x = as_float(np.asarray(self.examples.pixels[at]))
         if not np.isfinite(x).all():
@@ -58,7 +58,7 @@ class Job:
         return Chunk(list(ids), x, self.examples.y[at].tolist(), None if begun is None else begun.alphas()[at])
 
     def warn(self) -> None:
-        """Say what is allowed and probably not meant."""
+        """Warn about what is allowed but probably not intended."""
         c, plan, said = self.configuration, self.configuration.plan(), self.metadata
         assert c.num_classes is not None
         plan.warn_if_hopeless(c.num_classes)
@@ -76,9 +76,9 @@ class Job:
             warnings.warn(doubt, AnisocertWarning, stacklevel=2)
 
     def hashed(self, numerics: Numerics) -> Configuration:
-        """The configuration with the network's hash in these numerics, of which the precision is known.
+        """The configuration with the network's hash in these numerics, whose precision is known.
 
-        Where that is a name which the user gave, the network's behaviour too: any network can have the name.
+        If the hash is a name that the user gave, with the network's behaviour too: any network can have the name.
         """
         if numerics not in self._hashed:
             c = self.configuration
@@ -90,9 +90,9 @@ class Job:
 
 
 def load_job(asked: Configuration) -> Job:
-    """Load what a configuration names, and complete it by what that tells."""
+    """Load what a configuration names, and complete it from that."""
     examples = chosen(asked, load(asked.data, asked.split))
-    Stream(asked.seed, Stage.ESTIMATE, int(examples.ids.max()))  # a seed that names no stream is said now
+    Stream(asked.seed, Stage.ESTIMATE, int(examples.ids.max()))  # an error now if the seed names no stream
     model, metadata = load_model(asked)
     num_classes = asked.num_classes or metadata.get("num_classes") or examples.num_classes
     if examples.y.max() >= num_classes:
@@ -113,7 +113,7 @@ def load_job(asked: Configuration) -> Job:
 
 
 def model_files(configuration: Configuration) -> dict[str, bytes] | None:
-    """The network's file, and those that it keeps data in, by their paths from its folder; None for a function."""
+    """The network's file, and its data files, by their paths from its folder; None for a function."""
     path = Path(configuration.model)
     if not path.is_file():
         return None

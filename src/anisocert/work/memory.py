@@ -37,11 +37,11 @@ def add_to_memory(
     """Pass a run's certificates through a memory in order of example id, and write the answers into the run.
 
     The columns `memory_*` of the table are added, or replaced. inputs: the input of each example id, as the network saw
-    it, since a run does not hold them. Returns how many got each note. May be killed and called again, to the same
+    it, since a run does not hold them. Returns how many got each note. May be interrupted and repeated, with the same
     answers.
     """
     run, journal, lock = read_run(folder), folder / JOURNAL, folder / f"{JOURNAL}.lock"
-    for row in run.rows:  # what cannot be admitted is said before anything is promised
+    for row in run.rows:  # an error for what cannot be admitted, before anything is promised
         run.certificate(row["idx"], inputs.get(row["idx"]))
     expect_own(journal)
     with locked(lock, wait=False):
@@ -54,11 +54,11 @@ def add_to_memory(
 
 
 def copy_run(folder: Path, copy: Path, force: bool = False) -> None:
-    """The same run in another folder, for another memory; may be killed and called again.
+    """The same run in another folder, for another memory; may be interrupted and repeated.
 
-    `run.json` comes last; files are linked where they can be, as they are replaced and never written into. A journal of
+    `run.json` comes last; files are linked where possible, as they are replaced and never written into. A journal of
     the run's own memory stays behind. Nothing but a run's files, by their names, is read, replaced or made.
-    force: also in place of files that are not the run's.
+    force: even in place of files that are not the run's.
     """
     wanted = read_run(folder).description["files"]
     if os.path.lexists(copy / DESCRIPTION):
@@ -70,7 +70,7 @@ def copy_run(folder: Path, copy: Path, force: bool = False) -> None:
         raise ArgumentError(f"expected a folder for a copy of {folder}, got {copy}, in which theta is a link")
     for name, content in wanted.items():
         target = copy / name
-        if not (target.is_file() and checksum(target) == content):  # which a copying that was killed has left
+        if not (target.is_file() and checksum(target) == content):  # left by an interrupted copy
             claim(target, force)
     for name in (*wanted, DESCRIPTION):
         target = copy / name
@@ -91,9 +91,9 @@ def pass_through(
 ) -> tuple[Any, dict[str, Any]]:
     """The table of a run with the memory's answers, and what to say about the memory.
 
-    May be killed and called again, to the same answers: they are kept in the journal one by one. Asking again instead
-    would not do, as an input that abstained may have come to lie in the region of a later one. Its first line names the
-    memory: a journal of another one, or of this one before it was emptied, is begun anew.
+    May be interrupted and repeated, with the same answers: they are kept in the journal one by one. Asking again would
+    not do, as an input that abstained may by now lie in the region of a later one. Its first line names the memory: a
+    journal of another memory, or of this one before it was emptied, is begun anew.
     """
     if (probe := run.description.get("probe")) is not None:
         memory.expect(run.description["model_hash"], from_json(probe))
@@ -112,7 +112,7 @@ def pass_through(
 
 
 def _begin(journal: Path, memory: Memory) -> list[dict[str, Any]]:
-    """The answers in a memory's journal, which is made if it is not there, ready for the next one."""
+    """The answers in a memory's journal, which is created if absent and left ready for the next one."""
     path = None if memory.path is None else str(memory.path.resolve())
     whose = {"memory": path, "generation": memory.generation, "prefer": memory.prefer}
     expect_own(journal)
@@ -133,9 +133,9 @@ def _answer(journal: Path, line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _not_ours(journal, "a line that is not JSON") from error
     if not isinstance(found, dict) or tuple(map(type, found.values())) != (int, float, float, str):
-        raise _not_ours(journal, "a line that is no answer")
+        raise _not_ours(journal, "a line that is not an answer")
     if tuple(found) != COLUMNS or found["memory_note"] not in (KEPT, SHRUNK, INHERITED, ABSTAINED):
-        raise _not_ours(journal, "a line that is no answer")
+        raise _not_ours(journal, "a line that is not an answer")
     return found
 
 
@@ -146,7 +146,7 @@ def _expect_backed(
     memory: Memory,
     inputs: Callable[[int], NDArray[Any] | None],
 ) -> None:
-    """An error unless the memory holds what its journal says: anybody may have written there."""
+    """An error unless the memory holds what its journal says: anyone may have written to it."""
     if len(answers) > len(run):
         raise _not_ours(journal, f"{len(answers)} for {len(run)} inputs")
     for row, answer in zip(run.rows, answers, strict=False):
@@ -157,7 +157,7 @@ def _expect_backed(
 
 def _not_ours(journal: Path, what: str) -> ArgumentError:
     return ArgumentError(
-        f"expected answers of the memory in {journal}, got {what}: remove it, and the memory is asked again"
+        f"expected the memory's answers in {journal}, got {what}: remove it, and the memory is asked again"
     )
 
 
@@ -175,7 +175,7 @@ def _replace_table(folder: Path, described: dict[str, Any], table: Any) -> None:
     pq.write_table(table, written)
     content = written.getvalue().to_pybytes()
     found = hashlib.sha256(content).hexdigest()
-    # The table in place may be the next one of an earlier addition, which was interrupted.
+    # The table in place may be the next one of an earlier, interrupted addition.
     files = described["files"] | {TABLE: checksum(folder / TABLE)}
     write_description(folder, described | {"files": files, "next": {TABLE: found}})
     write_whole(folder / TABLE, lambda part: part.write_bytes(content))

@@ -58,7 +58,7 @@ def _training(metadata: dict[str, Any]) -> dict[str, str]:
 
 
 def _rows(ids: list[int], where: dict[int, Path]) -> Any:
-    """All rows in order of id, each once, and from the part that its theta comes from."""
+    """All rows in order of id, each once, from the same part as its theta."""
     parts = []
     for part in sorted(set(where.values())):
         rows = pq.read_table(part, columns=SCHEMA.names)
@@ -71,7 +71,7 @@ def _rows(ids: list[int], where: dict[int, Path]) -> Any:
 def _thetas(
     ids: list[int], where: dict[int, Path], shape: tuple[int, ...]
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Thetas in order of id; no more parts in memory than hold inputs both before and after the present one."""
+    """Thetas in order of id; only parts that hold inputs both before and after the present one are in memory."""
     last = {part: number for number, part in sorted(where.items())}
     held: dict[Path, dict[int, NDArray[np.float32]]] = {}
     for number in ids:

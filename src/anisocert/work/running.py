@@ -21,10 +21,10 @@ from anisocert.work.workers import Workers
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What does not change a result. shard: (number from 1, how many). seconds: stop after so many.
+    """What does not change a result. shard: (number from 1, how many). seconds: when to stop.
 
-    on_begin is told how many inputs of the shard are done, and of how many; on_rows is given rows as they are done;
-    on_memory is told how many certificates more went through the memory. force: in place of files that are no run's.
+    on_begin is called with how many inputs of the shard are done, and of how many; on_rows with rows as they are done;
+    on_memory with how many more certificates went through the memory. force: also replace files that are not a run's.
     """
 
     shard: tuple[int, int] = (1, 1)
@@ -42,7 +42,7 @@ class Circumstances:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a run is. done, of: inputs of the whole run; left: of this shard."""
+    """How far a run has come. done, of: inputs of the whole run; left: of this shard."""
 
     finished: bool
     done: int
@@ -51,13 +51,13 @@ class Outcome:
 
 
 def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumstances: Circumstances) -> Outcome:
-    """Do a run, or what is left of it, in its folder. workers: makes them, once it is clear that there is work."""
+    """Do a run, or what is left of it, in its folder. workers: makes them, once there is work."""
     seconds = circumstances.seconds
     deadline = None if seconds is None else time.monotonic() + seconds
     unfinished, finished = Unfinished(folder), _is_finished(folder)
     begun = _begun(job, folder)
     if finished:
-        unfinished.remove()  # its merge may have been killed before it did so
+        unfinished.remove()  # an interrupted merge may not have done so
         return Outcome(True, len(job.ids), len(job.ids), 0)
     if begun is None and not _is_finished(folder):
         _claim(unfinished, circumstances.force)
@@ -67,7 +67,7 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
         try:
             unfinished.add(rows)
         except FileNotFoundError:
-            if not _is_finished(folder):  # shards that overlap with this one may have ended the run
+            if not _is_finished(folder):  # shards that overlap with this one may have finished the run
                 raise
         circumstances.on_rows(rows)
 
@@ -88,7 +88,7 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
 
 
 def inputs_left(job: Job, folder: Path, shard: tuple[int, int]) -> list[int]:
-    """The inputs that a shard still has to do; an error if the folder holds another run."""
+    """The inputs that a shard still has to do; an error if the folder holds a different run."""
     _begun(job, folder)
     return _left(job, folder, shard)
 
@@ -105,7 +105,7 @@ def _is_finished(folder: Path) -> bool:
 
 
 def _begun(job: Job, folder: Path) -> Configuration | None:
-    """What the folder's run was begun with, finished or not; None where there is none, an error if it is another."""
+    """What the folder's run began with, finished or not; None if there is none, an error if it is a different run."""
     if finished := _is_finished(folder):
         begun: Configuration | None = Configuration.from_dict(read_description(folder))
     else:
@@ -117,20 +117,20 @@ def _begun(job: Job, folder: Path) -> Configuration | None:
         compared = replace(compared, memory=None, memory_policy=None, memory_prefer="volume")
     if differing := differences(compared, job.hashed(compared.numerics)):
         raise ArgumentError(
-            f"expected the configuration that {folder} was begun with, got another: {'; '.join(differing)}"
+            f"expected the configuration that {folder} began with, got a different one: {'; '.join(differing)}"
         )
     return begun
 
 
 def _claim(unfinished: Unfinished, force: bool) -> None:
-    """An error where a new run would replace or remove files that are not a run's."""
+    """An error if a new run would replace or remove files that are not a run's."""
     folder = unfinished.folder
     for path in (folder / TABLE, *folder.glob("theta/*.safetensors"), *unfinished.foreign()):
         claim(path, force)
 
 
 def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Configuration | None) -> None:
-    """Before the work and not after it: whether the memory, if it exists, will take this run's certificates."""
+    """An error, before the work, unless the memory, if it exists, will take this run's certificates."""
     if configuration.memory is None or not Memory.exists(configuration.memory):
         return
     with Memory.open(configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer) as memory:
@@ -148,7 +148,7 @@ def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Co
 
 
 def check_lifetime(configuration: Configuration, known: Stats) -> None:
-    """An error unless run and memory agree on whether alpha is the memory's, for all its lifetime."""
+    """An error unless run and memory agree on whether alpha covers the memory's lifetime."""
     said = configuration.alpha if configuration.lifetime else None
     if known.lifetime == said or (known.lifetime is None and known.entries == 0):
         return
@@ -158,7 +158,7 @@ def check_lifetime(configuration: Configuration, known: Stats) -> None:
 
 
 def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
-    """The configuration that the run is begun with: by another process, or now, when the first worker has settled it.
+    """The configuration that the run begins with: set by another process, or now, when the first worker has settled it.
 
     One process at a time, so that all shards run the network in the same way.
     """
@@ -185,7 +185,7 @@ def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
 
 
 def progress_of(job: Job, folder: Path) -> Outcome:
-    """How far an unfinished run is."""
+    """How far an unfinished run has come."""
     done = len(Unfinished(folder).where().keys() & set(job.ids))
     return Outcome(False, done, len(job.ids), len(job.ids) - done)
 
@@ -200,5 +200,5 @@ def _end(
             return replace(reached, left=left)
         merge(job, begun, unfinished, circumstances.on_memory)
     else:
-        unfinished.remove()  # only what waiting for the lock has made anew
+        unfinished.remove()  # only what waiting for the lock has recreated
     return Outcome(True, len(job.ids), len(job.ids), 0)

@@ -1,4 +1,4 @@
-"""Chunks for workers: each gets the next inputs when it is free, of a size that keeps it busy for a few seconds."""
+"""Chunks for workers: each gets the next inputs when it is free, as many as keep it busy for a few seconds."""
 
 import math
 import time
@@ -16,14 +16,14 @@ from anisocert.work.workers import Lost, Workers
 
 CHUNK_SECONDS = 4.0
 LARGEST_CHUNK = 4096
-MOST_LOSSES = 3  # of one worker or of one input's workers, before the cause is looked for in them
+MOST_LOSSES = 3  # of one worker, or of one input's workers, before giving up
 
 Rows = list[dict[str, Any]]
 
 
 @dataclass(eq=False)
 class Schedule:
-    """Workers at a run. keep: takes finished rows. deadline: of time.monotonic, when to stop."""
+    """The workers of a run. keep: takes finished rows. deadline: of time.monotonic, when to stop."""
 
     job: Job
     begun: Configuration
@@ -31,7 +31,7 @@ class Schedule:
     keep: Callable[[Rows], None]
     deadline: float | None = None
     waiting: deque[int] = field(default_factory=deque)
-    busy: dict[int, Sequence[int]] = field(default_factory=dict)  # no inputs: it makes its network ready
+    busy: dict[int, Sequence[int]] = field(default_factory=dict)  # no inputs: it is preparing its network
     since: dict[int, float] = field(default_factory=dict)
     size: dict[int, float] = field(default_factory=dict)
     idle: set[int] = field(default_factory=set)
@@ -40,7 +40,7 @@ class Schedule:
     lost_workers: Counter[int] = field(default_factory=Counter)
 
     def work(self, ids: Sequence[int]) -> list[int]:
-        """Do these inputs; those that time did not suffice for."""
+        """Do these inputs; returns those that time did not suffice for."""
         self.waiting = deque(ids)
         for worker in range(min(self.workers.count, len(ids))):
             self._settle(worker)
@@ -69,9 +69,9 @@ class Schedule:
         for name in ("device", "numerics", "model_hash"):
             expected, got = getattr(self.begun, name), getattr(settled, name)
             if expected != got:
-                raise ArgumentError(f"expected {name} {expected}, which the run was begun with, got {got}")
+                raise ArgumentError(f"expected {name} {expected}, which the run began with, got {got}")
         if not same_probe(self.begun, settled.probe):
-            raise ArgumentError("expected the network that the run was begun with, got one that behaves otherwise")
+            raise ArgumentError("expected the network that the run began with, got one that behaves differently")
         self.group = settled.group
         self.lost_workers[worker] = 0
         self.idle.add(worker)
@@ -90,7 +90,7 @@ class Schedule:
         self.workers.start(worker, "certify", self.job.chunk(chunk, self.begun), left)
 
     def _take(self, size: int) -> list[int]:
-        """The next inputs; one that was lost nearly too often comes alone, so that no other is blamed for it."""
+        """The next inputs; one that was lost almost too often comes alone, so that no other is blamed for it."""
         chunk = [self.waiting.popleft()]
         while self.waiting and len(chunk) < size:
             if self.lost_inputs[chunk[-1]] >= MOST_LOSSES - 1 or self.lost_inputs[self.waiting[0]] >= MOST_LOSSES - 1:
@@ -104,20 +104,20 @@ class Schedule:
         done = {row["idx"] for row in rows}
         self.waiting.extendleft(number for number in reversed(chunk) if number not in done)
         seconds = max(time.monotonic() - self.since[worker], 1e-3)
-        # no more than fourfold: the first chunks also pay for what happens once
+        # at most fourfold: the first chunks also pay the one-off costs
         self.size[worker] = max(1.0, len(chunk) * min(CHUNK_SECONDS / seconds, 4.0))
         self.idle.add(worker)
 
     def _lost(self, worker: int, chunk: Sequence[int]) -> None:
-        """Have the inputs done again, by whoever comes first; the worker starts anew."""
+        """Return the inputs to the queue; the worker starts anew."""
         self.waiting.extendleft(reversed(chunk))
         self.lost_inputs.update(chunk)
         self.lost_workers[worker] += not chunk
         if self.lost_workers[worker] >= MOST_LOSSES:
-            raise AnisocertError(f"expected worker {worker} to start, got its end {MOST_LOSSES} times")
+            raise AnisocertError(f"expected worker {worker} to start, got {MOST_LOSSES} failed attempts")
         if chunk and self.lost_inputs[chunk[0]] >= MOST_LOSSES:
             raise AnisocertError(
-                f"expected a worker to certify example {chunk[0]}, got its end {MOST_LOSSES} times (out of memory?)"
+                f"expected a worker to certify example {chunk[0]}, got {MOST_LOSSES} that ended (out of memory?)"
             )
         self.size[worker] = 1.0
         self.idle.discard(worker)
@@ -127,7 +127,7 @@ class Schedule:
 def answered(answer: Any) -> Any:
     """A worker's answer; an exception is raised here."""
     if isinstance(answer, Lost):
-        raise AnisocertError("expected a worker to start, got its end")
+        raise AnisocertError("expected a worker to start, got one that ended")
     if isinstance(answer, BaseException):
         raise answer
     return answer

@@ -1,6 +1,6 @@
 """A run under way, in `RUN/unfinished`: its configuration, and the inputs done so far, in parts.
 
-A part is one file with the rows and thetas of some inputs; it is there whole or not at all. Parts may come from any
+A part is one file with the rows and thetas of some inputs; it is complete or absent. Parts may come from any
 number of processes in any order; an input that lies in two parts, because two processes did it, has the same row in
 both.
 """
@@ -40,14 +40,14 @@ class Unfinished:
         self.memory_journal = self.path / JOURNAL
 
     def configuration(self) -> Configuration | None:
-        """What the run was begun with; None where it was not."""
+        """What the run began with; None if it has not begun."""
         if not self.configuration_file.is_file():
             return None
         try:
             return Configuration.from_dict(json.loads(self.configuration_file.read_text()))
         except (ValueError, RecursionError) as error:
             raise ArgumentError(
-                f"expected {self.configuration_file} as the run has written it, got another: remove {self.path} to "
+                f"expected {self.configuration_file} as the run wrote it, got something else: remove {self.path} to "
                 f"begin the run anew ({error})"
             ) from error
 
@@ -90,7 +90,7 @@ class Unfinished:
         return {number: part for part in self.parts() for number in _ids(part)}
 
     def foreign(self) -> list[Path]:
-        """What somebody else has put where a run that has not begun has at most locks."""
+        """What someone else has put where a run that has not begun has only locks."""
         ours = ("*.lock", TEMPORARY.format("*"))
         found = sorted(self.path.iterdir()) if self.path.is_dir() else []
         return [path for path in found if not any(path.match(one) for one in ours)]
@@ -101,12 +101,12 @@ class Unfinished:
 
 
 def _ids(part: Path) -> list[int]:
-    """The inputs in a part; an error where it is none that a run has written."""
+    """The inputs in a part; an error if a run did not write it."""
     try:
         if not stat.S_ISREG(part.lstat().st_mode):
-            raise ValueError("it is no regular file")
+            raise ValueError("it is not a regular file")
         if not pq.read_schema(part).equals(PART_SCHEMA):
-            raise ValueError("it has other columns")
+            raise ValueError("it has different columns")
         found = pq.read_table(part, columns=["idx"])["idx"].to_pylist()
         return [int(number) for number in found]
     except FileNotFoundError:

@@ -24,7 +24,7 @@ class Lost:
 
 
 class Workers(ABC):
-    """Some certifiers. Each does one thing at a time; a lost one comes back empty, with a network to be settled."""
+    """Several certifiers. Each does one thing at a time; a lost one comes back empty, with a network to be settled."""
 
     count: int
 
@@ -34,7 +34,7 @@ class Workers(ABC):
 
     @abstractmethod
     def wait(self, seconds: float = math.inf) -> list[tuple[int, Any]]:
-        """(worker, result) of those that are done by now; waits for the first, though not forever.
+        """(worker, result) of those that are done by now; waits for the first, but not forever.
 
         A result is a value, Lost or an exception.
         """
@@ -45,7 +45,7 @@ class Workers(ABC):
 
 
 class InProcess(Workers):
-    """One certifier in this process. on_votes: told how many votes each network call counted."""
+    """One certifier in this process. on_votes: called with the number of votes that each network call counted."""
 
     count = 1
 
@@ -77,7 +77,7 @@ class Processes(Workers):
     def start(self, worker: int, task: str, *arguments: Any) -> None:
         """See Workers."""
         _, connection = self._running[worker] or self._open(worker)
-        with contextlib.suppress(OSError):  # it is lost; waiting for its answer will tell
+        with contextlib.suppress(OSError):  # it is lost; waiting for its answer will show that
             connection.send((task, arguments))
 
     def wait(self, seconds: float = math.inf) -> list[tuple[int, Any]]:
@@ -96,7 +96,7 @@ class Processes(Workers):
         made = (*self._made, self.devices[worker])
         process = self._context.Process(target=_serve, args=(there, made, torch.get_num_threads()), daemon=True)
         process.start()
-        there.close()  # so that the end of the process ends the connection
+        there.close()  # so that the connection ends with the process
         self._running[worker] = (process, here)
         return process, here
 
@@ -117,14 +117,14 @@ class Processes(Workers):
 
 
 class Served:
-    """A certifier that is made when it is first asked, and whose errors are answers."""
+    """A certifier that is made when first called, and whose errors are answers."""
 
     def __init__(self, made: tuple[Any, ...]) -> None:
         self.made = made
         self.certifier: Certifier | None = None
 
     def call(self, task: str, arguments: tuple[Any, ...]) -> Any:
-        """What a method of the certifier gives."""
+        """The result of a method of the certifier."""
         try:
             self.certifier = self.certifier or Certifier(*self.made)
             return getattr(self.certifier, task)(*arguments)
@@ -136,8 +136,8 @@ class Served:
 
 
 def _serve(connection: Connection, made: tuple[Any, ...], threads: int) -> None:
-    """A worker process: asked through the connection, whose end is also the process's."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the process that asks decides what follows
+    """A worker process: called through the connection, and ending with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the calling process decides what follows
     torch.set_num_threads(threads)
     served = Served(made)
     try:

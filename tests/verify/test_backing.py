@@ -104,7 +104,7 @@ def test_an_answer_from_other_votes_is_found(run, made, tmp_path):
             own = one.id == number
             new.admit(replace(one, seed=one.seed + 1) if own else one)
     describe(run, memory=stored.description["memory"] | {"generation": None})
-    assert f"example {number}: memory kept it, but holds a promise to it from other votes" in said(
+    assert f"example {number}: memory kept it, but holds a promise to it from different votes" in said(
         run, memory=tmp_path / "new.sqlite"
     )
 
@@ -154,7 +154,7 @@ def test_what_could_not_be_derived_is_said(run, made, tmp_path):
 def test_another_model_s_memory_backs_nothing(run):
     """The hash is only what the run says, but then the memory is not the one that answered."""
     describe(run, model_hash="0" * 64)
-    assert "of another model" in backing(read_run(run)).undone
+    assert "of a different model" in backing(read_run(run)).undone
 
 
 def test_a_file_that_is_no_memory_is_not_touched(run, tmp_path):

@@ -296,7 +296,7 @@ def test_theta(run):
     tamper_theta(run, lambda thetas: [thetas.pop("77"), thetas.pop(number)])
     assert said(run) == f"example {number}: has no theta"
     tamper_theta(run, lambda thetas: thetas.clear())
-    assert said(run) == "theta: is missing, so that no radius can be recomputed: verify the run itself"
+    assert said(run) == "theta: is missing, so no radius can be recomputed: verify the run itself"
 
 
 def test_a_theta_file_that_nobody_vouches_for(run):
@@ -348,7 +348,7 @@ def test_columns(run):
     assert said(run) == "certificates.parquet: lacks gap"
     pq.write_table(table.set_column(6, "gap", pa.array(["much"] * 10)), run / "certificates.parquet")
     refit(run)
-    assert "another type" in said(run)
+    assert "whose type is not" in said(run)
     pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), run / "certificates.parquet")
     refit(run)
     assert "certificates.parquet: has 11 rows, the run's inputs are 10" in said(run)
@@ -455,7 +455,7 @@ def test_recount_finds_another_answer_label_theta_and_network(run):
     known = {"architecture": "small-cnn", "num_classes": 10, "mean": data.mean, "std": data.std}
     save(model, run.parent / "other.safetensors", known)
     (finding,) = recount(read_run(run), ids, str(run.parent / "other.safetensors"))
-    assert "another network" in finding.what
+    assert "a different network" in finding.what
 
 
 def test_recount_finds_examples_that_were_left_out(run):
@@ -479,7 +479,7 @@ def test_recount_says_what_it_needs(run):
     refit(run, device="cuda", versions={"torch": "1.0", "python": None})
     stored = read_run(run)
     assert len(other_versions(stored)) == 1
-    assert other_versions(stored)[0].startswith("torch 1.0 made the run, here is ")
+    assert other_versions(stored)[0].startswith("torch 1.0 made the run, here it is ")
     with pytest.raises(ArgumentError, match="expected a cuda device, on which the run's votes were drawn, got cpu"):
         list(recount(stored, [0], device="cpu"))
     described = json.loads((run / "run.json").read_text())

@@ -16,12 +16,12 @@ from anisocert.runs.answers import COLUMNS, check_answer, unbacked
 from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.stored import StoredRun
 
-MEMORY = "memory"  # where a finding about the memory itself is
+MEMORY = "memory"  # the place of a finding about the memory itself
 
 
 @dataclass(frozen=True)
 class Backing:
-    """What is wrong with a memory's answers; undone: why they could not be derived again, else empty."""
+    """What is wrong with a memory's answers. undone: why they could not be derived again, else empty."""
 
     findings: tuple[Finding, ...] = ()
     undone: str = ""
@@ -29,7 +29,7 @@ class Backing:
 
 @lru_cache(maxsize=64)  # a report and its tables ask about the same runs
 def memory_backing(run: StoredRun) -> str | None:
-    """One sentence for whoever reads numbers after a memory; None where there are none, or the memory backs them."""
+    """One sentence for readers of numbers after a memory; None if there are none, or the memory backs them."""
     if not run.has_memory:
         return None
     found = backing(run)
@@ -43,7 +43,7 @@ def memory_backing(run: StoredRun) -> str | None:
 def backing(run: StoredRun, file: Path | None = None, data: str | None = None) -> Backing:
     """Derive a run's columns `memory_*` again. file, data: where these are, if not where the run says.
 
-    The rows' own claims are taken as they are: they were recomputed from their votes before. An answer must be backed
+    The rows' own claims are taken as given: they were recomputed from their votes before. An answer must be backed
     by what the memory holds now, which may be more than it held then.
     """
     said = run.description.get("memory")
@@ -65,17 +65,17 @@ def backing(run: StoredRun, file: Path | None = None, data: str | None = None) -
 
 
 def not_that_memory(memory: Memory, path: Path, described: Mapping[str, Any]) -> str:
-    """Why a memory is not the one that answered a run; empty where it may be."""
+    """Why a memory is not the one that answered a run; empty if it may be."""
     of, answered = memory.stats().model_hash, described["memory"].get("generation")
     if of and of != described.get("model_hash"):
-        return f"{path} is a memory of another model; pass --memory FILE"
+        return f"{path} is a memory of a different model; pass --memory FILE"
     if answered not in (None, memory.generation):
-        return f"{path} is not the memory that answered, or was emptied since; pass --memory FILE"
+        return f"{path} is not the memory that answered, or has been emptied since; pass --memory FILE"
     return ""
 
 
 def check_columns(run: StoredRun, rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """What is wrong with the memory's columns by themselves; whether the memory backs them, `backing` tells."""
+    """What is wrong with the memory's columns by themselves; `backing` says whether the memory backs them."""
     here = [name for name in COLUMNS if name in run.table.column_names]
     if not here:
         return

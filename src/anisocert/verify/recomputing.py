@@ -33,8 +33,8 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
         return
     try:
         rows: list[Row] = run.table.select(SCHEMA.names).cast(SCHEMA).to_pylist()
-    except ValueError as error:  # the root of pyarrow's complaints about values
-        yield Finding(TABLE, f"has a column of another type than a run's: {error}")
+    except ValueError as error:  # the root of pyarrow's errors about values
+        yield Finding(TABLE, f"has a column whose type is not a run's: {error}")
         return
     try:
         plan, alphas = _plan(run.description), _alphas(run.description, len(rows))
@@ -66,7 +66,7 @@ def _plan(described: Mapping[str, Any]) -> Plan:
 
 
 def _alphas(described: Mapping[str, Any], count: int) -> list[float]:
-    """The alpha of each of so many rows, in order of id."""
+    """The alpha of each row, in order of id."""
     if described.get("lifetime") and described.get("lifetime_from") is None:
         raise KeyError("lifetime_from")
     if described.get("simultaneous"):
@@ -76,7 +76,7 @@ def _alphas(described: Mapping[str, Any], count: int) -> list[float]:
 
 def _check_ids(ids: Counter[int], thetas: Thetas) -> Iterator[Finding]:
     if ids and not thetas:  # a copy made for its table, as `reproduce --results` leaves them
-        yield Finding("theta", "is missing, so that no radius can be recomputed: verify the run itself")
+        yield Finding("theta", "is missing, so no radius can be recomputed: verify the run itself")
     for number, count in ids.items():
         if count > 1:
             yield Finding(f"example {number}", f"has {count} rows")
@@ -129,7 +129,7 @@ def _bounds(rows: list[Row], plan: Plan) -> dict[int, tuple[float, float, float]
     }
     for (noise, num_classes), some in groups.items():
         counted = {name: np.array([row[name] for row in some]) for name in COUNTS}
-        # Between the looks one may have given up, which claims nothing.
+        # An input may be given up between the looks, which claims nothing.
         level = np.array([of_alpha[row["alpha"]].get(row["bound_n"], 0.0) for row in some])
         fresh = np.stack(claimable(named(noise), plan, counted, num_classes, level), 1)
         found |= {row["idx"]: tuple(one) for row, one in zip(some, fresh.tolist(), strict=True)}

@@ -18,18 +18,18 @@ from anisocert.runs.stored import NotTheRunsError, StoredRun
 
 
 def pick(run: StoredRun, count: int) -> list[int]:
-    """The ids of some rows, chosen so that nobody who writes a run can know them beforehand."""
+    """The ids of some rows, chosen so that whoever writes a run cannot know them beforehand."""
     ids = [int(number) for number in run.column("idx")]
     return sorted(random.SystemRandom().sample(ids, min(count, len(ids))))
 
 
 def other_versions(run: StoredRun) -> list[str]:
-    """What made the run and is another here: other versions may select other kernels, which change last bits."""
+    """What made the run and differs here: other versions may select other kernels, which change last bits."""
     here = {"anisocert": __version__, "python": platform.python_version()}
     here |= {"torch": torch.__version__, "numpy": np.__version__}
     said = run.description.get("versions") or {}
     return [
-        f"{name} {said[name]} made the run, here is {here[name]}"
+        f"{name} {said[name]} made the run, here it is {here[name]}"
         for name in here
         if said.get(name) not in (None, here[name])
     ]
@@ -47,8 +47,8 @@ def recount(
     """Draw the votes of some examples again, one after the other, and yield where they are not those of the rows.
 
     model, denoise, data: where these are, if not where the run says; functions must be given. device: of the kind that
-    the run was made on (the default), because each kind draws its own noise. on_votes is given each example's votes by
-    class.
+    the run was made on (the default), because each kind draws its own noise. on_votes is called with each example's
+    votes by class.
     """
     if not run.has_votes:
         raise ArgumentError(f"expected a run with votes to draw again, got {run.folder}, which was imported without")

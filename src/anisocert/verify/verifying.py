@@ -15,7 +15,7 @@ IMPORTED = "rows: imported without the votes that they could be recomputed from;
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """files, rows: how many were checked. undone: what could not be recomputed, and why. run: if it could be read.
+    """files, rows: how many were checked. undone: what could not be recomputed, and why. run: None if unreadable.
 
     notes: what the reader should know besides.
     """
@@ -29,7 +29,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing wrong was found; `undone` says what nobody looked at."""
+        """Whether nothing wrong was found; `undone` says what was not checked."""
         return not self.findings
 
 
@@ -37,7 +37,7 @@ def verify(folder: Path, memory: Path | None = None, data: str | None = None) ->
     """Check a run's files against `run.json`, every row against its votes and theta, a memory's answers against it.
 
     memory, data: where these are, if not where the run says. A changed byte is found by the checksums. A row that
-    claims too much is found also where somebody made the checksums fit. What this cannot find is a run that was made up
+    claims too much is found even if someone made the checksums fit. What this cannot find is a run that was made up
     whole, with votes that no network cast: draw some again (`anisocert.verify.recounting`). What could not be derived
     again is in `undone`.
     """
@@ -58,7 +58,7 @@ def verify(folder: Path, memory: Path | None = None, data: str | None = None) ->
         return Verification(findings, files, undone=(IMPORTED,), run=run)
     findings += tuple(check_rows(run, thetas))
     undone: tuple[str, ...] = ()
-    if run.has_memory and not findings:  # rows that are wrong themselves would only be called wrong once more
+    if run.has_memory and not findings:  # rows that are wrong themselves would only be reported twice
         derived = backing(run, memory, data)
         findings += derived.findings
         undone = (f"the memory's columns: {derived.undone}",) if derived.undone else ()

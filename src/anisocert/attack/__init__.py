@@ -1,4 +1,4 @@
-"""Counter-examples to certificates: a search that must find none inside a region, and tells what lies beyond it."""
+"""Counter-examples to certificates: a search that must find none inside a region, and shows what lies beyond it."""
 
 from anisocert.attack.attacking import Attack, attack
 from anisocert.attack.refutation import Attacked, Point

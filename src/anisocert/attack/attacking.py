@@ -16,7 +16,7 @@ LEVEL = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """What an attack found. expected: how many the alphas lead one to expect broken, at most: their sum."""
+    """What an attack found. expected: the most broken ones that the alphas lead one to expect: their sum."""
 
     results: tuple[Attacked, ...]
     expected: float
@@ -29,7 +29,7 @@ class Attack:
 
     @property
     def failed(self) -> bool:
-        """Whether any is refuted. One may be by the bad luck that alpha allows, and still its promise is false."""
+        """Whether any is refuted. That may be the bad luck that alpha allows; its promise is false all the same."""
         return bool(self.broken)
 
 
@@ -42,11 +42,11 @@ def attack(
     level: float = LEVEL,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> Attack:
-    """Try to break certificates of a network: find points of their regions that are answered otherwise.
+    """Try to break certificates of a network: find points of their regions that are answered differently.
 
-    certificates: with a region, of one noise and shape (no mixture's, whose components they do not tell); the
+    certificates: with a region, of one noise and shape (not a mixture, whose components they do not hold); the
     classifier that is attacked is the one that each was made for, with its theta. n: votes at each point found. level:
-    probability with which any correct certificate is called broken, shared by all. on_done is told how many more
+    probability with which any correct certificate is called broken, shared by all. on_done is called with how many more
     certificates were attacked.
     """
     if not 0 < level < 1:

@@ -25,7 +25,7 @@ def project(u: Tensor, budget: Tensor, norm: int) -> Tensor:
 
 
 def steepest(gradient: Tensor, norm: int) -> Tensor:
-    """A direction of length 1 to go up. gradient: `m x d`.
+    """A direction of ascent, of length 1. gradient: `m x d`.
 
     In l1 it is sparse, along the few largest slopes: the very largest alone would be exact for one step, and slow.
     """

@@ -15,10 +15,10 @@ from anisocert.bounds import binomial_test
 from anisocert.engine import Stage
 
 LADDER = (1.0, 1.04, 1.12, 1.3, 2.0)
-"""The change that was found, and longer ones in its direction: the nearest may be too close a race to prove."""
+"""The change that was found, and longer ones in its direction: the nearest may be too close to prove."""
 POINTS = 1 + len(LADDER)
 LOOKS = 2  # after a tenth of the votes, and after all: most points are decided early
-HOPELESS = 0.01  # a lead of the promised class that is as surprising as this will not turn round
+HOPELESS = 0.01  # a lead of the promised class this significant will not reverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,8 @@ class Point:
 class Attacked:
     """What an attack on one certificate found.
 
-    inside: the most hostile point of the region. change: the nearest point at which the answer is proven to be another,
-    None where none was found. Its gauge and its length are upper bounds of what any certificate with this theta can
+    inside: the most hostile point of the region. change: the nearest point at which a different answer is proven,
+    None if none was found. Its gauge and its length are upper bounds of what any certificate with this theta can
     reach there.
     """
 
@@ -64,7 +64,7 @@ class Attacked:
 def refute(targets: Targets, found: Found, radii: Sequence[float], n: int, level: float) -> list[Attacked]:
     """Fresh votes at the points that were found. level: probability of a false "changed" for one target.
 
-    A point is answered otherwise if a sign test proves that its rival has more votes than the promised class. Points
+    A point is answered differently if a sign test proves that its rival has more votes than the promised class. Points
     and rivals were chosen without these votes, so that the level, shared by a target's points, holds.
     """
     steps = torch.tensor(LADDER, dtype=found.change.dtype, device=found.change.device)
@@ -104,7 +104,7 @@ class _Trial:
         self.changed = np.zeros(len(top), bool)
 
     def __call__(self, position: NDArray[Any], look: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.bool_]:
-        """Who is decided. position, look: `k`; counts: `k x num_classes`."""
+        """Which are decided. position, look: `k`; counts: `k x num_classes`."""
         rows = np.arange(len(position))
         own, other = counts[rows, self.top[position]], counts[rows, self.rival[position]]
         # One-sided: half of the two-sided value, on the side where the rival leads.

@@ -1,4 +1,4 @@
-"""Looking for points that a smoothed classifier answers otherwise: projected gradient ascent under shared noise.
+"""Looking for points that a smoothed classifier answers differently: projected gradient ascent under shared noise.
 
 Everything happens in coordinates in which each region is the unit ball, so that one budget fits all of them. The ascent
 follows soft votes, the expectation over noise of the class probabilities (as Salman et al. 2019 attack smoothed
@@ -51,7 +51,7 @@ class Search:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The most hostile point inside each region, and the nearest that seems to be answered otherwise.
+    """The most hostile point inside each region, and the nearest that seems to be answered differently.
 
     inside, change: `m x d`, in units of the axes; changes: `m`, whether there is one at all. rivals: `m x 2`, the
     class that leads, or is next, at each of the two.
@@ -90,7 +90,7 @@ class Finder:
     def ascents(self) -> Tensor:
         """The ends of all ascents, inside by more than rounding: `m x starts x d`."""
         targets, count = self.targets, self.how.starts
-        # Not a noise of votes: where the search begins may depend on anything.
+        # Not the noise of votes: where the search begins may depend on anything.
         generator = torch.Generator().manual_seed(targets.query.seed % 2**63)
         begin = starts(count, (len(targets), targets.x.shape[1]), targets.norm, generator).to(targets.x.device)
         every = self._every()
@@ -106,11 +106,11 @@ class Finder:
         return u[at], lead[at], rival[at]
 
     def _every(self) -> Targets:
-        """Each target as often as there are starts."""
+        """Each target once per start."""
         return self.targets.part(torch.arange(len(self.targets)).repeat_interleave(self.how.starts))
 
     def beyond(self, u: Tensor, changes: Tensor, rival: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(point, whether it is answered otherwise, rival), as near to the centre as was found."""
+        """(point, whether it is answered differently, rival), as near to the centre as was found."""
         u, changes, rival = u.clone(), changes.clone(), rival.clone()
         budget, steps = torch.ones(len(u), device=u.device), max(1, self.how.steps // 2)
         while bool((open_ := (~changes & (budget < self.how.reach)).nonzero()[:, 0]).numel()):
@@ -134,7 +134,7 @@ class Finder:
         return u, changes, rival
 
     def _shorten(self, targets: Targets, u: Tensor, rival: Tensor) -> tuple[Tensor, Tensor]:
-        """The same directions, as short as they can be with another answer at their end, by halving."""
+        """The same directions, as short as they can be with a different answer at their end, by halving."""
         low, high = torch.zeros(len(u), device=u.device), torch.ones(len(u), device=u.device)
         for _ in range(HALVINGS):
             middle = (low + high) / 2

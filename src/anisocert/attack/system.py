@@ -1,8 +1,8 @@
 """A whole system under attack: whatever arrives, its answers may not change inside a region that it has promised.
 
-The attack asks about points of stored regions, those that the network is most likely to answer otherwise, and sends
-newcomers to the memory: what the network says about those points, as another process may that asks at the same moment,
-and forged certificates that claim the rival's class. It works on a copy: nothing is written to the memory in use.
+The attack asks about points of stored regions, those that the network is most likely to answer differently, and sends
+newcomers to the memory: the network's own answers at those points, as another process might at the same moment, and
+forged certificates that claim the rival's class. It works on a copy: nothing is written to the memory in use.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,7 @@ Aimed = tuple[Certificate, NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class Changed:
-    """An answer other than the one promised; None where the memory had none, or contradicted itself.
+    """An answer other than the one promised; None if the memory had none, or contradicted itself.
 
     how: asked by "lookup", or by a "newcomer" (certified and admitted), or by one with a forged "claim".
     """
@@ -46,7 +46,7 @@ class Changed:
 class SystemAttack:
     """What the attack found. promises, questions: how many. conflicts: pairs of regions that may meet afterwards.
 
-    abstained: how many questions got no answer although a promise covers them; None where no abstention is allowed.
+    abstained: how many questions got no answer although a promise covers them; None if no abstention is allowed.
     """
 
     promises: int
@@ -70,7 +70,7 @@ def attack_system(
 ) -> SystemAttack:
     """Ask a system about hostile points of `most` of the regions that it has promised.
 
-    Its memory is to be a copy (`Memory.copy`): newcomers are admitted to it, true ones and false ones. on_done is told
+    Its memory must be a copy (`Memory.copy`): true and false newcomers are admitted to it. on_done is called with
     how many more promises were attacked.
     """
     memory, how, questions = system.memory, how or Search(), _Questions(system)
@@ -106,7 +106,7 @@ class _Questions:
         self._note(promise, point, "lookup", said.prediction if said and said.note == INHERITED else None)
 
     def admit(self, promise: Certificate, point: NDArray[np.float32], how: str, proposal: Certificate) -> None:
-        """Let a newcomer in; weaker policies may abstain, and still must not contradict."""
+        """Admit a newcomer; weaker policies may abstain, but must not contradict."""
         said = self._said(lambda: self.system.memory.admit(proposal))
         if self.may_abstain and said is not None and said.prediction == ABSTAIN:
             self.asked, self.abstained = self.asked + 1, self.abstained + 1
@@ -142,7 +142,7 @@ def _points(
 
 
 def _towards(promise: Certificate, everyone: Sequence[Certificate]) -> Iterator[NDArray[np.float32]]:
-    """Points near the border, in the direction of the nearest inputs that were promised another class."""
+    """Points near the boundary, in the direction of the nearest inputs that were promised another class."""
     region = promise.region
     assert region is not None
     others = [one.region.center for one in everyone if one.region and one.prediction != promise.prediction]

@@ -53,7 +53,7 @@ class Targets:
 
     @property
     def norm(self) -> int:
-        """Of the regions."""
+        """Norm of the regions."""
         return self.query.smoothing.norm
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class Targets:
         return (self.x + self.axes * u.double()).float()
 
     def gauges(self, points: Tensor) -> Tensor:
-        """Of points after rounding to float32. points: `m x d` -> `m`."""
+        """Gauges of points after rounding to float32. points: `m x d` -> `m`."""
         return length((points.double() - self.x) / self.axes, self.norm)
 
     def settled(self, u: Tensor, limit: float) -> Tensor:

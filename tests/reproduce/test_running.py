@@ -36,7 +36,7 @@ def test_what_was_done_before_need_not_be_chosen_again(tmp_path):
     assert run_stages([b], tmp_path, among=[a, b, c]).done == ["b"]
     changed = Stage("a", ("--help",))
     assert run_stages([c], tmp_path, among=[changed, b, c]).done == ["c"]  # which does not need it itself
-    with pytest.raises(ArgumentError, match="another command"):
+    with pytest.raises(ArgumentError, match="a different command"):
         run_stages([quick("d", "a")], tmp_path, among=[changed, b, c])
 
 
@@ -50,7 +50,7 @@ def test_a_failure_is_told_and_stops_only_what_needs_it(tmp_path):
 
 def test_a_stage_done_by_another_command_is_refused(tmp_path):
     run_stages([quick("a")], tmp_path)
-    with pytest.raises(ArgumentError, match="another command"):
+    with pytest.raises(ArgumentError, match="a different command"):
         run_stages([Stage("a", ("--help",))], tmp_path)
 
 
@@ -105,7 +105,7 @@ def test_a_second_one_waits_and_goes_on_when_the_first_is_killed(at_work, tmp_pa
         return ("train n", "started") in told
 
     outcome = run_stages([long, quick("a")], tmp_path, out_of_time=enough, tell=lambda *what: told.append(what))
-    assert told[0] == ("train n", "another process is at it; waiting for its end")
+    assert told[0] == ("train n", "another process is doing it; waiting for it to end")
     assert told[1] == ("a", "started")
     assert outcome.done == ["a"]
     assert not outcome.failed

@@ -5,7 +5,7 @@ data = "cifar10"
 arch = "resnet18-paper"
 [certify]                        # options of `anisocert certify`, for every run
 skip = 20
-[methods.ours]                   # a run of every network; its own options
+[methods.ours]                   # one run per network; its own options
 method = "anisotropic"
 memory = true                    # through a memory of its own
 [methods.average]
@@ -16,7 +16,7 @@ of = "ours"                      # the same certificates through another memory
 memory-prefer = "ball"
 [[networks]]
 recipe = "cohen"
-sigma = [0.25, 0.5]              # a network each
+sigma = [0.25, 0.5]              # one network per value
 train = { epochs = 30 }          # what is special about these networks
 methods.ours = { max = 100 }
 """
@@ -51,9 +51,9 @@ def read_matrix(file: Path) -> list[Stage]:
     """The stages of an experiment. Their paths are relative to the folder that they will be run in."""
     said = read_toml(file)
     _expect(file, "the file", said, TOP, {"data", "methods", "networks"})
-    splits(said["data"])  # an error where there is no such data
+    splits(said["data"])  # an error if there is no such data
     if not said["networks"] or isinstance(said["networks"], dict):
-        raise ArgumentError(f"{file}: expected networks as [[networks]], one at least, got {said['networks']!r}")
+        raise ArgumentError(f"{file}: expected networks as [[networks]], at least one, got {said['networks']!r}")
     stages = [stage for group in said["networks"] for stage in _networks(file, said, group)]
     names = [stage.name for stage in stages]
     for name in names:
@@ -79,7 +79,7 @@ def _networks(file: Path, said: Values, group: Values) -> Iterator[Stage]:
     _expect(file, "networks", group, OF_NETWORKS, {"recipe", "sigma"})
     sigmas = group["sigma"] if isinstance(group["sigma"], list) else [group["sigma"]]
     if not sigmas:
-        raise ArgumentError(f"{file}: expected sigma in networks, one at least, got none")
+        raise ArgumentError(f"{file}: expected sigma in networks, at least one, got none")
     for sigma in sigmas:
         network = f"{group.get('name', group['recipe'])}-{sigma:g}"
         data = Path(said["data"]).resolve() if Path(said["data"]).exists() else said["data"]
@@ -90,7 +90,7 @@ def _networks(file: Path, said: Values, group: Values) -> Iterator[Stage]:
         yield train
         special = group.get("methods", {})
         if unknown := set(special) - set(said["methods"]):
-            raise ArgumentError(f"{file}: expected methods of {', '.join(said['methods'])}, got {sorted(unknown)[0]!r}")
+            raise ArgumentError(f"{file}: expected methods in {', '.join(said['methods'])}, got {sorted(unknown)[0]!r}")
         for method, its in said["methods"].items():
             apart = special.get(method, {})
             _expect_table(file, f"methods.{method}", its)

@@ -12,7 +12,7 @@ from anisocert.runs.files import TABLE, checksum, read_description, write_descri
 def publish(out: Path, results: Path, force: bool = False) -> list[Path]:
     """Copy the finished runs of an experiment's folder, without their thetas; the copies.
 
-    force: also in place of what was not published before.
+    force: also replace what was not published before.
     """
     runs = sorted(described.parent for described in (out / "runs").glob("*/*/run.json"))
     copies = [results / run.relative_to(out / "runs") for run in runs]
@@ -29,7 +29,7 @@ def publish(out: Path, results: Path, force: bool = False) -> list[Path]:
 
 
 def _claim(run: Path, copy: Path) -> None:
-    """An error where a run would be replaced that has its thetas, or a table that is no run's."""
+    """An error if a run with its thetas, or a table that is not a run's, would be replaced."""
     if not (copy / "run.json").exists():
         if not (copy / TABLE).is_file() or checksum(copy / TABLE) != checksum(run / TABLE):
             claim(copy / TABLE)

@@ -1,4 +1,4 @@
-"""Stages as processes: several at once, each done once; what was under way when time was up goes on next time.
+"""Stages as processes: several at once, each done once; what was under way when time was up resumes next time.
 
 A stage ends with the process that started it, however that ends, and holds a lock until then: whoever comes next, or at
 the same time, waits for it.
@@ -22,11 +22,11 @@ from anisocert.durable import BusyError, locked, write_whole
 from anisocert.errors import ArgumentError
 from anisocert.reproduce.matrix import Stage
 
-STOPPED = 3  # exit code of a command that will go on where it stopped
-GRACE = 30.0  # seconds a stage gets to end by itself
+STOPPED = 3  # exit code of a command that will resume where it stopped
+GRACE = 30.0  # seconds that a stage gets to end by itself
 TICK = 0.1
 PARENT = "ANISOCERT_PARENT"
-"""Names, to a stage, the process that it must not outlive."""
+"""Tells a stage which process it must not outlive."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Running:
-    """A stage at work, the lock that it and this process hold, and since when (time.monotonic)."""
+    """A stage at work, the lock that it and this process hold, and when it started (time.monotonic)."""
 
     process: "subprocess.Popen[bytes]"
     lock: ExitStack
@@ -56,12 +56,12 @@ def run_stages(
     out_of_time: Callable[[], bool] = lambda: False,
     tell: Callable[[str, str], None] = lambda name, what: None,
 ) -> Outcome:
-    """Run what is not done yet, at most `jobs` at once, until `out_of_time()`. tell: (stage, what happened).
+    """Run what is not done yet, at most `jobs` at once, until `out_of_time()`. tell: gets (stage, what happened).
 
-    among: all stages of the experiment, where those to run may need others that were done before.
+    among: all stages of the experiment, if those to run may need others that were done before.
 
     A stage that ends well leaves a mark with its command in `out/stages`; one whose command has changed since then is
-    refused, as its results would not be those of the file. Output goes to `out/logs`.
+    refused, as its results would not match the file. Output goes to `out/logs`.
     """
     outcome = Outcome(done=[stage.name for stage in stages if _is_done(stage, out)])
     needed = {name for stage in stages for name in stage.needs}
@@ -85,21 +85,21 @@ def run_stages(
                     outcome.done.append(stage.name)
                 elif stage.name not in elsewhere:
                     elsewhere.add(stage.name)
-                    tell(stage.name, "another process is at it; waiting for its end")
+                    tell(stage.name, "another process is doing it; waiting for it to end")
             ended = [name for name, (_, one) in running.items() if one.process.poll() is not None]
             for name in ended:
                 stage, one = running.pop(name)
                 with one.lock:
                     _end(stage, one.process, time.monotonic() - one.since, out, outcome, tell)
             if not running and not any(set(stage.needs) <= before.union(outcome.done) for stage in waiting):
-                break  # whatever is left needs something that failed or is not to be run
+                break  # what is left needs something that failed or is not to be run
             if not ended:
                 time.sleep(TICK)
     finally:
         for name, (_, one) in running.items():
             with one.lock:
                 _stop(one.process)
-            tell(name, "stopped; goes on next time")
+            tell(name, "stopped; resumes next time")
     outcome.left.extend([*running, *(stage.name for stage in waiting)])
     return outcome
 
@@ -110,7 +110,7 @@ def command_line(stage: Stage) -> str:
 
 
 def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
-    """The stage at work, unless another process is at it, or was until now."""
+    """The stage at work, unless another process is doing it, or has just done it."""
     lock = ExitStack()
     try:
         descriptor = lock.enter_context(locked(_place(out, "stages", stage, ".lock"), wait=False))
@@ -150,7 +150,7 @@ def _end(
         tell(stage.name, f"done in {seconds:.0f} s")
     elif process.returncode == STOPPED:
         outcome.left.append(stage.name)
-        tell(stage.name, "stopped; goes on next time")
+        tell(stage.name, "stopped; resumes next time")
     else:
         outcome.failed.append(stage.name)
         lines = _place(out, "logs", stage, ".log").read_text(errors="replace").strip().splitlines()
@@ -177,7 +177,7 @@ def _is_done(stage: Stage, out: Path) -> bool:
     before = json.loads(mark.read_text())["command"]
     if before != command_line(stage):
         raise ArgumentError(
-            f"{stage.name} was done by another command: use another --out, or remove {mark} and what it made; "
+            f"{stage.name} was done by a different command: use another --out, or remove {mark} and what it made; "
             f"then: {before}; now: {command_line(stage)}"
         )
     return True

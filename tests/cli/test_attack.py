@@ -113,7 +113,7 @@ def test_the_system(cli, made, run):
         assert len(opened) == 4
     assert "without --ids" in cli("attack", run, "--memory", memory, "--ids", "0", code=2).err
     said = cli("attack", run, "--memory", run / "run.json", code=1).err
-    assert said.startswith(f"error: {run / 'run.json'} is no memory, or a damaged one: ")
+    assert said.startswith(f"error: {run / 'run.json'} is not a memory, or is damaged: ")
 
 
 def test_the_system_of_a_weaker_policy(cli, run, tmp_path):

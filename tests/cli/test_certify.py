@@ -105,7 +105,7 @@ def test_json_and_quiet(certify, tmp_path):
 
 
 def test_shards(certify, cli, tmp_path):
-    assert "this shard is done; 3 of 6 inputs" in certify("--shard", "2/2", "--out", tmp_path).out
+    assert "this shard is done, and 3 of 6 inputs" in certify("--shard", "2/2", "--out", tmp_path).out
     assert not (tmp_path / "run.json").exists()
     for reader in ("attack", "verify"):
         assert "one under way: its certify command resumes it" in cli(reader, tmp_path, code=2).err
@@ -157,7 +157,7 @@ def test_a_dry_run_says_what_and_how_long_and_does_nothing(certify, tmp_path, mo
 def test_a_changed_configuration_is_one_line(certify, tmp_path):
     certify("--shard", "1/2", "--out", tmp_path)
     said = certify("--n", 201, "--seed", 4, "--out", tmp_path, code=2).err
-    assert said.startswith(f"error: expected the configuration that {tmp_path} was begun with, got another: ")
+    assert said.startswith(f"error: expected the configuration that {tmp_path} began with, got a different one: ")
     assert "n: 200 -> 201; seed: 0 -> 4" in said
     assert len(said.splitlines()) == 1
 
@@ -215,15 +215,18 @@ def test_a_model_from_a_function_and_in_onnx(cli, network, tmp_path, monkeypatch
         (["--shard", "3/2"], "expected shard 1/2 to 2/2, got 3/2"),
         (["--shard", "two"], "expected --shard as in 2/8, got 'two'"),
         (["--time-budget", "soon"], "expected --time-budget as in 90, 10m or 2h, got 'soon'"),
-        (["--method", "best"], "expected method of fixed, isotropic, anisotropic, average, got 'best'"),
-        (["--norm", "l3"], "expected norm of l2, l1, got 'l3'"),
+        (["--method", "best"], "expected method to be one of fixed, isotropic, anisotropic, average, got 'best'"),
+        (["--norm", "l3"], "expected norm to be one of l2, l1, got 'l3'"),
         (["--alpha", "2"], "alpha in (0, 1), got 2"),
-        (["--data", "nothing"], "expected a data set of"),
+        (["--data", "nothing"], "expected a data set among"),
         (["--device", "cpu,cuda"], "expected devices of one kind"),
         (["--average-of", "x"], "average_of"),
         (["--memory-policy", "inherit"], "expected memory, a file"),
-        (["--memory", "m", "--memory-policy", "share"], "expected memory_policy of inherit, abstain, worst-case, got"),
-        (["--memory", "m", "--memory-prefer", "size"], "expected memory_prefer of volume, ball, got 'size'"),
+        (
+            ["--memory", "m", "--memory-policy", "share"],
+            "expected memory_policy to be one of inherit, abstain, worst-case, got",
+        ),
+        (["--memory", "m", "--memory-prefer", "size"], "expected memory_prefer to be one of volume, ball, got 'size'"),
         (["--mean", "a"], "expected --mean as numbers"),
         (["--seed", "-1"], "expected seed"),
         (["--precision", "float8"], "precision"),

@@ -37,5 +37,5 @@ def test_info_and_subsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "digits is already here" in run("fetch", "digits")
-    with pytest.raises(ArgumentError, match="expected a data set of digits"):
+    with pytest.raises(ArgumentError, match="expected a data set among digits"):
         run("fetch", "svhn")

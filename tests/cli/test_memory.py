@@ -69,7 +69,7 @@ def test_answers_that_take_the_place_of_others_are_announced(run, file, tmp_path
         assert "place" not in invoke("add", run, "--memory", file)
     assert "place" not in invoke("add", run, "--memory", tmp_path / "b.sqlite", "--out", tmp_path / "copy")
     told = invoke("add", run, "--memory", tmp_path / "c.sqlite")
-    assert f"took the place of those by {file}" in told
+    assert f"replaced those of {file}" in told
 
 
 def test_add_writes_the_columns(run, file):

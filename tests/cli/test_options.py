@@ -13,16 +13,16 @@ from anisocert.runs import Configuration
 
 ASKED = {"model": "net.safetensors", "data": "digits", "sigma": 0.25}
 WRONG = [
-    ("norm", "l3", "expected norm of l2, l1, got 'l3'"),
-    ("method", "best", "expected method of fixed, isotropic, anisotropic, average, got 'best'"),
-    ("split", "all", "expected split of train, test, got 'all'"),
+    ("norm", "l3", "expected norm to be one of l2, l1, got 'l3'"),
+    ("method", "best", "expected method to be one of fixed, isotropic, anisotropic, average, got 'best'"),
+    ("split", "all", "expected split to be one of train, test, got 'all'"),
     ("skip", 0, "expected skip >= 1, got 0"),
     ("max", -1, "expected max >= 1, got -1"),
     ("num_classes", 1, "expected num_classes >= 2, got 1"),
     ("iterations", 0, "expected iterations >= 1, got 0"),
     ("limit", float("nan"), "expected limit finite, got nan"),
-    ("stop", "soon", "expected stop of checkpoints, betting, got 'soon'"),
-    ("layout", "mine", "expected layout of cohen, salman, macer, got 'mine'"),
+    ("stop", "soon", "expected stop to be one of checkpoints, betting, got 'soon'"),
+    ("layout", "mine", "expected layout to be one of cohen, salman, macer, got 'mine'"),
     ("alpha", 2.0, "expected alpha in (0, 1), got 2.0"),
     ("n", 0, "expected n in [1, 1000000000], got 0"),
     ("ids", "x", "expected ids as in 3,17,100-199, got 'x'"),

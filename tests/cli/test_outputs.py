@@ -50,7 +50,7 @@ def test_a_file_that_is_not_ours_is_refused_without_force(cli, made, monkeypatch
     out = tmp_path / ("accuracy-d.npz-l2.pdf" if "--figures" in typed else "out")
     out.write_text("my thesis")
     said = cli(*typed, code=2).err
-    assert f"expected nothing at {out.name}, or a file that anisocert knows as its own, got another" in said
+    assert f"expected nothing at {out.name}, or a file that anisocert recognises as its own, got another" in said
     assert out.read_text() == "my thesis"
     cli(*typed, "--force")
     assert out.read_bytes() != b"my thesis"
@@ -71,7 +71,7 @@ def test_a_picture_that_is_not_ours_is_refused_before_the_work(cli, made, monkey
     monkeypatch.chdir(made)
     (tmp_path / "mine.png").write_text("my thesis")
     said = cli("diagnose", "net.safetensors", "--data", "d.npz", "--figure", tmp_path / "mine.png", code=2)
-    assert "mine.png, or a file that anisocert knows as its own, got another" in said.err
+    assert "mine.png, or a file that anisocert recognises as its own, got another" in said.err
 
 
 CERTIFY = "certify net.safetensors --data d.npz --sigma 0.25 --method fixed --n 50 --out out"

@@ -81,7 +81,7 @@ def test_options_from_a_file(cli, net, tmp_path):
     ("arguments", "words"),
     [
         (("--alpha", "2"), "expected alpha in (0, 1), got 2.0"),
-        (("--norm", "l0"), "expected norm of l2, l1, got 'l0'"),
+        (("--norm", "l0"), "expected norm to be one of l2, l1, got 'l0'"),
         (("--max", "0"), "expected max >= 1, got 0"),
         (("--format", "xml"), "expected --format csv or json"),
         (("--out", "answers.txt"), "expected --format csv or json"),

@@ -97,7 +97,7 @@ def test_one_run_twice_is_one_run(make, report, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--table", "word"], "expected --table of terminal"),
+        (["--table", "word"], "expected --table to be one of terminal"),
         (["--out", "."], "at ., got a folder"),
     ],
 )

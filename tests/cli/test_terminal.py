@@ -1,4 +1,4 @@
-"""Texts from files cannot steer a terminal, and a stream that is closed or full ends in no traceback."""
+"""Texts from files cannot control a terminal, and a stream that is closed or full ends in no traceback."""
 
 import os
 import pty

@@ -75,15 +75,15 @@ def test_uniform_noise_on_a_file_with_one_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--recipe", "trades"), "expected --recipe of cohen, smoothadv, macer, stability, got 'trades'"),
+        (("--recipe", "trades"), "expected --recipe to be one of cohen, smoothadv, macer, stability, got 'trades'"),
         (("--recipe", "macer", "--norm", "l1"), "expected normal noise with recipe macer, got Uniform"),
-        (("--norm", "linf"), "expected norm of l2, l1, got 'linf'"),
+        (("--norm", "linf"), "expected norm to be one of l2, l1, got 'linf'"),
         (("--set", "epsilon=1"), "expected --set of nothing with cohen, got 'epsilon=1'"),
         (("--recipe", "macer", "--set", "copies=many"), "expected --set copies as int, got 'many'"),
-        (("--schedule", "flat"), "expected schedule of one-cycle, cosine, step, got 'flat'"),
+        (("--schedule", "flat"), "expected schedule to be one of one-cycle, cosine, step, got 'flat'"),
         (("--epochs", "0"), "expected epochs >= 1"),
         (("--precision", "float8"), "expected precision 'float32' or 'bfloat16', got 'float8'"),
-        (("--arch", "vgg"), "expected an architecture of"),
+        (("--arch", "vgg"), "expected architecture among"),
         (("--sigma", "-1"), "expected sigma positive"),
     ],
 )

@@ -91,8 +91,8 @@ def test_recount(cli, run):
     described = json.loads((run / "run.json").read_text())
     write_description(run, described | {"versions": described["versions"] | {"torch": "1.0"}})
     said = cli("verify", run, "--recount", 5, code=1).out
-    assert "note: torch 1.0 made the run, here is " in said
-    assert "a few votes need not be anybody's fault" in said
+    assert "note: torch 1.0 made the run, here it is " in said
+    assert "a few votes need not be anyone's fault" in said
 
 
 def test_recount_with_a_network_that_is_elsewhere(cli, run, tmp_path):

@@ -1,4 +1,4 @@
-"""The command line: one thin file a command."""
+"""The command line: one thin file per command."""
 
 import contextlib
 import os
@@ -12,8 +12,8 @@ from anisocert.cli.terminal import standard_streams
 from anisocert.errors import AnisocertError, ArgumentError, MissingExtraError
 
 FAILED, WRONG_USAGE, STOPPED = 1, 2, 3
-CTRL_C = 130  # how typer tells of it
-NOT_READ = 141  # what the shell says of any program whose reader has seen enough, as in `| head`
+CTRL_C = 130  # how typer reports it
+NOT_READ = 141  # the shell's code for a program whose reader has closed the pipe, as in `| head`
 
 
 def main() -> NoReturn:
@@ -32,13 +32,13 @@ def main() -> NoReturn:
 
 
 def _code(debug: bool) -> int:
-    """The exit code of the command in `sys.argv`, once it is said what went wrong."""
+    """The exit code of the command in `sys.argv`, after printing what went wrong."""
     try:
         code = _run()
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = CTRL_C
-    except SystemExit as end:  # commands do not end like this: a function of the user's did, or click, for `| head`
+    except SystemExit as end:  # commands do not end like this: a user's function did, or click, for `| head`
         if isinstance(end.__context__, BrokenPipeError):
             return NOT_READ
         _say(f"error: the code that the command called ended it with exit code {end.code}")
@@ -46,7 +46,7 @@ def _code(debug: bool) -> int:
     except BrokenPipeError:
         return NOT_READ
     except Exception as error:
-        typed_wrongly = hasattr(error, "format_message")  # click's, wherever this typer keeps it
+        typed_wrongly = hasattr(error, "format_message")  # click's error, wherever this typer keeps it
         if debug and not typed_wrongly:
             raise
         if line := said(error):
@@ -59,7 +59,7 @@ def _code(debug: bool) -> int:
 
 
 def _end_with(parent: int) -> None:
-    """A stage of `reproduce` ends with the process that started it, also if that is killed and cannot end it."""
+    """Make a stage of `reproduce` end with the process that started it, even if that is killed and cannot end it."""
     while os.getppid() == parent:
         time.sleep(0.2)
     os._exit(FAILED)
@@ -84,7 +84,7 @@ def _run() -> int:
             command.help = _flowing(command.callback.__doc__ or "")
     try:
         code = app(standalone_mode=False)
-    except typer.Abort:  # a question that was answered with no
+    except typer.Abort:  # a question was answered with no
         _say("stopped")
         return FAILED
     return code if isinstance(code, int) else 0
@@ -96,7 +96,7 @@ def _flowing(text: str) -> str:
 
 
 def said(error: Exception) -> str:
-    """What an error says; one that nobody foresaw, in one line with its kind."""
+    """An error's message; an unexpected error in one line with its type."""
     if hasattr(error, "format_message"):
         return _usage(error)
     if isinstance(error, AnisocertError):
@@ -105,18 +105,18 @@ def said(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     if isinstance(error, MemoryError):
         return "out of memory"
-    return f"{type(error).__name__}: {' '.join(str(error).split())} (not foreseen: --debug shows where)"
+    return f"{type(error).__name__}: {' '.join(str(error).split())} (unexpected: --debug shows where)"
 
 
 def _usage(error: Any) -> str:
     """One line about a command that was typed wrongly, with the nearest right name and where to look."""
     line = " ".join(error.format_message().split()).rstrip(".")
-    if hasattr(error.__cause__, "errors"):  # pydantic's, by which newer typers read values; it knows the value
+    if hasattr(error.__cause__, "errors"):  # pydantic's, with which newer typers read values; it knows the value
         line += f", got {error.__cause__.errors()[0]['input']!r}"
     if near := getattr(error, "possibilities", None):
         line = f"{error.message}; did you mean {near[0]}?"
     if not line:  # a command without arguments has shown its help instead
         return ""
     context = getattr(error, "ctx", None)
-    where = f" ({context.command_path} --help tells more)" if context is not None else ""
+    where = f" ({context.command_path} --help says more)" if context is not None else ""
     return f"{line[0].lower()}{line[1:]}{where}"

@@ -44,7 +44,7 @@ def attack(
     out: Annotated[Path | None, typer.Option(help="An .npz file for the points that were found.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Try to break certificates: search each region for points that the smoothed classifier answers otherwise.
+    """Try to break certificates: search each region for points that the smoothed classifier answers differently.
 
     Projected gradient ascent on the smoothed classifier, under the theta of the certificate, from the centre, random
     points and the boundary; then beyond the region, for the nearest change of the answer. That one is an upper bound of
@@ -52,11 +52,11 @@ def attack(
 
     A certificate is broken if fresh votes at a point inside its region prove that another class has more of them (a
     sign test), which happens to any correct one with probability 0.001 at most, however many there are. One broken
-    certificate makes the exit code 1. Each may be wrong with probability alpha, so how many that leads one to expect is
-    said beside: a broken one within it is bad luck, and still a promise that does not hold.
+    certificate makes the exit code 1. Each may be wrong with probability alpha, so the number to expect from that is
+    printed too: a broken one within it is bad luck, but still a promise that does not hold.
 
-    With --memory the whole system is asked, a copy of the memory in front of the network: no answer may change in any
-    stored region, whoever asks and whatever newcomers claim. No probability is involved, and one change is too many.
+    With --memory the target is the whole system, a copy of the memory in front of the network: no answer may change in
+    any stored region, whoever asks and whatever newcomers claim. No probability is involved: one change is too many.
     """
     from anisocert.attack import Search
     from anisocert.attack import attack as attack_certificates
@@ -110,7 +110,7 @@ def _certificates(stored: "StoredRun", ids: str | None, most: int | None, data: 
 
 
 def _guide(stored: "StoredRun", network: "Network", model: str | None, denoise: str | None) -> "Network | None":
-    """A network with gradients, where the run asked its own for votes alone."""
+    """A network with gradients, if the run used its own for votes alone."""
     from anisocert.engine import Network
     from anisocert.errors import ModelError
 
@@ -129,8 +129,7 @@ def _attack_system(
 ) -> "SystemAttack":
     """The system is the run's method and noise, with n votes per newcomer, behind a copy of the memory.
 
-    What is attacked are answers: newcomers spend alpha, of which one for a lifetime would not have enough, so that in
-    the copy each has its own.
+    Answers are attacked: newcomers spend alpha, and a lifetime's would not suffice, so in the copy each has its own.
     """
     import os
 
@@ -151,7 +150,7 @@ def _attack_system(
 
 
 def _save(found: "Attack", out: Path) -> None:
-    """The most hostile point of each region, and the nearest with another answer (its class is -1 where none is)."""
+    """The most hostile point of each region, and the nearest with another answer (its class is -1 if there is none)."""
     import numpy as np
 
     changes = [one.change or one.inside for one in found.results]

@@ -1,4 +1,4 @@
-"""What `anisocert attack` says."""
+"""What `anisocert attack` prints."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from anisocert.cli.console import Console
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, down, probability, results_of
 from anisocert.runs import StoredRun
 
-SHOWN = 40  # certificates one by one; of more, those that are broken
+SHOWN = 40  # certificates listed one by one; of more, only the broken ones
 
 
 def tell(found: Attack, run: StoredRun, as_json: bool) -> None:
@@ -54,13 +54,13 @@ def _lines(found: Attack) -> list[str]:
     results, broken = found.results, len(found.broken)
     lines = [
         "share left: what the promised class keeps of the votes at the most hostile point found inside; changes at: "
-        "distance of the nearest point found that is answered otherwise; gauge: the same, in units of the region."
+        "distance of the nearest point found that is answered differently; gauge: the same, in units of the region."
     ]
     gauges = sorted(one.change.gauge for one in results if one.change)
     if gauges:
         lines.append(
             f"The answer was made to change for {len(gauges)} of {len(results)}, at a gauge of {_up(gauges[0])} to "
-            f"{_up(gauges[-1])}, in the median {_up(median(gauges))}: regions of these shapes, grown by as much, would "
+            f"{_up(gauges[-1])}, median {_up(median(gauges))}: regions of these shapes, grown by as much, would "
             "be false. What lies between is the room that a better certificate may find."
         )
     lines.append(

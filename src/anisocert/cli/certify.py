@@ -1,4 +1,4 @@
-"""`anisocert certify`: certificates of a data set's examples, in a run that survives."""
+"""`anisocert certify`: certificates of a data set's examples, in a run that can be resumed."""
 
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ EPILOG = (
     "Example: anisocert certify nets/cohen/last.safetensors --data cifar10 --sigma 0.25 --skip 20 --out runs/a\n\n"
     "Exit codes: 0 done; 1 error; 2 wrong usage; 3 stopped, by --time-budget or Ctrl-C: the same command resumes."
 )
-place = partial(typer.Option, rich_help_panel="Where, how long, what is said")
+place = partial(typer.Option, rich_help_panel="Where, how long, what is printed")
 
 
 @options.takes(*options.DECLARED)
@@ -35,17 +35,17 @@ def certify(
     ray_address: Annotated[str | None, place(help="On the Ray cluster at this address, or auto.")] = None,
     ray_workers: Annotated[int | None, place(help="How many. Default: one per GPU, or per node.", min=1)] = None,
     shard: Annotated[str, place(help="Do one of several parts, as in 2/8; all share --out.")] = "1/1",
-    time_budget: Annotated[str | None, place(help="Stop after so long, as in 90, 10m or 2h.")] = None,
-    dry_run: Annotated[bool, place("--dry-run", help="Say what would be done and how long it takes.")] = False,
-    quiet: Annotated[bool, place("--quiet", help="Say nothing but warnings and errors.")] = False,
-    as_json: Annotated[bool, place("--json", help="End with a JSON object on the standard output.")] = False,
+    time_budget: Annotated[str | None, place(help="Stop after this long, as in 90, 10m or 2h.")] = None,
+    dry_run: Annotated[bool, place("--dry-run", help="Print what would be done and how long it takes.")] = False,
+    quiet: Annotated[bool, place("--quiet", help="Print only warnings and errors.")] = False,
+    as_json: Annotated[bool, place("--json", help="Print a JSON object to standard output at the end.")] = False,
     force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
     """Certify examples of a data set, each with as large a region as can be found in which the answer does not change.
 
-    --out is the run: run.json, certificates.parquet, theta/. The same command resumes where it was killed, to the same
-    results; any number of shards, devices and machines gives them too.
+    --out is the run: run.json, certificates.parquet, theta/. The same command resumes an interrupted run. Results
+    do not depend on interruptions, nor on the number of shards, devices and machines.
     """
     from anisocert.cli.certify_text import Told
     from anisocert.engine import Numerics
@@ -87,7 +87,7 @@ def certify(
 
 
 def _run(told: "Told", job: "Job", out: Path, workers: "Callable[[], Workers]", circumstances: "Circumstances") -> None:
-    """Do it, say how it ended, and end with the exit code for that."""
+    """Do it, print how it ended, and exit with the code for that."""
     from anisocert.cli import STOPPED
     from anisocert.work import certify_run
     from anisocert.work.running import progress_of

@@ -1,4 +1,4 @@
-"""What `anisocert certify` says: before, meanwhile, and at the end."""
+"""What `anisocert certify` prints: before, during and at the end."""
 
 import json
 import time
@@ -22,7 +22,7 @@ MEMORY = {"certified": "before the memory", "after the memory": "after the memor
 
 
 class Told:
-    """Tells a terminal, or a log file, or a program that reads JSON. To be entered while a run is at work."""
+    """Reports to a terminal, a log file or a program that reads JSON. To be entered while a run is at work."""
 
     def __init__(self, quiet: bool, as_json: bool) -> None:
         self.as_json = as_json
@@ -49,7 +49,7 @@ class Told:
         self.console.print(f"{_task(job)} -> {out}, on {where}", soft_wrap=True)
 
     def begin(self, done: int, of: int) -> None:
-        """Of so many inputs of this shard, so many are done already."""
+        """How many of this shard's inputs are done already."""
         self.bar.update(self.task, total=of, completed=done)
         if done:
             self.console.print(f"{done} of {of} inputs were done before")
@@ -74,19 +74,19 @@ class Told:
         self.bar.update(self.task, note=f"{speed:,.0f} votes/s  {share}")
 
     def remembered(self, count: int) -> None:
-        """So many certificates went through the memory."""
+        """More certificates went through the memory."""
         self.in_memory += count
         self.bar.update(self.task, description="remember", note="", completed=self.in_memory, total=self.inputs)
 
     def stopped(self, outcome: Outcome, why: str, out: Path) -> None:
-        """Before all was done."""
+        """It ended before all was done."""
         line = f"{why}: {outcome.done} of {outcome.of} inputs are done; the same command resumes"
         self.console.print(line, soft_wrap=True)
         self._object(out, outcome, why)
 
     def shard_done(self, outcome: Outcome, out: Path) -> None:
-        """The rest is for other shards."""
-        line = f"this shard is done; {outcome.done} of {outcome.of} inputs of the run are"
+        """This shard is done; the rest is for others."""
+        line = f"this shard is done, and {outcome.done} of {outcome.of} inputs of the run"
         self.console.print(line, soft_wrap=True)
         self._object(out, outcome, "shard done")
 
@@ -100,12 +100,12 @@ class Told:
         levels = (run.description.get("preparation") or {}).get("levels")
         units = "in units of the network's input" + (f" (times {levels}: in pixel units)" if levels else "")
         self.console.print(_table(summary, units))
-        if run.has_memory and (told := int((run.column("memory_note") == "inherited").sum())):
-            line = f"{told} of {len(run)} answers are promises that the memory had made before, to them or around them"
+        if run.has_memory and (inherited := int((run.column("memory_note") == "inherited").sum())):
+            line = f"{inherited} of {len(run)} answers are promises that the memory made before, to or around them"
             self.console.print(line, soft_wrap=True)
         if held := int(c.at_limit(run.column("theta_max"), shape).sum()):
             line = f"theta reached its bound on {held} of {len(run)} inputs (--limit {c.how().limit_for(shape):g})"
-            self.console.print(f"{line}: with a higher one more may be certified", soft_wrap=True)
+            self.console.print(f"{line}: a higher one may certify more", soft_wrap=True)
         self.console.print(f"finished: {len(run)} inputs in {out}", soft_wrap=True)
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)
 
@@ -116,7 +116,7 @@ class Told:
         at_most = "at most " if job.configuration.stop is not None else ""
         self.console.print(f"would do: {_task(job)} -> {out}", soft_wrap=True)
         if found.inputs < len(job.ids):
-            self.console.print(f"of which {found.inputs} inputs are left, or this shard's")
+            self.console.print(f"{found.inputs} of these inputs are left to do here")
         self.console.print(f"network evaluations per input: {at_most}{parts}", soft_wrap=True)
         self.console.print(
             f"{at_most}{found.total:,} in all; at {found.votes_per_second:,.0f} votes/s, measured here: "

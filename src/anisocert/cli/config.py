@@ -1,6 +1,6 @@
-"""`--config FILE.toml`: options from a file, under their names on the command line, which wins.
+"""`--config FILE.toml`: options from a file, under their command-line names; the command line wins.
 
-A command takes it by one more parameter, `config: ConfigFile = None`. The file's values become the command's defaults,
+A command takes it as one more parameter, `config: ConfigFile = None`. The file's values become the command's defaults,
 so that they are converted and checked as if they had been typed.
 """
 
@@ -50,9 +50,9 @@ def _defaults(context: typer.Context, file: Path, said: dict[str, Any]) -> dict[
     for key, value in {**shared, **own}.items():
         name = names.get(key.replace("-", "_"))
         if name is None and isinstance(value, dict):
-            raise ArgumentError(f"{file}: [{key}] is no command{_nearest(key, commands)}")
+            raise ArgumentError(f"{file}: [{key}] is not a command{_nearest(key, commands)}")
         if name is None:
-            raise ArgumentError(f"{file}: {key!r} is no option of {context.command_path}{_nearest(key, names)}")
+            raise ArgumentError(f"{file}: {key!r} is not an option of {context.command_path}{_nearest(key, names)}")
         if not fits(value, types[name]):
             raise ArgumentError(f"{file}: expected {key} as {words(types[name])}, got {value!r}")
         if name in ("model", "denoise"):
@@ -62,7 +62,7 @@ def _defaults(context: typer.Context, file: Path, said: dict[str, Any]) -> dict[
 
 
 def _refuse_function(file: Path, key: str, value: str) -> None:
-    """Code is executed where somebody typed its name, and not because a file came along that names it."""
+    """Code is executed only if the user typed its name, never because a file names it."""
     from anisocert.models.loading import is_function
 
     if is_function(value):

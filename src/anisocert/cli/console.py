@@ -1,4 +1,4 @@
-"""What commands print with: text is text, wherever it comes from."""
+"""The console that commands print with: text is text, wherever it comes from."""
 
 import sys
 from collections.abc import Iterable
@@ -11,17 +11,17 @@ from anisocert.cli.terminal import plain, unfiltered
 
 
 class Console(rich.console.Console):
-    """rich's, but a text is markup only where a call says so, and no control character of a text is written."""
+    """rich's, but text is markup only if a call says so, and its control characters are not written."""
 
     def __init__(self, stderr: bool = False, quiet: bool = False) -> None:
         stream = unfiltered(sys.stderr if stderr else sys.stdout)
         super().__init__(file=stream, stderr=stderr, quiet=quiet, markup=False, emoji=False, highlight=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What rich draws, its own control codes as they are."""
+        """What rich draws, with its own control codes intact."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(plain(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
-        """Leave it to the end of the program, as with any other way of printing."""
+        """Leave a closed pipe to the end of the program, as with any other way of printing."""
         raise BrokenPipeError

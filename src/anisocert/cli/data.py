@@ -1,4 +1,4 @@
-"""`anisocert data`: which data sets there are, getting them, and what is in them."""
+"""`anisocert data`: list data sets, fetch them, and inspect them."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ app = typer.Typer(no_args_is_help=True, help="List, fetch and inspect data sets.
 
 @app.command("list", epilog="Example: anisocert data list")
 def list_() -> None:
-    """The data sets with a name, whether each is on this machine, and the folder they are kept in."""
+    """List the named data sets, whether each is on this machine, and the folder they are kept in."""
     from rich.table import Table
 
     from anisocert.cli.console import Console
@@ -31,7 +31,7 @@ def list_() -> None:
 
 @app.command("fetch", epilog="Example: anisocert data fetch cifar10")
 def fetch(name: Annotated[str, typer.Argument(help="A name of `anisocert data list`.")]) -> None:
-    """Download a data set, checked by SHA-256; does nothing if it is here."""
+    """Download a data set, checked by SHA-256; does nothing if it is already here."""
     from anisocert.cli.console import Console
     from anisocert.data import cache
     from anisocert.data import fetch as fetch_data
@@ -46,10 +46,10 @@ def fetch(name: Annotated[str, typer.Argument(help="A name of `anisocert data li
 def info(
     name: Annotated[str, typer.Argument(help="A name of `anisocert data list`, or a path.")],
     skip: Annotated[int, typer.Option(help="Every skip-th example.")] = 1,
-    most: Annotated[int | None, typer.Option("--max", help="At most so many examples.")] = None,
+    most: Annotated[int | None, typer.Option("--max", help="At most this many examples.")] = None,
     ids: Annotated[str | None, typer.Option(help="Only these examples, as in 3,17,100-199.")] = None,
 ) -> None:
-    """What a data set, or the subset that the same options select elsewhere, consists of."""
+    """Show what a data set consists of, or the subset that the same options select in other commands."""
     from numpy import bincount
     from rich.table import Table
 

@@ -55,7 +55,7 @@ def demo(
         for method in METHODS
     }  # fmt: skip
     some = next(iter(configurations.values()))
-    out.mkdir(parents=True, exist_ok=True)  # a value or a folder that will not do is said now, not after the training
+    out.mkdir(parents=True, exist_ok=True)  # an error now, not after the training, if this cannot work
     if toy:
         return _toy(console, out, some.plan(), some.seed, force)
     _claim(configurations, force)
@@ -82,7 +82,7 @@ def _run(configuration: "Configuration", folder: Path, advance: "Advance") -> No
 
     job = load_job(configuration)
     if configuration.method == METHODS[0]:
-        job.warn()  # the others would repeat it
+        job.warn()  # the other runs would repeat it
     Unfinished(folder).remove()
     clear(folder)
     told = Circumstances(on_rows=lambda rows: advance(len(rows), configuration.method), force=True)
@@ -129,7 +129,7 @@ def _claim(configurations: "dict[Path, Configuration]", force: bool) -> None:
             claim(run / TABLE)
             continue
         if (run / str(model)).resolve() != Path(c.model):
-            raise ArgumentError(f"expected no run but a demo's at {run}, got another: choose another --out, or --force")
+            raise ArgumentError(f"expected a demo's run or none at {run}, got another: use another --out, or --force")
 
 
 def _toy(console: "Console", out: Path, plan: "Plan", seed: int, force: bool) -> None:

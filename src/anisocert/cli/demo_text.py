@@ -1,4 +1,4 @@
-"""What the demo says about its numbers."""
+"""What the demo prints about its numbers."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,9 +51,9 @@ def conclude(console: Console, results: Mapping[str, Results], alpha: float, out
     )
     grown = shaped.proxy_radius.sum() / max(float(fixed.radius.sum()), 1e-12)
     console.print(
-        "The anisotropic regions are ellipsoids, longer where the answer cares less: their proxy radius, of the ball "
+        "The anisotropic regions are ellipsoids, longer where the answer varies less: their proxy radius, of the ball "
         f"of equal volume, is {grown:.2f} times the radius that fixed noise certifies, on average. Noise chosen for "
-        f"each input makes each certificate a statement {OWN}, and no claim that a system is robust; a memory of "
+        f"each input makes each certificate a statement {OWN}, not a claim that a system is robust; a memory of "
         f"certificates ([cyan]anisocert memory --help[/cyan]) makes a system of them, whose answers are {ADMITTED}.",
         markup=True,
     )

@@ -26,7 +26,7 @@ def diagnose(
     sigma: Annotated[str | None, typer.Option(help="Only these noise levels, as in 0.12,0.25.")] = None,
     norm: Annotated[str, typer.Option(help="l2, l1 or both.")] = "both",
     votes: Annotated[int, typer.Option(help="Noisy copies of each input per noise level.", min=2)] = 100,
-    figure: Annotated[Path | None, typer.Option(help="Also a picture: a .png or .pdf file.", dir_okay=False)] = None,
+    figure: Annotated[Path | None, typer.Option(help="Also draw a .png or .pdf file.", dir_okay=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: options.Device = "auto",
     precision: options.Precision = None,

@@ -31,7 +31,7 @@ def add(
     memory: Annotated[Path, typer.Option("--memory", help="The memory; created if it does not exist.")],
     policy: Annotated[
         str | None,
-        typer.Option("--memory-policy", help="inherit, abstain or worst-case; of a new memory (default: inherit)."),
+        typer.Option("--memory-policy", help="For a new memory: inherit, abstain or worst-case. Default: inherit."),
     ] = None,
     prefer: options.MemoryPrefer = "volume",
     inputs: Inputs = None,
@@ -42,7 +42,7 @@ def add(
 ) -> None:
     """Pass a run through a memory in order of example id, and record its answers in the run (columns memory_*).
 
-    If it is killed, the same command resumes, to the same answers.
+    If it is interrupted, the same command resumes, with the same answers.
     """
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
@@ -66,7 +66,7 @@ def add(
         console.print(f"{told}; {len(opened)} entries in {memory}, policy {opened.policy}", soft_wrap=True)
         earlier = (stored.description.get("memory") or {}).get("file")
         if out is None and earlier not in (None, str(opened.path)):
-            console.print(f"these answers took the place of those by {earlier}; --out keeps both", soft_wrap=True)
+            console.print(f"these answers replaced those of {earlier}; --out keeps both", soft_wrap=True)
 
 
 @app.command("lookup", epilog="Example: anisocert memory lookup memory.sqlite --data digits --ids 0,5,10")
@@ -113,7 +113,7 @@ def lookup(
 def check(file: File) -> None:
     """Prove that promised regions of different classes have no common point; name the pairs where that fails.
 
-    Also that every entry is as it was written, and follows from its votes and its noise.
+    Also prove that every entry is as it was written, and follows from its votes and its noise.
     """
     from anisocert.cli.console import Console
     from anisocert.memory import Memory
@@ -157,8 +157,8 @@ def stats(file: File) -> None:
     table.add_column(overflow="fold")
     for name, value in {
         "entries": f"{found.entries:,}",
-        "of each class": ", ".join(f"{label}: {count:,}" for label, count in found.classes.items()),
-        "of each note": ", ".join(f"{note}: {count:,}" for note, count in found.notes.items()),
+        "per class": ", ".join(f"{label}: {count:,}" for label, count in found.classes.items()),
+        "per note": ", ".join(f"{note}: {count:,}" for note, count in found.notes.items()),
         "median radius": down(found.median_radius, 6),
         "median proxy radius": down(found.median_proxy_radius, 6),
         "policy": found.policy,
@@ -166,7 +166,7 @@ def stats(file: File) -> None:
         "norm": "none yet" if found.norm is None else f"l{found.norm}",
         "shape": "none yet" if found.shape is None else " x ".join(map(str, found.shape)),
         "submissions": f"{found.submissions:,}, abstentions included; their alphas add up to {found.alphas:.6g}",
-        "alpha": "of each certificate"
+        "alpha": "per certificate"
         if found.lifetime is None
         else f"{found.lifetime:g} for all that it ever "
         f"promises, of which {found.spent:g} is spent, by {found.numbers:,} numbers",
@@ -196,10 +196,10 @@ def export(
 
 @app.command("reset", epilog="Example: anisocert memory reset memory.sqlite --yes")
 def reset(file: File, yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False) -> None:
-    """Drop all promises, and the raw inputs with them. What was promised from this memory holds no longer."""
+    """Drop all promises, and the raw inputs with them. What was promised from this memory no longer holds."""
     from anisocert.memory import Memory
 
-    with Memory.open(file, read_only=True) as memory:  # so that an empty file stays one
+    with Memory.open(file, read_only=True) as memory:  # so that an empty file stays empty
         count = len(memory)
     if not yes:
         typer.confirm(f"Drop all {count} promises in {file}?", abort=True)
@@ -231,10 +231,10 @@ def _from_file(path: Path) -> "dict[int, NDArray[Any]]":
 
 
 def _of_run(run: "StoredRun") -> "dict[int, NDArray[Any]]":
-    """Inputs by id of a run's data, which must be what it was where the run says that."""
+    """Inputs by id of a run's data, which must be unchanged if the run has recorded it."""
     from anisocert.errors import ArgumentError
 
     if run.description.get("data") is None:
-        raise ArgumentError("the run does not say which data it is of: give its inputs with --inputs")
+        raise ArgumentError("the run does not name its data: give its inputs with --inputs")
     examples = run.examples(run.column("idx").tolist())
     return dict(zip(examples.ids.tolist(), examples.x, strict=True))

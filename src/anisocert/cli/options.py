@@ -1,4 +1,4 @@
-"""Options on the command line: those of a run, from their declaration, and others that several commands share."""
+"""Options on the command line: those of a run, from their declarations, and others that several commands share."""
 
 import functools
 import inspect
@@ -24,9 +24,9 @@ Command = Callable[..., None]
 
 
 def takes(*names: str, **changed: Any) -> Callable[[Command], Command]:
-    """Give a command options of a run, which come to it in one dictionary, its parameter `asked`.
+    """Give a command options of a run, which it gets as one dictionary, its parameter `asked`.
 
-    changed: what this command says otherwise about some of them, as in n=option(10_000, "Votes per digit.").
+    changed: what this command declares differently, as in n=option(10_000, "Votes per digit.").
     """
 
     def decorate(command: Command) -> Command:
@@ -47,7 +47,7 @@ def takes(*names: str, **changed: Any) -> Callable[[Command], Command]:
 
 
 def _parameter(name: str, changed: Any = None) -> inspect.Parameter:
-    """An option as typer reads it. Texts of a few, and lists, come as texts: the configuration checks them."""
+    """An option as typer reads it. Choices and lists are read as texts: the configuration checks them."""
     declared, kind = DECLARED[name], plain(KINDS[name])
     said = {**declared.metadata, **(changed.metadata if changed is not None else {})}
     default = declared.default if changed is None or changed.default is MISSING else changed.default
@@ -78,7 +78,7 @@ def _read(name: str, value: Any) -> Any:
 
 
 def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: Any) -> "Configuration":
-    """The configuration of what was typed; sigma, if it was not, is what the network was trained with, and told."""
+    """The configuration of what was typed; sigma defaults to what the network was trained with, which is reported."""
     from anisocert.runs import Configuration
     from anisocert.runs.loading import trained_sigma
 
@@ -95,28 +95,28 @@ Precision = Annotated[str | None, _network(help="float32 or bfloat16. Default: w
 Compile = Annotated[bool | None, _network(help="Use torch.compile. Default: where it pays.")]
 Rows = Annotated[int | None, _network(help="Votes per network call. Default: as many as fit.")]
 Device = Annotated[str, _network(help="auto, cpu, cuda, cuda:1, ...")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there, also if anisocert did not write it.")]
-# Of commands that read a run, which may name files but no code.
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there, even if anisocert did not write it.")]
+# For commands that read a run, which may name files but no code.
 RunModel = Annotated[
     str | None,
-    typer.Option("--model", help="The network, if it is not where the run says; a function must be typed here."),
+    typer.Option("--model", help="The network, if not where the run says; a function must be typed here."),
 ]
 RunDenoise = Annotated[
     str | None, typer.Option("--denoise", help="The run's denoiser, package.module:function, if it has one.")
 ]
-RunData = Annotated[str | None, typer.Option("--data", help="The run's data, if they are not where it says.")]
+RunData = Annotated[str | None, typer.Option("--data", help="The run's data, if not where the run says.")]
 
 
 def checked() -> None:
-    """Called by a command once its options are checked and nothing is loaded; where that is all, it ends here."""
+    """Called by a command once its options are checked and nothing is loaded; ends it if only the check is wanted."""
     if ONLY_CHECK.get():
         raise typer.Exit
 
 
 def absolute(place: str, new: bool = False) -> str:
-    """A file or folder by its whole path, so that a run can be resumed from elsewhere; a name as it is.
+    """A file or folder by its absolute path, so that a run can be resumed from elsewhere; a name as it is.
 
-    new: it may be a file that is yet to be made, and is no name.
+    new: it may be a file that does not exist yet, and is not a name.
     """
     from anisocert.data import CATALOG
 
@@ -124,13 +124,13 @@ def absolute(place: str, new: bool = False) -> str:
 
 
 def numbers(option: str, text: str | None) -> tuple[float, ...] | None:
-    """Numbers with commas."""
+    """Numbers separated by commas."""
     from anisocert.errors import ArgumentError
 
     try:
         return None if text is None else tuple(float(part) for part in text.split(","))
     except ValueError as error:
-        raise ArgumentError(f"expected {option} as numbers with commas, got {text!r}") from error
+        raise ArgumentError(f"expected {option} as numbers separated by commas, got {text!r}") from error
 
 
 def seconds(text: str | None) -> float | None:

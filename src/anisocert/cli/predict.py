@@ -39,7 +39,7 @@ def predict(
 ) -> None:
     """Answer examples of a data set with the smoothed classifier (Cohen et al. 2019, PREDICT); -1 where it abstains.
 
-    An answer is the class that the noisy inputs get most often; with probability alpha at most it is not the smoothed
+    An answer is the class that the noisy inputs get most often; with probability at most alpha it is not the smoothed
     classifier's. It comes without a region: `anisocert certify` gives those. Certificates are about the network in one
     precision, so answer in the precision that you certified in.
     """
@@ -65,7 +65,7 @@ def predict(
     assert c.num_classes is not None
     network = Network(job.model, c.num_classes, devices_of(device)[0], c.numerics, c.model_id)
     with warnings.catch_warnings():
-        warnings.simplefilter("once")  # a plan that cannot answer says so for every batch
+        warnings.simplefilter("once")  # a plan that cannot answer warns for every batch
         answers = _answers(job, network)
     labels = job.examples.y.tolist()
     right = sum(answer == label for answer, label in zip(answers, labels, strict=True))

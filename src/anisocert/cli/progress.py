@@ -1,4 +1,4 @@
-"""A progress bar with the time left; silent where there is no terminal."""
+"""A progress bar with the time left; silent without a terminal."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -25,9 +25,7 @@ def report(
     table: Annotated[
         str | None, typer.Option(metavar="FORMAT", help="Also print the tables: terminal, markdown, latex or csv.")
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="For --figures: the network, if it is not where the run says.")
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="For --figures: the network, if not where the run says.")] = None,
     force: options.Force = False,
 ) -> None:
     """Compare runs in one HTML file that needs nothing else: a verdict in plain words, curves, tables, single inputs.
@@ -47,8 +45,8 @@ def report(
     from anisocert.verify.backing import memory_backing
 
     if table is not None and table not in FORMATS:
-        raise ArgumentError(f"expected --table of {', '.join(FORMATS)}, got {table!r}")
-    said = Console(stderr=table is not None)  # what is printed for other programs stays alone on the standard output
+        raise ArgumentError(f"expected --table to be one of {', '.join(FORMATS)}, got {table!r}")
+    said = Console(stderr=table is not None)  # standard output is kept for what other programs read
     target = out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
     claim(target, force)
     stored = [read_run(folder) for folder in dict.fromkeys(runs)]

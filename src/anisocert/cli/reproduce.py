@@ -26,9 +26,9 @@ def reproduce(
     results: Annotated[Path | None, typer.Option(help="Folder for the finished runs without their thetas.")] = None,
     only: Annotated[str | None, typer.Option(help="Stages whose name matches, as in '*cohen-0.25*'.")] = None,
     jobs: Annotated[int, typer.Option(help="Stages at once: small networks leave most of a GPU idle.", min=1)] = 1,
-    time_budget: Annotated[str | None, typer.Option(help="Stop after so long, as in 90, 10m or 2h.")] = None,
+    time_budget: Annotated[str | None, typer.Option(help="Stop after this long, as in 90, 10m or 2h.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check every option and say which commands would be run.")
+        bool, typer.Option("--dry-run", help="Check every option and print the commands that would be run.")
     ] = False,
     force: options.Force = False,
 ) -> None:
@@ -51,7 +51,7 @@ def reproduce(
     _check(experiment, stages)
     chosen = [stage for stage in stages if only is None or fnmatch(stage.name, only)]
     if not chosen:
-        raise ArgumentError(f"expected --only to match a stage, got {only!r}; there is {stages[0].name!r}")
+        raise ArgumentError(f"expected --only to match a stage, got {only!r}; one is {stages[0].name!r}")
     if dry_run:
         for stage in chosen:
             console.print(command_line(stage), soft_wrap=True)
@@ -72,7 +72,7 @@ def reproduce(
 
 
 def _check(experiment: Path, stages: "Iterable[Stage]") -> None:
-    """Have every command check its options: a wrong one is an error now, not after hours of training."""
+    """Let every command check its options: a wrong one is an error now, not after hours of training."""
     from anisocert.cli import said
     from anisocert.cli.app import app
     from anisocert.errors import AnisocertError, ArgumentError

@@ -20,7 +20,7 @@ EPILOG = "Example: anisocert show runs/demo/l2-anisotropic 15 --out input15.html
 
 def show(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
-    id: Annotated[int, typer.Argument(metavar="ID", help="The id of an example in it.")],
+    id: Annotated[int, typer.Argument(metavar="ID", help="An example id in the run.")],
     out: Annotated[Path | None, typer.Option(help="Also write an HTML page with pictures.", dir_okay=False)] = None,
     recount: Annotated[
         bool, typer.Option("--recount", help="Draw the votes again, to show those of every class.")
@@ -34,7 +34,7 @@ def show(
 ) -> None:
     """Show what was promised about one input, and why: votes, bounds, gap, region, noise, what the memory did.
 
-    It begins with the sentence that may be quoted and what that rests on. Balls of every norm inside the region are
+    It begins with the sentence that may be quoted and what it rests on. Balls of every norm inside the region are
     stated in the units of the input and, for images, in pixel units of 0 to 255; lengths are rounded down.
     """
     from anisocert.cli.console import Console
@@ -61,11 +61,11 @@ def show(
 def _recounted(
     stored: "StoredRun", number: int, model: str | None, denoise: str | None, data: str | None, device: str
 ) -> "NDArray[Any]":
-    """The votes of every class, once it is clear that they are those of the run."""
+    """The votes of every class, after a check that they are those of the run."""
     from anisocert.errors import AnisocertError
     from anisocert.verify.recounting import recount
 
-    stored.row(number)  # an error where it is not in the run
+    stored.row(number)  # an error if it is not in the run
     counts: list[NDArray[Any]] = []
     wrong = list(recount(stored, [number], model, device, counts.append, denoise, data))
     if wrong:

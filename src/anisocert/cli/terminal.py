@@ -1,4 +1,4 @@
-"""The standard streams as commands find them: texts from files cannot steer a terminal, and none of them is missing."""
+"""The standard streams as commands find them: texts from files cannot control a terminal, and no stream is missing."""
 
 import io
 import os
@@ -21,18 +21,18 @@ def plain(text: str) -> str:
 
 
 class Plain:
-    """A stream that writes plain text. What rich draws goes around it, after the same cleaning: see console.py."""
+    """A stream that writes plain text. What rich draws bypasses it, after the same cleaning: see console.py."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        """Write what is left of a text."""
+        """Write a text, cleaned."""
         self.stream.write(plain(text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "buffer":  # by which bytes would go around it
+        if name == "buffer":  # through which bytes would bypass it
             raise AttributeError(name)
         return getattr(self.stream, name)
 
@@ -44,7 +44,7 @@ def unfiltered(stream: TextIO) -> TextIO:
 
 @contextmanager
 def standard_streams(filtered: bool) -> Iterator[None]:
-    """Open what was closed (`>&-`), have unknown characters shown in ASCII, and end without a word if nobody reads."""
+    """Open what was closed (`>&-`), show unknown characters in ASCII, and end silently if nobody reads."""
     for number in range(3):  # else a file that is opened would take its place, and get what is printed
         try:
             os.fstat(number)
@@ -62,7 +62,7 @@ def standard_streams(filtered: bool) -> Iterator[None]:
         for number, stream in zip((1, 2), streams, strict=True):
             try:
                 stream.flush()
-            except OSError:  # Python flushes once more as it ends, and would complain
+            except OSError:  # Python flushes again at exit, and would complain
                 with suppress(OSError):
                     os.dup2(os.open(os.devnull, os.O_WRONLY), number)
         sys.stdout, sys.stderr = before

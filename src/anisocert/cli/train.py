@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @options.takes(
     "data", norm=option("l2", "l2: Gaussian noise; l1: uniform noise (cohen and stability)."),
-    seed=option(0, "Of weights, order, augmentation and noise."),
+    seed=option(0, "Seed of weights, order, augmentation and noise."),
 )  # fmt: skip
 def train(
     asked: options.Asked,
@@ -40,19 +40,19 @@ def train(
         list[str] | None, typer.Option("--set", help="An option of the recipe, as in epsilon=0.5; repeatable.")
     ] = None,
     crop: Annotated[
-        int | None, typer.Option(help="Random crops after so many pixels of padding. CIFAR-10: 4.", min=0)
+        int | None, typer.Option(help="Random crops after padding by this many pixels. CIFAR-10: 4.", min=0)
     ] = None,
     flip: Annotated[bool | None, typer.Option(help="Random mirroring. Default: on for CIFAR-10.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    precision: Annotated[str | None, typer.Option(help="float32 or bfloat16. Default: what the device is for.")] = None,
+    precision: Annotated[str | None, typer.Option(help="float32 or bfloat16. Default: what suits the device.")] = None,
     compile: Annotated[bool, typer.Option(help="Use torch.compile; measure whether it pays.")] = False,
     force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
     """Train a network that will be smoothed: best.safetensors and last.safetensors in --out, and log.jsonl.
 
-    best is the epoch of highest noisy accuracy on the test examples, and so chosen with their help; last is not.
-    The same command resumes where it was killed, to the same result.
+    best is the epoch of highest noisy accuracy on the test examples, and so was chosen with their help; last is not.
+    The same command resumes an interrupted training, with the same result.
     """
     import dataclasses
 
@@ -79,7 +79,7 @@ def train(
     def sgd(size: int) -> "Sgd":
         return dataclasses.replace(chosen.sgd(size, epochs), **{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
 
-    # What will not do is said now, not once the data is read.
+    # Errors now, not once the data is read.
     sgd(1)
     Stream(seed, Stage.ESTIMATE, 0)
     if arch is not None:
@@ -119,7 +119,7 @@ def _recipe(name: str, sigma: float, options: list[str]) -> "Recipe":
     from anisocert.train import MACER, RECIPES
 
     if name not in RECIPES:
-        raise ArgumentError(f"expected --recipe of {', '.join(RECIPES)}, got {name!r}")
+        raise ArgumentError(f"expected --recipe to be one of {', '.join(RECIPES)}, got {name!r}")
     recipe = MACER.for_sigma(sigma) if name == "macer" else RECIPES[name]()
     changes: dict[str, float | int] = {}
     fields = {key: type(value) for key, value in recipe.options().items() if key != "name"}
@@ -143,7 +143,7 @@ def _line(record: dict[str, Any]) -> str:
 def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], data: str, norm: str, sigma: float) -> None:
     last = records[-1]["test_accuracy"]
     if last is None:
-        console.print("no test examples were told apart, so accuracy was not measured; best is the last epoch")
+        console.print("the data has no separate test examples, so accuracy was not measured; best is the last epoch")
     else:
         best = max(record["test_accuracy"] for record in records)
         console.print(f"noisy test accuracy: best {best:.2%}, last {last:.2%} (one draw of the noise per example)")

@@ -18,16 +18,16 @@ def import_(
     norm: Annotated[str, typer.Option(help="Norm of the radii: l2 or l1.")] = "l2",
     method: Annotated[
         str | None,
-        typer.Option(help="fixed, isotropic or anisotropic. Default: that of the code which writes such files."),
+        typer.Option(help="fixed, isotropic or anisotropic. Default: that of the code that writes such files."),
     ] = None,
     alpha: Annotated[float | None, typer.Option(help="Probability that a certificate is wrong.")] = None,
     n: Annotated[int | None, typer.Option(help="Votes per input.")] = None,
     data: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
     force: options.Force = False,
 ) -> None:
-    """Make a run of a file in the layout of Cohen et al. (2019), data-dependent smoothing or ANCER.
+    """Make a run from a file in the layout of Cohen et al. (2019), data-dependent smoothing or ANCER.
 
-    Reports and comparisons take it like any other run. Files may be incomplete; a truncated last line is skipped.
+    Reports and comparisons treat it like any other run. Files may be incomplete; a truncated last line is skipped.
     Radii are taken as they are, and the published scripts round to the nearest: about half are a little too large.
     `anisocert verify` can check only that the run's files are unchanged, as there are no votes to recompute from.
     """
@@ -57,7 +57,7 @@ def export(
     from anisocert.runs import read_run
     from anisocert.verify.backing import memory_backing
 
-    claim(out, force)  # none is known as ours: the published codes begin theirs with the same words
+    claim(out, force)  # none is recognised as ours: the published code's files begin with the same words
     stored = read_run(run)
     count = export_run(stored, out, layout, after_memory, digits)  # type: ignore[arg-type]  # it checks the name
     if after_memory and (unbacked := memory_backing(stored)):

@@ -23,7 +23,7 @@ def verify(
     data: options.RunData = None,
     memory: Annotated[
         Path | None,
-        typer.Option(help="The run's memory, if it is not where the run says.", exists=True, dir_okay=False),
+        typer.Option(help="The run's memory, if not where the run says.", exists=True, dir_okay=False),
     ] = None,
     device: Annotated[
         str, typer.Option(help="For --recount: auto, cpu, cuda, ...; a device of the run's kind.")
@@ -33,10 +33,10 @@ def verify(
     """Check a run's files, and recompute every row from its votes and theta; print one line per fault.
 
     It finds any changed byte (SHA-256 of every file, and of run.json by itself), and a row that claims more than its
-    votes, alpha and theta give, even where somebody made the checksums fit. A memory's answers are derived again from
+    votes, alpha and theta give, even if someone made the checksums fit. A memory's answers are derived again from
     the memory, which is checked first.
 
-    It cannot tell votes that a network cast from votes that somebody made up. --recount can, for the rows it draws
+    It cannot tell votes that a network cast from votes that someone made up. --recount can, for the rows it draws
     again with the same network, data, noise and arithmetic, on the kind of device that the run was made on; it also
     finds examples that were left out. You must know yourself whether
     network, data and seed are the ones you believe them to be.
@@ -78,7 +78,7 @@ def _recounted(
     with progress(Console(stderr=True), "recounting", len(ids), "examples") as advance:
         wrong = tuple(recount(found.run, ids, model, device, lambda _: advance(1, ""), denoise, data))
     if wrong and notes:
-        notes.append("other versions can round differently: a difference of a few votes need not be anybody's fault")
+        notes.append("other versions can round differently: a difference of a few votes need not be anyone's fault")
     return replace(found, findings=found.findings + wrong, notes=(*found.notes, *notes)), ids
 
 

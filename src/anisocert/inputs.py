@@ -42,7 +42,7 @@ class FileError(ArgumentError):
 
 
 def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
-    """Array or tensor, on any device, as float32; an error where that changes a value or the unit is unclear."""
+    """Array or tensor, on any device, as float32; an error if that changes a value or the unit is unclear."""
     try:
         if hasattr(x, "detach"):
             x = x.detach().cpu()

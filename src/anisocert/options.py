@@ -53,7 +53,7 @@ class Options:
     method: str = option("anisotropic", "fixed, isotropic, anisotropic or average.")
     paper: bool = option(False, "The published search for theta instead of ours.")
     iterations: int | None = option(None, "With --paper: its isotropic steps. Default: 900.", least=1)
-    limit: float | None = option(None, "Theta at most this times --sigma. Default: 32 for images, else 6.", least=1)
+    limit: float | None = option(None, "Theta is at most this times --sigma. Default: 32 for images, else 6.", least=1)
     average_of: str | None = option(
         None, "With --method average: a finished run whose mean theta all inputs get.", metavar="RUN", place="name"
     )
@@ -63,7 +63,7 @@ class Options:
 
     split: Literal["train", "test"] = option("test", "Which part of the data.", EXAMPLES)
     skip: int = option(1, "Every k-th example.", EXAMPLES, least=1)
-    max: int | None = option(None, "How many.", EXAMPLES, least=1)
+    max: int | None = option(None, "At most this many examples.", EXAMPLES, least=1)
     ids: str | None = option(None, "Only these ids: 3,17,100-199.", EXAMPLES)
 
     n0: int = option(100, "Votes per input to select its class.", VOTES)

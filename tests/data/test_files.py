@@ -119,7 +119,7 @@ def test_preparation_of_arrays(tmp_path: Path) -> None:
         ({"x": np.zeros((2, 3)), "y": np.zeros(2)}, "one whole number per label"),
         ({"x": np.zeros((2, 3), np.int32), "y": np.zeros(2, int)}, "uint8 or floats .* got int32"),
         ({"x": np.full((2, 3), np.nan), "y": np.zeros(2, int)}, "NaN or infinity"),
-        ({"x": np.zeros((2, 3, 9, 3)), "y": np.zeros(2, int)}, "tells channels from pixels"),
+        ({"x": np.zeros((2, 3, 9, 3)), "y": np.zeros(2, int)}, "distinguishes channels from pixels"),
         ({"x": np.zeros((3, 3)), "y": np.zeros(2, int)}, "of one length"),
         ({"x": np.zeros((2, 3)), "y": np.array([0, -1])}, "expected labels 0 to"),
         ({"x": np.array([{}, {}]), "y": np.zeros(2, int)}, "whole numpy file"),  # a pickle: not loaded

@@ -231,7 +231,7 @@ def test_out_of_memory_at_first_and_in_mid_run(caplog, after, plan):
 
 
 def test_out_of_memory_with_the_smallest_batch():
-    with pytest.raises(ModelError, match="out of memory even with 32"):
+    with pytest.raises(ModelError, match="out of memory with only 32"):
         tallies(Network(Picky(8), 2, numerics=Numerics("float32", rows=160)), images(1), [0])
 
 

@@ -191,7 +191,7 @@ def metadata(**changes: object) -> dict[str, object]:
         ({"num_classes": 1e30}, "num_classes, a whole number"),
         ({"num_classes": "4"}, "num_classes, a whole number"),
         ({"architecture": "resnet18"}, "expected the weights of Normalized"),
-        ({"architecture": ["small-cnn"]}, "expected an architecture among"),
+        ({"architecture": ["small-cnn"]}, "expected architecture among"),
         ({"mean": [float("nan")]}, "expected mean finite"),
         ({"std": [float("inf")]}, "std finite and > 0"),
         ({"mean": [0.3] * 50_000, "std": [0.4] * 50_000}, "expected shape"),

@@ -66,7 +66,7 @@ def channels_first(x: NDArray[np.generic], path: Path) -> Array:
     elif x.ndim == 4 and x.shape[3] in (1, 3) and x.shape[1] not in (1, 3):
         x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     elif x.ndim == 4 and x.shape[3] in (1, 3) and x.shape[2] > 3:
-        raise ArgumentError(f"expected a shape that tells channels from pixels in {path}, got {x.shape}")
+        raise ArgumentError(f"expected a shape that distinguishes channels from pixels in {path}, got {x.shape}")
     return x  # type: ignore[return-value]
 
 

@@ -14,7 +14,7 @@ from anisocert.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set with a name. fetch: None where there is nothing to download; present: whether it can be loaded now."""
+    """A data set with a name. fetch: None if there is nothing to download; present: whether it can be loaded now."""
 
     name: str
     title: str
@@ -89,6 +89,4 @@ def _path(name: str | Path) -> Path:
     path = Path(name).expanduser()
     if path.is_dir() or (path.is_file() and path.suffix in (".npz", ".npy")):
         return path
-    raise ArgumentError(
-        f"expected a data set among {', '.join(CATALOG)}, an .npz or .npy file or a folder, got {name!s}"
-    )
+    raise ArgumentError(f"expected a data set among {', '.join(CATALOG)}, an .npz or .npy file or folder, got {name!s}")

@@ -28,7 +28,7 @@ class Dataset:
     pixels: `n x *shape`, uint8 (0 to 255), float32 in the data's own units, or image files that are read on demand.
     y: `n` class numbers. ids: `n` numbers that name an example for good, whatever subset it is seen in.
     mean, std: one value per channel, for the normalisation inside a network. crop, flip: what the field's training does
-    with this data: random crops after padding by so many pixels, and random mirroring.
+    with this data: random crops after padding by `crop` pixels, and random mirroring.
     """
 
     name: str

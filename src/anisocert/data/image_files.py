@@ -56,7 +56,7 @@ class ImageFiles:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """`n, c, h, w`; looks at the beginning of every file, once, and is an error where sizes differ."""
+        """`n, c, h, w`; looks at the beginning of every file, once, and is an error if sizes differ."""
         if self._size is None:
             with ThreadPool(min(READERS, len(self.paths))) as pool:
                 sizes = pool.map(self._look, self.paths, chunksize=16)

@@ -122,9 +122,7 @@ class Network:
             raise error
         smaller = [rows for rows in ROWS if rows < (self.numerics.rows or 0)]
         if not smaller:
-            raise ModelError(
-                f"out of memory even with {self.numerics.rows} inputs per call on {self.device}"
-            ) from error
+            raise ModelError(f"out of memory with only {self.numerics.rows} rows per call on {self.device}") from error
         log.warning("out of memory with %s rows per call; continuing with %s", self.numerics.rows, smaller[0])
         self.numerics = replace(self.numerics, rows=smaller[0])
         self._run, self._shape = self.model, None

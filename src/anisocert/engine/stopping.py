@@ -59,7 +59,7 @@ class Judge:
         return stops
 
     def reason(self, tally: Tally) -> str:
-        """Why an input abstains after its last look; empty where it is certified."""
+        """Why an input abstains after its last look; empty if it is certified."""
         i, top = tally.position, self.top[tally.position]
         if self.gap[i] > 0:
             return ""

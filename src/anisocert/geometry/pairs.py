@@ -64,9 +64,8 @@ def paired(separation: FloatArray, a: FloatArray, b: FloatArray) -> Pairs:
     unit_a = _exponent(np.maximum(a.max(axis=1), _FARTHEST * separation.max(axis=1)))
     unit_b = _exponent(b.max(axis=1))
     factor = np.ldexp(1.0, -unit_a)[:, None]
-    return Pairs(
-        separation * factor, _floored(a * factor), _floored(b * np.ldexp(1.0, -unit_b)[:, None]), unit_a - unit_b
-    )
+    b = b * np.ldexp(1.0, -unit_b)[:, None]
+    return Pairs(separation * factor, _floored(a * factor), _floored(b), unit_a - unit_b)
 
 
 def _exponent(longest: FloatArray) -> NDArray[np.intc]:

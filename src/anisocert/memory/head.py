@@ -29,7 +29,7 @@ KEYS: Final[dict[Table, tuple[str, ...]]] = {
 class Head:
     """model_hash, norm and shape are None until the first entry. generation: changes with every reset.
 
-    lifetime: alpha for all promises together, None where each has its own. probe: scores of the network, float32 bytes
+    lifetime: alpha for all promises together, None if each has its own. probe: scores of the network, float32 bytes
     of the shape probe_shape, and the hash of that network.
     entries, submissions, numbers: rows of these tables, and the link of the last one. alphas: of all submissions.
     """
@@ -94,9 +94,7 @@ class Head:
         found = cls(**values)
         scores = None if found.probe_shape is None else 4 * math.prod(found.probe_shape)
         if scores != (None if found.probe is None else len(found.probe)) or (scores is None) != (not found.probe_hash):
-            raise BrokenMemoryError(
-                "this memory is broken: its probe does not have its probe_shape, or names no network"
-            )
+            raise BrokenMemoryError("this memory is broken: its probe does not fit its probe_shape, or has no network")
         if found.norm not in (None, 1, 2) or not (found.lifetime is None or 0 < found.lifetime < 1):
             raise BrokenMemoryError(
                 f"this memory is broken: expected norm 1 or 2, lifetime in (0, 1), got {found.norm}, {found.lifetime}"

@@ -2,7 +2,7 @@
 
 1. A few coordinates of all centres and the enclosing radii exclude nearly all, at 1 % of the traffic (shadow.py).
 2. The distance of the centres and the enclosing radii: the paper's MaxIntersect.
-3. What is left is asked with the vectorised geometry, on semi-axes rounded up to float32: larger regions, so what is
+3. What is left is tested by the vectorised geometry, on semi-axes rounded up to float32: larger regions, so what is
    excluded is excluded for good.
 4. The few that remain are decided by the caller, on the float64 numbers of the store.
 """

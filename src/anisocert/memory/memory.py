@@ -143,9 +143,7 @@ class Memory:
         # Before others wait for the transaction to end; and only digests stay in memory.
         inputs = [digest_of_input(checked_point(one)) for one in x]
         if len(inputs) != len(ids) or not inputs:
-            raise ArgumentError(
-                f"expected one id per input, and at least one, got {len(ids)} ids, {len(inputs)} inputs"
-            )
+            raise ArgumentError(f"expected one id per input, at least one, got {len(ids)} ids, {len(inputs)} inputs")
         with self._ledger.transaction(write=True):
             return spending.reserve(self._ledger, ids, seed, inputs)
 
@@ -174,7 +172,7 @@ class Memory:
     def lookup(self, x: Any) -> Certificate | None:
         """The stored promise that covers x, with no network evaluation; None if there is none.
 
-        Its region is the copy around x that lies inside the stored one, and None where x is on the boundary; its id and
+        Its region is the copy around x that lies inside the stored one, and None if x is on the boundary; its id and
         its evidence are those of the stored entry.
         """
         ledger, point = self._ledger, checked_point(x)
@@ -191,7 +189,7 @@ class Memory:
     def covers(self, x: Any) -> list[Certificate]:
         """Every stored promise whose region contains x, in order of arrival.
 
-        Each with the copy around x that lies inside its region, or None where x is on the boundary.
+        Each with the copy around x that lies inside its region, or None if x is on the boundary.
         """
         ledger, point = self._ledger, checked_point(x)
         with ledger.transaction(write=False):

@@ -1,7 +1,7 @@
 """The probability that promises are wrong: how often the smoothed classifier was asked, and at which alpha.
 
 Every submission counts, even one that abstains or is not stored: its votes might have certified it, wrongly, and it is
-the same votes that decide who is stored.
+the same votes that decide what is stored.
 
 Where one alpha covers all that a memory will ever promise, number i has alpha/(i(i+1)) of it, which over all i
 adds up to alpha. A number is given to an input, an id and a seed before their votes are drawn, and is spent from then

@@ -31,9 +31,7 @@ STEMS = ("conv1.weight", "features.0.weight")
 def build(architecture: str, num_classes: int, mean: Sequence[float], std: Sequence[float]) -> Normalized:
     """A fresh network of a named architecture, with its normalisation inside; one value of mean and std per channel."""
     if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
-        raise ArgumentError(
-            f"expected an architecture among {', '.join(ARCHITECTURES)}, got {str(architecture)[:100]!r}"
-        )
+        raise ArgumentError(f"expected architecture among {', '.join(ARCHITECTURES)}, got {str(architecture)[:100]!r}")
     if isinstance(num_classes, bool) or not isinstance(num_classes, int) or not 2 <= num_classes <= MOST_CLASSES:
         raise ArgumentError(
             f"expected num_classes, a whole number from 2 to {MOST_CLASSES:,}, got {str(num_classes)[:100]}"

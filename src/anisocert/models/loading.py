@@ -125,7 +125,7 @@ def _architecture(foreign: Foreign, wanted: str | None, path: Path) -> tuple[str
     for said in (wanted, foreign.architecture):
         if said is not None and said != found:
             if said not in ARCHITECTURES:
-                raise ArgumentError(f"expected an architecture among {', '.join(ARCHITECTURES)}, got {said!r}")
+                raise ArgumentError(f"expected architecture among {', '.join(ARCHITECTURES)}, got {said!r}")
             raise ModelError(f"expected the weights of {said} in {path}, got those of {found}")
     return found, classes, channels
 

@@ -14,7 +14,7 @@ from anisocert.errors import ArgumentError
 class Batches:
     """A training set on a device, as bytes where it is bytes, handed out in shuffled, augmented batches.
 
-    crop: pad by so many black pixels and cut the original size out at a random place; flip: mirror half of the images.
+    crop: pad by this many black pixels and cut the original size from a random place; flip: mirror half of the images.
     """
 
     def __init__(self, data: Dataset, batch_size: int, crop: int, flip: bool, device: torch.device) -> None:

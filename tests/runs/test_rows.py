@@ -10,7 +10,8 @@ import pytest
 from safetensors.numpy import save
 
 from anisocert.errors import ArgumentError
-from anisocert.runs.rows import SCHEMA, table_of, thetas_of
+from anisocert.runs import read_run
+from anisocert.runs.rows import SCHEMA, expect_sound, table_of, thetas_of
 
 COUNTING = pa.proxy_memory_pool(pa.default_memory_pool())  # outlives what is taken from it
 
@@ -127,3 +128,23 @@ def test_thetas_that_claim_more_than_there_is(tensor):
         thetas_of(content)
     assert tracemalloc.get_traced_memory()[1] < 10_000_000
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "complaint"),
+    [
+        ("votes", [0], "expected votes to be at least 1, got 0"),
+        ("label", [-5], "expected label to be at least 0, got -5"),
+        ("prediction", [-2], "expected prediction to be at least -1, got -2"),
+        ("radius", [float("inf")], "expected finite numbers in radius"),
+        ("gap", [float("nan")], "expected gap to be at least 0.0, got nan"),
+        ("proxy_radius", [-1.0], "expected proxy_radius to be at least 0.0, got -1.0"),
+        ("alpha", pa.array([None], pa.float64()), "expected alpha beside votes in every row"),
+        ("votes", ["many"], "expected int64 in votes, got string"),
+        ("top_votes", [1.5], "expected int64 in top_votes, got double"),
+    ],
+)
+def test_values_that_no_run_has_are_refused(whole, name, values, complaint):
+    table = read_run(whole).table.slice(0, 1)
+    with pytest.raises(ArgumentError, match=complaint):
+        expect_sound(table.set_column(table.column_names.index(name), name, pa.array(values)))

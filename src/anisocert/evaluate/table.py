@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from itertools import groupby
 from typing import Literal
 
@@ -57,7 +57,8 @@ class Table:
 
 def down(value: float, digits: int = 3) -> str:
     """A length in decimals, never rounded up."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
+    with localcontext(prec=400):  # the largest float has 309 digits
+        return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
 
 
 def short_down(value: float, digits: int = 3) -> str:

@@ -37,6 +37,7 @@ _COLUMNS = (
 _KINDS = {name: _TYPES[kind] for name, kind in (get_type_hints(Certificate) | _OWN).items() if name in _COLUMNS}
 SCHEMA = pa.schema([(name, pa.uint64() if name == "seed" else _KINDS[name]) for name in _COLUMNS])
 _SAME = [one.name for one in fields(Certificate) if one.name in _COLUMNS and one.name not in _OWN]
+_LEAST = {"label": 0, "prediction": ABSTAIN, "votes": 1, "bound_n": 1, "num_classes": 2}
 _TELLING = {"norm": str, "p_a": float, "p_b": float, "gap": float}
 MOST_GROWTH, FREE_BYTES = 50, 1_000_000
 """A table may be this many times as large as its file, plus this many bytes: no run's rows are more repetitive."""
@@ -112,12 +113,32 @@ def _table(content: bytes) -> Any:
         size = table.nbytes + sum(_length(chunk) for name in texts for chunk in table[name].chunks)
     if size > most:
         raise ArgumentError(f"cannot be read: {len(content):,} bytes claim to hold {size:,} bytes of rows")
-    table = table.cast(pa.schema(wanted)).sort_by("idx")
-    return table if "noise" in names or not _TELLING.keys() <= set(names) else _with_noise(table)
+    return with_noise(table.cast(pa.schema(wanted)).sort_by("idx"))
 
 
-def _with_noise(table: Any) -> Any:
-    """An old table, whose rows do not name their noise, with the names; None where a row leaves it open."""
+def expect_sound(table: Any) -> None:
+    """An error if there are values that no run has, so that whoever shows them need not doubt each one."""
+    for name in set(table.column_names) & set(SCHEMA.names):
+        column, kind = table[name], SCHEMA.field(name).type
+        try:
+            column = column.cast(kind)
+        except pa.ArrowInvalid as error:
+            raise ArgumentError(f"cannot be read: expected {kind} in {name}, got {column.type}") from error
+        least = _LEAST.get(name, 0.0 if pa.types.is_floating(kind) else None)
+        if least is not None and (lowest := pc.min(column).as_py()) is not None and not least <= lowest:
+            raise ArgumentError(f"cannot be read: expected {name} to be at least {least}, got {lowest}")
+        if pa.types.is_floating(kind) and not pc.all(pc.is_finite(column), min_count=0).as_py():
+            raise ArgumentError(f"cannot be read: expected finite numbers in {name}, got others")
+        # What was imported lacks much; where votes were counted, nothing is missing.
+        counted = pc.is_valid(table["votes"]) if "votes" in table.column_names else None
+        if counted is not None and name != "stop" and pc.any(pc.and_(counted, pc.is_null(column)), min_count=0).as_py():
+            raise ArgumentError(f"cannot be read: expected {name} beside votes in every row, got none in some")
+
+
+def with_noise(table: Any) -> Any:
+    """A table with the names of its noise, which old ones lack; None where a row leaves it open."""
+    if "noise" in table.column_names or not _TELLING.keys() <= set(table.column_names):
+        return table
     rows = table.select(list(_TELLING)).to_pylist()
     found = [unnamed(**row) if all(type(row[one]) is _TELLING[one] for one in row) else None for row in rows]
     return table.append_column("noise", pa.array(found, pa.string()))

@@ -26,7 +26,7 @@ from anisocert.runs.configuration import Configuration
 from anisocert.runs.differences import same_network
 from anisocert.runs.files import TABLE, THETA, Contents, WrongFileError, read_bytes, sound
 from anisocert.runs.loading import chosen, examples_hash, load_model
-from anisocert.runs.rows import certificate_of, table_of, thetas_of
+from anisocert.runs.rows import certificate_of, expect_sound, table_of, thetas_of
 
 
 class NotTheRunsError(ArgumentError):
@@ -210,7 +210,12 @@ class StoredRun:
 
 def read_run(folder: Path) -> StoredRun:
     """A finished run; an error if the folder holds none, or a file that the run did not write."""
-    return run_of(folder, sound(folder))
+    run = run_of(folder, sound(folder))
+    try:
+        expect_sound(run.table)
+    except ArgumentError as error:
+        raise WrongFileError(folder, TABLE, str(error)) from error
+    return run
 
 
 def run_of(folder: Path, contents: Contents) -> StoredRun:

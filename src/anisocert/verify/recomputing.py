@@ -105,6 +105,8 @@ def _check_said(row: Row, described: Mapping[str, Any], plan: Plan, alpha: float
         yield f"norm is {row['norm']!r}, that of {noise.name} noise is l{noise.norm}"
     if not (row["num_classes"] >= 2 and ABSTAIN <= row["prediction"] < row["num_classes"]):
         yield f"prediction is {row['prediction']} of {row['num_classes']} classes"
+    elif not 0 <= row["label"] < row["num_classes"]:
+        yield f"label is {row['label']} of {row['num_classes']} classes"
     if row["correct"] != (row["prediction"] == row["label"] and row["prediction"] != ABSTAIN):
         yield f"correct is {row['correct']}, with prediction {row['prediction']} and label {row['label']}"
 

@@ -12,7 +12,7 @@ from anisocert.memory import Memory
 from anisocert.runs import folder as files
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.files import theta_names
-from anisocert.runs.rows import SCHEMA
+from anisocert.runs.rows import SCHEMA, with_noise
 from anisocert.runs.stored import StoredRun
 from anisocert.work.job import Job
 from anisocert.work.memory import pass_through
@@ -61,7 +61,8 @@ def _rows(ids: list[int], where: dict[int, Path]) -> Any:
     """All rows in order of id, each once, from the same part as its theta."""
     parts = []
     for part in sorted(set(where.values())):
-        rows = pq.read_table(part, columns=SCHEMA.names)
+        known = [name for name in pq.read_schema(part).names if name != "theta"]
+        rows = with_noise(pq.read_table(part, columns=known)).select(SCHEMA.names)
         parts.append(rows.filter(pa.array([where[number] == part for number in rows["idx"].to_pylist()])))
     table = pa.concat_tables(parts).sort_by("idx")
     assert table["idx"].to_pylist() == ids

@@ -8,7 +8,7 @@ from anisocert.bounds import BOUNDS, Plan
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate.cells import accuracies, averages, noise
 from anisocert.evaluate.comparison import Comparison, Entry
-from anisocert.evaluate.results import Results, noise_of, numbers
+from anisocert.evaluate.results import Results, numbers
 from anisocert.evaluate.table import Cell, Column, Table
 from levels import whom_of
 
@@ -47,6 +47,6 @@ def with_plan(entry: Entry, n: int, bound: str) -> Results:
         for name in ("top_votes", "runner_up_votes", "votes", "num_classes", "theta_min", "theta_geomean")
     )
     p_a, p_b = plan.projected(top.astype(int), second.astype(int), votes.astype(int), int(classes[0]))
-    gap = noise_of(run).gap(p_a, p_b)
+    gap = run.noise.gap(p_a, p_b)
     answers = np.where(gap > 0, entry.before.prediction, ABSTAIN)
     return replace(entry.before, prediction=answers, radius=gap * smallest, proxy_radius=gap * middle)

@@ -8,7 +8,7 @@ import numpy as np
 from anisocert.bounds import Plan
 from anisocert.evaluate.cells import averages
 from anisocert.evaluate.comparison import Comparison
-from anisocert.evaluate.results import Results, noise_of, said
+from anisocert.evaluate.results import Results
 from anisocert.evaluate.table import Cell, Column, Table
 from levels import ALGORITHMS, UNBOUND, before, place
 
@@ -52,10 +52,10 @@ def tail_table(comparisons: Sequence[Comparison]) -> Table | None:
 def reachable(comparison: Comparison, sigma: float) -> float | None:
     """The largest radius that fixed noise of this level can certify with the runs' votes; None if they do not tell."""
     for entry in comparison.entries:
-        n, classes = said(entry.run, "n"), said(entry.run, "num_classes")
+        n, classes = entry.run.said("n"), entry.run.said("num_classes")
         if entry.before.sigma == sigma and n is not None and classes is not None and entry.before.alpha is not None:
             p_a, p_b = Plan(n=int(n), alpha=entry.before.alpha).best_case(int(classes))
-            return sigma * float(noise_of(entry.run).gap(p_a, p_b))
+            return sigma * float(entry.run.noise.gap(p_a, p_b))
     return None
 
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import anisocert as ac
+from anisocert import attack
 from anisocert.attack import Search, attack_system
 from anisocert.attack.system import _Questions, _towards
 from anisocert.data import digits
 from anisocert.memory import BrokenMemoryError
+from anisocert.runs import read_run
 
 QUICK = Search(starts=2, steps=5, samples=8)
 PLAN = ac.Plan(n=200)
@@ -124,3 +126,19 @@ def test_an_answer_that_comes_from_the_network_is_no_promise(crowded):
         questions = _Questions(system)
         questions.ask(promise, promise.region.center.astype(np.float32))
     assert [(one.promise, one.answer, one.how) for one in questions.changed] == [(promise.id, None, "lookup")]
+
+
+def test_the_system_of_a_run(quick, whole, do, tmp_path):
+    """Its noise and method, and its plan but for the votes, which are all counted."""
+    averaged, sequential = tmp_path / "averaged", tmp_path / "sequential"
+    do(replace(quick, method="average", average_of=str(whole), max=2), averaged)
+    do(replace(quick, stop="betting", bound="two-class", simultaneous=True, max=2), sequential)
+    for folder in (averaged, sequential):
+        run = read_run(folder)
+        c, memory = run.configuration, ac.Memory()
+        system = attack.system_of(run, run.network(), memory, 300)
+        assert system.plan == ac.Plan(n0=c.n0, n=300, alpha=c.alpha, bound=c.bound)
+        assert (system.method.name, system.memory) == (c.method, memory)
+        np.testing.assert_array_equal(system.smoothing.theta, c.smoothing().theta)
+        first = system.propose(digits("test").subset(most=2).x)[0]
+        np.testing.assert_array_equal(first.theta, next(iter(run.thetas.values())))

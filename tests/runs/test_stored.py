@@ -278,3 +278,34 @@ def test_a_run_of_an_earlier_version_says_probe_shape(run):
     write_description(run, said | {"probe_shape": shape})
     assert read_run(run).configuration.input_shape == shape
     assert read_run(run).network().hash == said["model_hash"]
+
+
+def test_what_a_run_says_of_itself(run):
+    stored = read_run(run)
+    said, number = stored.description, int(stored.column("idx")[0])
+    assert stored.plan == stored.configuration.plan()
+    assert stored.alphas == stored.configuration.alphas().tolist() == stored.column("alpha").tolist()
+    assert (stored.model_hash, stored.imported, stored.memory) == (said["model_hash"], False, None)
+    assert stored.said("n") == said["n"]
+    assert stored.said("prediction") is None  # of which inputs have several
+    x = stored.inputs()(number)
+    for row in stored.rows:
+        region, certificate = stored.region(row["idx"], x), stored.certificate(row["idx"], x)
+        assert (region is None) == (certificate.region is None)
+        assert region is None or np.array_equal(region.axes, certificate.region.axes)
+    refit(run, memory={"file": "a.sqlite", "policy": "inherit", "generation": "g"})
+    memory = read_run(run).memory
+    assert (str(memory.file), memory.policy, memory.prefer, memory.generation) == ("a.sqlite", "inherit", "volume", "g")
+
+
+def test_a_run_that_does_not_say_how_to_repeat_it_says_its_plan(run):
+    known = {name: value for name, value in described(run).items() if name not in ("model", "data", "sigma", "inputs")}
+    write_description(run, known)
+    stored = read_run(run)
+    with pytest.raises(ArgumentError, match="without model, data, sigma"):
+        _ = stored.configuration
+    assert stored.plan.n == known["n"]
+    assert stored.alphas == stored.column("alpha").tolist()
+    write_description(run, {name: value for name, value in known.items() if name != "n"})
+    with pytest.raises(ArgumentError, match="expected 'n', got none"):
+        _ = read_run(run).plan

@@ -341,6 +341,26 @@ def test_a_run_json_that_says_something_else(run):
         verify(run.parent)
 
 
+@pytest.mark.parametrize(
+    "said_plan",
+    [
+        {"simultaneous": True, "inputs": 0}, {"simultaneous": True, "inputs": -3},
+        {"simultaneous": True, "inputs": "x"},
+        {"simultaneous": True, "inputs": 10**400}, {"lifetime_from": "x"}, {"lifetime_from": 10**30}, {"n": []},
+        {"lifetime": True}, {"bound": []}, {"alpha": {}}, {"stop": {}}, {"target_radius": "far"},
+    ],
+)  # fmt: skip
+def test_a_plan_that_is_none_is_a_finding(run, said_plan):
+    """Whoever writes a run may write anything."""
+    refit(run, **said_plan)
+    assert "run.json: does not say which plan the votes followed" in said(run)
+
+
+def test_alpha_shared_among_more_inputs_than_anybody_has_is_a_finding(run):
+    refit(run, simultaneous=True, inputs=10**15)
+    assert "certificates.parquet: has 10 rows, the run's inputs are 1000000000000000" in said(run)
+
+
 def test_columns(run):
     table = pq.read_table(run / "certificates.parquet")
     pq.write_table(table.drop_columns(["gap"]), run / "certificates.parquet")
@@ -389,6 +409,19 @@ def test_memory_columns(remembered):
     assert "policy worst-case does not give" in changed(memory_note="inherited")
     refit(remembered, memory=None)
     assert "not its policy" in said(remembered)
+
+
+@pytest.mark.parametrize("memory", [7, "a file", ["a file"], {"policy": ["inherit"]}, {"policy": "inherit", "file": 7}])
+def test_a_memory_that_is_none(remembered, memory, tmp_path):
+    refit(remembered, memory=memory)
+    found = verify(remembered, tmp_path / "memory.sqlite")
+    assert ("not its policy" in said(remembered)) == (memory != {"policy": "inherit", "file": 7})
+    assert found.ok == (memory == {"policy": "inherit", "file": 7})
+
+
+def test_a_memory_s_run_without_the_name_of_its_network(remembered):
+    refit(remembered, model_hash=None)
+    assert "model" in "".join(verify(remembered).undone)
 
 
 def test_an_interrupted_addition_is_no_damage(remembered):

@@ -1,10 +1,14 @@
 """The end of a run: what its parts become."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from anisocert.runs import read_run
 from anisocert.runs.rows import SCHEMA
+from anisocert.work import merging
 from anisocert.work.merging import _rows, _thetas
 from anisocert.work.unfinished import PART_SCHEMA
 
@@ -25,3 +29,18 @@ def test_row_and_theta_come_from_the_same_part(tmp_path):
         thetas = dict(_thetas([0, 1, 2], where, (1,)))
         pairs = {(gap, float(np.float32(thetas[i][0]))) for i, gap in enumerate(table["gap"].to_pylist())}
         assert pairs == {(2.0, float(np.float32(0.4))), (3.0, float(np.float32(0.5)))}
+
+
+def test_what_a_memory_is_asked_with_is_the_whole_run(quick, do, tmp_path, monkeypatch):
+    asked = []
+
+    def ask(run, *rest):
+        asked.append(run)
+        return passed(run, *rest)
+
+    passed = merging.pass_through
+    monkeypatch.setattr(merging, "pass_through", ask)
+    do(replace(quick, max=2, memory=str(tmp_path / "memory.sqlite")), tmp_path / "run")
+    (run,) = asked
+    assert run.configuration == replace(read_run(tmp_path / "run").configuration, memory=run.configuration.memory)
+    assert (run.plan.n, len(run.alphas)) == (quick.n, 2)

@@ -3,7 +3,7 @@
 from anisocert.attack.attacking import Attack, attack
 from anisocert.attack.refutation import Attacked, Point
 from anisocert.attack.search import Search
-from anisocert.attack.system import Changed, SystemAttack, attack_system
+from anisocert.attack.system import Changed, SystemAttack, attack_system, system_of
 
 __all__ = [
     "Attack",
@@ -14,4 +14,5 @@ __all__ = [
     "SystemAttack",
     "attack",
     "attack_system",
+    "system_of",
 ]

@@ -5,8 +5,10 @@ newcomers to the memory: the network's own answers at those points, as another p
 forged certificates that claim the rival's class. It works on a copy: nothing is written to the memory in use.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,10 +17,14 @@ from numpy.typing import NDArray
 from anisocert.attack.search import INSIDE, Finder, Search
 from anisocert.attack.targets import Targets
 from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.engine import Network
 from anisocert.geometry import Region
-from anisocert.memory import POLICIES, BrokenMemoryError
+from anisocert.memory import POLICIES, BrokenMemoryError, Memory
 from anisocert.memory.policy import INHERITED
 from anisocert.system import System
+
+if TYPE_CHECKING:
+    from anisocert.runs import StoredRun
 
 NEIGHBOURS = 2  # of other classes, towards which points are taken
 AT_ONCE = 16
@@ -59,6 +65,18 @@ class SystemAttack:
     def failed(self) -> bool:
         """Whether any promise was broken; no probability is involved."""
         return bool(self.changed) or self.conflicts > 0
+
+
+def system_of(run: "StoredRun", network: Network, memory: Memory, n: int) -> System:
+    """The system that a run is of: its method and noise, with n votes per newcomer, behind a copy of a memory.
+
+    What is attacked are answers: newcomers spend alpha, of which one for a lifetime would not have enough, so that in
+    the copy each has its own.
+    """
+    c = run.configuration
+    method = c.how(next(iter(run.thetas.values())) if c.method == "average" else None)
+    plan = replace(run.plan, n=n, stop=None, target_radius=None)
+    return System(network, smoothing=c.smoothing(), method=method, plan=plan, memory=memory, secret=os.urandom(32))
 
 
 def attack_system(

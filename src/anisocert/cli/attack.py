@@ -127,24 +127,13 @@ def _guide(stored: "StoredRun", network: "Network", model: str | None, denoise: 
 def _attack_system(
     path: Path, stored: "StoredRun", network: "Network", how: "Search", n: int, most: int | None
 ) -> "SystemAttack":
-    """The system is the run's method and noise, with n votes per newcomer, behind a copy of the memory.
-
-    Answers are attacked: newcomers spend alpha, and a lifetime's would not suffice, so in the copy each has its own.
-    """
-    import os
-
-    from anisocert.attack import attack_system
-    from anisocert.bounds import Plan
+    from anisocert.attack import attack_system, system_of
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.memory import Memory
-    from anisocert.system import System
 
-    c = stored.configuration
-    method = c.how(next(iter(stored.thetas.values())) if c.method == "average" else None)
-    plan = Plan(n0=c.n0, n=n, alpha=c.alpha, bound=c.bound)
     with Memory.open(path, read_only=True) as memory, memory.copy() as copy:
-        system = System(network, smoothing=c.smoothing(), method=method, plan=plan, memory=copy, secret=os.urandom(32))
+        system = system_of(stored, network, copy, n)
         with progress(Console(stderr=True), "attacking", min(most or len(copy), len(copy)), "promises") as advance:
             return attack_system(system, how=how, most=most, on_done=lambda count: advance(count, ""))
 

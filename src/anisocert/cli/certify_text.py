@@ -97,7 +97,7 @@ class Told:
         if run.has_memory:
             shown["after the memory"] = results_of(run, memory=True)
         summary = {name: _summary(results) | {"protects": results.protects} for name, results in shown.items()}
-        levels = (run.description.get("preparation") or {}).get("levels")
+        levels = (run.said("preparation") or {}).get("levels")
         units = "in units of the network's input" + (f" (times {levels}: in pixel units)" if levels else "")
         self.console.print(_table(summary, units))
         if run.has_memory and (inherited := int((run.column("memory_note") == "inherited").sum())):

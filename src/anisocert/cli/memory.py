@@ -64,8 +64,8 @@ def add(
         notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""))
         told = ", ".join(f"{notes[note]} {note}" for note in ("kept", "shrunk", "inherited", "abstained"))
         console.print(f"{told}; {len(opened)} entries in {memory}, policy {opened.policy}", soft_wrap=True)
-        earlier = (stored.description.get("memory") or {}).get("file")
-        if out is None and earlier not in (None, str(opened.path)):
+        earlier = stored.memory and stored.memory.file
+        if out is None and earlier not in (None, opened.path):
             console.print(f"these answers replaced those of {earlier}; --out keeps both", soft_wrap=True)
 
 
@@ -234,7 +234,7 @@ def _of_run(run: "StoredRun") -> "dict[int, NDArray[Any]]":
     """Inputs by id of a run's data, which must be unchanged if the run has recorded it."""
     from anisocert.errors import ArgumentError
 
-    if run.description.get("data") is None:
+    if run.said("data") is None:
         raise ArgumentError("the run does not name its data: give its inputs with --inputs")
     examples = run.examples(run.column("idx").tolist())
     return dict(zip(examples.ids.tolist(), examples.x, strict=True))

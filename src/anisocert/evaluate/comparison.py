@@ -10,7 +10,7 @@ import numpy as np
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.labels import algorithm, labels, recipe_of
-from anisocert.evaluate.results import SAME_FOR_ALL, UNKNOWN, Results, aligned, noise_of, results_of, said
+from anisocert.evaluate.results import SAME_FOR_ALL, UNKNOWN, Results, aligned, results_of
 from anisocert.evaluate.sigmas import added_alphas
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Comparison:
     @property
     def symbol(self) -> str:
         """What the field calls the noise's parameter."""
-        return noise_of(self.entries[0].run).symbol
+        return self.entries[0].run.noise.symbol
 
     @property
     def sigmas(self) -> list[float]:
@@ -117,17 +117,17 @@ def compare(runs: Sequence["StoredRun"]) -> tuple[Comparison, ...]:
         raise ArgumentError("expected at least one run, got none")
     groups: dict[tuple[str, str], list[StoredRun]] = {}
     for run in runs:
-        groups.setdefault((data_name(run), str(said(run, "norm") or UNKNOWN)), []).append(run)
+        groups.setdefault((data_name(run), str(run.said("norm") or UNKNOWN)), []).append(run)
     return tuple(_comparison(data, norm, group) for (data, norm), group in groups.items())
 
 
 def data_name(run: "StoredRun") -> str:
     """The data set's name: of a path, its last part."""
-    return Path(str(said(run, "data") or UNKNOWN)).name
+    return Path(str(run.said("data") or UNKNOWN)).name
 
 
 def _comparison(data: str, norm: str, runs: Sequence["StoredRun"]) -> Comparison:
-    names, symbol = labels(runs), noise_of(runs[0]).symbol
+    names, symbol = labels(runs), runs[0].noise.symbol
     befores = [results_of(run, label=label) for run, label in zip(runs, names, strict=True)]
     afters = [
         results_of(run, memory=True, label=label) if run.has_memory else None
@@ -154,7 +154,7 @@ def _is_among(entry: Entry, others: Sequence[Entry]) -> bool:
     return entry.after is not None and any(
         other.after is not None
         and other.before.sigma == entry.before.sigma
-        and other.run.description.get("model_hash") == entry.run.description.get("model_hash")
+        and other.run.model_hash == entry.run.model_hash
         and algorithm(other.run) == algorithm(entry.run)
         and _same(other.before, entry.before)
         for other in others

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from anisocert.evaluate.results import UNKNOWN, said
+from anisocert.evaluate.results import UNKNOWN
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
@@ -14,19 +14,18 @@ AS_PUBLISHED = ", as published"
 
 def algorithm(run: "StoredRun") -> str:
     """The method, and whether by the published algorithm."""
-    return str(said(run, "method") or UNKNOWN) + (AS_PUBLISHED if run.description.get("paper") else "")
+    return str(run.said("method") or UNKNOWN) + (AS_PUBLISHED if run.said("paper") else "")
 
 
 def recipe_of(run: "StoredRun") -> str | None:
     """How the network was trained, if the run knows."""
-    told = run.description.get("recipe")
+    told = run.said("recipe")
     return str(told) if told else None
 
 
 def kept_of(run: "StoredRun") -> str:
     """What a region that must make room in the run's memory keeps most of: volume, which is the usual, or ball."""
-    memory = run.description.get("memory")
-    return str(memory.get("prefer", "volume")) if isinstance(memory, dict) else "volume"
+    return "volume" if run.memory is None else run.memory.prefer
 
 
 def labels(runs: Sequence["StoredRun"]) -> list[str]:
@@ -45,6 +44,6 @@ def labels(runs: Sequence["StoredRun"]) -> list[str]:
 
 def _unless_clear(names: list[str], longer: list[str], runs: Sequence["StoredRun"]) -> list[str]:
     """The longer ones in place of every name that two runs of one noise level share."""
-    found = Counter(zip(names, (said(run, "sigma") for run in runs), strict=True))
+    found = Counter(zip(names, (run.said("sigma") for run in runs), strict=True))
     unclear = {name for (name, _), count in found.items() if count > 1}
     return [more if name in unclear else name for name, more in zip(names, longer, strict=True)]

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from anisocert.memory.policy import POLICIES
-
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
 
@@ -40,8 +38,7 @@ def keeps_answers(run: "StoredRun") -> bool:
 
     Where the run does not say its policy the answer is no: the weaker promise is true under all of them.
     """
-    said = run.description.get("memory")
-    policy = POLICIES.get(str(said.get("policy"))) if isinstance(said, dict) else None
+    policy = None if run.memory is None else run.memory.rules
     return policy is not None and policy.inherits
 
 

@@ -13,7 +13,6 @@ from anisocert.certificate import ABSTAIN
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
 from anisocert.evaluate.protection import Stage, whom
-from anisocert.smoothing import Smoothing, named, usual
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
@@ -112,7 +111,7 @@ class Results:
 
 def results_of(run: "StoredRun", *, memory: bool = False, label: str | None = None) -> Results:
     """A run's results before the memory, or after it."""
-    method, norm = str(said(run, "method") or UNKNOWN), str(said(run, "norm") or UNKNOWN)
+    method, norm = str(run.said("method") or UNKNOWN), str(run.said("norm") or UNKNOWN)
     if memory and not run.has_memory:
         raise ArgumentError(f"expected a run that went through a memory, got {run.folder}")
     prefix = "memory_" if memory else ""
@@ -121,17 +120,11 @@ def results_of(run: "StoredRun", *, memory: bool = False, label: str | None = No
     if np.isnan(proxy).all() and method in ("fixed", "isotropic"):
         proxy = radius  # a ball is its own proxy; the field's oldest format has no column for it
     return Results(
-        label=label or method, method=method, norm=norm, sigma=_number(said(run, "sigma")),
+        label=label or method, method=method, norm=norm, sigma=_number(run.said("sigma")),
         stage=stage, protects=whom(run, stage), alpha=_alpha(run), ids=numbers(run, "idx").astype(np.int64),
         labels=_classes(run, "label"), prediction=_classes(run, f"{prefix}prediction"), radius=radius,
         proxy_radius=proxy,
     )  # fmt: skip
-
-
-def noise_of(run: "StoredRun") -> type[Smoothing]:
-    """The noise of a run; where it does not say, as files of the field do not, the usual one of its norm."""
-    name = said(run, "noise")
-    return usual(str(said(run, "norm"))) if name is None else named(name)
 
 
 def aligned(results: Sequence[Results]) -> list[Results]:
@@ -146,16 +139,6 @@ def aligned(results: Sequence[Results]) -> list[Results]:
         if not np.array_equal(one.labels, found[0].labels):
             raise ArgumentError(f"expected the same labels of the same inputs, got others in {one.label}")
     return found
-
-
-def said(run: "StoredRun", name: str) -> Any:
-    """What a run says once for all inputs: in its description, else as the one value of a column; None if nowhere."""
-    if run.description.get(name) is not None:
-        return run.description[name]
-    if name not in run.table.column_names:
-        return None
-    values = run.table[name].unique().to_pylist()
-    return values[0] if len(values) == 1 else None
 
 
 def numbers(run: "StoredRun", name: str) -> NDArray[np.float64]:
@@ -176,7 +159,7 @@ def _classes(run: "StoredRun", name: str) -> NDArray[np.int64]:
 def _alpha(run: "StoredRun") -> float | None:
     """Of one certificate, the largest: where inputs share alpha, the description says what they share."""
     known = numbers(run, "alpha")
-    return _number(said(run, "alpha")) if np.isnan(known).any() else float(known.max())
+    return _number(run.said("alpha")) if np.isnan(known).any() else float(known.max())
 
 
 def _number(value: Any) -> float | None:

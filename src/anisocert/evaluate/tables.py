@@ -120,7 +120,7 @@ def runtime(comparison: Comparison) -> Table | None:
                 Cell(entry.before.label), noise(entry.before), Cell(float(np.nanmean(seconds))),
                 Cell(float(np.nanmedian(seconds))), Cell(float(np.nansum(seconds))),
                 Cell(None if np.isnan(votes).all() else float(np.nanmean(votes))),
-                Cell(str(entry.run.description.get("device") or "not recorded")),
+                Cell(str(entry.run.said("device") or "not recorded")),
             )
         )  # fmt: skip
     if not rows:
@@ -192,7 +192,7 @@ def _summary_caption(comparison: Comparison) -> str:
         )
     shown = {one.protects for one in comparison.stages()} | ({NOBODY} if families else set())
     parts.append(explained(shown))
-    if any(entry.run.description.get("imported") for entry in comparison.entries):
+    if any(entry.run.imported for entry in comparison.entries):
         parts.append("Radii of imported logs are as the logs have them, which may have been rounded up.")
     if comparison.left_out:
         parts.append(f"{comparison.left_out:,} inputs that not all of the runs have are left out.")

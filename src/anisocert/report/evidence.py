@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from anisocert.report.inputs import Inputs, inputs_of
 from anisocert.report.pictures import is_image
 from anisocert.rounding import TOLERANCE
 from anisocert.runs import StoredRun
-from anisocert.smoothing import named
 from anisocert.verify.backing import not_that_memory
 
 NORMS = {"l2": 2.0, "l1": 1.0, "l_inf": math.inf}
@@ -102,10 +100,7 @@ def evidence_of(
     inputs = inputs_of(comparison, [number], data)
     x = inputs.x.get(number)
     shape = theta.shape or inputs.shape or (1,)
-    region = None
-    if row["prediction"] != ABSTAIN:
-        center = np.zeros(shape) if x is None else x
-        region = named(row["noise"]).region(center, theta, row["gap"])
+    region = run.region(number, np.zeros(shape) if x is None else x)
     prediction, binding, whole, promise = row["prediction"], region, True, None
     if run.has_memory:
         prediction = row["memory_prediction"]
@@ -131,13 +126,12 @@ def _after_memory(
 
 def _in_memory(run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | None) -> Certificate | None:
     """What the memory's file holds for an input that was shrunk or inherited."""
-    said = run.description.get("memory")
-    path = Path(said["file"]) if isinstance(said, dict) else None
+    path = None if run.memory is None else run.memory.file
     if path is None or not path.is_file() or x is None:
         return None
     try:
         with Memory.open(path, read_only=True) as memory:
-            if not_that_memory(memory, path, run.description):
+            if not_that_memory(memory, path, run):
                 return None
             if row["memory_note"] == SHRUNK:
                 entry = memory.find(row["idx"])

@@ -30,7 +30,7 @@ def evidence_page(evidence: Evidence) -> str:
 def _commands(e: Evidence) -> Iterator[str]:
     """How to check the evidence, to try to break it, and to make it again."""
     folder = shlex.quote(str(e.run.folder))
-    said = {option: str(e.run.description.get(option) or "") for option in ("model", "denoise")}
+    said = {option: str(e.run.said(option) or "") for option in ("model", "denoise")}
     typed = "".join(f" --{option} {text}" for option, text in said.items() if is_function(text))  # a run may name none
     yield f"anisocert verify {folder} --recount 10{typed}"
     yield f"anisocert attack {folder} --ids {e.id}{typed}"

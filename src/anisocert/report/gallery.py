@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import Cell, Column, Comparison, Entry, Table, down
-from anisocert.evaluate.results import noise_of, numbers
+from anisocert.evaluate.results import numbers
 from anisocert.geometry import Region
 from anisocert.report.beyond import beyond_ball
 from anisocert.report.inputs import Inputs
@@ -79,7 +79,7 @@ class _Maker:
         if radius:
             lines.append(f"The radius of {radius} is {one.protects}.")
         its = "Its region" if entry.after is None else "Before the memory its region"
-        region = self._region(number, theta, row.get("gap"))
+        region = self._region(number, theta, row)
         if region is not None and region.radius == region.enclosing_radius:
             lines.append(f"{its} is a ball of {self.comparison.norm} radius {down(region.radius)}.")
         elif region is not None:
@@ -98,14 +98,14 @@ class _Maker:
             lines.append(NOTES.get(note, f"The memory: {note}."))
         return Card(number, title, mood, radius, tags, tuple(pictures), tuple(lines), self._table(number))
 
-    def _region(self, number: int, theta: NDArray[np.float32] | None, gap: float | None) -> Region | None:
+    def _region(self, number: int, theta: NDArray[np.float32] | None, row: dict[str, Any]) -> Region | None:
         """The certificate's region before the memory; around zero where the input is not known."""
-        if theta is None or theta.ndim == 0 or gap is None or not gap > 0:
+        if theta is None or theta.ndim == 0 or not (row.get("gap") or 0) > 0:
             return None
         x = self.inputs.x.get(number, np.zeros(theta.shape))
         if x.shape != theta.shape:
             return None
-        return noise_of(self.entry.run).region(x, theta, gap)
+        return self.entry.run.region(number, x)
 
     def _beyond(self, number: int, region: Region) -> tuple[Picture | None, str]:
         """An x + delta that the region covers and the round certificate of the same input does not."""

@@ -37,7 +37,7 @@ def inputs_of(comparison: Comparison, ids: Sequence[int], data: str | None = Non
     data: where it is, if not where the run says.
     """
     entry = comparison.headline
-    name = data or entry.run.description.get("data")
+    name = data or entry.run.said("data")
     if name is None:
         return Inputs({}, missing="the run does not say which data it is of")
     try:

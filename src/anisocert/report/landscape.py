@@ -9,7 +9,6 @@ from torch import nn
 
 from anisocert.errors import AnisocertError, ModelError
 from anisocert.evaluate import Comparison, Entry
-from anisocert.evaluate.results import noise_of, said
 from anisocert.geometry.region import p_norm
 from anisocert.report.canvas import new_figure
 from anisocert.report.curvature import SmoothProbability, lanczos
@@ -102,10 +101,10 @@ def _probability(
     """The label's probability under the noise that the search began with."""
     generator = torch.Generator().manual_seed(0)
     half = (SAMPLES // 2, *shape)
-    uniform = noise_of(entry.run).base == "uniform"
+    uniform = entry.run.noise.base == "uniform"
     draw = torch.rand(half, generator=generator) * 2 - 1 if uniform else torch.randn(half, generator=generator)
     eps = level * torch.cat([draw, -draw])
-    return SmoothProbability(network, label, eps, str(said(entry.run, "outputs") or "logits"))
+    return SmoothProbability(network, label, eps, str(entry.run.said("outputs") or "logits"))
 
 
 def _network(entry: Entry, model: str | None) -> nn.Module | None:

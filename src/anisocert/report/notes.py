@@ -7,7 +7,7 @@ from anisocert.runs import StoredRun
 
 def notes(run: StoredRun) -> Iterator[str]:
     """Sentences, in the verdict for the run it speaks of and beside every run's command; none for most runs."""
-    if "imported" in run.description:
+    if run.imported:
         yield (
             "This run was imported from a log. It holds no votes, so nothing in it can be recomputed, and its "
             "radii may have been rounded up."

@@ -8,7 +8,6 @@ from typing import Any
 from anisocert.errors import AnisocertError
 from anisocert.evaluate import Comparison, Entry
 from anisocert.report.notes import notes
-from anisocert.runs import Configuration
 
 SHOWN_LAST = ("files", "versions", "numerics")
 
@@ -41,8 +40,8 @@ def command(entry: Entry) -> str:
     """The command that repeats a run; empty where its description is not one of `anisocert certify`."""
     folder = entry.run.folder
     try:
-        return Configuration.from_dict(entry.run.description).command(folder.with_name(folder.name + "-again"))
-    except (AnisocertError, KeyError, TypeError, ValueError, AttributeError):
+        return entry.run.configuration.command(folder.with_name(folder.name + "-again"))
+    except AnisocertError:
         return ""
 
 

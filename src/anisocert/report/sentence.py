@@ -1,7 +1,6 @@
 """The sentence about one input that may be quoted, and what it rests on."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import OWN, down, keeps_answers, probability
@@ -9,7 +8,7 @@ from anisocert.evaluate.protection import whom
 from anisocert.geometry import Region
 from anisocert.memory.policy import INHERITED
 from anisocert.report.evidence import Evidence, Implied
-from anisocert.runs import Configuration
+from anisocert.runs import StoredRun
 from anisocert.smoothing import named
 
 OTHER_NOISE = ": a changed input is answered with another noise, so it is not a claim about a system"
@@ -90,15 +89,16 @@ def _certainty(e: Evidence) -> str:
 
 def assumptions(evidence: Evidence) -> list[str]:
     """What the sentence rests on, and what it does not say."""
-    return list(_assumptions(evidence, evidence.run.description))
+    return list(_assumptions(evidence))
 
 
-def _assumptions(e: Evidence, said: dict[str, Any]) -> Iterator[str]:
+def _assumptions(e: Evidence) -> Iterator[str]:
     if e.prediction == ABSTAIN:
         yield "An abstention is not a statement about robustness, for or against it."
         return
     yield (
-        f"It is about the smoothed classifier: the class that the network ({_model(said)}) answers most often when "
+        "It is about the smoothed classifier: the class that the network (hash "
+        f"{(e.run.model_hash or 'unknown')[:12]}) answers most often when "
         f"{named(e.row['noise']).title} noise is added to its input, as strong as the run says. The bare network may "
         "answer differently."
     )
@@ -115,8 +115,8 @@ def _assumptions(e: Evidence, said: dict[str, Any]) -> Iterator[str]:
             "The noise was chosen for this input, and no memory binds other answers to this one: a neighbouring input "
             "has its own noise and may be answered differently. It is not a promise about one system for all inputs."
         )
-    yield _together(said)
-    precision = (said.get("numerics") or {}).get("precision") or "the recorded precision"
+    yield _together(e.run)
+    precision = (e.run.said("numerics") or {}).get("precision") or "the recorded precision"
     yield (
         f"It holds for the network computing in {precision} as it did here; noise is drawn in float32, which in the "
         "last bits is not the distribution of the theory."
@@ -124,18 +124,18 @@ def _assumptions(e: Evidence, said: dict[str, Any]) -> Iterator[str]:
     yield "Lengths are in the units of the network's input; decoding, resizing and scaling before it are not covered."
 
 
-def _together(said: dict[str, Any]) -> str:
+def _together(run: StoredRun) -> str:
     """What the probability is of, where there are many such sentences."""
     chosen = "if every input was chosen without knowledge of the noise drawn for it"
-    if said.get("simultaneous"):
+    if run.said("simultaneous"):
         return (
-            f"All {said['inputs']:,} certificates of this run hold together except with probability "
-            f"{probability(said['alpha'])} at most, {chosen}."
+            f"All {run.said('inputs'):,} certificates of this run hold together except with probability "
+            f"{probability(run.said('alpha'))} at most, {chosen}."
         )
-    if said.get("lifetime"):
+    if run.said("lifetime"):
         return (
             "The smoothed classifier agrees with all promises that the memory ever makes, except with probability "
-            f"{probability(said['alpha'])} at most, {chosen}."
+            f"{probability(run.said('alpha'))} at most, {chosen}."
         )
     return (
         "The probability is for this one input, chosen without knowledge of the noise drawn for it: a secret seed is "
@@ -187,18 +187,14 @@ def region_sentence(evidence: Evidence) -> str:
 
 def limit_words(evidence: Evidence) -> str:
     """Says that the search for theta ended at its bound; empty where it did not, or where that is not known."""
-    e, said = evidence, evidence.run.description
+    e = evidence
     shape = e.theta.shape or e.inputs.shape
-    if "limit" not in said or shape is None:
+    if "limit" not in e.run.description or shape is None:
         return ""
-    c = Configuration.from_dict(said)
+    c = e.run.configuration
     if not c.at_limit(e.row["theta_max"], shape):
         return ""
     bound = f"{c.how().limit_for(shape):g} x {c.sigma:g}"
     return (
         f"The search for its noise θ ended at its bound, {bound} (--limit): with a higher bound, more may be certified."
     )
-
-
-def _model(said: dict[str, Any]) -> str:
-    return f"hash {str(said.get('model_hash') or 'unknown')[:12]}"

@@ -2,15 +2,14 @@
 
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
-from anisocert import __version__
 from anisocert.bounds import Plan
 from anisocert.data import parse_ids
 from anisocert.engine import Numerics, Stage, Stream
@@ -18,14 +17,22 @@ from anisocert.errors import ArgumentError
 from anisocert.memory.policy import POLICIES
 from anisocert.optimize import METHODS, PUBLISHED, Method, Settings
 from anisocert.options import Options, flags
-from anisocert.runs.spending import shares
+from anisocert.runs.spending import alphas_of, shares
+from anisocert.runs.versions import versions
 from anisocert.smoothing import GaussianMixture, Smoothing, named, usual
 
 RENAMED = {"probe_shape": "input_shape"}  # by the names that earlier versions wrote
+PLANNED = {one.name for one in fields(Plan)} & {one.name for one in fields(Options)}
+
+
+def planned(said: Mapping[str, Any]) -> Plan:
+    """The plan in what a run says of itself, whose alpha is the whole of it; n and alpha must be there."""
+    return Plan(**{name: said[name] for name in PLANNED if name in said or name in ("n", "alpha")})
 
 
 def _versions() -> dict[str, str]:
-    return {"anisocert": __version__, "torch": torch.__version__}
+    """Those that may not change while a run is under way."""
+    return {name: versions()[name] for name in ("anisocert", "torch")}
 
 
 @dataclass(frozen=True)
@@ -92,16 +99,12 @@ class Configuration(Options):
         alpha = self.alpha
         if self.inputs is not None and (self.simultaneous or self.lifetime):
             alpha = float(shares(alpha, self.inputs, self.simultaneous, 1 if self.lifetime else None)[-1])
-        return Plan(
-            n0=self.n0, n=self.n, alpha=alpha, bound=self.bound, stop=self.stop, target_radius=self.target_radius
-        )
+        return planned(vars(self) | {"alpha": alpha})
 
     def alphas(self) -> NDArray[np.float64]:
         """The probability with which each input's certificate may be wrong, in order of id, once the run has begun."""
         assert self.inputs is not None
-        if self.lifetime and self.lifetime_from is None:
-            raise ArgumentError("expected lifetime_from, which the memory gives a run, got none")
-        return shares(self.alpha, self.inputs, self.simultaneous, self.lifetime_from)
+        return alphas_of(vars(self), self.inputs)
 
     def how(self, theta: NDArray[np.float32] | None = None) -> Method:
         """The way theta is chosen. theta: the mean of another run's, for method average."""

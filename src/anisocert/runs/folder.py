@@ -1,18 +1,16 @@
 """A run on disk: `run.json`, `certificates.parquet`, `theta/*.safetensors`."""
 
-import platform
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from anisocert import __version__
 from anisocert.durable import write_whole
 from anisocert.errors import MissingExtraError
 from anisocert.runs.files import JOURNAL, TABLE, checksum, theta_names, write_description
+from anisocert.runs.versions import versions
 
 try:
     import pyarrow.parquet as pq
@@ -61,9 +59,5 @@ def write_table(folder: Path, table: Any) -> None:
 
 def describe(folder: Path, config: dict[str, Any]) -> None:
     """Write `run.json`, which holds the checksums of the rest: it comes last and makes the run complete."""
-    versions = {
-        "anisocert": __version__, "python": platform.python_version(), "torch": torch.__version__,
-        "numpy": np.__version__,
-    }  # fmt: skip
     files = {name: checksum(folder / name) for name in (TABLE, *theta_names(folder))}
-    write_description(folder, config | {"versions": versions, "files": files})
+    write_description(folder, config | {"versions": versions(), "files": files})

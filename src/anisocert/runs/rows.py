@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.geometry import Region
 from anisocert.rounding import TOLERANCE, agrees
 from anisocert.smoothing import named, unnamed
 
@@ -59,6 +60,11 @@ def row(certificate: Certificate, label: int, sigma: float) -> dict[str, Any]:
     return {name: own[name] if name in own else getattr(certificate, name) for name in _COLUMNS}
 
 
+def region_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any]) -> Region:
+    """What theta and the gap of a row that promises something give around x."""
+    return named(row["noise"]).region(x, theta, row["gap"])
+
+
 def certificate_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any], model_hash: str) -> Certificate:
     """The certificate of a row, with the region recomputed from theta and gap around its input."""
     number = int(row["idx"])
@@ -66,7 +72,7 @@ def certificate_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any], model_
         raise ArgumentError(f"expected an input of shape {theta.shape} for example {number}, got {x.shape}")
     region = None
     if row["prediction"] != ABSTAIN:
-        region = named(row["noise"]).region(x, theta, row["gap"])
+        region = region_of(row, theta, x)
         if not agrees(region.radius, row["radius"], more=TOLERANCE):
             raise ArgumentError(
                 f"expected theta and gap of example {number} to give its radius {row['radius']}, got {region.radius}"

@@ -15,18 +15,19 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from anisocert.certificate import COUNTS, Certificate
+from anisocert.certificate import ABSTAIN, COUNTS, Certificate
 from anisocert.data import CATALOG, Dataset, load
 from anisocert.data.dataset import as_float
 from anisocert.engine import Network
 from anisocert.engine.devices import devices_of
 from anisocert.errors import ArgumentError, ModelError
+from anisocert.geometry import Region
 from anisocert.models.loading import is_function
-from anisocert.runs.configuration import Configuration
 from anisocert.runs.differences import same_network
 from anisocert.runs.files import TABLE, THETA, Contents, WrongFileError, read_bytes, sound
 from anisocert.runs.loading import chosen, examples_hash, load_model
-from anisocert.runs.rows import certificate_of, expect_sound, table_of, thetas_of
+from anisocert.runs.rows import certificate_of, expect_sound, region_of, table_of, thetas_of
+from anisocert.runs.said import Said
 
 
 class NotTheRunsError(ArgumentError):
@@ -34,17 +35,11 @@ class NotTheRunsError(ArgumentError):
 
 
 @dataclass(frozen=True, eq=False)
-class StoredRun:
+class StoredRun(Said):
     """A run folder whose files are those that `run.json` vouches for. table: one row per input, in order of id."""
 
-    folder: Path
-    description: dict[str, Any] = field(repr=False)
-    table: Any = field(repr=False)
     _data: dict[str, Dataset] = field(default_factory=dict, init=False, repr=False)
     _compared: set[str] = field(default_factory=set, init=False, repr=False)
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
 
     @property
     def has_memory(self) -> bool:
@@ -91,13 +86,12 @@ class StoredRun:
                 raise WrongFileError(self.folder, name, str(error)) from error
         return found
 
-    @cached_property
-    def configuration(self) -> Configuration:
-        """What the run says about itself, once more as a configuration."""
-        try:
-            return Configuration.from_dict(self.description)
-        except ArgumentError as error:
-            raise ArgumentError(f"{self.folder}: {error}") from error
+    def region(self, number: int, x: NDArray[Any]) -> Region | None:
+        """What is certified about an example before any memory, around x; None where it abstains, or has no theta."""
+        row, theta = self.row(number), self.thetas.get(number)
+        if theta is None or row["prediction"] == ABSTAIN:
+            return None
+        return region_of({**row, "noise": row.get("noise") or self.noise.name}, theta, x)
 
     def certificate(self, number: int, x: NDArray[Any] | None) -> Certificate:
         """The certificate of an example. x: its input as the network saw it, since a run does not hold inputs."""
@@ -105,7 +99,9 @@ class StoredRun:
         if x is None or theta is None:
             missing = "input" if x is None else "theta"
             raise ArgumentError(f"expected the {missing} of example {number}, which the run certifies, got none")
-        return certificate_of(self.row(number), theta, np.asarray(x), self.description["model_hash"])
+        if self.model_hash is None:
+            raise ArgumentError(f"expected a run that names its network by model_hash, got {self.folder}")
+        return certificate_of(self.row(number), theta, np.asarray(x), self.model_hash)
 
     def examples(self, ids: Sequence[int] | None = None, data: str | None = None, whole: bool = True) -> Dataset:
         """The run's examples, or those with some ids; an error if they are not exactly those it was made from.

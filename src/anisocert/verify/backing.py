@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anisocert.errors import AnisocertError
 from anisocert.memory import BrokenMemoryError, Memory
-from anisocert.memory.policy import INHERITED, POLICIES, SHRUNK
+from anisocert.memory.policy import INHERITED, SHRUNK
 from anisocert.runs.answers import COLUMNS, check_answer, unbacked
 from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.stored import StoredRun
@@ -46,15 +46,13 @@ def backing(run: StoredRun, file: Path | None = None, data: str | None = None) -
     The rows' own claims are taken as given: they were recomputed from their votes before. An answer must be backed
     by what the memory holds now, which may be more than it held then.
     """
-    said = run.description.get("memory")
-    named = said.get("file") if isinstance(said, dict) else None
-    path = file if file is not None or not isinstance(named, str) else Path(named)
+    path = run.memory.file if file is None and run.memory is not None else file
     if path is None or not path.is_file():
         where = f"its memory is not at {path}" if path is not None else "the run does not say where its memory is"
         return Backing(undone=f"{where}; pass --memory FILE")
     try:
         with Memory.open(path, read_only=True) as memory:
-            if other := not_that_memory(memory, path, run.description):
+            if other := not_that_memory(memory, path, run):
                 return Backing(undone=other)
             inputs = run.inputs(data)
             return Backing((*_whole(memory), *_answers(run, memory, inputs)))
@@ -64,10 +62,10 @@ def backing(run: StoredRun, file: Path | None = None, data: str | None = None) -
         return Backing(undone=str(error))
 
 
-def not_that_memory(memory: Memory, path: Path, described: Mapping[str, Any]) -> str:
+def not_that_memory(memory: Memory, path: Path, run: StoredRun) -> str:
     """Why a memory is not the one that answered a run; empty if it may be."""
-    of, answered = memory.stats().model_hash, described["memory"].get("generation")
-    if of and of != described.get("model_hash"):
+    of, answered = memory.stats().model_hash, run.memory and run.memory.generation
+    if of and of != run.model_hash:
         return f"{path} is a memory of a different model; pass --memory FILE"
     if answered not in (None, memory.generation):
         return f"{path} is not the memory that answered, or has been emptied since; pass --memory FILE"
@@ -79,8 +77,7 @@ def check_columns(run: StoredRun, rows: Sequence[Mapping[str, Any]]) -> Iterator
     here = [name for name in COLUMNS if name in run.table.column_names]
     if not here:
         return
-    memory = run.description.get("memory")
-    policy = POLICIES.get(str(memory.get("policy"))) if isinstance(memory, dict) else None
+    policy = None if run.memory is None else run.memory.rules
     if len(here) < len(COLUMNS) or policy is None:
         yield Finding(TABLE, f"has {', '.join(here)}, but not all of the memory's columns, or run.json not its policy")
         return
@@ -103,7 +100,7 @@ def _whole(memory: Memory) -> Iterator[Finding]:
 
 
 def _answers(run: StoredRun, memory: Memory, inputs: Callable[[int], NDArray[np.float32] | None]) -> Iterator[Finding]:
-    if memory.policy != (policy := run.description["memory"].get("policy")):
+    if memory.policy != (policy := run.memory and run.memory.policy):
         yield Finding(MEMORY, f"has policy {memory.policy}, the run's is {policy}")
     for row in run.rows:
         number = int(row["idx"])

@@ -14,8 +14,7 @@ from anisocert.certificate import ABSTAIN, COUNTS
 from anisocert.errors import AnisocertError
 from anisocert.rounding import PORTABLE, TOLERANCE, agrees
 from anisocert.runs.files import TABLE, Finding
-from anisocert.runs.rows import SCHEMA, Row
-from anisocert.runs.spending import shares
+from anisocert.runs.rows import SCHEMA, Row, region_of
 from anisocert.runs.stored import StoredRun
 from anisocert.smoothing import NOISES, claimable, impossible, named
 from anisocert.verify.backing import check_columns
@@ -37,9 +36,9 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
         yield Finding(TABLE, f"has a column whose type is not a run's: {error}")
         return
     try:
-        plan, alphas = _plan(run.description), _alphas(run.description, len(rows))
-    except (AnisocertError, KeyError, TypeError) as error:
-        yield Finding("run.json", f"does not say which plan the votes followed: {error!r}")
+        plan, alphas = run.plan, run.alphas
+    except AnisocertError as error:
+        yield Finding("run.json", f"does not say which plan the votes followed: {error}")
         return
     if run.description.get("inputs") not in (None, len(rows)):
         yield Finding(TABLE, f"has {len(rows)} rows, the run's inputs are {run.description['inputs']}")
@@ -56,22 +55,6 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
         for what in _check_claim(row, thetas[row["idx"]], *bounds[row["idx"]]):
             yield Finding(f"example {row['idx']}", what)
     yield from check_columns(run, rows)
-
-
-def _plan(described: Mapping[str, Any]) -> Plan:
-    """The plan that a run says its votes followed."""
-    names = ("n0", "n", "alpha", "bound", "stop", "target_radius")
-    plan = {name: described[name] for name in names if name in described}
-    return Plan(**plan | {"n": described["n"], "alpha": described["alpha"]})
-
-
-def _alphas(described: Mapping[str, Any], count: int) -> list[float]:
-    """The alpha of each row, in order of id."""
-    if described.get("lifetime") and described.get("lifetime_from") is None:
-        raise KeyError("lifetime_from")
-    if described.get("simultaneous"):
-        return [float(shares(described["alpha"], described["inputs"], simultaneous=True)[0])] * count
-    return [float(alpha) for alpha in shares(described["alpha"], count, first=described.get("lifetime_from"))]
 
 
 def _check_ids(ids: Counter[int], thetas: Thetas) -> Iterator[Finding]:
@@ -152,7 +135,7 @@ def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, g
     used = gap if wrong_gap else row["gap"]
     radius = proxy = 0.0
     if used > 0:
-        region = named(row["noise"]).region(np.zeros(theta.shape), theta, used)
+        region = region_of({**row, "gap": used}, theta, np.zeros(theta.shape))
         radius, proxy = region.radius, region.proxy_radius
     yield from _compare(row, "radius", radius, "votes and theta give", more=0.0)
     yield from _compare(row, "proxy_radius", proxy, "votes and theta give")

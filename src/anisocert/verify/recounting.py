@@ -1,6 +1,5 @@
 """Some of a run's votes, drawn again: the same network, theta, seed and numerics must give the same counts."""
 
-import platform
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,12 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from anisocert import __version__
 from anisocert.certificate import ABSTAIN
 from anisocert.engine import Query, Stage, count_votes
 from anisocert.errors import ArgumentError
 from anisocert.runs.files import DESCRIPTION, TABLE, Finding
 from anisocert.runs.stored import NotTheRunsError, StoredRun
+from anisocert.runs.versions import versions
 
 
 def pick(run: StoredRun, count: int) -> list[int]:
@@ -25,9 +24,7 @@ def pick(run: StoredRun, count: int) -> list[int]:
 
 def other_versions(run: StoredRun) -> list[str]:
     """What made the run and differs here: other versions may select other kernels, which change last bits."""
-    here = {"anisocert": __version__, "python": platform.python_version()}
-    here |= {"torch": torch.__version__, "numpy": np.__version__}
-    said = run.description.get("versions") or {}
+    here, said = versions(), run.said("versions") or {}
     return [
         f"{name} {said[name]} made the run, here it is {here[name]}"
         for name in here

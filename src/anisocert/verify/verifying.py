@@ -50,7 +50,7 @@ def verify(folder: Path, memory: Path | None = None, data: str | None = None) ->
         thetas = run.thetas
     except WrongFileError as error:
         return Verification((*findings, error.finding), files)
-    if "imported" in contents.description and not run.has_votes:
+    if run.imported and not run.has_votes:
         if run.has_memory:
             findings += (
                 Finding(TABLE, "has a memory's answers, but no votes that a memory could have been asked with"),

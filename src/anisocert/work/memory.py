@@ -95,8 +95,8 @@ def pass_through(
     not do, as an input that abstained may by now lie in the region of a later one. Its first line names the memory: a
     journal of another memory, or of this one before it was emptied, is begun anew.
     """
-    if (probe := run.description.get("probe")) is not None:
-        memory.expect(run.description["model_hash"], from_json(probe))
+    if (probe := run.said("probe")) is not None and run.model_hash is not None:
+        memory.expect(run.model_hash, from_json(probe))
     answers = _begin(journal, memory)
     _expect_backed(journal, answers, run, memory, inputs)
     on_done(len(answers))

@@ -35,8 +35,7 @@ def merge(
     files.write_thetas(folder, _thetas(ids, where, job.examples.shape))
     table, described = _rows(ids, where), configuration.to_dict()
     if configuration.memory is not None:
-        known = {name: described[name] for name in ("model_hash", "probe")}
-        run = StoredRun(folder, known | {"files": dict.fromkeys(theta_names(folder))}, table)
+        run = StoredRun(folder, described | {"files": dict.fromkeys(theta_names(folder))}, table)
         lifetime = configuration.alpha if configuration.lifetime else None
         with Memory.open(
             configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer, lifetime=lifetime

@@ -1,0 +1,103 @@
+"""What a run says of itself in `run.json`, which anybody may have written: read once, here, for everybody."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from anisocert.bounds import Plan
+from anisocert.errors import AnisocertError, ArgumentError
+from anisocert.memory.policy import POLICIES, Policy
+from anisocert.runs.configuration import Configuration, planned
+from anisocert.runs.spending import alphas_of
+from anisocert.smoothing import Smoothing, named, usual
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class SaidMemory:
+    """What a run says of the memory that answered it; None where it does not."""
+
+    file: Path | None
+    policy: str | None
+    prefer: str
+    generation: Any
+
+    @property
+    def rules(self) -> Policy | None:
+        """The policy itself, if it is one."""
+        return POLICIES.get(self.policy or "")
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """The words of a run. table: one row per input, in order of id, which repeat some of them."""
+
+    folder: Path
+    description: dict[str, Any] = field(repr=False)
+    table: Any = field(repr=False)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def said(self, name: str) -> Any:
+        """What the run says once for all inputs: in `run.json`, else as the one value of a column; None if nowhere."""
+        if self.description.get(name) is not None:
+            return self.description[name]
+        values = self.table[name].unique().to_pylist() if name in self.table.column_names else []
+        return values[0] if len(values) == 1 else None
+
+    @property
+    def imported(self) -> bool:
+        """Whether the rows come from a file of the field."""
+        return "imported" in self.description
+
+    @property
+    def model_hash(self) -> str | None:
+        """Names the network; None where nobody knows it, as with results that were imported."""
+        said = self.description.get("model_hash")
+        return said if isinstance(said, str) else None
+
+    @property
+    def noise(self) -> type[Smoothing]:
+        """Its noise; where it does not say, as files of the field do not, the usual one of its norm."""
+        name = self.said("noise")
+        return usual(str(self.said("norm"))) if name is None else named(name)
+
+    @property
+    def memory(self) -> SaidMemory | None:
+        """The memory that answered; None where there was none, or none is told of."""
+        said = self.description.get("memory")
+        if not isinstance(said, dict):
+            return None
+        file, policy, prefer = (said.get(name) for name in ("file", "policy", "prefer"))
+        return SaidMemory(
+            Path(file) if isinstance(file, str) else None, None if policy is None else str(policy),
+            str(prefer or "volume"), said.get("generation"),
+        )  # fmt: skip
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """What the run says about itself, once more as a configuration."""
+        return self._read(Configuration.from_dict)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan that its votes followed, with the whole alpha; also of a run that does not say how to repeat it."""
+        return self._read(planned)
+
+    @cached_property
+    def alphas(self) -> list[float]:
+        """The alpha of each row."""
+        found: list[float] = self._read(lambda said: alphas_of(said, len(self))).tolist()
+        return found
+
+    def _read(self, read: Callable[[dict[str, Any]], Read]) -> Read:
+        """What is read from `run.json`, or an error of ours: anybody may have written anything there."""
+        try:
+            return read(self.description)
+        except (AnisocertError, KeyError, TypeError, ValueError, OverflowError) as error:
+            told = f"expected {error}, got none" if isinstance(error, KeyError) else error
+            raise ArgumentError(f"{self.folder}: {told}") from error

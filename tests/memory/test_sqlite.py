@@ -116,6 +116,15 @@ def test_refuses_other_formats(path, version, what, read_only):
         Memory.open(path, read_only=read_only)
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_another_layout_of_this_format_has_a_remedy(path, read_only):
+    Memory.open(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("ALTER TABLE submissions RENAME COLUMN reserved TO slot")
+    with pytest.raises(BrokenMemoryError, match=r"table submissions\. .*another version .*memory add RUN --memory NEW"):
+        Memory.open(path, read_only=read_only)
+
+
 @pytest.mark.parametrize("name", ["", ":memory:", "file:x.sqlite", "file::memory:?cache=shared"])
 @pytest.mark.parametrize("read_only", [False, True])
 def test_refuses_names_that_sqlite_takes_for_something_else(tmp_path, monkeypatch, name, read_only):

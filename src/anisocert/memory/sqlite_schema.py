@@ -53,6 +53,8 @@ def check(db: sqlite3.Connection) -> None:
         raise BrokenMemoryError(
             "this memory is broken: expected its own tables in the file and nothing else, got others: "
             + ", ".join(differing)
+            + ". If nobody has changed it, another version of anisocert made it. Pass its runs through a new one: "
+            "anisocert memory add RUN --memory NEW"
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import time
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from anisocert.memory.head import TABLES, Head, Row, Table
 from anisocert.memory.index import Index
 from anisocert.memory.shadow import Numbers
 from anisocert.memory.store import Store
+
+_BATCH: Final = 64  # entries that `promises` reads at a time
 
 
 class Ledger:
@@ -160,6 +162,17 @@ class Ledger:
                 raise BrokenMemoryError(f"this memory is broken: asked for input {id_} it gives input {found.id}")
             return found
         return None
+
+    def promises(self) -> Iterator[Certificate]:
+        """Yield all promises in order of arrival, some in each transaction: others may write meanwhile."""
+        done = 0
+        while True:
+            with self.transaction(write=False):
+                some = [self.promise(row) for row in np.arange(done, min(done + _BATCH, len(self.index)))]
+            if not some:
+                return
+            done += len(some)
+            yield from some
 
     def _promises(self, column: str, value: int) -> list[Certificate]:
         shape = self.head.shape or ()

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
@@ -25,12 +23,8 @@ from anisocert.memory.ledger import Ledger
 from anisocert.memory.opening import store_of
 from anisocert.memory.policy import INHERITED, named
 from anisocert.memory.probe import expect
-from anisocert.memory.sqlite import SqliteStore
 from anisocert.memory.stats import Stats, stats
 from anisocert.memory.store import Store
-
-# How many entries `entries` reads at a time.
-_BATCH: Final = 64
 
 
 class Memory:
@@ -48,7 +42,7 @@ class Memory:
     """
 
     def __init__(self, policy: str = "inherit", *, prefer: Prefer = "volume", lifetime: float | None = None) -> None:
-        self._start(partial(SqliteStore, None), policy, prefer, lifetime)
+        self._start(partial(store_of(None), None), policy, prefer, lifetime)
 
     @classmethod
     def open(
@@ -220,15 +214,8 @@ class Memory:
             return Check(0, 0, (), (str(error),))
 
     def entries(self) -> Iterator[Certificate]:
-        """Yield the stored promises in order of arrival."""
-        ledger, done = self._ledger, 0
-        while True:
-            with ledger.transaction(write=False):
-                some = [ledger.promise(row) for row in np.arange(done, min(done + _BATCH, len(ledger.index)))]
-            if not some:
-                return
-            done += len(some)
-            yield from some
+        """The stored promises in order of arrival."""
+        return self._ledger.promises()
 
     def stats(self) -> Stats:
         """Counts and sizes."""

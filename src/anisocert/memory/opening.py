@@ -13,9 +13,9 @@ from anisocert.memory.store import Store
 STORES: Final[dict[str, type[Store]]] = {"": SqliteStore}
 
 
-def store_of(place: str | Path) -> type[Store]:
-    """The class of the store for a path or URL."""
-    scheme, mark, _ = str(place).partition("://")
+def store_of(place: str | Path | None) -> type[Store]:
+    """The class of the store for a path or URL, or for None, a memory that ends with the process."""
+    scheme, mark, _ = str(place or "").partition("://")
     if (found := STORES.get(scheme if mark else "")) is None:
         urls = "".join(f", or a URL that begins with {name}://" for name in STORES if name)
         # The rest of a URL may hold a password.

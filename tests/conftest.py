@@ -4,6 +4,7 @@ import contextlib
 import math
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal, localcontext
@@ -24,7 +25,11 @@ from torch import Tensor, nn
 from anisocert.certificate import Certificate
 from anisocert.data import digits
 from anisocert.engine import Numerics
+from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
+from anisocert.memory import kinds, shown
+from anisocert.memory.head import TABLES, Head
+from anisocert.memory.opening import STORES
 from anisocert.models import build, save
 from anisocert.runs import Configuration, read_run, row
 from anisocert.runs import folder as files
@@ -72,6 +77,82 @@ class KnownShares(nn.Module):
         above = (x.flatten(1)[:, :1] > self.edges).float()
         ones = torch.ones_like(x.flatten(1)[:, :1])
         return torch.cat([ones, above], 1) - torch.cat([above, 0 * ones], 1)  # one-hot
+
+
+class ListStore:
+    """Lists under a name, which all in this process that know the name share, one at a time.
+
+    Those of the host `locked` have a password, `secret`.
+    """
+
+    shared: dict = {}  # noqa: RUF012
+
+    def __init__(self, place, policy, read_only=False):
+        self.place, self.read_only = None if place is None else self._name(place), read_only
+        fresh = {"head": Head.new(policy), "lock": threading.RLock()} | {table: [] for table in TABLES}
+        self._kept = fresh if place is None else self.shared.setdefault(self.place, fresh)
+
+    @staticmethod
+    def _name(place):
+        if "@locked" in place and ":secret@" not in place:
+            raise ArgumentError(f"expected a password for {shown(place)}, got none")
+        return shown(place)
+
+    @staticmethod
+    def exists(place):
+        return ListStore._name(place) in ListStore.shared
+
+    @contextlib.contextmanager
+    def begin(self, write, generation="", after=0):
+        with self._kept["lock"]:
+            before = {name: self._kept[name] for name in ("head", *TABLES)}
+            head = self._kept["head"]
+            try:
+                yield head, self.rows("entries", after if head.generation == generation else 0)
+            except BaseException:
+                self._kept |= before
+                raise
+
+    def append(self, head, table, rows):
+        self._kept |= {"head": head, table: [*self._kept[table], *rows]}
+
+    def rows(self, table, after=0):
+        yield from self._kept[table][after:]
+
+    def find(self, table, column, value):
+        place = list(kinds.KINDS[table]).index(column)
+        return [row for row in self._kept[table] if row[place] == value]
+
+    def regions(self, numbers):
+        places = [list(kinds.KINDS["entries"]).index(name) for name in ("center", "axes")]
+        for number in numbers:
+            yield tuple(self._kept["entries"][number - 1][place] for place in places)
+
+    def columns(self, names):
+        places = [list(kinds.KINDS["entries"]).index(name) for name in names]
+        return [tuple(row[place] for place in places) for row in self._kept["entries"]]
+
+    def reset(self):
+        with self.begin(write=True):
+            self._kept |= {"head": self._kept["head"].emptied()} | {table: [] for table in TABLES}
+
+    @property
+    def nbytes(self):
+        return sum(len(value) for table in TABLES for row in self._kept[table] for value in row if type(value) is bytes)
+
+    def damage(self):
+        return []
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def list_store(monkeypatch: pytest.MonkeyPatch) -> type[ListStore]:
+    """A second store, for URLs that begin with lists://; empty."""
+    monkeypatch.setitem(STORES, "lists", ListStore)
+    monkeypatch.setattr(ListStore, "shared", {})
+    return ListStore
 
 
 def exact_touch_l1(a: Region, b: Region) -> Fraction:

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from anisocert.cli import main
+from anisocert.runs import read_run
+from anisocert.runs.files import write_description
 
 COLUMNS = [
     "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
@@ -84,6 +86,20 @@ def test_its_runs_are_those_of_certify(cli, quick):
     before = (run / "certificates.parquet").read_bytes()
     assert "finished: 6 inputs" in cli(*command[1:]).out
     assert (run / "certificates.parquet").read_bytes() == before
+
+
+@pytest.mark.parametrize("file", [None, "None"])  # the latter as earlier versions wrote it
+def test_its_memories_are_said_to_be_gone(cli, quick, tmp_path, file):
+    run = shutil.copytree(quick[1] / "l2-isotropic", tmp_path / "run")
+    described = json.loads((run / "run.json").read_text())
+    assert described["memory"]["file"] is None
+    write_description(run, described | {"memory": described["memory"] | {"file": file}})
+    said = cli("verify", run, code=3).out
+    assert "not recomputed: the memory's columns: its memory ended with the process that filled it; " in said
+    cli("report", run, "--out", tmp_path / "report.html")
+    assert "--memory None" not in (tmp_path / "report.html").read_text() + read_run(run).configuration.command(run)
+    cli("memory", "add", run, "--memory", tmp_path / "m.sqlite")
+    assert "nothing wrong; " in cli("verify", run).out
 
 
 def test_a_run_that_is_not_the_demos_is_left_alone(cli, quick, tmp_path):

@@ -118,7 +118,7 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         ("verify run --recount 1 --device nonsense", 2, "expected auto, cpu, cuda"),
         ("verify nothing", 2, "expected a finished run"),
         ("attack run --device nonsense", 2, "expected auto, cpu, cuda"),
-        ("attack run --memory nothing", 2, "is a directory"),
+        ("attack run --memory nothing", 2, "expected a file for the memory, got nothing, a folder"),
         ("show run 99999", 2, "got 99999, which is not in it"),
         ("show no-table 0", 2, "certificates.parquet: is missing"),
         ("report no-json", 2, "is not what the run wrote"),

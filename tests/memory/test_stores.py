@@ -1,8 +1,6 @@
 """One table of cases for every store; a store of Python lists shows that a new one is one class."""
 
 import re
-import threading
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,75 +9,15 @@ import pytest
 
 from anisocert.bounds import lifetime_alpha
 from anisocert.errors import ArgumentError
-from anisocert.memory import Memory, kinds
-from anisocert.memory.head import KEYS, TABLES, Head
-from anisocert.memory.opening import STORES
+from anisocert.memory import Memory, kinds, shown
+from anisocert.memory.head import KEYS, TABLES
 from anisocert.memory.sqlite import SqliteStore
 
 
-class ListStore:
-    """Lists under a name, which all in this process that know the name share, one at a time."""
-
-    shared: dict = {}  # noqa: RUF012
-
-    def __init__(self, place, policy, read_only=False):
-        self.place, self.read_only = place, read_only
-        fresh = {"head": Head.new(policy), "lock": threading.RLock()} | {table: [] for table in TABLES}
-        self._kept = fresh if place is None else self.shared.setdefault(place, fresh)
-
-    @staticmethod
-    def exists(place):
-        return place in ListStore.shared
-
-    @contextmanager
-    def begin(self, write, generation="", after=0):
-        with self._kept["lock"]:
-            before = {name: self._kept[name] for name in ("head", *TABLES)}
-            head = self._kept["head"]
-            try:
-                yield head, self.rows("entries", after if head.generation == generation else 0)
-            except BaseException:
-                self._kept |= before
-                raise
-
-    def append(self, head, table, rows):
-        self._kept |= {"head": head, table: [*self._kept[table], *rows]}
-
-    def rows(self, table, after=0):
-        yield from self._kept[table][after:]
-
-    def find(self, table, column, value):
-        place = list(kinds.KINDS[table]).index(column)
-        return [row for row in self._kept[table] if row[place] == value]
-
-    def regions(self, numbers):
-        places = [list(kinds.KINDS["entries"]).index(name) for name in ("center", "axes")]
-        for number in numbers:
-            yield tuple(self._kept["entries"][number - 1][place] for place in places)
-
-    def columns(self, names):
-        places = [list(kinds.KINDS["entries"]).index(name) for name in names]
-        return [tuple(row[place] for place in places) for row in self._kept["entries"]]
-
-    def reset(self):
-        with self.begin(write=True):
-            self._kept |= {"head": self._kept["head"].emptied()} | {table: [] for table in TABLES}
-
-    @property
-    def nbytes(self):
-        return sum(len(value) for table in TABLES for row in self._kept[table] for value in row if type(value) is bytes)
-
-    def damage(self):
-        return []
-
-    def close(self):
-        pass
-
-
 @pytest.fixture(params=["sqlite", "sqlite of this process", "lists"])
-def store(request, tmp_path):
+def store(request, tmp_path, list_store):
     if request.param == "lists":
-        yield ListStore(None, "inherit")
+        yield list_store(None, "inherit")
         return
     opened = SqliteStore(None if "process" in request.param else str(tmp_path / "m.sqlite"), "inherit")
     yield opened
@@ -87,10 +25,8 @@ def store(request, tmp_path):
 
 
 @pytest.fixture(params=["sqlite", "lists"])
-def place(request, tmp_path, monkeypatch):
+def place(request, tmp_path, list_store):
     """Where a memory can be opened twice."""
-    monkeypatch.setitem(STORES, "lists", ListStore)
-    monkeypatch.setattr(ListStore, "shared", {})
     return tmp_path / "memory.sqlite" if request.param == "sqlite" else "lists://memory"
 
 
@@ -255,12 +191,10 @@ def test_a_copy_has_the_same_promises_and_changes_nothing(place, proposal):
         assert (len(memory), memory.submissions) == (1, 1)
 
 
-def test_a_changed_row_is_found_whatever_keeps_it(monkeypatch, proposal):
-    monkeypatch.setitem(STORES, "lists", ListStore)
-    monkeypatch.setattr(ListStore, "shared", {})
+def test_a_changed_row_is_found_whatever_keeps_it(list_store, proposal):
     with Memory.open("lists://memory") as memory:
         memory.admit(proposal(0, 1, [0, 0], [1, 2]))
-    kept = ListStore.shared["lists://memory"]
+    kept = list_store.shared["lists://memory"]
     (row,) = kept["entries"]
     axes = np.array([5.0, 5.0]).tobytes()
     kept["entries"] = [(*row[:-2], axes, row[-1])]
@@ -288,3 +222,24 @@ def test_a_url_of_no_store_is_refused(tmp_path, monkeypatch):
             call("mysql://me:secret@host/db")
         assert "secret" not in str(told.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "printed"),
+    [
+        ("a:b@c/m.sqlite", "a:b@c/m.sqlite"),
+        ("lists://m", "lists://m"),
+        ("lists://host:5432/m?sslmode=require", "lists://host:5432/m?sslmode=require"),
+        ("lists://me@host/m", "lists://me@host/m"),
+        ("lists://me:secret@host:5432/m", "lists://me@host:5432/m"),
+        ("lists://:secret@host", "lists://@host"),
+        ("lists://me:sec:@/?ret@host/m", "lists://me@host/m"),
+        ("lists://me:sec\nret@[::1]/m", "lists://me@[::1]/m"),
+        ("lists://host/m?password=sec@ret", "lists://host/m"),
+        ("lists://host/m?user=me&Password=secret&sslmode=require", "lists://host/m?user=me&sslmode=require"),
+        ("lists://me:secret@host/m?a=b&sslpassword=sec:ret", "lists://me@host/m?a=b"),
+    ],
+)
+def test_a_place_is_shown_without_its_passwords(place, printed):
+    assert shown(place) == printed
+    assert shown(printed) == printed

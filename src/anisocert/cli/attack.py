@@ -23,11 +23,10 @@ EFFORT = "How hard to look"
 def attack(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
     memory: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="Attack the system that answers by this memory, instead of single certificates.",
-            exists=True,
-            dir_okay=False,
+            callback=options.memory_there,
         ),
     ] = None,
     most: Annotated[int | None, typer.Option("--max", help="How many, evenly spaced. Default: all.", min=1)] = None,
@@ -125,14 +124,14 @@ def _guide(stored: "StoredRun", network: "Network", model: str | None, denoise: 
 
 
 def _attack_system(
-    path: Path, stored: "StoredRun", network: "Network", how: "Search", n: int, most: int | None
+    place: str, stored: "StoredRun", network: "Network", how: "Search", n: int, most: int | None
 ) -> "SystemAttack":
     from anisocert.attack import attack_system, system_of
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.memory import Memory
 
-    with Memory.open(path, read_only=True) as memory, memory.copy() as copy:
+    with Memory.open(place, read_only=True) as memory, memory.copy() as copy:
         system = system_of(stored, network, copy, n)
         with progress(Console(stderr=True), "attacking", min(most or len(copy), len(copy)), "promises") as advance:
             return attack_system(system, how=how, most=most, on_done=lambda count: advance(count, ""))

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -12,6 +11,7 @@ from rich.text import Text
 from anisocert.attack import Attack, Attacked, Point, SystemAttack
 from anisocert.cli.console import Console
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, down, probability, results_of
+from anisocert.memory import shown
 from anisocert.runs import StoredRun
 
 SHOWN = 40  # certificates listed one by one; of more, only the broken ones
@@ -86,11 +86,11 @@ def _whom(run: StoredRun) -> str:
     )
 
 
-def tell_system(found: SystemAttack, memory: Path, as_json: bool) -> None:
+def tell_system(found: SystemAttack, memory: str, as_json: bool) -> None:
     """The result of an attack on a memory's answers."""
     if as_json:
         said = {
-            "memory": str(memory), "promises": found.promises, "questions": found.questions, "failed": found.failed,
+            "memory": shown(memory), "promises": found.promises, "questions": found.questions, "failed": found.failed,
             "conflicts": found.conflicts, "abstained": found.abstained,
             "changed": [
                 {"promise": one.promise, "promised": one.promised, "answer": one.answer, "how": one.how,
@@ -109,7 +109,7 @@ def tell_system(found: SystemAttack, memory: Path, as_json: bool) -> None:
         )  # fmt: skip
     console.print(
         f"{found.promises} promises attacked with {found.questions} questions: {len(found.changed)} answers changed, "
-        f"{found.conflicts} pairs of regions may meet after all newcomers. {memory} itself was not written to.",
+        f"{found.conflicts} pairs of regions may meet after all newcomers. {shown(memory)} itself was not written to.",
         soft_wrap=True,
     )
     if found.abstained is not None:

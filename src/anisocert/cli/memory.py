@@ -18,7 +18,7 @@ app = typer.Typer(
     "inputs: protect it like them.",
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The memory.", exists=True, dir_okay=False)]
+File = Annotated[str, typer.Argument(metavar="FILE", help="The memory.", callback=options.memory_there)]
 Inputs = Annotated[
     Path | None,
     typer.Option(help="An .npz file with the inputs as the network sees them (x) and their ids (ids).", exists=True),
@@ -28,7 +28,7 @@ Inputs = Annotated[
 @app.command("add", epilog="Example: anisocert memory add runs/demo --memory memory.sqlite")
 def add(
     run: Annotated[Path, typer.Argument(help="A finished run.")],
-    memory: Annotated[Path, typer.Option("--memory", help="The memory; created if it does not exist.")],
+    memory: Annotated[str, typer.Option("--memory", help="The memory; created if it does not exist.")],
     policy: Annotated[
         str | None,
         typer.Option("--memory-policy", help="For a new memory: inherit, abstain or worst-case. Default: inherit."),
@@ -46,7 +46,7 @@ def add(
     """
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
-    from anisocert.memory import Memory
+    from anisocert.memory import Memory, shown
     from anisocert.runs import read_run
     from anisocert.work.memory import add_to_memory, copy_run
 
@@ -63,9 +63,9 @@ def add(
             copy_run(run, out, force)
         notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""))
         told = ", ".join(f"{notes[note]} {note}" for note in ("kept", "shrunk", "inherited", "abstained"))
-        console.print(f"{told}; {len(opened)} entries in {memory}, policy {opened.policy}", soft_wrap=True)
-        earlier = stored.memory and stored.memory.file
-        if out is None and earlier not in (None, opened.path):
+        console.print(f"{told}; {len(opened)} entries in {shown(memory)}, policy {opened.policy}", soft_wrap=True)
+        earlier = stored.memory and stored.memory.place
+        if out is None and earlier not in (None, "", options.absolute(shown(memory), new=True)):
             console.print(f"these answers replaced those of {earlier}; --out keeps both", soft_wrap=True)
 
 
@@ -197,15 +197,15 @@ def export(
 @app.command("reset", epilog="Example: anisocert memory reset memory.sqlite --yes")
 def reset(file: File, yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False) -> None:
     """Drop all promises, and the raw inputs with them. What was promised from this memory no longer holds."""
-    from anisocert.memory import Memory
+    from anisocert.memory import Memory, shown
 
     with Memory.open(file, read_only=True) as memory:  # so that an empty file stays empty
         count = len(memory)
     if not yes:
-        typer.confirm(f"Drop all {count} promises in {file}?", abort=True)
+        typer.confirm(f"Drop all {count} promises in {shown(file)}?", abort=True)
     with Memory.open(file) as memory:
         memory.reset()
-    typer.echo(f"{count} entries dropped; {file} is empty and may serve another model")
+    typer.echo(f"{count} entries dropped; {shown(file)} is empty and may serve another model")
 
 
 def _from_file(path: Path) -> "dict[int, NDArray[Any]]":

@@ -113,13 +113,24 @@ def checked() -> None:
         raise typer.Exit
 
 
+def memory_there(place: str | None) -> str | None:
+    """The path or URL of a memory, where there is one."""
+    from anisocert.memory import Memory, shown
+
+    if place is not None and not Memory.exists(place):
+        raise typer.BadParameter(f"expected a certificate memory, got {shown(place)}, which does not exist")
+    return place
+
+
 def absolute(place: str, new: bool = False) -> str:
-    """A file or folder by its absolute path, so that a run can be resumed from elsewhere; a name as it is.
+    """A file or folder by its absolute path, so that a run can be resumed from elsewhere; a name or URL as it is.
 
     new: it may be a file that does not exist yet, and is not a name.
     """
     from anisocert.data import CATALOG
 
+    if "://" in place:
+        return place
     return str(Path(place).resolve()) if new or (place not in CATALOG and Path(place).exists()) else place
 
 

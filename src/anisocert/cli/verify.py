@@ -22,8 +22,8 @@ def verify(
     denoise: options.RunDenoise = None,
     data: options.RunData = None,
     memory: Annotated[
-        Path | None,
-        typer.Option(help="The run's memory, if not where the run says.", exists=True, dir_okay=False),
+        str | None,
+        typer.Option(help="The run's memory, if not where the run says.", callback=options.memory_there),
     ] = None,
     device: Annotated[
         str, typer.Option(help="For --recount: auto, cpu, cuda, ...; a device of the run's kind.")

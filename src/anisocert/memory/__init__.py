@@ -7,6 +7,7 @@ from anisocert.memory.memory import Memory
 from anisocert.memory.passing import columns, worst_case
 from anisocert.memory.policy import ABSTAINED, POLICIES
 from anisocert.memory.stats import Stats
+from anisocert.memory.store import shown
 
 __all__ = [
     "ABSTAINED",
@@ -18,5 +19,6 @@ __all__ = [
     "Prefer",
     "Stats",
     "columns",
+    "shown",
     "worst_case",
 ]

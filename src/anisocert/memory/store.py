@@ -7,11 +7,21 @@ A new store is one class, and one line in opening.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from anisocert.memory.head import Head, Row, Table
+
+
+def shown(place: str) -> str:
+    """A path as it is; a URL without its passwords, as it may be printed and written into a run."""
+    scheme, mark, rest = place.partition("://")
+    if not mark:
+        return place
+    rest = re.sub(r"(?<=[?&])[^&=]*password[^&=]*=[^&]*(&|$)", "", rest, flags=re.IGNORECASE).rstrip("?&")
+    return f"{scheme}://" + re.sub(r"^([^:@]*):.*@", r"\1@", rest, flags=re.DOTALL)
 
 
 class Store(Protocol):
@@ -25,7 +35,7 @@ class Store(Protocol):
         read_only: nothing is ever created or changed.
     """
 
-    place: str | None  # as errors show it: without a password
+    place: str | None  # as `shown` gives it
     read_only: bool
 
     def __init__(self, place: str | None, policy: str, read_only: bool = False) -> None: ...

@@ -13,13 +13,12 @@ from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.evaluate import Comparison, compare
 from anisocert.evaluate.results import SAME_FOR_ALL
 from anisocert.geometry import Region, inscribed_radius
-from anisocert.memory import Memory
 from anisocert.memory.policy import KEPT, SHRUNK
 from anisocert.report.inputs import Inputs, inputs_of
 from anisocert.report.pictures import is_image
 from anisocert.rounding import TOLERANCE
 from anisocert.runs import StoredRun
-from anisocert.verify.backing import not_that_memory
+from anisocert.verify.backing import memory_of
 
 NORMS = {"l2": 2.0, "l1": 1.0, "l_inf": math.inf}
 PIXELS = 255  # steps from black to white in an image file
@@ -125,14 +124,11 @@ def _after_memory(
 
 
 def _in_memory(run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | None) -> Certificate | None:
-    """What the memory's file holds for an input that was shrunk or inherited."""
-    path = None if run.memory is None else run.memory.file
-    if path is None or not path.is_file() or x is None:
+    """What the memory holds for an input that was shrunk or inherited."""
+    if x is None:
         return None
     try:
-        with Memory.open(path, read_only=True) as memory:
-            if not_that_memory(memory, path, run):
-                return None
+        with memory_of(run) as memory:
             if row["memory_note"] == SHRUNK:
                 entry = memory.find(row["idx"])
                 if entry is None or entry.region is None or not np.array_equal(entry.region.center, x):

@@ -14,13 +14,14 @@ from anisocert.bounds import Plan
 from anisocert.data import parse_ids
 from anisocert.engine import Numerics, Stage, Stream
 from anisocert.errors import ArgumentError
-from anisocert.memory.policy import POLICIES
+from anisocert.memory import POLICIES, shown
 from anisocert.optimize import METHODS, PUBLISHED, Method, Settings
 from anisocert.options import Options, flags
 from anisocert.runs.spending import alphas_of, shares
 from anisocert.runs.versions import versions
 from anisocert.smoothing import GaussianMixture, Smoothing, named, usual
 
+UNNAMED = "None"  # as earlier versions wrote the file of a memory that had none
 RENAMED = {"probe_shape": "input_shape"}  # by the names that earlier versions wrote
 PLANNED = {one.name for one in fields(Plan)} & {one.name for one in fields(Options)}
 
@@ -125,7 +126,7 @@ class Configuration(Options):
     def to_dict(self) -> dict[str, Any]:
         """As JSON keeps it."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return plain
+        return plain | {"memory": self.memory and shown(self.memory)}
 
     @classmethod
     def from_dict(cls, said: dict[str, Any]) -> "Configuration":
@@ -138,7 +139,7 @@ class Configuration(Options):
             for name in ("mean", "std"):
                 known[name] = tuple(known[name]) if known.get(name) is not None else None
             if isinstance(known.get("memory"), dict):  # a finished run says more about it
-                known["memory"] = known["memory"]["file"]
+                known["memory"] = None if known["memory"]["file"] == UNNAMED else known["memory"]["file"]
             known["numerics"] = Numerics(**known.get("numerics", {}))
             known["versions"] = {name: known.get("versions", {}).get(name) for name in _versions()}
             if not all(isinstance(version, str | None) for version in known["versions"].values()):
@@ -151,7 +152,7 @@ class Configuration(Options):
 
     def command(self, out: Path) -> str:
         """The command line that repeats the run."""
-        values = vars(self) | asdict(self.numerics)
+        values = vars(self) | asdict(self.numerics) | {"memory": self.memory and shown(self.memory)}
         asked = {one.name: values[one.name] for one in fields(Options)[1:] if values[one.name] != one.default}
         found = {name: values[name] for name in ("device", *asdict(self.numerics)) if values[name] is not None}
         return shlex.join(("anisocert", "certify", self.model, "--out", str(out), *flags(asked | found)))

@@ -18,9 +18,9 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class SaidMemory:
-    """What a run says of the memory that answered it; None where it does not."""
+    """What a run says of the memory that answered it. place: a path or URL, "" where it does not say."""
 
-    file: Path | None
+    place: str
     policy: str | None
     prefer: str
     generation: Any
@@ -72,10 +72,9 @@ class Said:
         said = self.description.get("memory")
         if not isinstance(said, dict):
             return None
-        file, policy, prefer = (said.get(name) for name in ("file", "policy", "prefer"))
+        place, policy, prefer = str(said.get("file", "")), said.get("policy"), said.get("prefer")
         return SaidMemory(
-            Path(file) if isinstance(file, str) else None, None if policy is None else str(policy),
-            str(prefer or "volume"), said.get("generation"),
+            place, None if policy is None else str(policy), str(prefer or "volume"), said.get("generation")
         )  # fmt: skip
 
     @cached_property

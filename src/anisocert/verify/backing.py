@@ -1,6 +1,7 @@
 """Whether a memory backs the answers that a run's rows say it gave: each is derived again from the memory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.errors import AnisocertError
-from anisocert.memory import BrokenMemoryError, Memory
+from anisocert.errors import AnisocertError, ArgumentError
+from anisocert.memory import BrokenMemoryError, Memory, shown
 from anisocert.memory.policy import INHERITED, SHRUNK
 from anisocert.runs.answers import COLUMNS, check_answer, unbacked
+from anisocert.runs.configuration import UNNAMED
 from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.stored import StoredRun
 
@@ -40,20 +42,14 @@ def memory_backing(run: StoredRun) -> str | None:
     return f"The numbers after the memory were not derived again: {found.undone}." if found.undone else None
 
 
-def backing(run: StoredRun, file: Path | None = None, data: str | None = None) -> Backing:
-    """Derive a run's columns `memory_*` again. file, data: where these are, if not where the run says.
+def backing(run: StoredRun, place: str | Path | None = None, data: str | None = None) -> Backing:
+    """Derive a run's columns `memory_*` again. place, data: of memory and data, if not where the run says.
 
     The rows' own claims are taken as given: they were recomputed from their votes before. An answer must be backed
     by what the memory holds now, which may be more than it held then.
     """
-    path = run.memory.file if file is None and run.memory is not None else file
-    if path is None or not path.is_file():
-        where = f"its memory is not at {path}" if path is not None else "the run does not say where its memory is"
-        return Backing(undone=f"{where}; pass --memory FILE")
     try:
-        with Memory.open(path, read_only=True) as memory:
-            if other := not_that_memory(memory, path, run):
-                return Backing(undone=other)
+        with memory_of(run, place) as memory:
             inputs = run.inputs(data)
             return Backing((*_whole(memory), *_answers(run, memory, inputs)))
     except BrokenMemoryError as error:
@@ -62,14 +58,36 @@ def backing(run: StoredRun, file: Path | None = None, data: str | None = None) -
         return Backing(undone=str(error))
 
 
-def not_that_memory(memory: Memory, path: Path, run: StoredRun) -> str:
-    """Why a memory is not the one that answered a run; empty if it may be."""
-    of, answered = memory.stats().model_hash, run.memory and run.memory.generation
-    if of and of != run.model_hash:
-        return f"{path} is a memory of a different model; pass --memory FILE"
-    if answered not in (None, memory.generation):
-        return f"{path} is not the memory that answered, or has been emptied since; pass --memory FILE"
-    return ""
+@contextmanager
+def memory_of(run: StoredRun, place: str | Path | None = None) -> Iterator[Memory]:
+    """The memory that answered a run, to be read; an error that says why if it is not at hand.
+
+    place: where it is, if not where the run says.
+    """
+    said = run.memory
+    place = str(place or (said and said.place) or "")
+    if place == UNNAMED:
+        raise ArgumentError(
+            "its memory ended with the process that filled it; for one that stays, use anisocert memory add RUN "
+            "--memory NEW"
+        )
+    if not place:
+        raise ArgumentError("the run does not say where its memory is; pass --memory FILE")
+    try:
+        there, why = Memory.exists(place), ""
+    except (AnisocertError, OSError, ValueError) as error:
+        there, why = False, f" ({error})"
+    if not there:
+        raise ArgumentError(f"its memory is not at {shown(place)}{why}; pass --memory FILE")
+    with Memory.open(place, read_only=True) as memory:
+        of, answered = memory.stats().model_hash, said and said.generation
+        if of and of != run.model_hash:
+            raise ArgumentError(f"{memory.place} is a memory of a different model; pass --memory FILE")
+        if answered not in (None, memory.generation):
+            raise ArgumentError(
+                f"{memory.place} is not the memory that answered, or has been emptied since; pass --memory FILE"
+            )
+        yield memory
 
 
 def check_columns(run: StoredRun, rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:

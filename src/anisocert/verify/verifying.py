@@ -33,7 +33,7 @@ class Verification:
         return not self.findings
 
 
-def verify(folder: Path, memory: Path | None = None, data: str | None = None) -> Verification:
+def verify(folder: Path, memory: str | Path | None = None, data: str | None = None) -> Verification:
     """Check a run's files against `run.json`, every row against its votes and theta, a memory's answers against it.
 
     memory, data: where these are, if not where the run says. A changed byte is found by the checksums. A row that

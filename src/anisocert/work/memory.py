@@ -107,14 +107,18 @@ def pass_through(
             file.flush()
             os.fsync(file.fileno())
             on_done(1)
-    said = {"file": str(memory.path), "policy": memory.policy, "prefer": memory.prefer, "generation": memory.generation}
+    said = {"file": _place(memory), "policy": memory.policy, "prefer": memory.prefer, "generation": memory.generation}
     return _with_columns(run.table, answers), said | {"order": "idx", "entries": len(memory)}
+
+
+def _place(memory: Memory) -> str | None:
+    """Where it will be found from any folder; None where it ends with the process."""
+    return memory.place if memory.path is None else str(memory.path.resolve())
 
 
 def _begin(journal: Path, memory: Memory) -> list[dict[str, Any]]:
     """The answers in a memory's journal, which is created if absent and left ready for the next one."""
-    path = None if memory.path is None else str(memory.path.resolve())
-    whose = {"memory": path, "generation": memory.generation, "prefer": memory.prefer}
+    whose = {"memory": _place(memory), "generation": memory.generation, "prefer": memory.prefer}
     expect_own(journal)
     written = journal.read_bytes() if journal.exists() else b""
     lines = [line + b"\n" for line in written.split(b"\n")[:-1]]

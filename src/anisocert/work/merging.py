@@ -34,11 +34,11 @@ def merge(
     files.clear(folder)
     files.write_thetas(folder, _thetas(ids, where, job.examples.shape))
     table, described = _rows(ids, where), configuration.to_dict()
-    if configuration.memory is not None:
+    if job.configuration.memory is not None:  # what is kept of it has no password
         run = StoredRun(folder, described | {"files": dict.fromkeys(theta_names(folder))}, table)
         lifetime = configuration.alpha if configuration.lifetime else None
         with Memory.open(
-            configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer, lifetime=lifetime
+            job.configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer, lifetime=lifetime
         ) as memory:
             table, described["memory"] = pass_through(
                 run, memory, lambda number: job.chunk([number]).x[0], unfinished.memory_journal, on_memory

@@ -8,7 +8,7 @@ from pathlib import Path
 from anisocert.durable import claim
 from anisocert.engine.probe import as_json, from_json
 from anisocert.errors import ArgumentError
-from anisocert.memory import Memory, Stats
+from anisocert.memory import Memory, Stats, shown
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.differences import differences
 from anisocert.runs.files import DESCRIPTION, TABLE, read_description
@@ -144,7 +144,7 @@ def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Co
         ("model", known.model_hash or None, begun.model_hash if begun else None),
     ):
         if has is not None and wanted is not None and has != wanted:
-            raise ArgumentError(f"expected a memory for {name} {wanted}, got {configuration.memory} for {has}")
+            raise ArgumentError(f"expected a memory for {name} {wanted}, got {shown(configuration.memory)} for {has}")
 
 
 def check_lifetime(configuration: Configuration, known: Stats) -> None:
@@ -154,7 +154,7 @@ def check_lifetime(configuration: Configuration, known: Stats) -> None:
         return
     has = "alpha for each certificate" if known.lifetime is None else f"a lifetime alpha of {known.lifetime:g}"
     wanted = "alpha for each certificate" if said is None else f"a lifetime alpha of {said:g}"
-    raise ArgumentError(f"expected a memory with {wanted}, got {configuration.memory} with {has}")
+    raise ArgumentError(f"expected a memory with {wanted}, got {shown(configuration.memory or '')} with {has}")
 
 
 def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:

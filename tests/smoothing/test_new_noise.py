@@ -4,16 +4,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
+import anisocert as ac
 from anisocert.attack import Search, attack
 from anisocert.attack.targets import Targets
 from anisocert.cli.app import app
+from anisocert.diagnosis.probing import Sample, probe
+from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
+from anisocert.optimize.soft import Problem, SoftVotes
 from anisocert.runs import Configuration, read_run
-from anisocert.smoothing import NOISES, Gaussian, Smoothing, Uniform
-from anisocert.smoothing.base import positive
+from anisocert.runs.differences import differences
+from anisocert.smoothing import NOISES, Gaussian, Smoothing, Uniform, base, unnamed
+from anisocert.smoothing.base import USUAL, positive
+from anisocert.train.accuracy import Held
+from anisocert.train.mixed import Mixed
+from anisocert.train.recipe import noise_like
 from anisocert.verify import verify
 from anisocert.verify.recounting import recount
 
@@ -121,6 +130,63 @@ def test_a_noise_may_be_defined_again(monkeypatch):
     monkeypatch.setitem(NOISES, "width", Width)
     again = type("Width", (Smoothing,), {"name": "width", "__module__": __name__, "__qualname__": "Width"})
     assert NOISES["width"] is again
+
+
+def test_what_a_norm_means_does_not_depend_on_which_noises_are_defined_or_when(quick, monkeypatch):
+    without = {name: noise for name, noise in NOISES.items() if name != "width"}
+    for noises in ({"width": Width} | without, without | {"width": Width}, without):
+        monkeypatch.setattr(base, "NOISES", noises)
+        assert type(replace(quick, norm="l1").smoothing()) is Uniform
+        assert replace(quick, norm="l1").to_dict()["noise"] == "uniform"
+        assert unnamed("l1", 0.9, 0.1, float(Uniform.gap(0.9, 0.1))) == "uniform"
+
+
+def test_run_json_names_the_noise_and_one_that_does_not_is_of_the_usual_one(quick):
+    for asked in (quick, replace(quick, norm="l1", noise="width")):
+        again = Configuration.from_dict(asked.to_dict())
+        assert (asked.to_dict()["noise"], again) == (asked.smoothing().name, asked)
+        assert differences(again, asked) == []
+    earlier = Configuration.from_dict(quick.to_dict() | {"noise": None})
+    assert differences(earlier, replace(quick, noise="gaussian")) == []
+    assert differences(replace(quick, norm="l1"), replace(quick, norm="l1", noise="width")) == [
+        "noise: uniform -> width"
+    ]
+
+
+def test_training_draws_its_own_scale(half_space):
+    x, own, half = torch.zeros(4000, 2), Width(1.0), Uniform(0.5)
+    for one, other in ((own, half), (Width([1.0, 3.0]), Uniform([0.5, 1.5]))):
+        torch.manual_seed(0)
+        drawn = noise_like(x, one)
+        torch.manual_seed(0)
+        assert torch.equal(drawn, noise_like(x, other))
+    rng = np.random.default_rng(0)
+    held = Held(
+        torch.from_numpy(rng.normal(0.3, 0.3, (500, 2)).astype(np.float32)), torch.zeros(500, dtype=torch.int64)
+    )
+    network = half_space([1.0, 0.0]).eval()
+    accuracies = [held.accuracy(Mixed(network, "float32"), noise, seed=1) for noise in (own, half, Uniform(1.0))]
+    assert accuracies[0] == accuracies[1] != accuracies[2]
+
+
+def test_the_search_for_theta_draws_its_own_scale(half_space):
+    network, x = half_space([1.0, 0.0]).eval(), torch.tensor([[0.3, 0.1]])
+
+    def soft(smoothing, theta):
+        votes = SoftVotes(Problem(Query.of(Network(network, 2), smoothing, x), "logits"), 16)
+        return votes.mean(torch.full_like(x, theta), 0, 16)
+
+    assert torch.equal(soft(Width(1.0), 1.0), soft(Uniform(0.5), 0.5))
+
+
+def test_diagnosis_draws_its_own_scale(half_space, monkeypatch):
+    sample = Sample(torch.tensor([[0.3, 0.1], [-0.2, 0.5]]), np.array([0, 1]), [0, 1])
+    found = {}
+    for noise, sigma in (("width", 1.0), ("uniform", 0.5)):
+        monkeypatch.setitem(USUAL, "l1", noise)
+        (found[noise],) = probe(Network(half_space([1.0, 0.0]).eval(), 2), sample, "l1", [sigma], ac.Plan(n=1000))
+    assert found["width"].accuracy == found["uniform"].accuracy < 1
+    assert found["width"].sharpness == found["uniform"].sharpness
 
 
 def test_the_noise_is_the_usual_one_of_the_norm_or_one_of_that_norm(quick):

@@ -165,6 +165,28 @@ def test_noise_has_the_scale_it_says() -> None:
     assert uniform.std(0).tolist() == pytest.approx([0.5 / 3**0.5, 2 / 3**0.5], rel=0.02)
 
 
+def test_noise_of_one_component_is_base_noise_times_theta_bit_by_bit() -> None:
+    x, sigma = torch.rand(5, 1, 2, 3), np.linspace(0.1, 0.7, 6, dtype=np.float32).reshape(1, 2, 3)
+    for smoothing, scale in ((Gaussian(0.3), float(np.float32(0.3))), (Gaussian(sigma), torch.from_numpy(sigma))):
+        torch.manual_seed(3)
+        drawn = noise_like(x, smoothing, copies=2)
+        torch.manual_seed(3)
+        assert torch.equal(drawn, torch.randn(10, 1, 2, 3) * scale)
+        assert isinstance(smoothing.scale(x), float) == (smoothing.theta.size == 1)
+
+
+def test_noise_of_a_mixture_is_of_one_component_per_input() -> None:
+    x, generator = torch.zeros(20_000, 2), torch.Generator().manual_seed(0)
+    for sigmas in ([0.1, 10.0], [[0.1, 0.2], [10.0, 20.0]]):
+        scale = GaussianMixture([0.25, 0.75], sigmas).scale(x, generator)
+        large = (scale > 5).any(1)
+        assert float(large.float().mean()) == pytest.approx(0.75, abs=0.01)
+        assert scale[large].unique().tolist() == pytest.approx(np.unique(sigmas[1]).tolist())
+        assert scale[~large].unique().tolist() == pytest.approx(np.unique(sigmas[0]).tolist())
+    torch.manual_seed(0)
+    assert float(noise_like(x, GaussianMixture([0.25, 0.75], [0.1, 10.0])).std()) == pytest.approx(75**0.5, rel=0.02)
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_which_noise_a_recipe_is_for(name: str) -> None:
     recipe = RECIPES[name]()

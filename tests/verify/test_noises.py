@@ -93,7 +93,7 @@ def test_a_row_must_have_the_noise_that_its_run_says(make):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"noise": "gaussian-mixture"}, "whose weights and sigmas must be known: use --components"),
+        ({"noise": "gaussian-mixture"}, "whose weights and sigmas must be known: certify with --components"),
         ({"components": "1:1"}, "expected noise gaussian-mixture with components, got gaussian"),
         ({"noise": "gaussian-mixture", "components": "1"}, "expected components as weight:multiple of sigma"),
         ({"noise": "gaussian-mixture", "components": "0.5:1"}, "expected weights positive with sum 1"),

@@ -9,6 +9,7 @@ from anisocert.attack.targets import Targets
 from anisocert.certificate import Certificate
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
+from anisocert.smoothing import Smoothing
 
 AT_ONCE = 32  # certificates: what is found does not depend on it
 LEVEL = 1e-3
@@ -37,6 +38,7 @@ def attack(
     network: Network,
     certificates: Sequence[Certificate],
     *,
+    smoothing: Smoothing | None = None,
     how: Search | None = None,
     n: int = 10_000,
     level: float = LEVEL,
@@ -44,10 +46,10 @@ def attack(
 ) -> Attack:
     """Try to break certificates of a network: find points of their regions that are answered differently.
 
-    certificates: with a region, of one noise and shape (not a mixture, whose components they do not hold); the
-    classifier that is attacked is the one that each was made for, with its theta. n: votes at each point found. level:
-    probability with which any correct certificate is called broken, shared by all. on_done is called with how many more
-    certificates were attacked.
+    certificates: with a region, of one noise and shape; the classifier that is attacked is the one that each was made
+    for, with its theta. smoothing: theirs, without which a mixture's components are not known. n: votes at each point
+    found. level: probability with which any correct certificate is called broken, shared by all. on_done is called with
+    how many more certificates were attacked.
     """
     if not 0 < level < 1:
         raise ArgumentError(f"expected level in (0, 1), got {level}")
@@ -56,7 +58,7 @@ def attack(
     how, each, results = how or Search(), level / len(certificates), list[Attacked]()
     for first in range(0, len(certificates), AT_ONCE):
         part = certificates[first : first + AT_ONCE]
-        targets = Targets.of(network, part, how.seed)
+        targets = Targets.of(network, part, how.seed, smoothing)
         found = search(targets, how)
         results += refute(targets, found, [c.radius for c in part], n, each)
         on_done(len(part))

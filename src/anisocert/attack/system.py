@@ -97,7 +97,8 @@ def attack_system(
     promises = [everyone[i] for i in spaced]
     for first in range(0, len(promises), AT_ONCE):
         part = promises[first : first + AT_ONCE]
-        points = _points(Targets.of(system.network, part, how.seed), part, everyone, how)
+        targets = Targets.of(system.network, part, how.seed, system.smoothing)
+        points = _points(targets, part, everyone, how)
         proposals = system.propose(np.stack([point for _, point in points]))
         for (promise, point), proposal in zip(points, proposals, strict=True):
             questions.ask(promise, point)

@@ -13,7 +13,7 @@ from anisocert.certificate import Certificate
 from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.engine.votes import Stop
 from anisocert.errors import ArgumentError
-from anisocert.smoothing import named
+from anisocert.smoothing import Smoothing, named
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,18 +31,25 @@ class Targets:
     top: Tensor
 
     @classmethod
-    def of(cls, network: Network, certificates: Sequence[Certificate], seed: int) -> "Targets":
-        """What certificates promise; all have a region, of one noise and shape."""
+    def of(
+        cls, network: Network, certificates: Sequence[Certificate], seed: int, smoothing: Smoothing | None = None
+    ) -> "Targets":
+        """What certificates promise; all have a region, of one noise and shape.
+
+        smoothing: what they were made with, where their noise's name and theta do not tell it, as of a mixture.
+        """
         regions = [c.region for c in certificates if c.region is not None]
         kinds = {(c.noise, c.region.shape) for c in certificates if c.region is not None}
         if len(regions) != len(certificates) or len(kinds) != 1:
             raise ArgumentError("expected certificates with regions of one noise and shape, got others")
         noise, shape = kinds.pop()
+        if smoothing is None or smoothing.name != noise:
+            smoothing = named(noise).of(1.0)
 
         def stacked(values: list[NDArray[np.float64]]) -> Tensor:
             return torch.from_numpy(np.stack(values)).flatten(1).to(network.device)
 
-        x, smoothing = stacked([region.center for region in regions]), named(noise).of(1.0)
+        x = stacked([region.center for region in regions])
         return cls(
             Query(network, smoothing, x.float().view(-1, *shape), [int(c.id) for c in certificates], seed),
             x,

@@ -81,7 +81,10 @@ def attack(
     else:
         chosen = _certificates(stored, ids, most, data)
         with progress(Console(stderr=True), "attacking", len(chosen), "certificates") as advance:
-            found = attack_certificates(network, chosen, how=how, n=n, on_done=lambda count: advance(count, ""))
+            found = attack_certificates(
+                network, chosen, smoothing=stored.configuration.smoothing(), how=how, n=n,
+                on_done=lambda count: advance(count, ""),
+            )  # fmt: skip
         tell(found, stored, as_json)
         if out is not None:
             _save(found, out)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network, Query, Stage, Stream, all_votes
+from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.engine.noise import noise_source
 from anisocert.optimize.soft import Outputs
 from anisocert.smoothing import Smoothing, usual
@@ -74,7 +74,7 @@ def probe(
         theta = torch.full((len(sample.x), *(1 for _ in sample.x.shape[1:])), sigma, device=network.device)
         query = Query(network, smoothing, sample.x, sample.ids, seed)
         counts = all_votes(query, smoothing.scales(theta), Stage.PILOT, [votes])
-        sharpness = _sharpness(network, smoothing, sample, sigma, seed, outputs)
+        sharpness = _sharpness(query, smoothing.scales(theta), sample.y, outputs)
         levels.append(_level(norm, sigma, smoothing, counts, sample.y, plan, network.num_classes, sharpness))
         on_level(levels[-1])
     return levels
@@ -107,26 +107,23 @@ def _level(
     )  # fmt: skip
 
 
-def _sharpness(
-    network: Network, smoothing: Smoothing, sample: Sample, sigma: float, seed: int, outputs: Outputs
-) -> float:
+def _sharpness(query: Query, scales: Tensor, y: NDArray[np.int64], outputs: Outputs) -> float:
     """The factor of the scores that gives a few noisy copies their labels with the largest likelihood."""
-    shape, rows = tuple(sample.x.shape[1:]), network.fit(tuple(sample.x.shape[1:]), 0)
-    source = noise_source(network.device, smoothing.base, (1.0,), len(sample.x), shape)
-    streams = [Stream(seed, Stage.PILOT, number) for number in sample.ids]
-    source.open(range(len(sample.x)), streams, sample.x, torch.full((len(sample.x), 1, *(1 for _ in shape)), sigma))
-    slots = np.arange(len(sample.x)).repeat(COPIES)
-    copies = np.tile(np.arange(COPIES), len(sample.x))
+    network, noise, rows = query.network, query.smoothing, query.network.fit(query.shape, 0)
+    source = noise_source(network.device, noise.base, noise.weights, len(query), query.shape)
+    source.open(range(len(query)), query.streams(Stage.PILOT), query.x, scales)
+    slots = np.arange(len(query)).repeat(COPIES)
+    copies = np.tile(np.arange(COPIES), len(query))
     padding = -len(slots) % rows  # one batch shape, as for votes
     slots, copies = np.append(slots, np.full(padding, -1)), np.append(copies, np.zeros(padding, np.int64))
     batches = [
         network.scores(source.noisy(slots[i : i + rows], copies[i : i + rows])).float()
         for i in range(0, len(slots), rows)
     ]
-    scores = torch.cat(batches)[: len(sample.x) * COPIES]
+    scores = torch.cat(batches)[: len(query) * COPIES]
     if outputs == "probabilities":
         scores = scores.clamp_min(1e-12).log()
-    labels = torch.from_numpy(sample.y.repeat(COPIES)).to(scores.device)
+    labels = torch.from_numpy(y.repeat(COPIES)).to(scores.device)
     loss = [float(torch.nn.functional.cross_entropy(float(factor) * scores, labels)) for factor in SHARPNESS]
     return float(SHARPNESS[int(np.argmin(loss))])
 

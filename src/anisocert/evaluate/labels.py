@@ -33,8 +33,13 @@ def labels(runs: Sequence["StoredRun"]) -> list[str]:
 
     Runs of one algorithm get the same kind of name, so that they are still one at several noise levels.
     """
-    recipes = len({recipe_of(run) for run in runs}) > 1
-    names = [algorithm(run) + (f", {recipe_of(run) or UNKNOWN}" if recipes else "") for run in runs]
+    recipes, noises = len({recipe_of(run) for run in runs}) > 1, len({noise_of(run) for run in runs}) > 1
+    names = [
+        algorithm(run)
+        + (f", {noise_of(run).title} noise" if noises else "")
+        + (f", {recipe_of(run) or UNKNOWN}" if recipes else "")
+        for run in runs
+    ]
     pairs = list(zip(names, runs, strict=True))
     memories = [name if kept_of(run) == "volume" else f"{name}, memory keeps the {kept_of(run)}" for name, run in pairs]
     folders = _unless_clear([f"{name} ({run.folder.name})" for name, run in pairs],

@@ -63,9 +63,12 @@ class SoftVotes:
     def __init__(self, problem: Problem, at_once: int, stage: Stage = Stage.OPTIMIZE) -> None:
         self.problem, self.at_once = problem, at_once
         query = problem.query
-        self._noise = noise_source(query.network.device, query.smoothing.base, (1.0,), len(query), query.shape)
-        x, ones = torch.zeros_like(query.x), torch.ones(len(query), 1, *(1 for _ in query.shape))
-        self._noise.open(range(len(query)), query.streams(stage), x, ones)
+        own, scales = query.smoothing, torch.ones(len(query), 1, *(1 for _ in query.shape))
+        self._mixed = len(own.weights) > 1
+        if self._mixed:  # no gradient reaches its theta, which is given: the copies come with each component's scale
+            scales = own.scales(torch.from_numpy(np.array(own.theta)).expand(query.x.shape))
+        self._noise = noise_source(query.network.device, own.base, own.weights, len(query), query.shape)
+        self._noise.open(range(len(query)), query.streams(stage), torch.zeros_like(query.x), scales)
 
     def mean(self, theta: Tensor, first: int, samples: int, x: Tensor | None = None) -> Tensor:
         """Over the copies first, first + 1, ... `samples` of them, after those before: `b x num_classes`.
@@ -88,5 +91,6 @@ class SoftVotes:
         return self._noise.noisy(slots, copies).view(inputs, count, *self.problem.query.shape)
 
     def _sum(self, x: Tensor, theta: Tensor, eps: Tensor) -> Tensor:
-        noisy = x.unsqueeze(1) + theta.unsqueeze(1) * eps
+        scales = self.problem.query.smoothing.scales(theta)  # an error where theta is not a mixture's own
+        noisy = x.unsqueeze(1) + (eps if self._mixed else scales * eps)
         return self.problem.probabilities(noisy.flatten(0, 1)).view(*eps.shape[:2], -1).sum(1)

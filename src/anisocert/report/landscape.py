@@ -44,7 +44,7 @@ def landscape(comparison: Comparison, model: str | None = None) -> "Figure | Non
     place = int(np.searchsorted(entry.before.ids, number))
     gap = float(entry.run.column("gap")[np.flatnonzero(entry.run.column("idx") == number)[0]])
     x = torch.from_numpy(inputs.x[number]).float()
-    probability = _probability(network, int(entry.before.labels[place]), x.shape, level, entry)
+    probability = _probability(network, int(entry.before.labels[place]), x.shape, entry)
     directions = bent_directions(probability, x, level / 2)
     axes = theta_of[number].astype(np.float64).reshape(-1) * gap
     norm = 1 if comparison.norm == "l1" else 2
@@ -95,15 +95,14 @@ def _balls(comparison: Comparison, entry: Entry, place: int) -> dict[str, float]
     }
 
 
-def _probability(
-    network: nn.Module, label: int, shape: tuple[int, ...], level: float, entry: Entry
-) -> SmoothProbability:
+def _probability(network: nn.Module, label: int, shape: tuple[int, ...], entry: Entry) -> SmoothProbability:
     """The label's probability under the noise that the search began with."""
     generator = torch.Generator().manual_seed(0)
-    half = (SAMPLES // 2, *shape)
-    uniform = entry.run.noise.base == "uniform"
+    half, smoothing = (SAMPLES // 2, *shape), entry.run.configuration.smoothing()
+    uniform = smoothing.base == "uniform"
     draw = torch.rand(half, generator=generator) * 2 - 1 if uniform else torch.randn(half, generator=generator)
-    eps = level * torch.cat([draw, -draw])
+    draw = smoothing.scale(draw, generator) * draw
+    eps = torch.cat([draw, -draw])
     return SmoothProbability(network, label, eps, str(entry.run.said("outputs") or "logits"))
 
 

@@ -19,7 +19,7 @@ from anisocert.optimize import METHODS, PUBLISHED, Method, Settings
 from anisocert.options import Options, flags
 from anisocert.runs.spending import alphas_of, shares
 from anisocert.runs.versions import versions
-from anisocert.smoothing import GaussianMixture, Smoothing, named, usual
+from anisocert.smoothing import Smoothing, named, usual
 
 UNNAMED = "None"  # as earlier versions wrote the file of a memory that had none
 RENAMED = {"probe_shape": "input_shape"}  # by the names that earlier versions wrote
@@ -80,6 +80,8 @@ class Configuration(Options):
                 raise ArgumentError(f"expected memory, a file, with {name} {value!r}, got none")
         self.smoothing()  # these are made for their own checks
         self.how()
+        if self.components is not None and self.method != "fixed":
+            raise ArgumentError(f"expected --method fixed with components, which give theta, got {self.method!r}")
         parse_ids(self.ids or "")
         Stream(self.seed, Stage.ESTIMATE, 0)
         object.__setattr__(self, "stop", self.plan().stop)  # a target radius makes a plan sequential
@@ -89,10 +91,6 @@ class Configuration(Options):
         noise = usual(self.norm) if self.noise is None else named(self.noise)
         if f"l{noise.norm}" != self.norm:
             raise ArgumentError(f"expected norm l{noise.norm} with {noise.name} noise, got {self.norm}")
-        if self.components is None:
-            return noise.of(self.sigma)
-        if not issubclass(noise, GaussianMixture):
-            raise ArgumentError(f"expected noise {GaussianMixture.name} with components, got {noise.name}")
         return noise.parsed(self.components, self.sigma)
 
     def plan(self) -> Plan:
@@ -125,8 +123,9 @@ class Configuration(Options):
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON keeps it."""
-        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return plain | {"memory": self.memory and shown(self.memory)}
+        known = {"noise": self.smoothing().name, "memory": self.memory and shown(self.memory)}
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self) | known))
+        return plain
 
     @classmethod
     def from_dict(cls, said: dict[str, Any]) -> "Configuration":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,12 +13,14 @@ from anisocert.geometry import Region
 from anisocert.rounding import agrees, gap_down, inwards
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
 Floats = NDArray[np.float64]
 
 NOISES: dict[str, type[Smoothing]] = {}
 """All noises by name. Defining a class of noise, in whichever file, puts it here."""
+USUAL: Final = {"l2": "gaussian", "l1": "uniform"}
+"""What a norm stands for where no noise is named, as in files of the field and runs of earlier versions."""
 
 
 class Smoothing(ABC):
@@ -56,6 +58,13 @@ class Smoothing(ABC):
         """The noise with a stored theta, from which its votes can be drawn again."""
         return cls(theta)  # type: ignore[call-arg]  # the one parameter of a noise, under a name of its own
 
+    @classmethod
+    def parsed(cls, components: str | None, sigma: float) -> Smoothing:
+        """The noise of a run's options; components, of which most noises have none."""
+        if components is not None:
+            raise ArgumentError(f"expected noise gaussian-mixture with components, got {cls.name}")
+        return cls.of(sigma)
+
     def at(self, theta: ArrayLike) -> Self:
         """This noise with a different theta, chosen by a method."""
         return self.of(theta)
@@ -63,6 +72,22 @@ class Smoothing(ABC):
     def scales(self, theta: Tensor) -> Tensor:
         """Noise scales of a batch, one per mixture component. theta: `b x *shape` -> `b x j x *shape`."""
         return theta.unsqueeze(1)
+
+    def scale(self, x: Tensor, generator: Generator | None = None) -> Tensor | float:
+        """What base noise eps of x's shape is multiplied with: a number, or a tensor on its device. x: `b x *shape`.
+
+        A mixture draws a component per input.
+        """
+        import torch  # votes take `scales`; only what trains, probes or draws comes here
+
+        theta = torch.from_numpy(np.array(self.theta))
+        scales = self.scales(theta[(None,) * (x.dim() - theta.dim())])[0]
+        if scales.numel() == 1:
+            return float(scales)  # a number: no copy to the device, so no wait for it
+        if len(self.weights) == 1:
+            return scales[0].to(x.device)
+        weights = torch.tensor(self.weights, device=x.device)
+        return scales.to(x.device)[torch.multinomial(weights, len(x), replacement=True, generator=generator)]
 
     @staticmethod
     @abstractmethod
@@ -100,8 +125,8 @@ def named(name: str) -> type[Smoothing]:
 
 
 def usual(norm: str) -> type[Smoothing]:
-    """The noise that norm l1 or l2 stands for if none is named: the first that is defined for it."""
-    return next((noise for noise in NOISES.values() if f"l{noise.norm}" == norm), NOISES["gaussian"])
+    """The noise that norm l1 or l2 stands for if none is named."""
+    return NOISES[USUAL.get(norm, "gaussian")]
 
 
 def unnamed(norm: str, p_a: float, p_b: float, gap: float) -> str:

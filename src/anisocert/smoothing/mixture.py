@@ -56,13 +56,15 @@ class GaussianMixture(Smoothing):
     def of(cls, theta: ArrayLike) -> NoReturn:
         """An error: many mixtures, which draw different noise, share one theta."""
         raise ArgumentError(
-            f"expected a noise that its theta describes, got {cls.name}, whose weights and sigmas must be known: use "
-            "--components, or smoothing=ac.GaussianMixture(weights, sigmas)"
+            f"expected a noise that its theta describes, got {cls.name}, whose weights and sigmas must be known: "
+            "certify with --components, or smoothing=ac.GaussianMixture(weights, sigmas)"
         )
 
     @classmethod
-    def parsed(cls, components: str, sigma: float) -> GaussianMixture:
+    def parsed(cls, components: str | None, sigma: float) -> GaussianMixture:
         """From weights and multiples of sigma, as in "0.3:0.8,0.7:1.6"."""
+        if components is None:
+            return cls.of(sigma)
         try:
             weights, levels = zip(*(map(float, one.split(":")) for one in components.split(",")), strict=True)
         except ValueError as error:

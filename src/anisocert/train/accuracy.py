@@ -36,7 +36,6 @@ class Held:
     def accuracy(self, model: Mixed, smoothing: Smoothing, seed: int) -> float:
         """See noisy_accuracy; one seed gives the same noise each time."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
-        theta = torch.from_numpy(smoothing.theta.copy()).to(self.x.device)
         right = torch.zeros((), dtype=torch.int64, device=self.x.device)
         for x, y in zip(self.x.split(BATCH), self.y.split(BATCH), strict=True):
             clean = x.float() / 255 if x.dtype == torch.uint8 else x
@@ -44,5 +43,5 @@ class Held:
                 eps = torch.randn(clean.shape, generator=generator, device=x.device)
             else:
                 eps = 2 * torch.rand(clean.shape, generator=generator, device=x.device) - 1
-            right += (model(clean + theta * eps).argmax(1) == y).sum()
+            right += (model(clean + smoothing.scale(clean, generator) * eps).argmax(1) == y).sum()
         return int(right) / len(self.y)

@@ -52,9 +52,7 @@ def noise_like(x: Tensor, smoothing: Smoothing, copies: int = 1) -> Tensor:
     """
     x = torch.cat([x] * copies) if copies > 1 else x
     eps = torch.randn_like(x) if smoothing.base == "normal" else torch.rand_like(x).mul_(2).sub_(1)
-    if smoothing.theta.size == 1:
-        return eps.mul_(float(smoothing.theta.reshape(-1)[0]))  # a number: no copy to the device, so no wait for it
-    return eps.mul_(torch.from_numpy(smoothing.theta.copy()).to(x.device))
+    return eps.mul_(smoothing.scale(x))
 
 
 def mean_probabilities(logits: Tensor, copies: int) -> Tensor:

@@ -3,7 +3,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from anisocert.rounding import agrees, error_of_sum, float32_down, float32_up, gap_down, inwards
+from anisocert.rounding import agrees, down, error_of_sum, float32_down, float32_up, gap_down, inwards, up
 
 RNG = np.random.default_rng(0)
 VALUES = np.exp(RNG.uniform(-30, 30, 1000))
@@ -18,6 +18,17 @@ def test_float32_is_the_nearest_on_its_side():
     exact = VALUES.astype(np.float32).astype(np.float64)
     assert np.array_equal(float32_down(exact), exact)
     assert np.array_equal(float32_up(exact), exact)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_one_step_down_and_up_in_ones_own_precision(kind):
+    values = np.append(VALUES, 0).astype(kind)
+    lower, upper = down(values), up(values)
+    assert lower.dtype == upper.dtype == kind
+    assert np.array_equal(lower, np.nextafter(values, kind(0)))
+    assert np.array_equal(upper, np.nextafter(values, kind(np.inf)))
+    assert (down(np.asarray(values[0])).dtype, up(values[0]).dtype) == (kind, kind)
+    assert (down(0.5), up(0.5), down(0.0)) == (0.5 - 2**-54, 0.5 + 2**-53, 0.0)
 
 
 def test_beyond_float32_up_is_infinite():

@@ -1,11 +1,12 @@
 """How far rounded numbers may be from each other, and rounding to the safe side. All shares are relative."""
 
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Real = TypeVar("Real", float, Floats, NDArray[np.float32])
 
 TOLERANCE: Final = 1e-9
 """What recomputed numbers may differ by."""
@@ -39,6 +40,18 @@ def gap_down(gap: Floats) -> Floats:
 def inwards(axes: Floats) -> Floats:
     """Semi-axes a little shorter: certified sets are open, regions closed."""
     return axes * (1 - 4 * np.finfo(float).eps)
+
+
+def down(values: Real) -> Real:
+    """Numbers of 0 or more, one step of their own precision smaller; 0 stays."""
+    kept = np.asarray(values)
+    return np.nextafter(kept, kept.dtype.type(0))[()]  # type: ignore[no-any-return]
+
+
+def up(values: Real) -> Real:
+    """Numbers one step of their own precision larger."""
+    kept = np.asarray(values)
+    return np.nextafter(kept, kept.dtype.type(np.inf))[()]  # type: ignore[no-any-return]
 
 
 def float32_down(values: Floats) -> NDArray[np.float32]:

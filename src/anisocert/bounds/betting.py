@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincc, betaln, xlog1py
 
 from anisocert.bounds._arrays import FloatOrArray, Floats, Integers, settle, tally, unwrap
+from anisocert.rounding import up
 
 
 def lower(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatOrArray:
@@ -36,7 +37,7 @@ def upper(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatOrArray:
     k, n, alpha = tally(k, n, alpha)
     rest = np.asarray(lower(n - k, n, alpha))
     # 1 - rest may round down by half an ulp; one ulp up is never too low.
-    return unwrap(np.where(rest > 0, np.minimum(np.nextafter(1.0 - rest, 2.0), 1.0), 1.0))
+    return unwrap(np.where(rest > 0, np.minimum(up(1.0 - rest), 1.0), 1.0))
 
 
 def log_wealth(k: Integers, n: Integers, m: Floats) -> Floats:

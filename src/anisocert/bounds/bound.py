@@ -1,10 +1,11 @@
-"""Which bound turns a tally into (p_A, p_B), by name. A new one is a class and its place in BOUNDS."""
+"""Which bound turns a tally into (p_A, p_B), by name. A new one is a class, and its place in BOUNDS or in a Plan."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar, Final, Protocol
 
 from anisocert.bounds._arrays import FloatOrArray, Floats, Integers
 from anisocert.bounds.two_class import OneSided, one_vs_rest_bound, two_class_bound
+from anisocert.errors import ArgumentError
 
 
 class Family(Protocol):
@@ -54,3 +55,32 @@ class TwoClass(Bound):
 
 
 BOUNDS: Final[dict[str, Bound]] = {bound.name: bound for bound in (OneVsRest(), TwoClass())}
+
+
+class ByName:
+    """A field that is given a bound or the name of one, and is the name: records and comparisons see nothing else."""
+
+    def __get__(self, plan: object, owner: type) -> str:
+        return "one-vs-rest" if plan is None else str(vars(plan)["bound"])
+
+    def __set__(self, plan: object, bound: str | Bound) -> None:
+        vars(plan)["bound"] = _name(bound)
+
+
+def _name(bound: str | Bound) -> str:
+    """The name by which BOUNDS knows a bound, from now on where it is given itself."""
+    if not isinstance(bound, Bound):
+        if bound not in BOUNDS:
+            raise ArgumentError(f"expected bound to be one of {tuple(BOUNDS)}, got {bound!r}")
+        return bound
+    name = getattr(bound, "name", None)
+    if not isinstance(name, str) or not name:
+        raise ArgumentError(f'expected a name in bound {type(bound).__qualname__}, as in name = "mine", got {name!r}')
+    if _told(known := BOUNDS.get(name, bound)) != _told(bound):  # certificates tell a bound by its name alone
+        raise ArgumentError(f"expected a new name for bound {_told(bound)}, got {name!r}, which is {_told(known)}")
+    BOUNDS[name] = bound  # the same one may be defined again, as notebooks do
+    return name
+
+
+def _told(bound: Bound) -> tuple[str, str, dict[str, object]]:
+    return type(bound).__module__, type(bound).__qualname__, vars(bound)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from anisocert.bounds import betting, clopper_pearson, forecast, schedule
 from anisocert.bounds._arrays import FloatOrArray, at_most, broadcast, levels_or_none, real, standing, unwrap, whole
-from anisocert.bounds.bound import BOUNDS
+from anisocert.bounds.bound import BOUNDS, ByName
 from anisocert.bounds.schedule import Look
 from anisocert.bounds.two_class import MOST_CLASSES
 from anisocert.errors import AnisocertWarning, ArgumentError
@@ -31,7 +31,8 @@ class Plan:
     n0: votes of the selection stage. n: most votes of the estimate stage. alpha: probability, per input, with which the
     certificate may be wrong, whatever the rest of the plan says.
 
-    bound: "one-vs-rest" takes p_B = 1 - p_A; "two-class" bounds every other class as well and certifies larger regions.
+    bound: "one-vs-rest" takes p_B = 1 - p_A; "two-class" bounds every other class as well and certifies larger regions;
+    or a Bound, by whose name the plan then calls it.
 
     stop: the estimate stage looks at its tally at the vote counts in `looks` and may stop there. None: all n votes.
     "checkpoints": at n/100, n/10 and n, which share alpha. "betting": at many looks, with bounds that hold at all of
@@ -47,7 +48,7 @@ class Plan:
     n0: int = 100
     n: int = 100_000
     alpha: float = 1e-3
-    bound: str = "one-vs-rest"
+    bound: ByName = ByName()  # noqa: RUF009  # what it holds is in the plan
     stop: Stop | None = None
     target_radius: float | None = None
     early_abstain: bool = False
@@ -64,8 +65,6 @@ class Plan:
             raise ArgumentError(f"expected alpha in (0, 1), got {self.alpha}")
         if not 0 <= checked["tolerance"] < 1:
             raise ArgumentError(f"expected tolerance in [0, 1), got {self.tolerance}")
-        if self.bound not in BOUNDS:
-            raise ArgumentError(f"expected bound to be one of {tuple(BOUNDS)}, got {self.bound!r}")
         if self.stop is not None and self.stop not in get_args(Stop):
             raise ArgumentError(f"expected stop to be None or one of {get_args(Stop)}, got {self.stop!r}")
         if not isinstance(self.early_abstain, bool):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from anisocert.errors import ArgumentError
 from anisocert.geometry.region import Region, p_norm
-from anisocert.rounding import error_of_sum
+from anisocert.rounding import down, error_of_sum
 
 
 def inscribed_radius(region: Region, norm: float) -> float:
@@ -24,4 +22,4 @@ def inscribed_radius(region: Region, norm: float) -> float:
     power = 2 if (region.norm, norm) != (1, math.inf) else 1
     # In units of the smallest axis, so that nothing overflows; what underflows is below the margin of rounding.
     length = float(p_norm(region.radius / region.axes.ravel(), power))
-    return float(np.nextafter(region.radius / length * (1.0 - 2.0 * error_of_sum(region.dim)), 0.0))
+    return float(down(region.radius / length * (1.0 - 2.0 * error_of_sum(region.dim))))

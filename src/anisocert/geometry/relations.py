@@ -17,7 +17,7 @@ from anisocert.geometry import crosspolytope, ellipsoid
 from anisocert.geometry.pairs import Pairs, paired
 from anisocert.geometry.region import FloatArray, Region, checked_array
 from anisocert.geometry.regions import Regions
-from anisocert.rounding import UNIT_ROUNDOFF, error_of_sum
+from anisocert.rounding import UNIT_ROUNDOFF, down, error_of_sum
 
 
 class Body(Protocol):
@@ -112,7 +112,7 @@ def _touch(stack: Regions, center: FloatArray, axes: FloatArray) -> FloatArray:
         for rows, separation, a in _separations(stack, center):
             result[rows], _ = BODIES[stack.norm].touch(paired(separation, a, axes.reshape(1, -1)))
     # The solvers round down in scaled coordinates; one more step covers scaling back into subnormal numbers.
-    return np.maximum(np.nextafter(result, -np.inf), 0.0)
+    return np.maximum(down(result), 0.0)
 
 
 def _separations(stack: Regions, center: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from anisocert.memory.float_rows import Floats
 from anisocert.memory.projection import COORDINATE_ERROR, Projection
+from anisocert.rounding import up
 
 Numbers = NDArray[np.intp]
 
@@ -90,4 +91,4 @@ def _far(square: NDArray[np.float32], limit: NDArray[np.float32]) -> NDArray[np.
 
 def _rounded_up(value: Any) -> Any:
     """float64 -> float32, never smaller."""
-    return np.nextafter(np.asarray(value).astype(np.float32), np.float32(np.inf))
+    return up(np.asarray(value).astype(np.float32))

@@ -10,7 +10,6 @@ on: another attempt has another name, and needs another number.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from anisocert.memory.evidence import digest, digest_of_input, name_of, name_of_
 from anisocert.memory.float_rows import Floats
 from anisocert.memory.head import Head
 from anisocert.memory.ledger import Ledger
+from anisocert.rounding import up
 
 
 def spent(head: Head) -> float:
@@ -89,7 +89,7 @@ def submit(ledger: Ledger, proposed: Certificate, point: Floats) -> None:
     if ledger.find("submissions", "evidence", evidence):
         return
     number = None if ledger.head.lifetime is None else _number(ledger, proposed, point)
-    total = math.nextafter(ledger.head.alphas + alpha, math.inf)  # never less than the sum
+    total = float(up(ledger.head.alphas + alpha))  # never less than the sum
     ledger.append("submissions", [(evidence, digest_of_input(point), alpha, number)], alphas=total)
 
 
@@ -133,7 +133,7 @@ def problems(ledger: Ledger, stored: Sequence[Account]) -> Iterator[str]:
             yield f"number {number} has alpha {alpha!r}, which is not its part of {head.lifetime:g}"
     total, counted = 0.0, {}
     for _, evidence, input_, alpha, number, _ in ledger.rows("submissions"):
-        total, counted[evidence] = math.nextafter(total + alpha, math.inf), (input_, alpha, number)
+        total, counted[evidence] = float(up(total + alpha)), (input_, alpha, number)
         if head.lifetime is not None and (number not in given or given[number][3] != alpha):
             yield f"a submission of alpha {alpha!r} has number {number}, which belongs to another"
     if total != head.alphas:

@@ -16,7 +16,7 @@ from anisocert.geometry import Region, inscribed_radius
 from anisocert.memory.policy import KEPT, SHRUNK
 from anisocert.report.inputs import Inputs, inputs_of
 from anisocert.report.pictures import is_image
-from anisocert.rounding import TOLERANCE
+from anisocert.rounding import TOLERANCE, down
 from anisocert.runs import StoredRun
 from anisocert.verify.backing import memory_of
 
@@ -75,7 +75,7 @@ class Evidence:
         shown = is_image(region.shape) and self.inputs.unit_range
         known = self.theta.ndim > 0 or self.inputs.shape is not None
         radii = {name: inscribed_radius(region, n) for name, n in NORMS.items() if known or n <= region.norm}
-        return tuple(Implied(name, r, math.nextafter(PIXELS * r, 0) if shown else None) for name, r in radii.items())
+        return tuple(Implied(name, r, float(down(PIXELS * r)) if shown else None) for name, r in radii.items())
 
     def name(self, label: int) -> str:
         """A class in words."""

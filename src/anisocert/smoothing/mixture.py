@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anisocert.errors import ArgumentError
-from anisocert.rounding import TOLERANCE, agrees
+from anisocert.rounding import TOLERANCE, agrees, down
 from anisocert.smoothing.base import Floats, Smoothing, positive
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class GaussianMixture(Smoothing):
         stacked = np.stack(np.broadcast_arrays(*each))
         theta = np.tensordot(a + DRAWN, stacked.astype(np.float64) ** -2.0, 1) ** -0.5
         # float32 like every theta, rounded down: the region may only become smaller
-        object.__setattr__(self, "theta", np.asarray(np.nextafter(theta.astype(np.float32), np.float32(0))))
+        object.__setattr__(self, "theta", np.asarray(down(theta.astype(np.float32))))
         object.__setattr__(self, "weights", tuple(a.tolist()))
         object.__setattr__(self, "sigmas", stacked)
 

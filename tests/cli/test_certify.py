@@ -17,6 +17,7 @@ from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, OWN
 from anisocert.evaluate.protection import MEANING
 from anisocert.models import build, save
 from anisocert.runs import read_run
+from anisocert.runs.files import write_description
 from anisocert.verify.verifying import verify
 
 COLUMNS = [
@@ -316,6 +317,22 @@ def test_what_has_no_bound_reaches_none(certify, tmp_path):
     assert "its bound" not in certify("--out", tmp_path / "fixed").out
     paper = ("--method", "isotropic", "--paper", "--iterations", 2, "--out", tmp_path / "paper")
     assert "its bound" not in certify(*paper).out
+
+
+@pytest.mark.parametrize("options", [("--paper",), ("--paper", "--iterations", 5), ("--limit", 4)])
+def test_what_a_method_would_not_heed_is_refused(cli, network_file, tmp_path, options):
+    asked = ("--data", "digits", "--sigma", 0.25, "--method", "fixed", "--out", tmp_path / "run")
+    said = cli("certify", network_file, *asked, *options, code=2).err
+    assert f"expected no {options[0]} with --method fixed, which searches for no theta" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_earlier_run_that_did_not_heed_an_option_opens(certify, tmp_path):
+    certify("--out", tmp_path / "run")
+    described = json.loads((tmp_path / "run" / "run.json").read_text())
+    for idle in ({"limit": 4.0}, {"paper": True, "iterations": 5}):
+        write_description(tmp_path / "run", described | {"method": "fixed"} | idle)
+        assert read_run(tmp_path / "run").configuration.method == "fixed"
 
 
 UNREADABLE = """

@@ -79,6 +79,8 @@ def _read(name: str, value: Any) -> Any:
 
 def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: Any) -> "Configuration":
     """The configuration of what was typed; sigma defaults to what the network was trained with, which is reported."""
+    from anisocert.errors import ArgumentError
+    from anisocert.evaluate.results import SAME_FOR_ALL
     from anisocert.runs import Configuration
     from anisocert.runs.loading import trained_sigma
 
@@ -86,7 +88,14 @@ def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: 
         sigma = trained_sigma(asked["model"], asked["norm"], asked["denoise"])
         tell(f"sigma {sigma:g}, which {asked['model']} was trained with")
         asked = asked | {"sigma": sigma}
-    return Configuration(**asked, **known)
+    configuration = Configuration(**asked, **known)
+    # Of what is asked for now: earlier versions took them, and their runs still open.
+    for name, unset in (("paper", False), ("iterations", None), ("limit", None)):
+        if configuration.method in SAME_FOR_ALL and getattr(configuration, name) != unset:
+            raise ArgumentError(
+                f"expected no --{name} with --method {configuration.method}, which searches for no theta, got one"
+            )
+    return configuration
 
 
 MemoryPrefer = Annotated[str, typer.Option("--memory-prefer", help=DECLARED["memory_prefer"].metadata["help"])]

@@ -33,10 +33,10 @@ def labels(runs: Sequence["StoredRun"]) -> list[str]:
 
     Runs of one algorithm get the same kind of name, so that they are still one at several noise levels.
     """
-    recipes, noises = len({recipe_of(run) for run in runs}) > 1, len({noise_of(run) for run in runs}) > 1
+    recipes, noises = len({recipe_of(run) for run in runs}) > 1, len({run.noise for run in runs}) > 1
     names = [
         algorithm(run)
-        + (f", {noise_of(run).title} noise" if noises else "")
+        + (f", {run.noise.title} noise" if noises else "")
         + (f", {recipe_of(run) or UNKNOWN}" if recipes else "")
         for run in runs
     ]

@@ -14,6 +14,7 @@ from anisocert.errors import ArgumentError
 from anisocert.optimize.soft import Problem, SoftVotes
 from anisocert.runs import read_run
 from anisocert.runs.files import write_description
+from anisocert.verify import verify
 from anisocert.verify.recounting import recount
 
 MIXTURE = ("--noise", "gaussian-mixture", "--components", "0.25:0.5,0.75:2")
@@ -26,8 +27,15 @@ def test_a_mixtures_votes_are_drawn_again_from_its_components(cli, network_file,
     cli("verify", run, "--recount", 4)
     described = json.loads((run / "run.json").read_text())
     write_description(run, described | {"components": "0.25:0.5,0.75:1.9"})
-    with pytest.raises(ArgumentError, match="expected a mixture's own theta"):
-        list(recount(read_run(run), [0]))
+    assert "expected a mixture's own theta" in next(recount(read_run(run), [0])).what
+    assert {finding.what for finding in verify(run).findings} == {"theta is not that of fixed noise at sigma 0.3"}
+    write_description(run, described | {"noise": None})
+    (wrong,) = verify(run).findings
+    assert "expected noise gaussian-mixture with components" in wrong.what
+    write_description(run, described | {"noise": None, "components": None})
+    assert {finding.what for finding in verify(run).findings} == {
+        "noise is 'gaussian-mixture', the run's is 'gaussian'", "theta is not that of fixed noise at sigma 0.3"
+    }  # fmt: skip
 
 
 def test_a_mixture_is_attacked_and_reported_beside_gaussian_noise(cli, trained_digits, tmp_path):

@@ -295,7 +295,7 @@ def test_what_a_run_says_of_itself(run):
         assert region is None or np.array_equal(region.axes, certificate.region.axes)
     refit(run, memory={"file": "a.sqlite", "policy": "inherit", "generation": "g"})
     memory = read_run(run).memory
-    assert (str(memory.file), memory.policy, memory.prefer, memory.generation) == ("a.sqlite", "inherit", "volume", "g")
+    assert (memory.place, memory.policy, memory.prefer, memory.generation) == ("a.sqlite", "inherit", "volume", "g")
 
 
 def test_a_run_that_does_not_say_how_to_repeat_it_says_its_plan(run):

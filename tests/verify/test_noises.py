@@ -47,7 +47,8 @@ def change(run: Path, noise: str | None) -> None:
     pq.write_table(table, run / "certificates.parquet")
     described = json.loads((run / "run.json").read_text())
     files = {name: checksum(run / name) for name in described["files"]}
-    write_description(run, described | {"files": files, "noise": noise, "components": None})
+    known = {name: value for name, value in described.items() if name not in ("noise", "components")}
+    write_description(run, known | {"files": files} | ({} if noise is None else {"noise": noise}))
 
 
 @pytest.mark.parametrize("name", NOISES)

@@ -138,7 +138,10 @@ class Configuration(Options):
             for name in ("mean", "std"):
                 known[name] = tuple(known[name]) if known.get(name) is not None else None
             if isinstance(known.get("memory"), dict):  # a finished run says more about it
-                known["memory"] = None if known["memory"]["file"] == UNNAMED else known["memory"]["file"]
+                file = known["memory"].get("file")
+                known["memory"] = None if file == UNNAMED else file
+            if known.get("method") in ("fixed", "average"):
+                known["limit"] = None  # which earlier versions took, whatever it was, and did not use
             known["numerics"] = Numerics(**known.get("numerics", {}))
             known["versions"] = {name: known.get("versions", {}).get(name) for name in _versions()}
             if not all(isinstance(version, str | None) for version in known["versions"].values()):

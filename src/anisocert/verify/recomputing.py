@@ -16,7 +16,7 @@ from anisocert.rounding import PORTABLE, TOLERANCE, agrees
 from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.rows import SCHEMA, Row, region_of
 from anisocert.runs.stored import StoredRun
-from anisocert.smoothing import NOISES, claimable, impossible, named
+from anisocert.smoothing import NOISES, claimable, impossible, named, usual
 from anisocert.verify.backing import check_columns
 
 Thetas = Mapping[int, NDArray[np.float32]]
@@ -40,13 +40,22 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
     except AnisocertError as error:
         yield Finding("run.json", f"does not say which plan the votes followed: {error}")
         return
+    own: NDArray[np.float32] | None = None
+    if "command" in run.description:  # a run of ours, which says how to repeat it
+        try:
+            own = run.configuration.smoothing().theta if run.said("method") == "fixed" else None
+        except AnisocertError as error:
+            yield Finding("run.json", f"is not the configuration of a run: {error}")
+            return
     if run.description.get("inputs") not in (None, len(rows)):
         yield Finding(TABLE, f"has {len(rows)} rows, the run's inputs are {run.description['inputs']}")
     yield from _check_ids(Counter(row["idx"] for row in rows), thetas)
     sound: list[Row] = []
     for row, alpha in zip(rows, alphas, strict=True):
         wrong = [f"lacks {name}" for name in SCHEMA.names if name not in MAY_BE_MISSING and not _is_there(row[name])]
-        wrong = wrong or [*_check_said(row, run.description, plan, alpha), *_check_counts(row, plan)]
+        wrong = wrong or [*_check_said(row, run, plan, alpha), *_check_counts(row, plan)]
+        if own is not None and row["idx"] in thetas and not np.array_equal(thetas[row["idx"]], own):
+            wrong.append(f"theta is not that of fixed noise at sigma {run.said('sigma')}")
         yield from (Finding(f"example {row['idx']}", what) for what in wrong)
         if not wrong and row["idx"] in thetas:
             sound.append(row)
@@ -69,9 +78,11 @@ def _check_ids(ids: Counter[int], thetas: Thetas) -> Iterator[Finding]:
         yield Finding(f"example {number}", "has a theta but no row")
 
 
-def _check_said(row: Row, described: Mapping[str, Any], plan: Plan, alpha: float) -> Iterator[str]:
+def _check_said(row: Row, run: StoredRun, plan: Plan, alpha: float) -> Iterator[str]:
     """What a row repeats of the run, and what it says about its answer."""
-    same = {"alpha": alpha, "bound": plan.bound, "stop": plan.stop}
+    described, same = run.description, {"alpha": alpha, "bound": plan.bound, "stop": plan.stop}
+    if "noise" in described and described["noise"] is None:
+        same["noise"] = usual(str(row["norm"])).name
     said = ("method", "norm", "noise", "seed", "num_classes")
     same |= {name: described[name] for name in said if described.get(name) is not None}
     for name, value in same.items():

@@ -66,8 +66,12 @@ def recount(
         if theta is None or theta.shape not in ((), x.shape):
             yield Finding(where, f"has no theta of its input's shape {x.shape}")
             continue
-        inputs = torch.from_numpy(x)[None].to(network.device)
-        query = Query(network, c.smoothing().at(theta), inputs, [number], c.seed)
+        try:
+            smoothing = c.smoothing().at(theta)
+        except ArgumentError as error:
+            yield Finding(where, str(error))
+            continue
+        query = Query(network, smoothing, torch.from_numpy(x)[None].to(network.device), [number], c.seed)
         top = int(_counts(query, Stage.SELECT, [c.n0])[c.n0].argmax())
         looks = sorted({row["bound_n"], row["votes"]})
         counts = _counts(query, Stage.ESTIMATE, looks)

@@ -72,6 +72,13 @@ def test_answers_that_take_the_place_of_others_are_announced(run, file, tmp_path
     assert f"replaced those of {file}" in told
 
 
+def test_a_run_names_its_memory_so_that_it_is_found_from_any_folder(run, file, monkeypatch):
+    monkeypatch.chdir(file.parent)
+    invoke("add", run, "--memory", file.name)
+    assert read_description(run)["memory"]["file"] == str(file)
+    assert "place" not in invoke("add", run, "--memory", file)
+
+
 def test_add_writes_the_columns(run, file):
     found, _ = certificates(40)
     before = pq.read_table(run / "certificates.parquet")

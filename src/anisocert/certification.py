@@ -130,37 +130,33 @@ def predict(
     return np.where(binomial_test(first, first + second) <= plan.alpha, counts.argmax(1), ABSTAIN)
 
 
+def unanswered(query: Query, position: int, method: Method, plan: Plan, reason: str) -> Certificate:
+    """An abstention about one input of a query, from no votes."""
+    network, smoothing = query.network, query.smoothing
+    return Certificate(
+        id=int(query.ids[position]), prediction=ABSTAIN, gap=0.0, region=None, theta=np.asarray(smoothing.theta),
+        p_a=0.0, p_b=1.0, top_votes=0, runner_up_votes=0, votes=0, bound_k=0, bound_n=0, alpha=plan.alpha,
+        num_classes=network.num_classes, bound=plan.bound, stop=plan.stop, method=method.name, norm=smoothing.norm,
+        noise=smoothing.name, seed=int(query.seed), model_hash=network.hash, seconds=0.0, reason=reason,
+        x=query.x[position].cpu().numpy(),
+    )  # fmt: skip
+
+
 def _certificate(query: Query, method: Method, theta: Tensor, judge: Judge, tally: Tally) -> Certificate:
     """The certificate of the tallied input, from its best bound."""
-    i, x, gap = tally.position, query.x[tally.position].cpu().numpy(), float(judge.gap[tally.position])
+    i, gap = tally.position, float(judge.gap[tally.position])
     one = theta[i].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
     one.setflags(write=False)
-    return Certificate(
-        id=int(query.ids[i]),
-        prediction=int(judge.top[i]) if gap > 0 else ABSTAIN,
-        gap=gap,
-        region=query.smoothing.region(x, one, gap) if gap > 0 else None,
-        theta=one.reshape(()) if one.size == 1 else one,
-        p_a=float(judge.p_a[i]),
-        p_b=float(judge.p_b[i]),
-        top_votes=int(tally.counts[judge.top[i]]),
-        runner_up_votes=int(judge.runner_up[i]),
-        votes=tally.votes,
-        bound_k=int(judge.bound_k[i]),
-        bound_n=int(judge.bound_n[i]),
-        alpha=float(judge.alpha[i]),
-        num_classes=query.network.num_classes,
-        bound=judge.plan.bound,
-        stop=judge.plan.stop,
-        method=method.name,
-        norm=query.smoothing.norm,
-        noise=query.smoothing.name,
-        seed=int(query.seed),
-        model_hash=query.network.hash,
-        seconds=0.0,
-        reason=judge.reason(tally),
-        x=None if gap > 0 else x,
-    )
+    counted = replace(
+        unanswered(query, i, method, judge.plan, judge.reason(tally)), gap=gap,
+        theta=one.reshape(()) if one.size == 1 else one, p_a=float(judge.p_a[i]), p_b=float(judge.p_b[i]),
+        top_votes=int(tally.counts[judge.top[i]]), runner_up_votes=int(judge.runner_up[i]), votes=tally.votes,
+        bound_k=int(judge.bound_k[i]), bound_n=int(judge.bound_n[i]), alpha=float(judge.alpha[i]),
+    )  # fmt: skip
+    if gap <= 0:
+        return counted
+    region = query.smoothing.region(query.x[i].cpu().numpy(), one, gap)
+    return replace(counted, prediction=int(judge.top[i]), region=region, x=None)
 
 
 def _warn_if_out_of_reach(query: Query, plan: Plan, theta: float) -> None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from anisocert.arguments import as_network, expect_kinds
 from anisocert.bounds import Plan, lifetime_alpha
 from anisocert.certificate import ABSTAIN, Certificate
-from anisocert.certification import timed_certificates
+from anisocert.certification import timed_certificates, unanswered
 from anisocert.engine import Classifier, Network, Numerics, Query
 from anisocert.errors import ArgumentError
 from anisocert.inputs import exact_float32
@@ -134,11 +134,6 @@ class System:
     def _refusal(self, point: NDArray[np.float32]) -> Certificate:
         """No answer, from no votes."""
         seed, number = self._fresh()
-        return Certificate(
-            id=number, prediction=ABSTAIN, gap=0.0, region=None, theta=np.asarray(self.smoothing.theta), p_a=0.0,
-            p_b=1.0, top_votes=0, runner_up_votes=0, votes=0, bound_k=0, bound_n=0, alpha=self.plan.alpha,
-            num_classes=self.network.num_classes, bound=self.plan.bound, stop=self.plan.stop, method=self.method.name,
-            norm=self.smoothing.norm, noise=self.smoothing.name, seed=seed, model_hash=self.network.hash, seconds=0.0,
-            reason=f"votes about this input were drawn {self.attempts} times before, which is the limit", x=point,
-            note=ABSTAINED,
-        )  # fmt: skip
+        query = Query.of(self.network, self.smoothing, point[None], [number], seed)
+        reason = f"votes about this input were drawn {self.attempts} times before, which is the limit"
+        return replace(unanswered(query, 0, self.method, self.plan, reason), note=ABSTAINED)

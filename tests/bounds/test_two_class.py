@@ -9,7 +9,6 @@ from anisocert.bounds import (
     lower,
     one_vs_rest_bound,
     two_class_bound,
-    two_class_bound_from_counts,
     upper,
 )
 from anisocert.errors import ArgumentError
@@ -70,7 +69,7 @@ SHARES = {
 def test_coverage(shares: list[float], within_rate) -> None:
     runs, n, alpha = 10_000, 500, 0.05
     counts = np.random.default_rng(2).multinomial(n, shares, runs)
-    p_a, p_b = two_class_bound_from_counts(counts, np.zeros(runs, int), n, alpha)
+    p_a, p_b = two_class_bound(counts[:, 0], counts[:, 1:].max(1), n, len(shares), alpha)
     wrong = (p_a > shares[0]) | (p_b < max(shares[1:]))
     assert within_rate(wrong.sum(), runs, alpha)
     # p_B alone, where it is not 1 - p_A: at most its own part of alpha
@@ -93,21 +92,8 @@ def test_a_runner_up_named_by_an_earlier_sample_would_be_invalid(within_rate) ->
     named = 1 + first[:, 1:].argmax(1)
     trusting = upper(counts[np.arange(runs), named], n, 0.1 * alpha)
     assert not within_rate((trusting < 0.1).sum(), runs, alpha)
-    _, p_b = two_class_bound_from_counts(counts, np.zeros(runs, int), n, alpha)
+    _, p_b = two_class_bound(counts[:, 0], counts[:, 1:].max(1), n, len(shares), alpha)
     assert within_rate((p_b < 0.1).sum(), runs, alpha)
-
-
-@given(st.integers(2, 12), st.data())
-def test_a_tally_gives_what_its_top_and_runner_up_give(num_classes: int, data: st.DataObject) -> None:
-    row = st.lists(st.integers(0, 1000), min_size=num_classes, max_size=num_classes)
-    counts = np.array(data.draw(st.lists(row, min_size=1, max_size=4)))
-    top = np.array(data.draw(st.lists(st.integers(0, num_classes - 1), min_size=len(counts), max_size=len(counts))))
-    n = np.maximum(counts.sum(1), 1)
-    p_a, p_b = two_class_bound_from_counts(counts, top, n, 0.01)
-    for i, row in enumerate(counts):
-        runner_up = np.delete(row, top[i]).max()
-        assert (p_a[i], p_b[i]) == two_class_bound(row[top[i]], runner_up, n[i], num_classes, 0.01)
-        assert two_class_bound_from_counts(row, top[i], n[i], 0.01) == (p_a[i], p_b[i])
 
 
 def test_takes_another_family_of_bounds() -> None:
@@ -127,10 +113,6 @@ def test_takes_another_family_of_bounds() -> None:
         ),
         (lambda: two_class_bound(5, -1, 10, 3, 0.1), "expected runner_up_votes >= 0, got -1"),
         (lambda: two_class_bound(5, 1, 10, 3, 1.5), r"expected alpha in \(0, 1\), got 1.5"),
-        (lambda: two_class_bound_from_counts([[5, 1]], [2], 6, 0.1), "expected top <= K - 1, got top = 2"),
-        (lambda: two_class_bound_from_counts([[5, 1]], [0], 5, 0.1), "expected the sum of counts <= n"),
-        (lambda: two_class_bound_from_counts([[5, 1]], [0, 1], 6, 0.1), r"expected top of shape \(1,\), got \(2,\)"),
-        (lambda: two_class_bound_from_counts([5], 0, 6, 0.1), r"expected counts of shape \(b, K\)"),
     ],
 )
 def test_bad_input_is_named(call, message: str) -> None:

@@ -74,7 +74,7 @@ def system_of(run: "StoredRun", network: Network, memory: Memory, n: int) -> Sys
     the copy each has its own.
     """
     c = run.configuration
-    method = c.how(next(iter(run.thetas.values())) if c.method == "average" else None)
+    method = c.chooser(next(iter(run.thetas.values())) if c.method == "average" else None)
     plan = replace(run.plan, n=n, stop=None, target_radius=None)
     return System(network, smoothing=c.smoothing(), method=method, plan=plan, memory=memory, secret=os.urandom(32))
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from anisocert.attack.ball import length
 from anisocert.certificate import Certificate
 from anisocert.engine import Network, Query, Stage, all_votes
-from anisocert.engine.votes import Stop
+from anisocert.engine.votes import WhoStops
 from anisocert.errors import ArgumentError
 from anisocert.smoothing import Smoothing, named
 
@@ -90,7 +90,7 @@ class Targets:
         # Where a region is hardly larger than float32's spacing, only its centre is surely inside.
         return torch.where((self.gauges(self.points(u)) <= limit).unsqueeze(1), u, 0.0)
 
-    def votes(self, points: Tensor, looks: list[int], stage: Stage, stop: Stop | None = None) -> NDArray[np.int64]:
+    def votes(self, points: Tensor, looks: list[int], stage: Stage, stop: WhoStops | None = None) -> NDArray[np.int64]:
         """Hard votes at one point per target, up to the look where they stop. points: `m x d` -> `m x num_classes`."""
         shape = self.query.x.shape
         query, scales = replace(self.query, x=points.view(shape)), self.query.smoothing.scales(self.theta.view(shape))

@@ -3,7 +3,6 @@
 from anisocert.bounds import betting, clopper_pearson
 from anisocert.bounds.accuracy import (
     high_probability_accuracy,
-    high_probability_accuracy_bernstein,
     lifetime_alpha,
 )
 from anisocert.bounds.binomial import binomial_test
@@ -11,7 +10,7 @@ from anisocert.bounds.bound import BOUNDS, Bound
 from anisocert.bounds.clopper_pearson import lower, upper
 from anisocert.bounds.plan import Plan
 from anisocert.bounds.schedule import Look
-from anisocert.bounds.two_class import one_vs_rest_bound, two_class_bound, two_class_bound_from_counts
+from anisocert.bounds.two_class import one_vs_rest_bound, two_class_bound
 
 __all__ = [
     "BOUNDS",
@@ -22,11 +21,9 @@ __all__ = [
     "binomial_test",
     "clopper_pearson",
     "high_probability_accuracy",
-    "high_probability_accuracy_bernstein",
     "lifetime_alpha",
     "lower",
     "one_vs_rest_bound",
     "two_class_bound",
-    "two_class_bound_from_counts",
     "upper",
 ]

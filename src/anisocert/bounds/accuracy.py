@@ -18,20 +18,6 @@ def high_probability_accuracy(correct: ArrayLike, total: ArrayLike, alpha: Array
     return unwrap(np.maximum(correct - _quantile(total, alpha, rho), 0) / total)
 
 
-def high_probability_accuracy_bernstein(
-    correct: ArrayLike, total: ArrayLike, alpha: ArrayLike, rho: ArrayLike
-) -> FloatOrArray:
-    """The same claim in closed form, by Bernstein's inequality; never above `high_probability_accuracy`.
-
-    m - alpha - sqrt(2 alpha(1-alpha) ln(1/rho)/n) - ln(1/rho)/(3n). The formula published by Cohen et al. (2019) lacks
-    the 2 under the root and fails more often than rho.
-    """
-    correct, total, alpha, rho = _checked(correct, total, alpha, rho)
-    surprise = -np.log(rho) / total
-    accuracy = correct / total - alpha - np.sqrt(2 * alpha * (1 - alpha) * surprise) - surprise / 3
-    return unwrap(np.maximum(accuracy, 0.0))
-
-
 def lifetime_alpha(alpha: ArrayLike, i: ArrayLike) -> FloatOrArray:
     """alpha/(i(i+1)) for the i-th certificate, i = 1, 2, ...: summed over any number of them it stays below alpha."""
     level, index = broadcast(alpha=levels("alpha", alpha), i=integers("i", i, 1))

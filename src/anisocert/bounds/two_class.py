@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anisocert.bounds import clopper_pearson
-from anisocert.bounds._arrays import FloatOrArray, at_most, broadcast, integers, levels, standing, unwrap, whole
-from anisocert.errors import ArgumentError
+from anisocert.bounds._arrays import FloatOrArray, broadcast, levels, standing, unwrap, whole
 
 MOST_CLASSES = 10**7
 TOP_SHARE = 0.9
@@ -62,23 +61,3 @@ def two_class_bound(
     p_a = np.asarray(lower(top, votes, TOP_SHARE * level))
     others = np.asarray(upper(runner_up, votes, (1 - TOP_SHARE) * level / (num_classes - 1)))
     return unwrap(p_a), unwrap(np.minimum(1.0 - p_a, others))
-
-
-def two_class_bound_from_counts(
-    counts: ArrayLike, top: ArrayLike, n: ArrayLike, alpha: ArrayLike
-) -> tuple[FloatOrArray, FloatOrArray]:
-    """`two_class_bound` from a whole tally. counts: `b x K` or `K`; top: `b` class indices; n, alpha: scalar or `b`."""
-    counts = integers("counts", counts, 0)
-    if counts.ndim not in (1, 2) or counts.shape[-1] < 2:
-        raise ArgumentError(f"expected counts of shape (b, K) or (K,) with K >= 2, got {counts.shape}")
-    top = integers("top", top, 0)
-    if top.shape != counts.shape[:-1]:
-        raise ArgumentError(f"expected top of shape {counts.shape[:-1]}, got {top.shape}")
-    num_classes = counts.shape[-1]
-    at_most("top", top, "K - 1", np.full_like(top, num_classes - 1))
-    total, votes = broadcast(counts=counts.sum(-1), n=integers("n", n, 1))
-    at_most("the sum of counts", total, "n", votes)
-    is_top = np.arange(num_classes) == top[..., None]
-    top_votes = np.where(is_top, counts, 0).sum(-1)
-    runner_up_votes = np.where(is_top, 0, counts).max(-1)
-    return two_class_bound(top_votes, runner_up_votes, n, num_classes, levels("alpha", alpha))

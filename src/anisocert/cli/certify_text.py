@@ -45,7 +45,10 @@ class Told:
 
     def start(self, job: Job, out: Path, where: str) -> None:
         """The first line."""
-        self.inputs, self.pilots = len(job.ids), job.configuration.how(job.theta).pilot_votes(job.configuration.plan())
+        self.inputs, self.pilots = (
+            len(job.ids),
+            job.configuration.chooser(job.theta).pilot_votes(job.configuration.plan()),
+        )
         self.console.print(f"{_task(job)} -> {out}, on {where}", soft_wrap=True)
 
     def begin(self, done: int, of: int) -> None:
@@ -104,7 +107,7 @@ class Told:
             line = f"{inherited} of {len(run)} answers are promises that the memory made before, to or around them"
             self.console.print(line, soft_wrap=True)
         if held := int(c.at_limit(run.column("theta_max"), shape).sum()):
-            line = f"theta reached its bound on {held} of {len(run)} inputs (--limit {c.how().limit_for(shape):g})"
+            line = f"theta reached its bound on {held} of {len(run)} inputs (--limit {c.chooser().limit_for(shape):g})"
             self.console.print(f"{line}: a higher one may certify more", soft_wrap=True)
         self.console.print(f"finished: {len(run)} inputs in {out}", soft_wrap=True)
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)

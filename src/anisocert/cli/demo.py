@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anisocert.runs import Configuration
     from anisocert.smoothing import Smoothing
 
-METHODS = ("fixed", "isotropic", "anisotropic")
+DEMONSTRATED = ("fixed", "isotropic", "anisotropic")
 
 
 @options.takes(
@@ -52,7 +52,7 @@ def demo(
             method=method, device="cpu",
         )
         for norm, level in (("l2", sigma), ("l1", lam))
-        for method in METHODS
+        for method in DEMONSTRATED
     }  # fmt: skip
     some = next(iter(configurations.values()))
     out.mkdir(parents=True, exist_ok=True)  # an error now, not after the training, if this cannot work
@@ -81,7 +81,7 @@ def _run(configuration: "Configuration", folder: Path, advance: "Advance") -> No
     from anisocert.work.workers import InProcess
 
     job = load_job(configuration)
-    if configuration.method == METHODS[0]:
+    if configuration.method == DEMONSTRATED[0]:
         job.warn()  # the other runs would repeat it
     Unfinished(folder).remove()
     clear(folder)
@@ -172,7 +172,7 @@ def _train(console: "Console", file: Path, smoothing: "Smoothing", epochs: int, 
         )  # fmt: skip
     described = {
         "architecture": "small-cnn", "num_classes": data.num_classes, "mean": data.mean, "std": data.std,
-        "data": data.name, "recipe": recipe.name, "noise": type(smoothing).__name__.lower(),
+        "data": data.name, "recipe": recipe.name, "noise": smoothing.name,
         "norm": f"l{smoothing.norm}", "sigma": float(smoothing.theta), "epochs": epochs, "seed": seed,
     }  # fmt: skip
     save(model, file, described)

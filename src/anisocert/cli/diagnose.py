@@ -45,7 +45,7 @@ def diagnose(
     from anisocert.cli.progress import progress
     from anisocert.diagnosis import GRID
     from anisocert.diagnosis import diagnose as look
-    from anisocert.diagnosis.diagnosing import METHODS
+    from anisocert.diagnosis.diagnosing import COMPARED
     from anisocert.durable import claim
     from anisocert.engine import Numerics
     from anisocert.engine.devices import devices_of
@@ -66,7 +66,7 @@ def diagnose(
         numerics=Numerics(precision),  # type: ignore[arg-type]  # it checks the name
     )  # fmt: skip
     job = load_job(replace(c, max=None))
-    steps = 1 + len(norms) * len(sigmas or GRID) + len(METHODS)
+    steps = 1 + len(norms) * len(sigmas or GRID) + len(COMPARED)
     with progress(Console(stderr=True), "diagnosing", steps, "steps") as advance:
         found = look(
             job, devices_of(device)[0], inputs=c.max or 1, votes=votes, sigmas=sigmas, norms=norms,

@@ -17,7 +17,7 @@ from anisocert.smoothing import Gaussian
 from anisocert.work import Job
 from anisocert.work.forecast import forecast
 
-METHODS = ("fixed", "isotropic", "anisotropic")
+COMPARED = ("fixed", "isotropic", "anisotropic")
 ALMOST = 0.8  # of the best certified accuracy: more noise certifies farther, and fewer
 FARTHER = 1.25
 TINY = 1e-6  # noise that is none
@@ -136,7 +136,7 @@ def _has_gradients(network: Network, sample: Sample, job: Job) -> bool:
 def _costs(job: Job, device: str, best: Level, on_step: Callable[[], None]) -> tuple[tuple[Cost, ...], float]:
     """What each method costs per input, when many are certified."""
     costs, speed = [], 0.0
-    for method in METHODS:
+    for method in COMPARED:
         chosen = replace(job.configuration, method=method, norm=best.norm, sigma=best.sigma)  # type: ignore[arg-type]
         try:
             found = forecast(replace(job, configuration=chosen), device, 100)

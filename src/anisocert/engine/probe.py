@@ -15,7 +15,7 @@ from anisocert.engine.agreement import GROUPS, alike
 from anisocert.errors import ArgumentError
 
 ROWS = 4 * GROUPS
-NOISES = ((0.5, 0.25), (0.0, 1.0), (0.0, 100.0))  # centre and scale; beside them, rows uniform in [0, 1]
+SPREADS = ((0.5, 0.25), (0.0, 1.0), (0.0, 100.0))  # centre and scale; beside them, rows uniform in [0, 1]
 # The most that one network was seen to differ is in bfloat16 on two kinds of devices: 8 bits of each product,
 # some tens of layers, up to 3 % of how much scores change between inputs. Other networks differ by all of that.
 RELATIVE, ABSOLUTE = 0.1, 2e-2
@@ -26,7 +26,7 @@ def probe_inputs(shape: tuple[int, ...]) -> NDArray[np.float32]:
     bits = np.random.Philox(key=0).random_raw((ROWS, *shape))
     uniform = ((bits >> np.uint64(40)).astype(np.float64) + 0.5) / (1 << 24)
     x = uniform.copy()
-    for group, (centre, scale) in enumerate(NOISES, start=1):
+    for group, (centre, scale) in enumerate(SPREADS, start=1):
         x[group::GROUPS] = centre + scale * ndtri(uniform[group::GROUPS])
     return x.astype(np.float32)
 

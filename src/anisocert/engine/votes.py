@@ -48,12 +48,12 @@ class _InFlight:
     seen: int = 0  # looks already judged
 
 
-Stop = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+WhoStops = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 OnVotes = Callable[[int], None]
 """Called with the number of votes that each network call counted."""
 
 
-class Counting:
+class DeviceCounts:
     """One counting of votes, with its place on the device."""
 
     def __init__(self, query: Query, width: int, looks: int) -> None:
@@ -91,7 +91,7 @@ def count_votes(
     scales: Tensor,
     stage: Stage,
     looks: Sequence[int],
-    stop: Stop | None = None,
+    stop: WhoStops | None = None,
     on_votes: OnVotes | None = None,
 ) -> Iterator[Tally]:
     """Yield a tally per input, as each one stops.
@@ -107,7 +107,7 @@ def count_votes(
     per_round = rows * (40 if network.device.type == "cuda" or stop is None else 1)
     slot_bytes = 4 * ((1 + len(query.smoothing.weights)) * query.x[0].numel() + len(looks) * network.num_classes)
     width = min(inputs, max(1, SLOT_BYTES // slot_bytes), per_round // at_once + 2)
-    counting = Counting(query, width, len(looks))
+    counting = DeviceCounts(query, width, len(looks))
     waiting, free, flying = deque(range(inputs)), list(range(width)), dict[int, _InFlight]()
     while waiting or flying:
         segments: list[Segment] = []
@@ -161,7 +161,7 @@ def all_votes(
     scales: Tensor,
     stage: Stage,
     looks: Sequence[int],
-    stop: Stop | None = None,
+    stop: WhoStops | None = None,
     on_votes: OnVotes | None = None,
 ) -> NDArray[np.int64]:
     """The counts of each input when it stops: `b x num_classes`."""

@@ -19,7 +19,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("a run needs pyarrow: pip install 'anisocert[cli]'") from error
 
-METHODS: dict[Format, str] = {"cohen": "fixed", "ddrs": "isotropic", "ancer": "anisotropic"}
+METHOD_OF: dict[Format, str] = {"cohen": "fixed", "ddrs": "isotropic", "ancer": "anisotropic"}
 """What each of the published codes certifies with."""
 BALLS = ("fixed", "isotropic")
 """Methods whose regions are balls, which are their own proxies."""
@@ -37,7 +37,7 @@ def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) ->
     found = read_tsv(file)
     if not found.lines:
         raise ArgumentError(f"expected at least one result in {file}, got none")
-    known: dict[str, Any] = {"method": METHODS[found.format], "norm": "l2"} | {
+    known: dict[str, Any] = {"method": METHOD_OF[found.format], "norm": "l2"} | {
         name: value for name, value in said.items() if value is not None
     }
     Configuration(**{"model": "", "data": "", "sigma": 1.0, **known})  # it checks the values

@@ -4,13 +4,14 @@ from anisocert.memory.asking import Prefer
 from anisocert.memory.check import Check, Conflict
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.memory import Memory
-from anisocert.memory.passing import columns, worst_case
+from anisocert.memory.passing import COLUMNS, columns, worst_case
 from anisocert.memory.policy import ABSTAINED, POLICIES
 from anisocert.memory.stats import Stats
 from anisocert.memory.store import shown
 
 __all__ = [
     "ABSTAINED",
+    "COLUMNS",
     "POLICIES",
     "BrokenMemoryError",
     "Check",

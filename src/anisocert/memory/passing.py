@@ -13,15 +13,12 @@ from anisocert.geometry import disjoint
 from anisocert.memory.index import Index
 from anisocert.memory.policy import KEPT, abstained
 
+COLUMNS = ("memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note")
+
 
 def columns(answer: Certificate) -> dict[str, Any]:
     """The memory columns of one row."""
-    return {
-        "memory_prediction": answer.prediction,
-        "memory_radius": answer.radius,
-        "memory_proxy_radius": answer.proxy_radius,
-        "memory_note": answer.note,
-    }
+    return {name: getattr(answer, name.removeprefix("memory_")) for name in COLUMNS}
 
 
 def worst_case(certificates: Sequence[Certificate]) -> list[Certificate]:

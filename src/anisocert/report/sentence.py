@@ -194,7 +194,7 @@ def limit_words(evidence: Evidence) -> str:
     c = e.run.configuration
     if not c.at_limit(e.row["theta_max"], shape):
         return ""
-    bound = f"{c.how().limit_for(shape):g} x {c.sigma:g}"
+    bound = f"{c.chooser().limit_for(shape):g} x {c.sigma:g}"
     return (
         f"The search for its noise θ ended at its bound, {bound} (--limit): with a higher bound, more may be certified."
     )

@@ -10,8 +10,6 @@ from anisocert.memory import Memory
 from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, SHRUNK
 from anisocert.rounding import PORTABLE, TOLERANCE
 
-COLUMNS = ("memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note")
-
 
 def check_answer(row: Mapping[str, Any], answer: int, radius: float, proxy: float, note: str) -> Iterator[str]:
     """What is wrong with one row's answer, given what the run proposed."""

@@ -79,7 +79,7 @@ class Configuration(Options):
             if self.memory is None and (value := getattr(self, name)) != unset:
                 raise ArgumentError(f"expected memory, a file, with {name} {value!r}, got none")
         self.smoothing()  # these are made for their own checks
-        self.how()
+        self.chooser()
         if self.components is not None and self.method != "fixed":
             raise ArgumentError(f"expected --method fixed with components, which give theta, got {self.method!r}")
         parse_ids(self.ids or "")
@@ -105,7 +105,7 @@ class Configuration(Options):
         assert self.inputs is not None
         return alphas_of(vars(self), self.inputs)
 
-    def how(self, theta: NDArray[np.float32] | None = None) -> Method:
+    def chooser(self, theta: NDArray[np.float32] | None = None) -> Method:
         """The way theta is chosen. theta: the mean of another run's, for method average."""
         known = METHODS | PUBLISHED if self.paper else METHODS
         settings = Settings(outputs=self.outputs, limit=self.limit, iterations=self.iterations, theta=theta)
@@ -114,12 +114,12 @@ class Configuration(Options):
     def at_limit(self, theta_max: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         """Whether thetas with these largest values are as large as the search may make them. shape: of an input."""
         # It was kept in float32, which may have rounded it either way.
-        return np.asarray(theta_max) >= self.sigma * self.how().limit_for(shape) * (1 - 1e-6)
+        return np.asarray(theta_max) >= self.sigma * self.chooser().limit_for(shape) * (1 - 1e-6)
 
     @property
     def needs_gradients(self) -> bool:
         """Whether the network must give gradients."""
-        return self.how().evaluations > 0
+        return self.chooser().evaluations > 0
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON keeps it."""

@@ -32,12 +32,12 @@ def examples_hash(examples: Dataset) -> str:
     on two cores.
     """
     if isinstance(examples.pixels, np.ndarray):
-        return digest(examples.ids, examples.y, examples.pixels)
+        return arrays_hash(examples.ids, examples.y, examples.pixels)
     prepared = np.array(json.dumps(examples.preparation))
-    return digest(examples.ids, examples.y, prepared, examples.pixels.checksums())
+    return arrays_hash(examples.ids, examples.y, prepared, examples.pixels.checksums())
 
 
-def digest(*arrays: NDArray[Any]) -> str:
+def arrays_hash(*arrays: NDArray[Any]) -> str:
     """SHA-256 of arrays' values, types and shapes."""
     found = hashlib.sha256()
     for array in arrays:

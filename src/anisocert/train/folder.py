@@ -127,7 +127,7 @@ class Folder:
         save(model, self.path / name, self.config | reached)
 
 
-def describe(model: nn.Module, num_classes: int) -> dict[str, Any]:
+def blueprint(model: nn.Module, num_classes: int) -> dict[str, Any]:
     """What `load` needs to build this network again."""
     if not isinstance(model, Normalized) or model.architecture is None:
         raise ArgumentError(

@@ -20,7 +20,7 @@ from anisocert.errors import ArgumentError, ModelError
 from anisocert.smoothing import Smoothing
 from anisocert.train.accuracy import Held
 from anisocert.train.augment import Batches
-from anisocert.train.folder import Folder, Record, describe
+from anisocert.train.folder import Folder, Record, blueprint
 from anisocert.train.mixed import Mixed
 from anisocert.train.recipe import Recipe
 from anisocert.train.sgd import Sgd
@@ -77,7 +77,7 @@ def train(
         "sigma": _plain(smoothing.theta), "sgd": dataclasses.asdict(sgd), "crop": crop,
         "flip": flip, "seed": seed, "numerics": {"precision": precision, "compile": compile, "device": device.type},
     }  # fmt: skip
-    place = None if folder is None else Folder(Path(folder), describe(model, data.num_classes) | config, force)
+    place = None if folder is None else Folder(Path(folder), blueprint(model, data.num_classes) | config, force)
     for one in (data,) if test is None else (data, test):
         _refuse_labels(model, one, device)
     alone = place.held() if place else nullcontext()

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.errors import AnisocertError, ArgumentError
-from anisocert.memory import BrokenMemoryError, Memory, shown
+from anisocert.memory import COLUMNS, BrokenMemoryError, Memory, shown
 from anisocert.memory.policy import INHERITED, SHRUNK
-from anisocert.runs.answers import COLUMNS, check_answer, unbacked
+from anisocert.runs.answers import check_answer, unbacked
 from anisocert.runs.configuration import UNNAMED
 from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.stored import StoredRun

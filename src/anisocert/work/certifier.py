@@ -53,7 +53,7 @@ class Certifier:
         self.configuration, self.device = configuration, device
         self.model = model or _load(configuration, files)
         self.smoothing, self.plan = configuration.smoothing(), configuration.plan()
-        self.method = configuration.how(theta)
+        self.method = configuration.chooser(theta)
         self.network: Network | None = None
         self.on_votes: OnVotes | None = None
 

@@ -33,7 +33,7 @@ class Forecast:
 def forecast(job: Job, device: str, inputs: int) -> Forecast:
     """Count evaluations for a number of inputs, and measure their speed; compiles nothing unless asked to."""
     c = job.configuration
-    plan, method = c.plan(), c.how(job.theta)
+    plan, method = c.plan(), c.chooser(job.theta)
     assert c.num_classes is not None
     numerics = replace(c.numerics, compile=bool(c.numerics.compile))
     network = Network(job.model, c.num_classes, device, numerics, c.model_id)

@@ -18,7 +18,7 @@ from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models.normalize import check_units, warn_of_units
 from anisocert.optimize import Average
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.loading import chosen, digest, examples_hash, load_model
+from anisocert.runs.loading import arrays_hash, chosen, examples_hash, load_model
 from anisocert.runs.stored import read_run
 
 
@@ -107,7 +107,7 @@ def load_job(asked: Configuration) -> Job:
             raise ArgumentError(f"expected thetas of shape {examples.shape} in {asked.average_of}, got {theta.shape}")
     configuration = replace(
         asked, num_classes=num_classes, inputs=len(examples), data_hash=examples_hash(examples),
-        theta_hash=None if theta is None else digest(theta),
+        theta_hash=None if theta is None else arrays_hash(theta),
     )  # fmt: skip
     return Job(configuration, examples, model, metadata, theta)
 

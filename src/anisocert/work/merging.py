@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from anisocert.errors import MissingExtraError
 from anisocert.memory import Memory
-from anisocert.runs import folder as files
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.files import theta_names
+from anisocert.runs.folder import clear, describe, write_table, write_thetas
 from anisocert.runs.rows import SCHEMA, with_noise
 from anisocert.runs.stored import StoredRun
 from anisocert.work.job import Job
@@ -31,8 +31,8 @@ def merge(
     """Write the run, all of whose inputs are in parts. `run.json` comes last; only then do the parts go."""
     folder, where = unfinished.folder, unfinished.where()
     ids = job.ids
-    files.clear(folder)
-    files.write_thetas(folder, _thetas(ids, where, job.examples.shape))
+    clear(folder)
+    write_thetas(folder, _thetas(ids, where, job.examples.shape))
     table, described = _rows(ids, where), configuration.to_dict()
     if job.configuration.memory is not None:  # what is kept of it has no password
         run = StoredRun(folder, described | {"files": dict.fromkeys(theta_names(folder))}, table)
@@ -43,9 +43,9 @@ def merge(
             table, described["memory"] = pass_through(
                 run, memory, lambda number: job.chunk([number]).x[0], unfinished.memory_journal, on_memory
             )  # fmt: skip
-    files.write_table(folder, table)
+    write_table(folder, table)
     described["preparation"] = job.examples.preparation
-    files.describe(folder, described | {"command": configuration.command(folder)} | _training(job.metadata))
+    describe(folder, described | {"command": configuration.command(folder)} | _training(job.metadata))
     unfinished.remove()
 
 

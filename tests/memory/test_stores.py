@@ -243,3 +243,12 @@ def test_a_url_of_no_store_is_refused(tmp_path, monkeypatch):
 def test_a_place_is_shown_without_its_passwords(place, printed):
     assert shown(place) == printed
     assert shown(printed) == printed
+
+
+@pytest.mark.parametrize("place", [None, 5, b"m.sqlite", "", Path("postgresql://user:secret@host/db")])
+def test_what_is_no_place_makes_no_file(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArgumentError) as raised:
+        Memory.open(place)
+    assert "secret" not in str(raised.value)
+    assert not list(tmp_path.iterdir())

@@ -59,6 +59,8 @@ class Memory:
         policy, lifetime: fixed when the memory is created (default: inherit, none); others are refused while it holds
         promises. read_only: for lookups; nothing is created or changed, and nothing is admitted.
         """
+        if place is None:  # Memory() is one that ends with the process; a variable that is not set is a mistake
+            raise ArgumentError("expected a path or URL for the memory, got None")
         memory = cls.__new__(cls)
         memory._start(partial(store_of(place), str(place), read_only=read_only), policy, prefer, lifetime)
         return memory

@@ -6,7 +6,6 @@ name, so that a new version of one does not end a memory. What cannot be read is
 """
 
 import copyreg
-import functools
 import types
 import weakref
 from collections.abc import Iterable
@@ -18,24 +17,13 @@ import torch
 from torch import fx, nn
 from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
-from anisocert.engine.content import REMEDY, Content
+from anisocert.engine.callables import Callables
+from anisocert.engine.content import REMEDY
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import Precision
-from anisocert.engine.own_code import (
-    NOT_IMPORTED,
-    globals_of,
-    is_in_a_library,
-    is_installed,
-    is_installed_file,
-    name_in_library,
-)
-from anisocert.engine.script import parts_of_script
+from anisocert.engine.own_code import is_in_a_library, is_installed, name_in_library
 from anisocert.errors import ModelError
 
-DESCRIPTORS = (
-    types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.MethodDescriptorType, types.WrapperDescriptorType,
-)  # fmt: skip
 # Bookkeeping that every module has: hooks of the forward pass are read separately, the others take no part in it.
 BOOKKEEPING = {*vars(nn.Module()), "_compiled_call_impl"} - {"_parameters", "_buffers", "_modules", "training"}
 TRACED = {"_graph", "_code", "_tracer_cls", "_tracer_extras", "_lineno_map", "_prologue_start", "meta"}
@@ -44,7 +32,6 @@ NO_BEHAVIOUR = {
     "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__", "__orig_bases__",
     "__parameters__", "__type_params__", "__abstractmethods__", "_abc_impl", "__slotnames__",
 }  # fmt: skip
-TORCH_OPERATORS = ("aten", "prim", "prims", "quantized", "torchvision")
 
 
 def hash_of(model: Classifier, precision: Precision | None) -> str:
@@ -67,7 +54,7 @@ def hash_of(model: Classifier, precision: Precision | None) -> str:
     return reading.digest.hexdigest()
 
 
-class _Reading(Content):
+class _Reading(Callables):
     """A walk that knows modules, classes, functions and other objects."""
 
     def _read_object(self, value: Any) -> None:
@@ -114,12 +101,6 @@ class _Reading(Content):
             self.read(hooks, f".{name}")
         self._state(module, left_out | {"_parameters", "_buffers", "_modules"})
 
-    def _script(self, value: Any) -> None:
-        self._put("script")
-        for name, content in parts_of_script(value):
-            self._put("part", name)
-            self._put_bytes(content)
-
     def _knows_itself(self, value: Any) -> bool:
         said = getattr(type(value), "__identity__", None)
         if said is not None:
@@ -150,93 +131,6 @@ class _Reading(Content):
         self._put("python module", module.__name__)
         if not is_installed(module):
             self._mapping({name: value for name, value in vars(module).items() if not name.startswith("__")})
-
-    def _callable(self, value: Any) -> bool:
-        """Functions and the things that classes make of them; False for anything else."""
-        kind = type(value)
-        if kind is types.FunctionType:
-            self._function(value)
-        elif kind is types.MethodType:
-            self._put("method")
-            self.read(value.__func__, "")
-            self.read(value.__self__, ".__self__")
-        elif kind in (types.BuiltinFunctionType, types.MethodWrapperType):
-            self._builtin(value)
-        elif kind in DESCRIPTORS:
-            self._put("descriptor", value.__name__)
-            self.read(value.__objclass__, ".__objclass__")
-        elif kind is types.CodeType:
-            self._code(value)
-        elif kind in (staticmethod, classmethod):
-            self._put(kind.__name__)
-            self.read(value.__func__, "")
-        elif kind is property:
-            self._sequence("property", (value.fget, value.fset, value.fdel))
-        elif kind is functools.cached_property:
-            self._put("cached property")
-            self.read(value.func, "")
-        elif isinstance(value, torch.jit.ScriptFunction):
-            self._script(value)
-        elif isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
-            if str(value).partition(".")[0] not in TORCH_OPERATORS:
-                self._refuse(value, f"{value} is an operator that is not torch's own")
-            self._put("operator", value)
-        elif (name := name_in_library(value)) is not None:  # Cython's functions have no type that Python knows
-            self._put("function of a library", *name)
-        elif kind is functools._lru_cache_wrapper:
-            self._put("wrapped")
-            self.read(value.__wrapped__, "")
-        else:
-            return False
-        return True
-
-    def _function(self, function: types.FunctionType) -> None:
-        compiled = vars(function).get("_torchdynamo_orig_callable")
-        # which functools.wraps copies onto the wrappers that a user puts around it
-        if compiled is not None and is_installed_file(function.__code__.co_filename):
-            self.read(compiled, "")
-            return
-        if (known := name_in_library(function)) is not None:
-            self._put("function of a library", *known)
-            return
-        code, attributes = function.__code__, dict(vars(function))
-        if is_installed_file(code.co_filename):  # a decorator's, say: what it holds may still be the user's own
-            self._put("code of a library", code.co_qualname)
-        else:
-            self._code(code)
-        self._sequence("defaults", (function.__defaults__, function.__kwdefaults__, attributes))
-        self._put("closure", len(function.__closure__ or ()))
-        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            try:
-                content = cell.cell_contents
-            except ValueError:  # not assigned yet
-                self._put("empty")
-            else:
-                self.read(content, f"<{name}>")
-        if is_installed_file(code.co_filename):
-            return
-        for name, value in globals_of(function):
-            self._put("global", name)
-            if value is NOT_IMPORTED:
-                self._refuse(function, f"{name} happens only when it runs")
-            self.read(value, f"<{name}>")
-
-    def _code(self, code: types.CodeType) -> None:
-        """What it does, not where it is: no file, no line."""
-        self._put(
-            "code", code.co_code, code.co_exceptiontable, code.co_flags, code.co_argcount, code.co_posonlyargcount,
-            code.co_kwonlyargcount, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
-        )  # fmt: skip
-        self._sequence("constants", code.co_consts)
-
-    def _builtin(self, value: Any) -> None:
-        owner = value.__self__
-        if owner is None or isinstance(owner, types.ModuleType):
-            name = name_in_library(value) or (getattr(owner, "__name__", value.__module__), value.__qualname__)
-            self._put("function of a library", *name)
-        else:
-            self._put("method", value.__name__)
-            self.read(owner, ".__self__")
 
     def _object(self, value: Any) -> None:
         kind = type(value)

@@ -2,21 +2,22 @@
 
 import logging
 import math
-import time
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from anisocert.engine.agreement import GROUPS, identical, leads_kept, same_votes
+from anisocert.engine.agreement import identical, leads_kept, same_votes
+from anisocert.engine.compiling import compiled, pays
 from anisocert.engine.fold import fold
 from anisocert.engine.given import Classifier, frozen, home, taking, usable
 from anisocert.engine.identity import hash_of
 from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
+from anisocert.engine.trials import companies, trial_inputs
 from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Network:
     def differentiable_scores(self, x: Tensor) -> Tensor:
         """Scores of a batch with gradients to it, never to weights: for searches; no vote is counted with them."""
         if self._differentiable is None:
-            sample = self._sample(ALIGN, tuple(x.shape[1:]))
+            sample = trial_inputs(ALIGN, tuple(x.shape[1:]), self.device)
             plain = self._evaluate(self.model, sample)
             self._differentiable = self._rewritten(sample, plain, gradients=True)
         with torch.autocast(self.device.type, torch.bfloat16, self.numerics.precision == "bfloat16"):
@@ -97,7 +98,7 @@ class Network:
             rows = self.numerics.rows or self._first_rung(shape)
             self.numerics = replace(self.numerics, rows=rows)
             try:
-                sample = self._sample(rows, shape)
+                sample = trial_inputs(rows, shape, self.device)
                 self._run, self._shape = self._prepared(sample, votes), shape
                 self._first_scores = self._evaluate(self._run, sample)
             except RuntimeError as error:
@@ -112,7 +113,7 @@ class Network:
         """
         assert self._shape is not None
         assert self._first_scores is not None
-        again = self._evaluate(self._run, self._sample(len(self._first_scores), self._shape))
+        again = self._evaluate(self._run, trial_inputs(len(self._first_scores), self._shape, self.device))
         if not identical(self._first_scores, again) and not leads_kept(self._first_scores, again):
             raise ModelError("expected the same scores for an input in every call, got different ones after the votes")
 
@@ -134,15 +135,6 @@ class Network:
             scores: Tensor = run(x)
             return scores
 
-    def _sample(self, rows: int, shape: tuple[int, ...]) -> Tensor:
-        """Inputs on which forms of the network are compared: always the same ones, small and large in turn."""
-        generator = torch.Generator(self.device).manual_seed(0)
-        sample = torch.empty(rows, *shape, device=self.device)
-        sample[::GROUPS].uniform_(generator=generator)
-        for group, (centre, scale) in enumerate(((0.5, 0.25), (0.0, 1.0), (0.0, 4.0)), start=1):
-            sample[group::GROUPS].normal_(centre, scale, generator=generator)
-        return sample
-
     def _first_rung(self, shape: tuple[int, ...]) -> int:
         """The batch to try first: on a CPU one that nearly fits its caches, else the largest."""
         if self.device.type != "cpu":
@@ -156,7 +148,7 @@ class Network:
             self.numerics = replace(self.numerics, compile=False)
             return self.model
         run = self._rewritten(sample, plain)
-        if self.numerics.compile or (self.numerics.compile is None and self._pays(run, sample, votes)):
+        if self.numerics.compile or (self.numerics.compile is None and pays(self._evaluate, run, sample, votes)):
             return self._compiled(run, sample, plain)
         self.numerics = replace(self.numerics, compile=False)
         return run
@@ -166,7 +158,7 @@ class Network:
         with taking(tuple(sample.shape[1:])):
             scores = self._evaluate(self.model, sample)
         self._check_shape(scores, len(sample))
-        for changed, kept in _companies(sample):
+        for changed, kept in companies(sample):
             found = self._evaluate(self.model, changed)[kept]
             # the same rows in a batch of the same shape: not even rounding differs, if a device is deterministic
             if identical(scores[kept], found):
@@ -207,66 +199,8 @@ class Network:
         """Whether two forms of the network agree up to rounding."""
         return same_votes(scores, others, self.numerics.precision)
 
-    def _pays(self, run: nn.Module, sample: Tensor, votes: int) -> bool:
-        """Whether compiling is expected to save more than it takes, from the measured time of plain calls."""
-        # of ResNet18s: on 2 cores; on an H200, where 100,000 votes took 0.045 s before and 0.018 s after
-        expected_seconds, expected_saving = (20.0, 0.5) if self.device.type == "cuda" else (40.0, 0.3)
-        return self._seconds(run, sample) * votes / len(sample) * expected_saving > expected_seconds
-
     def _compiled(self, folded: nn.Module, sample: Tensor, plain: Tensor) -> Classifier:
-        """The network compiled; unchanged if that fails, or is slower and was not asked for."""
-        started = time.perf_counter()
-        # freezing: weights become constants that the compiler may lay out and cast once
-        run: Classifier = torch.compile(folded, dynamic=False, options={"freezing": True})
-        try:
-            if not self._same(plain, self._evaluate(run, sample)):
-                raise ModelError("its scores differ from the model's")
-        except Exception as reason:
-            if out_of_memory(reason):
-                raise
-            # no C++ compiler, an operator it cannot lower: the plain network is the same function
-            log.warning("torch.compile failed, continuing without it: %s", str(reason).partition("\n")[0])
-            run = folded
-        self.compile_seconds = time.perf_counter() - started
-        if self.numerics.compile is None and run is not folded:
-            compiled, uncompiled = self._seconds(run, sample), self._seconds(folded, sample)
-            log.info("compiled in %.1f s: %.4f s per call, not %.4f s", self.compile_seconds, compiled, uncompiled)
-            run = run if compiled < uncompiled else folded
+        asked = self.numerics.compile is not None
+        run, self.compile_seconds = compiled(self._evaluate, folded, sample, partial(self._same, plain), asked)
         self.numerics = replace(self.numerics, compile=run is not folded)
         return run
-
-    def _seconds(self, run: Classifier, sample: Tensor) -> float:
-        """Seconds per call, best of three."""
-        best = float("inf")
-        for _ in range(3):
-            self._wait()
-            started = time.perf_counter()
-            self._evaluate(run, sample)
-            self._wait()
-            best = min(best, time.perf_counter() - started)
-        return best
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
-
-def _companies(sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches with some rows unchanged, and which: the others are random, extreme, moved or constant.
-
-    Not halves alone: a network may look at neighbours, or at each part of a batch by itself.
-    """
-    count, device = len(sample), sample.device
-    row = torch.arange(count, device=device)
-    drawn = torch.rand(count, generator=torch.Generator(device).manual_seed(1), device=device) < 0.5
-    for kept, others in (
-        (row < count // 2, 1 - 2 * sample),
-        (row >= count // 2, 100 * sample.sign()),
-        (row < count // 2, sample.flip(0)),
-        (row >= count // 2, sample[:1].expand_as(sample)),
-        (row % 2 == 0, 100 * sample.sign()),
-        (row % 2 == 1, 1 - 2 * sample),
-        (drawn, sample.roll(1, 0)),
-        (row == count // 3, 100 * sample.sign()),
-    ):
-        yield torch.where(kept.view(-1, *(1 for _ in sample.shape[1:])), sample, others), kept

@@ -401,3 +401,15 @@ def test_a_memory_is_known_while_all_of_it_is_in_its_log(path, proposal):
         assert "database is locked" in done.stderr
         writer.admit(proposal(1, 1, [9, 0], [1, 1]))
         assert writer.check().ok
+
+
+def test_no_number_of_a_schema_hides_a_trigger(path, proposal):
+    """One that ignores what is inserted would lose promises that were acknowledged."""
+    Memory.open(path).close()
+    with sqlite3.connect(path) as db:
+        for table in ("entries", "submissions", "head"):
+            db.execute(f"CREATE TRIGGER no_{table} BEFORE INSERT ON {table} BEGIN SELECT RAISE(IGNORE); END")
+        db.execute("PRAGMA schema_version = -1")
+    db.close()
+    with pytest.raises(BrokenMemoryError, match="got others: trigger no_entries"), Memory.open(path) as memory:
+        memory.admit(proposal(0, 0, [0.0], [1.0]))

@@ -29,7 +29,7 @@ class SqliteStore:
         self.place, self.read_only = None if path is None else str(path), read_only
         self._path = path
         self._process = os.getpid()
-        self._known_schema = -1
+        self._known_schema: int | None = None  # a file may have any number, -1 too
         self._unchanged = False
         name: str | Path = ""  # SQLite's own temporary file: in memory while small, on disk beyond that, never shared
         if path is not None:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 import anisocert as ac
 from anisocert.bounds import lifetime_alpha
-from anisocert.errors import ArgumentError
+from anisocert.engine import Query
+from anisocert.errors import AnisocertWarning, ArgumentError
 
 SECRET = b"known to no client"
 PLAN = ac.Plan(n=300)
@@ -150,6 +151,109 @@ def test_some_inputs_at_once_are_answered_like_one(half_space):
     ]
     assert deployed.memory.submissions == before + 3
     assert deployed.memory.attempts(batch[1]) == 1
+
+
+def test_a_promise_made_to_one_holds_for_another_that_came_with_it(system):
+    """Also for one whose attempts were used up before."""
+    deployed, near = system(plan=ac.Plan(n=5)), point(0.2, 0.0)
+    with pytest.warns(AnisocertWarning):  # so few votes certify nothing
+        assert deployed.answer(near).prediction == -1
+    deployed.plan = ac.Plan(n=2000)
+    promise, covered = deployed.answers(np.stack([point(0.6, 0.0), near]))
+    assert promise.region.contains(near)
+    assert (covered.prediction, covered.note, covered.id) == (0, "inherited", promise.id)
+
+
+def test_after_a_reset_a_memory_still_belongs_to_one_network(system, half_space, tmp_path):
+    path = tmp_path / "m.sqlite"
+    with ac.Memory.open(path) as memory, ac.Memory.open(path) as same:
+        deployed = system(memory=memory, model_id="mine")
+        other = ac.System(
+            half_space([-1.0, 0.0]).eval(), num_classes=2, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN,
+            memory=same, model_id="mine",
+        )  # fmt: skip
+        deployed.answer(point(2.0, 0.0))
+        same.reset()
+        assert deployed.answer(point(2.0, 0.0)).note == "kept"
+        with pytest.raises(ArgumentError, match="answers otherwise under the same hash"):
+            other.answer(point(2.0, 50.0))
+
+
+def test_a_reset_while_votes_are_drawn_lets_no_second_network_in(system, half_space, tmp_path):
+    path = tmp_path / "m.sqlite"
+
+    class Meanwhile(ac.Fixed):
+        """Between what the memory is told of the network, and what it is told of the votes."""
+
+        def choose(self, query: Query, plan: ac.Plan) -> Tensor:
+            if len(memory):
+                same.reset()
+                other.answer(point(2.0, 0.0))
+            return super().choose(query, plan)
+
+    with ac.Memory.open(path) as memory, ac.Memory.open(path) as same:
+        deployed = system(memory=memory, model_id="mine", method=Meanwhile())
+        other = ac.System(
+            half_space([-1.0, 0.0]).eval(), num_classes=2, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN,
+            memory=same, model_id="mine",
+        )  # fmt: skip
+        deployed.answer(point(2.0, 0.0))
+        with pytest.raises(ArgumentError, match="answers otherwise under the same hash"):
+            deployed.answer(point(2.0, 50.0))
+        assert [c.prediction for c in memory.entries()] == [1]
+
+
+@pytest.fixture
+def fragile(half_space) -> ac.Network:
+    """Fails on inputs beyond 5000."""
+
+    class Fragile(type(half_space([1.0, 0.0]))):
+        def forward(self, x: Tensor) -> Tensor:
+            if (x[:, 1] > 5000).any():
+                raise IndexError("beyond 5000")
+            return super().forward(x)
+
+    return ac.Network(Fragile([1.0, 0.0]).eval(), 2)
+
+
+@pytest.mark.parametrize("lifetime", [None, 0.01])
+@pytest.mark.parametrize("noise", [ac.Gaussian(0.5), ac.GaussianMixture([0.5, 0.5], [0.4, 0.6]), ac.Uniform(0.5)])
+def test_an_input_on_which_the_network_fails_takes_no_answer_away(fragile, lifetime, noise):
+    memory, good, bad = ac.Memory(lifetime=lifetime), point(2.0, 0.0), point(0.0, 6000.0)
+    deployed = ac.System(fragile, smoothing=noise, secret=SECRET, plan=PLAN, memory=memory)
+    found = deployed.answers(np.stack([good, bad, bad]))
+    assert [(c.prediction, c.note) for c in found] == [(0, "kept"), (-1, "abstained"), (-1, "abstained")]
+    assert found[1].reason == "the network failed: IndexError('beyond 5000')"
+    assert (memory.submissions, memory.attempts(good), memory.attempts(bad)) == (4, 2, 2)  # together, then alone
+    if lifetime is not None:
+        assert [c.alpha for c in found[:2]] == [lifetime_alpha(lifetime, i) for i in (3, 4)]
+    assert [c.prediction for c in deployed.answers(np.stack([good, point(0.0, 7000.0)]))] == [0, -1]  # a known one, too
+    assert memory.check().ok
+
+
+@pytest.mark.parametrize("lifetime", [None, 0.01])
+def test_a_failure_is_counted_and_an_error_where_nothing_is_answered(fragile, lifetime):
+    memory = ac.Memory(lifetime=lifetime)
+    deployed = ac.System(fragile, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN, memory=memory, attempts=2)
+    x = np.stack([point(0.0, 6000.0), point(0.0, 7000.0)])
+    for _ in range(2):
+        with pytest.raises(IndexError, match="beyond 5000"):
+            deployed.answer(x[0])
+    assert "drawn 2 times before" in deployed.answer(x[0]).reason
+    with pytest.raises(IndexError, match="beyond 5000"):
+        deployed.propose(x)
+    assert [memory.attempts(one) for one in x] == [4, 2]
+
+
+def test_votes_of_a_question_that_was_interrupted_are_counted(system):
+    class Stopped(ac.Fixed):
+        def choose(self, query: Query, plan: ac.Plan) -> Tensor:
+            raise KeyboardInterrupt
+
+    deployed, x = system(method=Stopped()), np.stack([point(2.0, 0.0), point(-2.0, 0.0)])
+    with pytest.raises(KeyboardInterrupt):
+        deployed.answers(x)
+    assert [deployed.memory.attempts(one) for one in x] == [1, 1]
 
 
 def test_a_promise_is_told_while_others_wait_for_the_network(system):

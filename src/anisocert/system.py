@@ -2,9 +2,9 @@
 
 `certify` leaves three things to its caller, which are done here. Noise is fresh for every question: whoever sees the
 answers to noise used twice can look for an input on which that very noise misleads, however secret its seed. Votes are
-counted as an attempt before they are drawn where the memory has one alpha for its lifetime, and as a submission in any
-case. And attempts per input are limited: whoever may repeat a question until the votes are lucky gets a wrong
-certificate in the end.
+counted as an attempt before they are drawn where the memory has one alpha for its lifetime; elsewhere once they are
+drawn, even if the network failed meanwhile, but not if the process was killed. And attempts per input are limited:
+whoever may repeat a question until the votes are lucky gets a wrong certificate in the end.
 """
 
 import hashlib
@@ -38,7 +38,8 @@ class System:
     secret: the key of all noise, at least 16 bytes that no client knows. memory: where promises are kept, as in
     `Memory.open(FILE)` (default: one that ends with the process). attempts: how often votes are drawn about exactly
     the same input, as the memory counts them; after that, an input that abstained abstains. (Processes that ask at the
-    same moment may make one each.) Safe to use from many threads, which take turns with the network.
+    same moment may make one each, and inputs that arrive together one more: see `answers`.) Safe to use from many
+    threads, which take turns with the network.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class System:
         self.memory = Memory() if memory is None else memory
         self.attempts, self._secret = attempts, secret
         self._turn = threading.RLock()
-        self._known_shape: tuple[int, ...] | None = None
+        self._probed: tuple[tuple[int, ...], NDArray[np.float32]] | None = None  # for inputs of that shape
 
     def answer(self, x: Any) -> Certificate:
         """The system's answer to one input, to which it keeps from now on. x: `*shape`, exactly as float32."""
@@ -81,59 +82,94 @@ class System:
         """Its answers to inputs that arrive together, to which it keeps. x: `b x *shape`, exactly as float32.
 
         Those that no promise covers share the network's calls. An input that occurs twice gets the same answer twice.
+        If the network fails on some, no other loses its answer: that attempt is counted for all, then each is asked
+        about alone. One on which it fails again abstains; if it fails on all that came, that is an error.
         """
         points = exact_float32("x", x) + np.float32(0)  # -0.0 is 0.0 to a memory, which counts attempts
         if points.ndim < 2 or not points.size:
             raise ArgumentError(f"expected x of shape (inputs, *shape) with at least one input, got {points.shape}")
         promised = [self.memory.lookup(point) for point in points]
         asked = {one.tobytes(): one for one, promise in zip(points, promised, strict=True) if promise is None}
-        found = dict(zip(asked, self._ask(list(asked.values())), strict=True)) if asked else {}
+        errors: list[Exception] = []
+        found = dict(zip(asked, self._ask(list(asked.values()), errors), strict=True)) if asked else {}
+        if errors and len(errors) == len(asked) and not any(promised):
+            raise errors[0]
         return [promise or found[one.tobytes()] for one, promise in zip(points, promised, strict=True)]
 
-    def _ask(self, points: list[NDArray[np.float32]]) -> list[Certificate]:
+    def _ask(self, points: list[NDArray[np.float32]], errors: list[Exception]) -> list[Certificate]:
         with self._turn:
             known = [self._known(point) for point in points]
             fresh = [point for point, answer in zip(points, known, strict=True) if answer is None]
-            admitted = iter(self.memory.admit_all(self.propose(np.stack(fresh))) if fresh else ())
-            return [answer or self._kept(next(admitted), point) for answer, point in zip(known, points, strict=True)]
+            proposed = self._proposed(np.stack(fresh), errors) if fresh else []
+            admitted = iter(self.memory.admit_all(proposed, self._probe(points[0].shape)) if fresh else ())
+            # Only now: what was admitted may cover an input that was refused.
+            return [self._kept(answer or next(admitted), point) for answer, point in zip(known, points, strict=True)]
 
     def _known(self, point: NDArray[np.float32]) -> Certificate | None:
         """An answer that needs no votes: a promise made while this thread waited, or a refusal."""
         if (promise := self.memory.lookup(point)) is not None:
             return promise
-        return self._refusal(point) if self.memory.attempts(point) >= self.attempts else None
+        if self.memory.attempts(point) < self.attempts:
+            return None
+        reason = f"votes about this input were drawn {self.attempts} times before, and may not be again"
+        seed, number = self._fresh()
+        return self._without_votes(point, number, seed, self.plan.alpha, reason)
 
-    def _kept(self, admitted: Certificate, point: NDArray[np.float32]) -> Certificate:
-        """What was admitted; or, where that abstains and a promise covers the input by now, the promise."""
-        return (self.memory.lookup(point) if admitted.prediction == ABSTAIN else None) or admitted
+    def _kept(self, answer: Certificate, point: NDArray[np.float32]) -> Certificate:
+        """The answer; or, where that abstains and a promise covers the input by now, the promise."""
+        return (self.memory.lookup(point) if answer.prediction == ABSTAIN else None) or answer
 
     def propose(self, points: NDArray[np.float32]) -> list[Certificate]:
         """What the smoothed classifier says about inputs, from fresh noise: no answer before the memory admits it.
 
-        points: `b x *shape`. Asks even where a promise covers an input, or where its attempts are used up.
+        points: `b x *shape`. Asks even where a promise covers an input, or where its attempts are used up. An input on
+        which the network fails, as in `answers`, abstains; if it fails on all, that is an error.
         """
+        errors: list[Exception] = []
         with self._turn:
-            if (shape := points.shape[1:]) != self._known_shape:
-                self.memory.expect(self.network.hash, self.network.probe(shape))
-                self._known_shape = shape
-            seed, _ = self._fresh()
-            ids, plan, alphas = [self._fresh()[1] for _ in points], self.plan, None
-            if (lifetime := self.memory.lifetime) is not None:
-                first = self.memory.reserve(ids, seed, points)
-                alphas = np.asarray(lifetime_alpha(lifetime, first + np.arange(len(points))))
-                plan = replace(plan, alpha=float(alphas[-1]))
-            query = Query.of(self.network, self.smoothing, points, ids, seed)
+            found = self._proposed(points, errors)
+        if len(errors) == len(points):
+            raise errors[0]
+        return found
+
+    def _proposed(self, points: NDArray[np.float32], errors: list[Exception]) -> list[Certificate]:
+        """`propose`, with an error for each input on which the network failed."""
+        self.memory.expect(self.network.hash, self._probe(points.shape[1:]))
+        seed, _ = self._fresh()
+        ids, plan, alphas = [self._fresh()[1] for _ in points], self.plan, np.full(len(points), self.plan.alpha)
+        if (lifetime := self.memory.lifetime) is not None:
+            first = self.memory.reserve(ids, seed, points)
+            alphas = np.asarray(lifetime_alpha(lifetime, first + np.arange(len(points))))
+            plan = replace(plan, alpha=float(alphas[-1]))
+        query = Query.of(self.network, self.smoothing, points, ids, seed)
+        try:
             found = dict(timed_certificates(query, self.method, plan, alphas))
             return [found[i] for i in range(len(points))]
+        except BaseException as error:
+            # Votes may have been drawn: they are counted, and neither their noise nor their numbers are used again.
+            of = zip(points, ids, alphas.tolist(), strict=True)
+            failed = [
+                self._without_votes(x, id_, seed, alpha, f"the network failed: {error!r}") for x, id_, alpha in of
+            ]
+            self.memory.admit_all(failed, self._probe(points.shape[1:]))
+            if not isinstance(error, Exception):
+                raise
+            if len(points) == 1:
+                errors.append(error)
+                return failed
+        return [self._proposed(point[None], errors)[0] for point in points]
+
+    def _probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        if self._probed is None or self._probed[0] != shape:
+            self._probed = shape, self.network.probe(shape)
+        return self._probed[1]
 
     def _fresh(self) -> tuple[int, int]:
         """Seed and id of noise that was never drawn and that nobody can predict: 124 bits, keyed by the secret."""
         drawn = hmac.digest(self._secret, os.urandom(32), hashlib.sha256)
         return int.from_bytes(drawn[:8]), int.from_bytes(drawn[8:16]) >> 4
 
-    def _refusal(self, point: NDArray[np.float32]) -> Certificate:
-        """No answer, from no votes."""
-        seed, number = self._fresh()
-        query = Query.of(self.network, self.smoothing, point[None], [number], seed)
-        reason = f"votes about this input were drawn {self.attempts} times before, which is the limit"
-        return replace(unanswered(query, 0, self.method, self.plan, reason), note=ABSTAINED)
+    def _without_votes(self, point: NDArray[np.float32], id_: int, seed: int, alpha: float, reason: str) -> Certificate:
+        """No answer."""
+        query = Query.of(self.network, self.smoothing, point[None], [id_], seed)
+        return replace(unanswered(query, 0, self.method, self.plan, reason), alpha=alpha, note=ABSTAINED)

@@ -46,7 +46,7 @@ def compiled(
     spent = time.perf_counter() - started
     if not asked and run is not folded:
         faster, plain = _seconds(evaluate, run, sample), _seconds(evaluate, folded, sample)
-        log.info("compiled in %.1f s: %.4f s a call, not %.4f s", spent, faster, plain)
+        log.info("compiled in %.1f s: %.4f s per call, not %.4f s", spent, faster, plain)
         run = run if faster < plain else folded
     return run, spent
 

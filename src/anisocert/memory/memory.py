@@ -159,10 +159,15 @@ class Memory:
         """
         return self.admit_all([certificate])[0]
 
-    def admit_all(self, certificates: Iterable[Certificate]) -> list[Certificate]:
-        """Admit certificates in their order, all or none, with one flush to disk."""
+    def admit_all(self, certificates: Iterable[Certificate], probe: Any = None) -> list[Certificate]:
+        """Admit certificates in their order, all or none, with one flush to disk.
+
+        probe: of the network that they are of, as in `expect`, in the same step: no reset can come between the two.
+        """
         proposals = list(certificates)
         with self._ledger.transaction(write=True):
+            for model_hash in {one.model_hash for one in proposals} if probe is not None else ():
+                expect(self._ledger, model_hash, probe)
             return [admit(self._ledger, self._policy, self._prefer, proposed) for proposed in proposals]
 
     def lookup(self, x: Any) -> Certificate | None:

@@ -111,7 +111,7 @@ class System:
             return promise
         if self.memory.attempts(point) < self.attempts:
             return None
-        reason = f"votes about this input were drawn {self.attempts} times before, and may not be again"
+        reason = f"votes about this input were drawn {self.attempts} times before, which is the limit"
         seed, number = self._fresh()
         return self._without_votes(point, number, seed, self.plan.alpha, reason)
 

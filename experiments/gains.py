@@ -2,13 +2,9 @@
 
 from collections.abc import Sequence
 
-from anisocert.evaluate.comparison import Comparison
+from anisocert.evaluate import ADMITTED, EVERYONE, OWN, Cell, Column, Comparison, Table, oracle, superset
 from anisocert.evaluate.paper import published, published_superset
-from anisocert.evaluate.protection import ADMITTED, EVERYONE, OWN
 from anisocert.evaluate.results import SIZES, Results, Size
-from anisocert.evaluate.sigmas import oracle
-from anisocert.evaluate.supersets import superset
-from anisocert.evaluate.table import Cell, Column, Table
 from levels import MEMORIES, OURS, THEIR_START, THEIRS, UNBOUND, after, before, place
 from paired import Paired, accuracy_gain, average_gain
 

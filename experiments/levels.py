@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+from anisocert.evaluate import Comparison, Entry
 from anisocert.evaluate.beside_paper import their_numbers
 from anisocert.evaluate.cells import accuracies, averages, noise
-from anisocert.evaluate.comparison import Comparison, Entry
 from anisocert.evaluate.labels import AS_PUBLISHED, algorithm, kept_of
 from anisocert.evaluate.paper import Published, published
 from anisocert.evaluate.protection import EVERYONE, OWN, either

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.evaluate.intervals import bootstrap
+from anisocert.evaluate import bootstrap
 from anisocert.evaluate.results import Results, Size, aligned
 
 

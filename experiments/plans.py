@@ -6,10 +6,9 @@ import numpy as np
 
 from anisocert.bounds import BOUNDS, Plan
 from anisocert.certificate import ABSTAIN
+from anisocert.evaluate import Cell, Column, Comparison, Entry, Table
 from anisocert.evaluate.cells import accuracies, averages, noise
-from anisocert.evaluate.comparison import Comparison, Entry
 from anisocert.evaluate.results import Results, numbers
-from anisocert.evaluate.table import Cell, Column, Table
 from levels import whom_of
 
 VOTES = (1_000, 10_000, 100_000)

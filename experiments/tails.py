@@ -6,10 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from anisocert.bounds import Plan
+from anisocert.evaluate import Cell, Column, Comparison, Results, Table
 from anisocert.evaluate.cells import averages
-from anisocert.evaluate.comparison import Comparison
-from anisocert.evaluate.results import Results
-from anisocert.evaluate.table import Cell, Column, Table
 from levels import ALGORITHMS, UNBOUND, before, place
 
 ROUNDING = 1e-6  # of a noise level in float32, in which noise is drawn

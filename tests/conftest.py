@@ -27,8 +27,9 @@ from anisocert.data import digits
 from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
-from anisocert.memory import kinds, shown
-from anisocert.memory.head import TABLES, Head
+from anisocert.memory import _kinds as kinds
+from anisocert.memory import shown
+from anisocert.memory._head import TABLES, Head
 from anisocert.memory.opening import STORES
 from anisocert.models import build, save
 from anisocert.runs import Configuration, read_run, row
@@ -212,8 +213,8 @@ def _exact_touch() -> Callable[[Region, Region], Fraction]:
 
 def refit_memory(path: Path) -> None:
     """Make the checksums of a memory's file fit what it holds now, as somebody who edits it with care would."""
-    from anisocert.memory import chain
-    from anisocert.memory.head import COLUMNS, TABLES
+    from anisocert.memory import _chain as chain
+    from anisocert.memory._head import COLUMNS, TABLES
 
     db = sqlite3.connect(path)
     with db:

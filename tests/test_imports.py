@@ -1,9 +1,14 @@
 """What an import costs and needs, seen from fresh processes."""
 
+import ast
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import anisocert
 
 # Everything outside the core: the extras `cli`, `report`, `onnx`, `ray` and what they bring.
 EXTRAS = (
@@ -47,8 +52,6 @@ def test_importing_the_package_is_cheap():
 
 
 def test_unknown_names_are_attribute_errors():
-    import anisocert
-
     with pytest.raises(AttributeError, match="nonsense"):
         anisocert.nonsense  # noqa: B018
 
@@ -96,3 +99,22 @@ except MissingExtraError as error:
     )
     assert needs in done.stdout, done.stderr
     assert "pip install 'anisocert[cli]'" in done.stdout
+
+
+def test_rooms_use_each_others_public_names():
+    """A module with an underscore belongs to its room; what a room exports is imported from the room itself."""
+    source = Path(anisocert.__file__).parent
+    wrong = []
+    for file in source.rglob("*.py"):
+        own = file.relative_to(source).parts[0]
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("anisocert."):
+                continue
+            _, room, *inner = node.module.split(".")
+            if room == own or not (source / room).is_dir():
+                continue
+            named = {one.name for one in node.names}
+            public = set(getattr(importlib.import_module(f"anisocert.{room}"), "__all__", ()))
+            if any(part.startswith("_") for part in (*inner, *named)) or (inner and named & public):
+                wrong.append(f"{file.relative_to(source)}: from {node.module} import {', '.join(sorted(named))}")
+    assert not wrong

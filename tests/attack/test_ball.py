@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from anisocert.attack.ball import length, project, starts, steepest
+from anisocert.attack._ball import length, project, starts, steepest
 
 
 @pytest.mark.parametrize("norm", [1, 2])

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from anisocert.bounds import Plan, forecast
+from anisocert.bounds import Plan
+from anisocert.bounds import _forecast as forecast
 from anisocert.errors import ArgumentError
 
 PLANS = [

@@ -8,7 +8,7 @@ import torch
 
 import anisocert as ac
 from anisocert.attack import Search, attack
-from anisocert.attack.targets import Targets
+from anisocert.attack._targets import Targets
 from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize.soft import Problem, SoftVotes

@@ -37,7 +37,7 @@ def test_on_a_terminal_and_as_a_page(cli, made, tmp_path):
 
 
 def test_text_needs_no_jinja2_and_a_page_says_that_it_does(cli, made, tmp_path, monkeypatch):
-    from anisocert.report import html
+    from anisocert.report import _html as html
 
     monkeypatch.setitem(sys.modules, "jinja2", None)
     html._environment.cache_clear()

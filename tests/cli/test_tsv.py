@@ -7,7 +7,7 @@ import pytest
 from anisocert.bounds import Plan
 from anisocert.certificate import Certificate
 from anisocert.data import digits
-from anisocert.evaluate.tsv import read_tsv
+from anisocert.evaluate._tsv import read_tsv
 from anisocert.memory import Memory
 from anisocert.smoothing import Gaussian
 from anisocert.work.memory import add_to_memory

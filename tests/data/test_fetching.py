@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from anisocert.data import cache, cifar10, fetch, fetching, mnist
-from anisocert.data.fetching import FetchError, Source, download, fetch_files
+from anisocert.data import _fetching as fetching
+from anisocert.data import cache, cifar10, fetch, mnist
+from anisocert.data._fetching import FetchError, Source, download, fetch_files
 
 CONTENT = {"a.bin": b"a" * 5000, "b.bin": b"b" * 300}
 DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}

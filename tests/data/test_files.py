@@ -6,9 +6,9 @@ import pytest
 from PIL import Image
 
 from anisocert.data import load, splits
+from anisocert.data._image_files import ImageFiles
 from anisocert.data.dataset import FIRST_TRAIN_ID
 from anisocert.data.folders import scan
-from anisocert.data.image_files import ImageFiles
 from anisocert.errors import ArgumentError
 
 RNG = np.random.default_rng(0)

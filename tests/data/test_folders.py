@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from anisocert.data import folders, image_files, load, splits
-from anisocert.data.image_files import ImageFiles
+from anisocert.data import _image_files as image_files
+from anisocert.data import folders, load, splits
+from anisocert.data._image_files import ImageFiles
 from anisocert.errors import ArgumentError
 
 RNG = np.random.default_rng(0)

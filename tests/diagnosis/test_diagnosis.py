@@ -11,8 +11,8 @@ from scipy.stats import norm as normal
 import anisocert as ac
 from anisocert.data import digits
 from anisocert.diagnosis import GRID, diagnose, probe
+from anisocert.diagnosis._words import trained_on_noise
 from anisocert.diagnosis.probing import Sample, matching_noise
-from anisocert.diagnosis.words import trained_on_noise
 from anisocert.engine import Numerics
 from anisocert.models import build, save
 from anisocert.runs import Configuration

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import results_of
+from anisocert.evaluate._tsv import HEADERS, Line, read_tsv, rounded_down, seconds, write_tsv
 from anisocert.evaluate.exchange import export_run, import_tsv
-from anisocert.evaluate.tsv import HEADERS, Line, read_tsv, rounded_down, seconds, write_tsv
 from anisocert.runs import read_run
 from anisocert.verify.verifying import verify
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from anisocert.geometry import Region, touch_scale
-from anisocert.geometry.planes import _ellipsoid_beside, crosspolytope_cuts, ellipsoid_cuts
+from anisocert.geometry._planes import _ellipsoid_beside, crosspolytope_cuts, ellipsoid_cuts
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 40])

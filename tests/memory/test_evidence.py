@@ -10,7 +10,7 @@ import pytest
 import anisocert as ac
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
-from anisocert.memory.evidence import digest
+from anisocert.memory._evidence import digest
 
 NOISES = {
     "gaussian": ac.Gaussian(1.0),

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from anisocert.geometry import Region, Regions, disjoint
-from anisocert.memory.float_rows import FloatRows
-from anisocert.memory.index import Index
-from anisocert.memory.inside import inside
-from anisocert.memory.projection import COORDINATE_ERROR, Projection
+from anisocert.memory._float_rows import FloatRows
+from anisocert.memory._index import Index
+from anisocert.memory._inside import inside
+from anisocert.memory._projection import COORDINATE_ERROR, Projection
 
 
 def random_regions(rng, count, d, norm, unit=1.0, size=0.3):

@@ -246,7 +246,7 @@ def test_check_wants_each_entry_under_its_own_number(tmp_path, certificate, monk
     """A number of one input, id and seed that another's entry was given is found, though the alphas agree."""
     with Memory.open(tmp_path / "m", lifetime=0.01) as memory:
         _, (alpha,) = reserved(memory, certificate(1, 0.001, id=7, seed=5))
-        monkeypatch.setattr("anisocert.memory.spending._number", lambda *_: 1)
+        monkeypatch.setattr("anisocert.memory._spending._number", lambda *_: 1)
         assert memory.admit(certificate(2, alpha, id=8, seed=6)).note == "kept"
         assert "has number 1, given to another input, id or seed" in " ".join(memory.check().damage)
 

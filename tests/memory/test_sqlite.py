@@ -13,7 +13,8 @@ import pytest
 
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.geometry import Region
-from anisocert.memory import BrokenMemoryError, Memory, sqlite_file
+from anisocert.memory import BrokenMemoryError, Memory
+from anisocert.memory import _sqlite_file as sqlite_file
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pytest
 
 from anisocert.bounds import lifetime_alpha
 from anisocert.errors import ArgumentError
-from anisocert.memory import Memory, kinds, shown
-from anisocert.memory.head import KEYS, TABLES
+from anisocert.memory import Memory, shown
+from anisocert.memory import _kinds as kinds
+from anisocert.memory._head import KEYS, TABLES
 from anisocert.memory.sqlite import SqliteStore
 
 

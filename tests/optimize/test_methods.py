@@ -11,7 +11,7 @@ import anisocert as ac
 from anisocert.engine import Network, Query, Stage, Stream
 from anisocert.errors import ArgumentError
 from anisocert.optimize import PublishedAnisotropic, PublishedIsotropic
-from anisocert.optimize.pilot import Pilot, reach, sizes
+from anisocert.optimize._pilot import Pilot, reach, sizes
 
 METHODS = [
     ac.Fixed(), ac.Isotropic(), ac.Anisotropic(), PublishedAnisotropic(isotropic=PublishedIsotropic(iterations=20))

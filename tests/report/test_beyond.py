@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anisocert import Region
-from anisocert.report.beyond import beyond_ball
+from anisocert.report._beyond import beyond_ball
 
 
 @given(

@@ -1,7 +1,7 @@
 import numpy as np
 
 from anisocert.evaluate import compare
-from anisocert.report.charts import curves, histograms
+from anisocert.report._charts import curves, histograms
 
 
 def test_curves_are_the_certified_accuracy(make_run, data):

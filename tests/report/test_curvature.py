@@ -3,8 +3,8 @@ import pytest
 import torch
 from torch import nn
 
-from anisocert.report.curvature import SmoothProbability, lanczos
-from anisocert.report.landscape import bent_directions, outline
+from anisocert.report._curvature import SmoothProbability, lanczos
+from anisocert.report._landscape import bent_directions, outline
 
 
 def symmetric(values, seed=0):

@@ -5,9 +5,9 @@ import torch
 from anisocert import Plan
 from anisocert.errors import AnisocertError
 from anisocert.evaluate import compare
+from anisocert.report._landscape import landscape
 from anisocert.report.canvas import save, styled
 from anisocert.report.figures import ratio, write_figures
-from anisocert.report.landscape import landscape
 from anisocert.report.toy import RING, radial_data, toy, toy_figure
 
 
@@ -82,7 +82,7 @@ def test_landscape_of_a_real_network(tmp_path, write_run):
     write_run(tmp_path / "run", found, labels, model="../net.safetensors", sigma=0.05, method="anisotropic")
     run = read_run(tmp_path / "run")
     from anisocert.report import landscape as module
-    from anisocert.report.inputs import Inputs
+    from anisocert.report._inputs import Inputs
 
     known = Inputs(dict(zip(tests.ids.tolist(), tests.x.astype(float), strict=True)), tests.shape)
     with pytest.MonkeyPatch.context() as patch, styled():

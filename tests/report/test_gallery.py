@@ -4,10 +4,10 @@ import pytest
 from anisocert import Region
 from anisocert.evaluate import compare
 from anisocert.report import page
+from anisocert.report._inputs import inputs_of
+from anisocert.report._pictures import bars, heat, is_image, photo, shades
+from anisocert.report._sampling import chosen
 from anisocert.report.gallery import cards
-from anisocert.report.inputs import inputs_of
-from anisocert.report.pictures import bars, heat, is_image, photo, shades
-from anisocert.report.sampling import chosen
 
 
 @pytest.fixture

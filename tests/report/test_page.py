@@ -10,7 +10,8 @@ import pytest
 
 from anisocert.errors import MissingExtraError
 from anisocert.evaluate import compare
-from anisocert.report import html, page, write_report
+from anisocert.report import _html as html
+from anisocert.report import page, write_report
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
 

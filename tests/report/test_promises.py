@@ -11,7 +11,7 @@ import anisocert as ac
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, OWN, compare, summary, tables_of
 from anisocert.report import assumptions, evidence_of, evidence_page, page, sentence
-from anisocert.report.verdict import telling_radius, verdict
+from anisocert.report._verdict import telling_radius, verdict
 from anisocert.runs import read_run
 
 WHOM = {
@@ -161,7 +161,7 @@ def test_the_interval_of_the_best_is_wider(systems):
 
 
 def test_envelope_and_oracle_are_called_what_they_are(systems):
-    from anisocert.report.charts import curves
+    from anisocert.report._charts import curves
 
     told = curves(compare([read_run(systems / name) for name in ("fixed", "own", "own-wide")])[0])
     *levels, envelope, oracle = told["levels"]

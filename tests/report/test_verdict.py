@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from anisocert.evaluate import ADMITTED, EVERYONE, compare
-from anisocert.report.verdict import telling_radius, verdict
+from anisocert.report._verdict import telling_radius, verdict
 
 
 def certified(radii):

@@ -20,8 +20,8 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
 from anisocert.optimize import Fixed
 from anisocert.runs import Configuration, read_run
+from anisocert.runs._spending import shares
 from anisocert.runs.files import checksum, write_description
-from anisocert.runs.spending import shares
 from anisocert.smoothing import Gaussian
 from anisocert.verify.verifying import verify
 from anisocert.work import add_to_memory

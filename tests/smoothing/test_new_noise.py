@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import anisocert as ac
 from anisocert.attack import Search, attack
-from anisocert.attack.targets import Targets
+from anisocert.attack._targets import Targets
 from anisocert.cli.app import app
 from anisocert.diagnosis.probing import Sample, probe
 from anisocert.engine import Network, Query
@@ -20,8 +20,8 @@ from anisocert.runs import Configuration, read_run
 from anisocert.runs.differences import differences
 from anisocert.smoothing import NOISES, Gaussian, Smoothing, Uniform, base, unnamed
 from anisocert.smoothing.base import USUAL, positive
+from anisocert.train._mixed import Mixed
 from anisocert.train.accuracy import Held
-from anisocert.train.mixed import Mixed
 from anisocert.train.recipe import noise_like
 from anisocert.verify import verify
 from anisocert.verify.recounting import recount

@@ -16,7 +16,7 @@ from anisocert.errors import AnisocertError, ArgumentError, ModelError
 from anisocert.models import build, load
 from anisocert.smoothing import Gaussian, Uniform
 from anisocert.train import MACER, RECIPES, Cohen, Recipe, Sgd, SmoothAdv, noisy_accuracy, train
-from anisocert.train.augment import Batches
+from anisocert.train._augment import Batches
 
 FAST = {
     "cohen": RECIPES["cohen"](), "stability": RECIPES["stability"](), "smoothadv": SmoothAdv(steps=2, warmup=2),

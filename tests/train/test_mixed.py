@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.models import build
-from anisocert.train.mixed import Mixed
+from anisocert.train._mixed import Mixed
 
 
 def test_bfloat16_scores_come_back_as_float32() -> None:

@@ -15,7 +15,7 @@ from anisocert.models import build, load, save
 from anisocert.runs import Configuration, read_run
 from anisocert.runs.files import write_description
 from anisocert.verify.recounting import recount
-from anisocert.work.certifier import Certifier
+from anisocert.work._certifier import Certifier
 from anisocert.work.job import model_files
 
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 
 from anisocert.runs import read_run
 from anisocert.runs.rows import SCHEMA
-from anisocert.work import merging
-from anisocert.work.merging import _rows, _thetas
+from anisocert.work import _merging as merging
+from anisocert.work._merging import _rows, _thetas
 from anisocert.work.unfinished import PART_SCHEMA
 
 

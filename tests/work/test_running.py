@@ -20,8 +20,9 @@ from anisocert.runs import Configuration, read_run, row
 from anisocert.runs import folder as folder_room
 from anisocert.runs.rows import SCHEMA
 from anisocert.smoothing import Gaussian
-from anisocert.work import load_job, scheduling
-from anisocert.work.certifier import Certifier
+from anisocert.work import _scheduling as scheduling
+from anisocert.work import load_job
+from anisocert.work._certifier import Certifier
 from anisocert.work.forecast import forecast
 from anisocert.work.unfinished import Unfinished
 
@@ -81,7 +82,7 @@ def shorten(monkeypatch, iterations):
 @pytest.fixture
 def short_search(monkeypatch):
     """Few steps and few pilot votes of the search for theta."""
-    monkeypatch.setattr("anisocert.optimize.pilot.BLOCKS", 2)
+    monkeypatch.setattr("anisocert.optimize._pilot.BLOCKS", 2)
     shorten(monkeypatch, 2)
 
 
@@ -244,7 +245,7 @@ def test_the_forecast_counts_what_is_evaluated(quick, tmp_path, do, monkeypatch)
         votes[stage.name] += len(query) * looks[-1]
         return real(query, scales, stage, looks, *options, **named)
 
-    for room in ("anisocert.optimize.pilot", "anisocert.engine.votes", "anisocert.certification"):
+    for room in ("anisocert.optimize._pilot", "anisocert.engine.votes", "anisocert.certification"):
         monkeypatch.setattr(f"{room}.count_votes", count)
     do(asked, tmp_path / "run")
     assert found.evaluations == {

@@ -10,8 +10,9 @@ import pytest
 
 from anisocert.engine.devices import device_kind, devices_of
 from anisocert.errors import AnisocertError, ArgumentError
-from anisocert.work import Circumstances, certify_run, load_job, scheduling
-from anisocert.work.certifier import Certifier
+from anisocert.work import Circumstances, certify_run, load_job
+from anisocert.work import _scheduling as scheduling
+from anisocert.work._certifier import Certifier
 from anisocert.work.unfinished import Unfinished
 from anisocert.work.workers import InProcess, Lost, Processes, Workers
 

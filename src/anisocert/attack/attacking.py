@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from anisocert.attack._targets import Targets
 from anisocert.attack.refutation import Attacked, refute
 from anisocert.attack.search import Search, search
-from anisocert.attack.targets import Targets
 from anisocert.certificate import Certificate
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from anisocert.attack.ball import length
+from anisocert.attack._ball import length
+from anisocert.attack._targets import Targets
 from anisocert.attack.search import INSIDE, Found
-from anisocert.attack.targets import Targets
 from anisocert.bounds import binomial_test
 from anisocert.engine import Stage
 

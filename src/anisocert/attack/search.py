@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from anisocert.attack.ball import length, project, starts, steepest
-from anisocert.attack.targets import Targets
+from anisocert.attack._ball import length, project, starts, steepest
+from anisocert.attack._targets import Targets
 from anisocert.engine import Network, Stage
 from anisocert.engine.numerics import repeatable
 from anisocert.errors import ArgumentError, ModelError

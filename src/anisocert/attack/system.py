@@ -14,13 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from anisocert.attack._targets import Targets
 from anisocert.attack.search import INSIDE, Finder, Search
-from anisocert.attack.targets import Targets
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.engine import Network
 from anisocert.geometry import Region
-from anisocert.memory import POLICIES, BrokenMemoryError, Memory
-from anisocert.memory.policy import INHERITED
+from anisocert.memory import INHERITED, POLICIES, BrokenMemoryError, Memory
 from anisocert.system import System
 
 if TYPE_CHECKING:

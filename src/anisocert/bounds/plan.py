@@ -8,7 +8,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from anisocert.bounds import betting, clopper_pearson, forecast, schedule
+from anisocert.bounds import _forecast as forecast
+from anisocert.bounds import betting, clopper_pearson, schedule
 from anisocert.bounds._arrays import FloatOrArray, at_most, broadcast, levels_or_none, real, standing, unwrap, whole
 from anisocert.bounds.bound import BOUNDS, ByName
 from anisocert.bounds.schedule import Look

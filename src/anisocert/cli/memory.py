@@ -48,7 +48,7 @@ def add(
     from anisocert.cli.progress import progress
     from anisocert.memory import Memory, shown
     from anisocert.runs import read_run
-    from anisocert.work.memory import add_to_memory, copy_run
+    from anisocert.work import add_to_memory, copy_run
 
     Memory(policy or "inherit", prefer=prefer).close()  # type: ignore[arg-type]  # it checks both
     options.checked()
@@ -83,7 +83,7 @@ def lookup(
     from anisocert.cli.console import Console
     from anisocert.data import load, parse_ids
     from anisocert.errors import ArgumentError
-    from anisocert.evaluate.table import down
+    from anisocert.evaluate import down
     from anisocert.memory import Memory
 
     wanted = parse_ids(ids) if ids else None
@@ -143,7 +143,7 @@ def stats(file: File) -> None:
     from rich.table import Table
 
     from anisocert.cli.console import Console
-    from anisocert.evaluate.table import down
+    from anisocert.evaluate import down
     from anisocert.memory import Memory
 
     with Memory.open(file, read_only=True) as memory:

@@ -42,7 +42,7 @@ def report(
     from anisocert.evaluate.render import FORMATS
     from anisocert.report import write_report
     from anisocert.runs import read_run
-    from anisocert.verify.backing import memory_backing
+    from anisocert.verify import memory_backing
 
     if table is not None and table not in FORMATS:
         raise ArgumentError(f"expected --table to be one of {', '.join(FORMATS)}, got {table!r}")

@@ -74,9 +74,9 @@ def _recounted(
 
 
 def _print(console: "Console", e: "Evidence") -> None:
+    from anisocert.report import assumptions, limit_words, region_sentence, sentence
     from anisocert.report.evidence_tables import implied_table, memory_table, vote_counts, votes_table
     from anisocert.report.gallery import NOTES
-    from anisocert.report.sentence import assumptions, limit_words, region_sentence, sentence
 
     label = e.name(int(e.row["label"]))
     console.print(f"Input {e.id} of {e.comparison.data}: {e.name(e.prediction)}", style="bold")
@@ -119,7 +119,7 @@ def _print_json(e: "Evidence") -> None:
     import json
     from dataclasses import asdict
 
-    from anisocert.report.sentence import assumptions, sentence
+    from anisocert.report import assumptions, sentence
 
     said = {
         "id": e.id, "data": e.comparison.data, "label": e.row["label"], "prediction": e.prediction,

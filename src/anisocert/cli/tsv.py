@@ -55,7 +55,7 @@ def export(
     from anisocert.durable import claim
     from anisocert.evaluate.exchange import export_run
     from anisocert.runs import read_run
-    from anisocert.verify.backing import memory_backing
+    from anisocert.verify import memory_backing
 
     claim(out, force)  # none is recognised as ours: the published code's files begin with the same words
     stored = read_run(run)

@@ -46,7 +46,7 @@ def verify(
     Exit codes: 0 everything was recomputed and nothing is wrong, 1 something is wrong, 2 wrong usage, 3 nothing wrong
     was found, but not everything could be recomputed.
     """
-    from anisocert.verify.verifying import verify as check
+    from anisocert.verify import verify as check
 
     found = check(run, memory, data)
     recounted: list[int] = []

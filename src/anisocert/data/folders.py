@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from anisocert.data import cache
+from anisocert.data._folder_notes import labelled, printable, read_notes
+from anisocert.data._image_files import ImageFiles, channels_of
 from anisocert.data.dataset import Dataset, Split
-from anisocert.data.folder_notes import labelled, printable, read_notes
-from anisocert.data.image_files import ImageFiles, channels_of
 from anisocert.errors import ArgumentError
 from anisocert.inputs import MOST_CLASSES, regular_file
 

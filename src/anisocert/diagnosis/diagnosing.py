@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from anisocert.diagnosis import words
+from anisocert.diagnosis import _words as words
 from anisocert.diagnosis.probing import GRID, Level, Sample, matching_noise, probe
 from anisocert.engine import Network, Query
 from anisocert.errors import ModelError

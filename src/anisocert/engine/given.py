@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from anisocert.engine.content import is_compiled
+from anisocert.engine._content import is_compiled
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import AnisocertError, ArgumentError, ModelError
 

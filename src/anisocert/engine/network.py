@@ -10,14 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from anisocert.engine._compiling import compiled, pays
+from anisocert.engine._identity import hash_of
+from anisocert.engine._trials import companies, trial_inputs
 from anisocert.engine.agreement import identical, leads_kept, same_votes
-from anisocert.engine.compiling import compiled, pays
 from anisocert.engine.fold import fold
 from anisocert.engine.given import Classifier, frozen, home, taking, usable
-from anisocert.engine.identity import hash_of
 from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
-from anisocert.engine.trials import companies, trial_inputs
 from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)

@@ -7,12 +7,11 @@ from typing import Any
 from anisocert.certificate import ABSTAIN
 from anisocert.durable import claim
 from anisocert.errors import ArgumentError, MissingExtraError
-from anisocert.evaluate.tsv import Format, Line, TsvFile, read_tsv, write_tsv
-from anisocert.runs.configuration import Configuration
+from anisocert.evaluate._tsv import Format, Line, TsvFile, read_tsv, write_tsv
+from anisocert.runs import Configuration, StoredRun
 from anisocert.runs.files import TABLE, checksum
 from anisocert.runs.folder import clear, describe, write_table
 from anisocert.runs.rows import SCHEMA
-from anisocert.runs.stored import StoredRun
 
 try:
     import pyarrow as pa

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anisocert.errors import ArgumentError
-from anisocert.geometry import crosspolytope, ellipsoid
-from anisocert.geometry.pairs import Pairs, paired
+from anisocert.geometry import _crosspolytope as crosspolytope
+from anisocert.geometry import _ellipsoid as ellipsoid
+from anisocert.geometry._pairs import Pairs, paired
 from anisocert.geometry.region import FloatArray, Region, checked_array
 from anisocert.geometry.regions import Regions
 from anisocert.rounding import UNIT_ROUNDOFF, down, error_of_sum

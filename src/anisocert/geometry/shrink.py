@@ -8,8 +8,8 @@ from typing import Final, Literal
 import numpy as np
 
 from anisocert.errors import ArgumentError
-from anisocert.geometry.pairs import paired
-from anisocert.geometry.planes import crosspolytope_cuts, ellipsoid_cuts
+from anisocert.geometry._pairs import paired
+from anisocert.geometry._planes import crosspolytope_cuts, ellipsoid_cuts
 from anisocert.geometry.region import FloatArray, Region
 from anisocert.geometry.regions import Regions
 from anisocert.geometry.relations import BODIES, disjoint, distance, stacked, touch_scale

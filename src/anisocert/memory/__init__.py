@@ -5,18 +5,22 @@ from anisocert.memory.check import Check, Conflict
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.memory import Memory
 from anisocert.memory.passing import COLUMNS, columns, worst_case
-from anisocert.memory.policy import ABSTAINED, POLICIES
+from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, POLICIES, SHRUNK, Policy
 from anisocert.memory.stats import Stats
 from anisocert.memory.store import shown
 
 __all__ = [
     "ABSTAINED",
     "COLUMNS",
+    "INHERITED",
+    "KEPT",
     "POLICIES",
+    "SHRUNK",
     "BrokenMemoryError",
     "Check",
     "Conflict",
     "Memory",
+    "Policy",
     "Prefer",
     "Stats",
     "columns",

@@ -10,11 +10,11 @@ import numpy as np
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
 from anisocert.geometry import NoRoomError, Region, Regions, disjoint, inner_copy, shrink_outside
+from anisocert.memory._float_rows import Floats
+from anisocert.memory._inside import inside
+from anisocert.memory._ledger import Ledger
+from anisocert.memory._shadow import Numbers
 from anisocert.memory.errors import BrokenMemoryError
-from anisocert.memory.float_rows import Floats
-from anisocert.memory.inside import inside
-from anisocert.memory.ledger import Ledger
-from anisocert.memory.shadow import Numbers
 
 Prefer = Literal["volume", "ball"]
 

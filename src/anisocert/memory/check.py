@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from anisocert.geometry import disjoint
-from anisocert.memory import entry, spending
+from anisocert.memory import _entry as entry
+from anisocert.memory import _spending as spending
+from anisocert.memory._evidence import wrong_with
+from anisocert.memory._ledger import Ledger
 from anisocert.memory.errors import BrokenMemoryError
-from anisocert.memory.evidence import wrong_with
-from anisocert.memory.ledger import Ledger
 from anisocert.memory.policy import KEPT, SHRUNK
 
 

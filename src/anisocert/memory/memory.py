@@ -10,19 +10,19 @@ from typing import Any
 
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
-from anisocert.memory import spending
-from anisocert.memory.admitting import admit
+from anisocert.memory import _spending as spending
+from anisocert.memory._admitting import admit
+from anisocert.memory._belonging import check_shape, checked_point
+from anisocert.memory._evidence import digest_of_input
+from anisocert.memory._export import export
+from anisocert.memory._head import Head
+from anisocert.memory._ledger import Ledger
+from anisocert.memory._probe import expect
 from anisocert.memory.asking import Prefer, all_covering, covering
-from anisocert.memory.belonging import check_shape, checked_point
 from anisocert.memory.check import Check, check
 from anisocert.memory.errors import BrokenMemoryError
-from anisocert.memory.evidence import digest_of_input
-from anisocert.memory.export import export
-from anisocert.memory.head import Head
-from anisocert.memory.ledger import Ledger
 from anisocert.memory.opening import store_of
 from anisocert.memory.policy import INHERITED, named
-from anisocert.memory.probe import expect
 from anisocert.memory.stats import Stats, stats
 from anisocert.memory.store import Store
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from anisocert.certificate import Certificate
 from anisocert.geometry import disjoint
-from anisocert.memory.index import Index
+from anisocert.memory._index import Index
 from anisocert.memory.policy import KEPT, abstained
 
 COLUMNS = ("memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note")

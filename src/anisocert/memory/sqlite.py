@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from anisocert.errors import AnisocertError, ArgumentError
-from anisocert.memory import sqlite_file, sqlite_schema
-from anisocert.memory.head import COLUMNS, KEYS, TABLES, Head, Row, Table
+from anisocert.memory import _sqlite_file as sqlite_file
+from anisocert.memory import _sqlite_schema as sqlite_schema
+from anisocert.memory._head import COLUMNS, KEYS, TABLES, Head, Row, Table
 
 
 class SqliteStore:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anisocert.memory import spending
-from anisocert.memory.ledger import Ledger
+from anisocert.memory import _spending as spending
+from anisocert.memory._ledger import Ledger
 
 
 @dataclass(frozen=True)

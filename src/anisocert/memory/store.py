@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from anisocert.memory.head import Head, Row, Table
+from anisocert.memory._head import Head, Row, Table
 
 
 def shown(place: str) -> str:

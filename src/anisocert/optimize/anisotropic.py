@@ -10,10 +10,10 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
+from anisocert.optimize._pilot import Pilot, pilot_votes, reach, sizes, take
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.isotropic import Isotropic
-from anisocert.optimize.pilot import Pilot, pilot_votes, reach, sizes, take
 from anisocert.optimize.soft import Outputs, Problem
 
 BLENDS = (1 / 3, 2 / 3, 1.0)  # how much of the optimised shape: powers of its ratio to isotropic theta

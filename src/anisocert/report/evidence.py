@@ -13,9 +13,9 @@ from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.evaluate import Comparison, compare
 from anisocert.evaluate.results import SAME_FOR_ALL
 from anisocert.geometry import Region, inscribed_radius
-from anisocert.memory.policy import KEPT, SHRUNK
-from anisocert.report.inputs import Inputs, inputs_of
-from anisocert.report.pictures import is_image
+from anisocert.memory import KEPT, SHRUNK
+from anisocert.report._inputs import Inputs, inputs_of
+from anisocert.report._pictures import is_image
 from anisocert.rounding import TOLERANCE, down
 from anisocert.runs import StoredRun
 from anisocert.verify.backing import memory_of

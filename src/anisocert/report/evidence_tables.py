@@ -4,7 +4,7 @@ import numpy as np
 
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import Cell, Column, Table, down
-from anisocert.memory.policy import INHERITED
+from anisocert.memory import INHERITED
 from anisocert.report.evidence import Evidence
 from anisocert.report.sentence import FINE, PIXEL, region_words
 

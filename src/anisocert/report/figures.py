@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anisocert.evaluate import Comparison
+from anisocert.report._charts import curves, histograms
+from anisocert.report._inputs import Inputs, inputs_of
+from anisocert.report._landscape import landscape
+from anisocert.report._pictures import is_image, shades
+from anisocert.report._sampling import examples
 from anisocert.report.canvas import colour, new_figure, save, styled
-from anisocert.report.charts import curves, histograms
-from anisocert.report.inputs import Inputs, inputs_of
-from anisocert.report.landscape import landscape
-from anisocert.report.pictures import is_image, shades
-from anisocert.report.sampling import examples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

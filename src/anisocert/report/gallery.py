@@ -11,9 +11,9 @@ from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import Cell, Column, Comparison, Entry, Table, down
 from anisocert.evaluate.results import numbers
 from anisocert.geometry import Region
-from anisocert.report.beyond import beyond_ball
-from anisocert.report.inputs import Inputs
-from anisocert.report.pictures import Picture, drawn, pictures_of
+from anisocert.report._beyond import beyond_ball
+from anisocert.report._inputs import Inputs
+from anisocert.report._pictures import Picture, drawn, pictures_of
 
 NOTES = {
     "kept": "The memory kept the region as it was.",

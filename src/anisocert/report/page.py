@@ -9,15 +9,15 @@ from anisocert.durable import write_whole
 from anisocert.evaluate import Comparison, Table, compare, paper_source, published, summary, tables_of
 from anisocert.evaluate.beside_paper import RULES
 from anisocert.evaluate.protection import MEANING
-from anisocert.report.charts import curves, histograms
+from anisocert.report._charts import curves, histograms
+from anisocert.report._html import fill
+from anisocert.report._inputs import Inputs, inputs_of
+from anisocert.report._provenance import provenance
+from anisocert.report._sampling import chosen
+from anisocert.report._verdict import Verdict, verdict
 from anisocert.report.gallery import Card, cards
-from anisocert.report.html import fill
-from anisocert.report.inputs import Inputs, inputs_of
-from anisocert.report.provenance import provenance
-from anisocert.report.sampling import chosen
-from anisocert.report.verdict import Verdict, verdict
 from anisocert.runs import StoredRun
-from anisocert.verify.backing import memory_backing
+from anisocert.verify import memory_backing
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import OWN, down, keeps_answers, probability
 from anisocert.evaluate.protection import whom
 from anisocert.geometry import Region
-from anisocert.memory.policy import INHERITED
+from anisocert.memory import INHERITED
 from anisocert.report.evidence import Evidence, Implied
 from anisocert.runs import StoredRun
 from anisocert.smoothing import named

@@ -16,8 +16,8 @@ from anisocert.certification import certify
 from anisocert.data import Dataset
 from anisocert.engine import Network
 from anisocert.optimize import Isotropic, PublishedAnisotropic
+from anisocert.report._landscape import outline
 from anisocert.report.canvas import new_figure
-from anisocert.report.landscape import outline
 from anisocert.smoothing import Gaussian, Uniform
 from anisocert.train import Cohen, Sgd, train
 

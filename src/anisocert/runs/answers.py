@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from anisocert.certificate import ABSTAIN, COUNTING, Certificate
-from anisocert.memory import Memory
-from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, SHRUNK
+from anisocert.memory import ABSTAINED, INHERITED, KEPT, SHRUNK, Memory
 from anisocert.rounding import PORTABLE, TOLERANCE
 
 

@@ -17,7 +17,7 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import POLICIES, shown
 from anisocert.optimize import METHODS, PUBLISHED, Method, Settings
 from anisocert.options import Options, flags
-from anisocert.runs.spending import alphas_of, shares
+from anisocert.runs._spending import alphas_of, shares
 from anisocert.runs.versions import versions
 from anisocert.smoothing import Smoothing, named, usual
 

@@ -23,11 +23,11 @@ from anisocert.engine.devices import devices_of
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.geometry import Region
 from anisocert.models.loading import is_function
+from anisocert.runs._said import Said
 from anisocert.runs.differences import same_network
 from anisocert.runs.files import TABLE, THETA, Contents, WrongFileError, read_bytes, sound
 from anisocert.runs.loading import chosen, examples_hash, load_model
 from anisocert.runs.rows import certificate_of, expect_sound, region_of, table_of, thetas_of
-from anisocert.runs.said import Said
 
 
 class NotTheRunsError(ArgumentError):

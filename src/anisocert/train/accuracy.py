@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from anisocert.data import Dataset
 from anisocert.engine.numerics import Precision
 from anisocert.smoothing import Smoothing
-from anisocert.train.mixed import Mixed
+from anisocert.train._mixed import Mixed
 
 BATCH = 1000
 

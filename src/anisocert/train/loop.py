@@ -18,10 +18,10 @@ from anisocert.engine.given import taking, usable
 from anisocert.engine.numerics import Precision, keep_large_blocks, native_precision
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.smoothing import Smoothing
+from anisocert.train._augment import Batches
+from anisocert.train._folder import Folder, Record, blueprint
+from anisocert.train._mixed import Mixed
 from anisocert.train.accuracy import Held
-from anisocert.train.augment import Batches
-from anisocert.train.folder import Folder, Record, blueprint
-from anisocert.train.mixed import Mixed
 from anisocert.train.recipe import Recipe
 from anisocert.train.sgd import Sgd
 

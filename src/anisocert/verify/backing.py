@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.errors import AnisocertError, ArgumentError
-from anisocert.memory import COLUMNS, BrokenMemoryError, Memory, shown
-from anisocert.memory.policy import INHERITED, SHRUNK
+from anisocert.memory import COLUMNS, INHERITED, SHRUNK, BrokenMemoryError, Memory, shown
+from anisocert.runs import StoredRun
 from anisocert.runs.answers import check_answer, unbacked
 from anisocert.runs.configuration import UNNAMED
 from anisocert.runs.files import TABLE, Finding
-from anisocert.runs.stored import StoredRun
 
 MEMORY = "memory"  # the place of a finding about the memory itself
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from anisocert.certificate import ABSTAIN
 from anisocert.engine import Query, Stage, count_votes
 from anisocert.errors import ArgumentError
+from anisocert.runs import NotTheRunsError, StoredRun
 from anisocert.runs.files import DESCRIPTION, TABLE, Finding
-from anisocert.runs.stored import NotTheRunsError, StoredRun
 from anisocert.runs.versions import versions
 
 

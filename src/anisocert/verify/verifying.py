@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from anisocert.runs import StoredRun, run_of
 from anisocert.runs.files import JOURNAL, TABLE, Finding, WrongFileError, look
-from anisocert.runs.stored import StoredRun, run_of
+from anisocert.verify._recomputing import check_rows
 from anisocert.verify.backing import backing
-from anisocert.verify.recomputing import check_rows
 
 IMPORTED = "rows: imported without the votes that they could be recomputed from; their numbers rest on nothing here"
 

@@ -17,9 +17,8 @@ from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models.normalize import check_units, warn_of_units
 from anisocert.optimize import Average
-from anisocert.runs.configuration import Configuration
+from anisocert.runs import Configuration, read_run
 from anisocert.runs.loading import arrays_hash, chosen, examples_hash, load_model
-from anisocert.runs.stored import read_run
 
 
 @dataclass(frozen=True, eq=False)

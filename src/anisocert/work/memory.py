@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from anisocert.durable import claim, locked, to_disk, write_whole
 from anisocert.engine.probe import from_json
 from anisocert.errors import ArgumentError, MissingExtraError
-from anisocert.memory import COLUMNS, Memory, columns
-from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, SHRUNK
+from anisocert.memory import ABSTAINED, COLUMNS, INHERITED, KEPT, SHRUNK, Memory, columns
+from anisocert.runs import StoredRun, read_run
 from anisocert.runs.answers import check_answer, unbacked
 from anisocert.runs.files import DESCRIPTION, JOURNAL, TABLE, checksum, expect_own, read_bytes, write_description
-from anisocert.runs.stored import StoredRun, read_run
 
 try:
     import pyarrow as pa

@@ -9,12 +9,12 @@ from anisocert.durable import claim
 from anisocert.engine.probe import as_json, from_json
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, Stats, shown
-from anisocert.runs.configuration import Configuration
+from anisocert.runs import Configuration
 from anisocert.runs.differences import differences
 from anisocert.runs.files import DESCRIPTION, TABLE, read_description
+from anisocert.work._merging import merge
+from anisocert.work._scheduling import Rows, Schedule, answered
 from anisocert.work.job import Job
-from anisocert.work.merging import merge
-from anisocert.work.scheduling import Rows, Schedule, answered
 from anisocert.work.unfinished import Unfinished
 from anisocert.work.workers import Workers
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from anisocert.durable import TEMPORARY, BusyError, locked, write_whole
 from anisocert.errors import ArgumentError, MissingExtraError
-from anisocert.runs.configuration import Configuration
+from anisocert.runs import Configuration
 from anisocert.runs.files import JOURNAL
 from anisocert.runs.rows import SCHEMA
 

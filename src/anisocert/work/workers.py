@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from anisocert.errors import AnisocertError
-from anisocert.work.certifier import Certifier
+from anisocert.work._certifier import Certifier
 from anisocert.work.job import Job
 
 

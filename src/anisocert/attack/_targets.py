@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anisocert.attack.ball import length
+from anisocert.attack._ball import length
 from anisocert.certificate import Certificate
 from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.engine.votes import WhoStops

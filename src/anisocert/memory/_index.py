@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from anisocert.geometry import Region, Regions, disjoint
 from anisocert.geometry.region import p_norm
 from anisocert.geometry.regions import BLOCK
-from anisocert.memory.float_rows import FloatRows, Floats
-from anisocert.memory.projection import Projection
-from anisocert.memory.shadow import Numbers, Shadow
+from anisocert.memory._float_rows import FloatRows, Floats
+from anisocert.memory._projection import Projection
+from anisocert.memory._shadow import Numbers, Shadow
 from anisocert.rounding import UNIT_ROUNDOFF, error_of_sum
 
 # From this many rows on they are projected. A new basis is fitted whenever there are four times as many as at the last

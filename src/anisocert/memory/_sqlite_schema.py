@@ -6,9 +6,9 @@ import sqlite3
 from functools import cache
 from typing import Final
 
-from anisocert.memory import head
+from anisocert.memory import _head as head
+from anisocert.memory._kinds import KINDS
 from anisocert.memory.errors import BrokenMemoryError
-from anisocert.memory.kinds import KINDS
 
 APPLICATION_ID: Final = 0x414E4943  # "ANIC"
 VERSION: Final = 2

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from anisocert.bounds import lifetime_alpha
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
-from anisocert.memory.evidence import digest, digest_of_input, name_of, name_of_noise
-from anisocert.memory.float_rows import Floats
-from anisocert.memory.head import Head
-from anisocert.memory.ledger import Ledger
+from anisocert.memory._evidence import digest, digest_of_input, name_of, name_of_noise
+from anisocert.memory._float_rows import Floats
+from anisocert.memory._head import Head
+from anisocert.memory._ledger import Ledger
 from anisocert.rounding import up
 
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from anisocert.bounds import Plan
 from anisocert.errors import AnisocertError, ArgumentError
-from anisocert.memory.policy import POLICIES, Policy
+from anisocert.memory import POLICIES, Policy
+from anisocert.runs._spending import alphas_of
 from anisocert.runs.configuration import Configuration, planned
-from anisocert.runs.spending import alphas_of
 from anisocert.smoothing import Smoothing, named, usual
 
 Read = TypeVar("Read")

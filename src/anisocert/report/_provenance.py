@@ -7,7 +7,7 @@ from typing import Any
 
 from anisocert.errors import AnisocertError
 from anisocert.evaluate import Comparison, Entry
-from anisocert.report.notes import notes
+from anisocert.report._notes import notes
 
 SHOWN_LAST = ("files", "versions", "numerics")
 

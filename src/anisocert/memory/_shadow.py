@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.memory.float_rows import Floats
-from anisocert.memory.projection import COORDINATE_ERROR, Projection
+from anisocert.memory._float_rows import Floats
+from anisocert.memory._projection import COORDINATE_ERROR, Projection
 from anisocert.rounding import up
 
 Numbers = NDArray[np.intp]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from anisocert.durable import claim, write_whole
-from anisocert.memory.ledger import Ledger
+from anisocert.memory._ledger import Ledger
 
 _NUMBERS: Final = {
     "id": np.int64,

@@ -12,7 +12,7 @@ import numpy as np
 from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, COUNTING, Certificate
 from anisocert.errors import AnisocertError
-from anisocert.memory.float_rows import Floats
+from anisocert.memory._float_rows import Floats
 from anisocert.rounding import TOLERANCE, agrees
 from anisocert.smoothing import claimable, impossible, named, unnamed
 

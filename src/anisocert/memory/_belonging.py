@@ -9,9 +9,9 @@ import numpy as np
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError
 from anisocert.inputs import exact_float32
-from anisocert.memory.evidence import wrong_with
-from anisocert.memory.float_rows import Floats
-from anisocert.memory.head import Head
+from anisocert.memory._evidence import wrong_with
+from anisocert.memory._float_rows import Floats
+from anisocert.memory._head import Head
 
 
 def checked_point(x: Any, name: str = "x") -> Floats:

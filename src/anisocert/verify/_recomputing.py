@@ -13,9 +13,9 @@ from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, COUNTS
 from anisocert.errors import AnisocertError
 from anisocert.rounding import PORTABLE, TOLERANCE, agrees
+from anisocert.runs import StoredRun
 from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.rows import SCHEMA, Row, region_of
-from anisocert.runs.stored import StoredRun
 from anisocert.smoothing import NOISES, claimable, impossible, named, usual
 from anisocert.verify.backing import check_columns
 

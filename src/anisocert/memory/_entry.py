@@ -12,7 +12,7 @@ import numpy as np
 
 from anisocert.certificate import Certificate
 from anisocert.geometry import Region
-from anisocert.memory import kinds
+from anisocert.memory import _kinds as kinds
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.rounding import TOLERANCE, agrees
 from anisocert.smoothing import unnamed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from anisocert.certificate import Certificate
 from anisocert.geometry import Region
-from anisocert.memory import spending
+from anisocert.memory import _spending as spending
+from anisocert.memory._belonging import check_belongs, check_same_input, input_of
+from anisocert.memory._evidence import digest
+from anisocert.memory._ledger import Ledger
 from anisocert.memory.asking import Prefer, covering, fit
-from anisocert.memory.belonging import check_belongs, check_same_input, input_of
-from anisocert.memory.evidence import digest
-from anisocert.memory.ledger import Ledger
 from anisocert.memory.policy import KEPT, SHRUNK, Policy, inherited, settle
 
 

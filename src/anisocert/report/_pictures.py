@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.errors import MissingExtraError
-from anisocert.report.inputs import Inputs
+from anisocert.report._inputs import Inputs
 
 LARGEST, LOSSLESS = 160, 64  # pixels: larger pictures are reduced; those above LOSSLESS are stored as JPEG
 # From dark to light in even steps of brightness, and told apart by colour-blind readers (after viridis).

@@ -10,10 +10,10 @@ from torch import nn
 from anisocert.errors import AnisocertError, ModelError
 from anisocert.evaluate import Comparison, Entry
 from anisocert.geometry.region import p_norm
+from anisocert.report._curvature import SmoothProbability, lanczos
+from anisocert.report._inputs import inputs_of
+from anisocert.report._sampling import examples
 from anisocert.report.canvas import new_figure
-from anisocert.report.curvature import SmoothProbability, lanczos
-from anisocert.report.inputs import inputs_of
-from anisocert.report.sampling import examples
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from anisocert.errors import MissingExtraError
 from anisocert.memory import Memory
-from anisocert.runs.configuration import Configuration
+from anisocert.runs import Configuration, StoredRun
 from anisocert.runs.files import theta_names
 from anisocert.runs.folder import clear, describe, write_table, write_thetas
 from anisocert.runs.rows import SCHEMA, with_noise
-from anisocert.runs.stored import StoredRun
 from anisocert.work.job import Job
 from anisocert.work.memory import pass_through
 from anisocert.work.unfinished import Unfinished

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anisocert.errors import AnisocertError, ArgumentError
-from anisocert.runs.configuration import Configuration
+from anisocert.runs import Configuration
 from anisocert.runs.differences import same_probe
-from anisocert.work.certifier import Settled
+from anisocert.work._certifier import Settled
 from anisocert.work.job import Job
 from anisocert.work.workers import Lost, Workers
 

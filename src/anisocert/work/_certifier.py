@@ -15,9 +15,8 @@ from torch import nn
 from anisocert.certification import timed_certificates
 from anisocert.engine import Network, Numerics, OnVotes, Query
 from anisocert.errors import AnisocertWarning, ModelError
-from anisocert.runs.configuration import Configuration
+from anisocert.runs import Configuration, row
 from anisocert.runs.loading import load_model
-from anisocert.runs.rows import row
 from anisocert.work.job import Chunk
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from anisocert.geometry import Region
-from anisocert.memory.float_rows import Floats
+from anisocert.memory._float_rows import Floats
 from anisocert.rounding import error_of_sum
 
 

@@ -13,8 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from anisocert.geometry import crosspolytope, ellipsoid
-from anisocert.geometry.pairs import paired
+from anisocert.geometry import _crosspolytope as crosspolytope
+from anisocert.geometry import _ellipsoid as ellipsoid
+from anisocert.geometry._pairs import paired
 from anisocert.geometry.region import FloatArray
 
 _MOST_TURNS: Final = 8

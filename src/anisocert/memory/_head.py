@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal
 
-from anisocert.memory import chain, kinds
+from anisocert.memory import _chain as chain
+from anisocert.memory import _kinds as kinds
 from anisocert.memory.errors import BrokenMemoryError
 
 Table = Literal["entries", "submissions", "numbers"]

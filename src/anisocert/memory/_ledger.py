@@ -17,11 +17,13 @@ import numpy as np
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
-from anisocert.memory import chain, entry, kinds
+from anisocert.memory import _chain as chain
+from anisocert.memory import _entry as entry
+from anisocert.memory import _kinds as kinds
+from anisocert.memory._head import TABLES, Head, Row, Table
+from anisocert.memory._index import Index
+from anisocert.memory._shadow import Numbers
 from anisocert.memory.errors import BrokenMemoryError
-from anisocert.memory.head import TABLES, Head, Row, Table
-from anisocert.memory.index import Index
-from anisocert.memory.shadow import Numbers
 from anisocert.memory.store import Store
 
 _BATCH: Final = 64  # entries that `promises` reads at a time

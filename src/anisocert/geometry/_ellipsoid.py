@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.geometry.pairs import Pairs
+from anisocert.geometry._pairs import Pairs
 from anisocert.geometry.region import FloatArray
 from anisocert.rounding import UNIT_ROUNDOFF
 

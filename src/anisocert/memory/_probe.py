@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anisocert.errors import ArgumentError
-from anisocert.memory.ledger import Ledger
+from anisocert.memory._ledger import Ledger
 
 
 def expect(ledger: Ledger, model_hash: str, probe: Any) -> None:

@@ -5,10 +5,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from anisocert.evaluate import Comparison, Entry, Results, down, percent, probability, short_down, wilson
-from anisocert.evaluate.protection import ADMITTED, EVERYONE, OR_ABSTAINS, OWN
+from anisocert.evaluate import (
+    ADMITTED,
+    EVERYONE,
+    OR_ABSTAINS,
+    OWN,
+    Comparison,
+    Entry,
+    Results,
+    down,
+    percent,
+    probability,
+    short_down,
+    wilson,
+)
 from anisocert.evaluate.tables import RHO
-from anisocert.report.notes import notes
+from anisocert.report._notes import notes
 
 WORDS = {
     "fixed": "the same noise for every input",

@@ -17,11 +17,11 @@ import torch
 from torch import fx, nn
 from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
-from anisocert.engine.callables import Callables
-from anisocert.engine.content import REMEDY
+from anisocert.engine._callables import Callables
+from anisocert.engine._content import REMEDY
+from anisocert.engine._own_code import is_in_a_library, is_installed, name_in_library
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import Precision
-from anisocert.engine.own_code import is_in_a_library, is_installed, name_in_library
 from anisocert.errors import ModelError
 
 # Bookkeeping that every module has: hooks of the forward pass are read separately, the others take no part in it.

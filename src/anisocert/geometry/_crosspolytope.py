@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.geometry.pairs import Pairs
+from anisocert.geometry._pairs import Pairs
 from anisocert.geometry.region import FloatArray
 from anisocert.rounding import UNIT_ROUNDOFF
 

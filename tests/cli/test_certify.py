@@ -320,9 +320,8 @@ def test_what_has_no_bound_reaches_none(certify, tmp_path):
 
 
 @pytest.mark.parametrize("options", [("--paper",), ("--paper", "--iterations", 5), ("--limit", 4)])
-def test_what_a_method_would_not_heed_is_refused(cli, network_file, tmp_path, options):
-    asked = ("--data", "digits", "--sigma", 0.25, "--method", "fixed", "--out", tmp_path / "run")
-    said = cli("certify", network_file, *asked, *options, code=2).err
+def test_what_a_method_would_not_heed_is_refused(certify, tmp_path, options):
+    said = certify(*options, "--out", tmp_path / "run", code=2).err
     assert f"expected no {options[0]} with --method fixed, which searches for no theta" in said
     assert not (tmp_path / "run").exists()
 

@@ -113,7 +113,7 @@ def test_a_memory_of_another_network_is_refused(system, half_space, tmp_path):
             half_space([-1.0, 0.0]).eval(), num_classes=2, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN,
             memory=memory, model_id="mine",
         )  # fmt: skip
-        with pytest.raises(ArgumentError, match="answers otherwise under the same hash"):
+        with pytest.raises(ArgumentError, match="answers differently under the same hash"):
             other.answer(point(2.0, 50.0))
 
 
@@ -175,7 +175,7 @@ def test_after_a_reset_a_memory_still_belongs_to_one_network(system, half_space,
         deployed.answer(point(2.0, 0.0))
         same.reset()
         assert deployed.answer(point(2.0, 0.0)).note == "kept"
-        with pytest.raises(ArgumentError, match="answers otherwise under the same hash"):
+        with pytest.raises(ArgumentError, match="answers differently under the same hash"):
             other.answer(point(2.0, 50.0))
 
 
@@ -198,7 +198,7 @@ def test_a_reset_while_votes_are_drawn_lets_no_second_network_in(system, half_sp
             memory=same, model_id="mine",
         )  # fmt: skip
         deployed.answer(point(2.0, 0.0))
-        with pytest.raises(ArgumentError, match="answers otherwise under the same hash"):
+        with pytest.raises(ArgumentError, match="answers differently under the same hash"):
             deployed.answer(point(2.0, 50.0))
         assert [c.prediction for c in memory.entries()] == [1]
 

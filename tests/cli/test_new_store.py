@@ -40,7 +40,7 @@ def test_every_command_takes_its_url(certify, cli, tmp_path):
     assert (
         "entries in lists://other, policy" in cli("memory", "add", run, "--memory", "lists://other", "--out", "b").out
     )
-    assert "took the place of those by lists://m;" in cli("memory", "add", run, "--memory", "lists://other").out
+    assert "replaced those of lists://m;" in cli("memory", "add", run, "--memory", "lists://other").out
     assert "proven disjoint" in cli("memory", "check", "lists://m").out
     looked_up = cli("memory", "lookup", "lists://m", "--data", stored.description["data"]).out
     assert " of 12 inputs lie in" in looked_up

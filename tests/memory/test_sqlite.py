@@ -131,7 +131,7 @@ def test_another_layout_of_this_format_has_a_remedy(path, read_only):
 def test_refuses_names_that_sqlite_takes_for_something_else(tmp_path, monkeypatch, name, read_only):
     """A memory that acknowledges promises and keeps none."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ArgumentError, match="expected the path of a file for the memory"):
+    with pytest.raises(ArgumentError, match=r"expected (the path of a file|a path or URL) for the memory"):
         Memory.open(name, read_only=read_only)
     assert list(tmp_path.iterdir()) == []
 

@@ -211,7 +211,7 @@ def test_only_the_store_of_sqlite_speaks_sql():
         for path in sources.rglob("*.py")
         if re.search(r"sqlite3|\.execute\(|\b(SELECT [^=]|INSERT INTO|DELETE FROM)", path.read_text())
     }
-    assert speaking == {"sqlite.py", "sqlite_file.py", "sqlite_schema.py"}
+    assert speaking == {"sqlite.py", "_sqlite_file.py", "_sqlite_schema.py"}
 
 
 def test_a_url_of_no_store_is_refused(tmp_path, monkeypatch):

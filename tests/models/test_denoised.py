@@ -103,5 +103,5 @@ def test_what_is_no_denoiser_is_said(file):
         models.load(file, denoise="blur")
     with pytest.raises(ModelError, match=r"expected an nn\.Module from users_denoisers:bare"):
         models.load(file, denoise="users_denoisers:bare")
-    with pytest.raises(ModelError, match="users_denoisers:nothing"):
+    with pytest.raises(ArgumentError, match="users_denoisers:nothing"):
         models.load(file, denoise="users_denoisers:nothing")

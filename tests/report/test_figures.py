@@ -81,7 +81,7 @@ def test_landscape_of_a_real_network(tmp_path, write_run):
     assert any(c.prediction >= 0 for c in found)
     write_run(tmp_path / "run", found, labels, model="../net.safetensors", sigma=0.05, method="anisotropic")
     run = read_run(tmp_path / "run")
-    from anisocert.report import landscape as module
+    from anisocert.report import _landscape as module
     from anisocert.report._inputs import Inputs
 
     known = Inputs(dict(zip(tests.ids.tolist(), tests.x.astype(float), strict=True)), tests.shape)

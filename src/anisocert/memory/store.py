@@ -1,7 +1,8 @@
 """What keeps a memory's rows, whatever it is: an SQLite file, a database server, a list.
 
-A memory is a head and three tables, whose rows are only ever added, numbered 1, 2, ... and chained (chain.py). A store
-keeps them as they are; what they mean, and whether they are what was written, is decided in _ledger.py, from rows alone.
+A memory is a head and three tables, whose rows are only ever added, numbered 1, 2, ... and chained (_chain.py). A
+store keeps them as they are; what they mean, and whether they are what was written, is decided in _ledger.py, from rows
+alone.
 A new store is one class, and one line in opening.py.
 """
 

@@ -1,4 +1,4 @@
-"""Noisy copies of inputs, one row a vote: x + scale * eps, drawn and added in float32.
+"""Noisy copies of inputs, one row per vote: x + scale * eps, drawn and added in float32.
 
 A vote's noise is a function of its stream (seed, stage, example id) and its number alone. Inputs in flight wait in
 slots; a row of a batch names its slot and its vote. The CPU (and any device without a kernel of its own) draws by
@@ -23,7 +23,7 @@ class NoiseSource(Protocol):
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """Put inputs into slots, before their first votes.
 
-        slots, streams: `b`; x: `b x *shape`; scales: `b x j x *shape` (or broadcastable to it), one a component.
+        slots, streams: `b`; x: `b x *shape`; scales: `b x j x *shape` (or broadcastable to it), one per component.
         """
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
@@ -42,7 +42,7 @@ def noise_source(
 
 
 class HostNoise:
-    """Noise from numpy generators, one a slot; the votes of a slot are drawn in order."""
+    """Noise from numpy generators, one per slot; the votes of a slot are drawn in order."""
 
     def __init__(
         self, device: torch.device, base: Base, weights: Sequence[float], slots: int, shape: tuple[int, ...]

@@ -81,7 +81,7 @@ def _noisy(  # type: ignore[no-untyped-def]
     low = tl.load(streams + slot * 3 + 1).to(tl.uint32)
     high = tl.load(streams + slot * 3 + 2).to(tl.uint32)
 
-    # A mixture's component: one uniform a vote, from a counter that no element reaches.
+    # A mixture's component: one uniform draw per vote, from a counter that no element reaches.
     component = 0
     if components > 1:
         last = tl.zeros([1], tl.uint32) + 0xFFFFFFFF

@@ -85,7 +85,7 @@ def sizes(theta: Tensor, gap: Floats, norm: int) -> tuple[Floats, Floats, Floats
 
 
 def reach(x: Tensor, norm: int) -> Floats:
-    """Half the distance of each image to the blank one of its mean: `b`; infinite for inputs that are no images.
+    """Half the distance of each image to the blank one of its mean: `b`; infinite for inputs that are not images.
 
     A blank image has no class; and regions of half this size around two unrelated images cannot meet.
     """

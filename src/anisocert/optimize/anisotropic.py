@@ -28,7 +28,7 @@ class Anisotropic(Method):
 
     The ascent maximises gap * (geometric mean of theta + kappa * min theta), keeping theta at least isotropic. Of the
     candidates whose estimated radius is not below those of fixed and isotropic theta, the one of largest estimated
-    proxy radius wins. isotropic: the starting point, whose limits hold here too. pilots: votes a candidate, as
+    proxy radius wins. isotropic: the starting point, whose limits hold here too. pilots: votes per candidate, as
     shares of the plan's n, in the first round, over BLENDS and SCALES, and in the second: fixed, isotropic, the
     `finalists` of largest proxy radius and the one of largest radius.
     """
@@ -50,7 +50,7 @@ class Anisotropic(Method):
 
     @property
     def evaluations(self) -> int:
-        """Network evaluations an input, pilot votes not counted."""
+        """Network evaluations per input, pilot votes not counted."""
         return self.ascent.evaluations
 
     def pilot_votes(self, plan: Plan) -> int:

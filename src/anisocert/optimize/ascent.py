@@ -25,7 +25,7 @@ ROWS_SHARE = 5  # a step with gradients keeps every activation: a fifth of the r
 
 @dataclass(frozen=True)
 class Ascent:
-    """How to climb: `iterations` steps of an optimiser, each on `samples` fresh noisy copies an input.
+    """How to climb: `iterations` steps of an optimiser, each on `samples` fresh noisy copies per input.
 
     adam: Adam, else plain gradient steps. logarithmic: steps are taken in log(theta). averaged: the mean of the second
     half of the steps (of log(theta), if steps are) is the result, not the last, which has its own copies' noise in it.
@@ -47,7 +47,7 @@ class Ascent:
 
     @property
     def evaluations(self) -> int:
-        """Network evaluations an input."""
+        """Network evaluations per input."""
         return self.iterations * self.samples
 
     def group(self, rows: int) -> int:
@@ -73,7 +73,7 @@ class Ascent:
         except RuntimeError as error:
             if not out_of_memory(error) or at_once == 1:
                 raise
-        log.warning("out of memory with gradients; going on with %d copies of an input at once", at_once // 2)
+        log.warning("out of memory with gradients; continuing with %d copies of an input at once", at_once // 2)
         if problem.query.x.is_cuda:
             torch.cuda.empty_cache()
         return self._within_memory(problem, at_once // 2, *rest)

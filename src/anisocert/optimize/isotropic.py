@@ -1,4 +1,4 @@
-"""One theta an input (data-dependent smoothing, Alfarra et al. 2022)."""
+"""One theta per input (data-dependent smoothing, Alfarra et al. 2022)."""
 
 import logging
 from dataclasses import dataclass

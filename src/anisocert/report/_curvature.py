@@ -55,7 +55,7 @@ def lanczos(apply: Callable[[Floats], Floats], dim: int, steps: int, seed: int =
     """Eigenvalues and eigenvectors (columns) of a symmetric operator, as far as `steps` products with it tell.
 
     Largest magnitude first. Every new vector is made orthogonal to all earlier ones, twice, as rounding undoes the
-    short recurrence; where the space is exhausted it goes on from a fresh random vector, so that `dim` steps give
+    short recurrence; where the space is exhausted it continues from a fresh random vector, so that `dim` steps give
     everything, repeated eigenvalues too.
     """
     generator = np.random.default_rng(seed)

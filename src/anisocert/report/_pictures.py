@@ -54,7 +54,7 @@ def shades(theta: Floats, low: float, high: float) -> Floats:
 
 
 def bars(values: Floats, low: float, high: float) -> tuple[float, ...]:
-    """Heights, of 100, of one bar for each number of an input that is no image; of too many, means of neighbours."""
+    """Heights, of 100, of a bar for each number of an input that is not an image; of too many, means of neighbours."""
     flat = values.reshape(-1)
     if flat.size > BARS:
         flat = np.array([part.mean() for part in np.array_split(flat, BARS)])

@@ -26,7 +26,7 @@ PIXELS = 255  # steps from black to white in an image file
 
 @dataclass(frozen=True)
 class Implied:
-    """A ball inside the region. pixels: its radius where black to white is 255; None where inputs are no images."""
+    """A ball inside the region. pixels: its radius where black to white is 255; None where inputs are not images."""
 
     norm: str
     radius: float

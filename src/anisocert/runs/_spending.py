@@ -37,5 +37,5 @@ def alphas_of(said: Mapping[str, Any], rows: int) -> NDArray[np.float64]:
 
 
 def _together(alpha: float, inputs: int) -> float:
-    # 1/inputs is no binary fraction; a few ulps less, and the parts never add up to more than alpha.
+    # 1/inputs is not a binary fraction; a few ulps less, and the parts never add up to more than alpha.
     return alpha / inputs * (1 - 2.0**-50)

@@ -164,7 +164,7 @@ def _warn_if_out_of_reach(query: Query, plan: Plan, theta: float) -> None:
     farthest = float(query.smoothing.gap(*plan.best_case(query.network.num_classes))) * theta
     if plan.target_radius is not None and farthest < plan.target_radius:
         warnings.warn(
-            f"expected target_radius <= {farthest:.6g}, what {plan.n} unanimous votes certify here,  "
+            f"expected target_radius <= {farthest:.6g}, what {plan.n} unanimous votes certify here, "
             f"got {plan.target_radius}: no input will reach it",
             AnisocertWarning,
             stacklevel=3,

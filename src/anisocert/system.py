@@ -70,6 +70,8 @@ class System:
         self.attempts, self._secret = attempts, secret
         self._turn = threading.RLock()
         self._probed: tuple[tuple[int, ...], NDArray[np.float32]] | None = None  # for inputs of that shape
+        if (shape := self.memory.stats().shape) is not None:  # else its promises would be told as if they were ours
+            self.memory.expect(self.network.hash, self._probe(shape))
 
     def answer(self, x: Any) -> Certificate:
         """The system's answer to one input, to which it keeps from now on. x: `*shape`, exactly as float32."""

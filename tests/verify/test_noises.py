@@ -103,3 +103,17 @@ def test_a_row_must_have_the_noise_that_its_run_says(make):
 def test_components_belong_to_a_mixture(quick, options, complaint):
     with pytest.raises(ArgumentError, match=complaint):
         replace(quick, **options)
+
+
+def test_fixed_noise_is_the_same_for_every_input(half_space, write_run, tmp_path):
+    """Else noise that was chosen for each input would be reported as one classifier's, certified for everyone."""
+    x = np.array([[1.0, 1.0], [-1.0, -1.0]], np.float32)
+    found = [
+        replace(ac.certify(half_space([1.0, 2.0]).eval(), x[i : i + 1], ids=[i], num_classes=2,
+                           smoothing=ac.Gaussian(sigma), plan=ac.Plan(n=500))[0], method="fixed")
+        for i, sigma in enumerate((0.3, 0.4))
+    ]  # fmt: skip
+    write_run(tmp_path / "run", found, [0, 1], sigma=0.3, n=500)
+    assert {(one.where, one.what) for one in verify(tmp_path / "run").findings} == {
+        ("example 1", "theta is not the one that method fixed has for every input of the run")
+    }

@@ -93,8 +93,8 @@ def _report(console: "Console", folders: list[Path], out: Path) -> None:
     """The report on all runs; where the noise depends on the input, after a memory, as a system would have it."""
     from rich.markup import escape
 
-    from anisocert.evaluate.results import SAME_FOR_ALL
     from anisocert.memory import Memory
+    from anisocert.optimize import SAME_FOR_ALL
     from anisocert.report import write_report
     from anisocert.runs import read_run
     from anisocert.work import add_to_memory

@@ -80,7 +80,7 @@ def _read(name: str, value: Any) -> Any:
 def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: Any) -> "Configuration":
     """The configuration of what was typed; sigma defaults to what the network was trained with, which is reported."""
     from anisocert.errors import ArgumentError
-    from anisocert.evaluate.results import SAME_FOR_ALL
+    from anisocert.optimize import SAME_FOR_ALL
     from anisocert.runs import Configuration
     from anisocert.runs.loading import trained_sigma
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.labels import algorithm, labels, recipe_of
-from anisocert.evaluate.results import SAME_FOR_ALL, UNKNOWN, Results, aligned, results_of
+from anisocert.evaluate.results import UNKNOWN, Results, aligned, results_of
 from anisocert.evaluate.sigmas import added_alphas
+from anisocert.optimize import SAME_FOR_ALL
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun

@@ -13,14 +13,13 @@ from anisocert.certificate import ABSTAIN
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
 from anisocert.evaluate.protection import Stage, whom
+from anisocert.optimize import SAME_FOR_ALL
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
 
 Size = Literal["radius", "proxy_radius"]
 SIZES: tuple[Size, Size] = ("radius", "proxy_radius")
-# One noise for all inputs is one classifier: its certificates bind without a memory.
-SAME_FOR_ALL = ("fixed", "average")
 UNKNOWN = "unknown"
 
 

@@ -6,12 +6,13 @@ from anisocert.optimize.average import Average
 from anisocert.optimize.base import Method, checked_theta
 from anisocert.optimize.fixed import Fixed
 from anisocert.optimize.isotropic import Isotropic
-from anisocert.optimize.methods import METHODS, PUBLISHED, Settings
+from anisocert.optimize.methods import METHODS, PUBLISHED, SAME_FOR_ALL, Settings
 from anisocert.optimize.published import PublishedAnisotropic, PublishedIsotropic
 
 __all__ = [
     "METHODS",
     "PUBLISHED",
+    "SAME_FOR_ALL",
     "Anisotropic",
     "Ascent",
     "Average",

@@ -40,6 +40,8 @@ METHODS: Final[dict[str, Callable[[Settings], Method]]] = {
     "anisotropic": lambda s: Anisotropic(isotropic=Isotropic(limit=s.limit), outputs=s.outputs),
     "average": lambda s: Fixed() if s.theta is None else Average(s.theta),
 }
+# One theta for all inputs is one classifier: their certificates bind without a memory.
+SAME_FOR_ALL: Final = ("fixed", "average")
 PUBLISHED: Final[dict[str, Callable[[Settings], Method]]] = {
     "isotropic": _published_isotropic,
     "anisotropic": lambda s: PublishedAnisotropic(isotropic=_published_isotropic(s), outputs=s.outputs),

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.evaluate import Comparison, compare
-from anisocert.evaluate.results import SAME_FOR_ALL
 from anisocert.geometry import Region, inscribed_radius
 from anisocert.memory import KEPT, SHRUNK
+from anisocert.optimize import SAME_FOR_ALL
 from anisocert.report._inputs import Inputs, inputs_of
 from anisocert.report._pictures import is_image
 from anisocert.rounding import TOLERANCE, down

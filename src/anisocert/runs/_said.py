@@ -73,9 +73,8 @@ class Said:
         if not isinstance(said, dict):
             return None
         place, policy, prefer = str(said.get("file", "")), said.get("policy"), said.get("prefer")
-        return SaidMemory(
-            place, None if policy is None else str(policy), str(prefer or "volume"), said.get("generation")
-        )  # fmt: skip
+        told = None if policy is None else str(policy)
+        return SaidMemory(place, told, str(prefer or "volume"), said.get("generation"))
 
     @cached_property
     def configuration(self) -> Configuration:

@@ -15,7 +15,7 @@ from anisocert.data import parse_ids
 from anisocert.engine import Numerics, Stage, Stream
 from anisocert.errors import ArgumentError
 from anisocert.memory import POLICIES, shown
-from anisocert.optimize import METHODS, PUBLISHED, Method, Settings
+from anisocert.optimize import METHODS, PUBLISHED, SAME_FOR_ALL, Method, Settings
 from anisocert.options import Options, flags
 from anisocert.runs._spending import alphas_of, shares
 from anisocert.runs.versions import versions
@@ -140,7 +140,7 @@ class Configuration(Options):
             if isinstance(known.get("memory"), dict):  # a finished run says more about it
                 file = known["memory"].get("file")
                 known["memory"] = None if file == UNNAMED else file
-            if known.get("method") in ("fixed", "average"):
+            if known.get("method") in SAME_FOR_ALL:
                 known["limit"] = None  # which earlier versions took, whatever it was, and did not use
             known["numerics"] = Numerics(**known.get("numerics", {}))
             known["versions"] = {name: known.get("versions", {}).get(name) for name in _versions()}

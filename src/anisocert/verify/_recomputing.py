@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, COUNTS
 from anisocert.errors import AnisocertError
+from anisocert.optimize import SAME_FOR_ALL
 from anisocert.rounding import PORTABLE, TOLERANCE, agrees
 from anisocert.runs import StoredRun
 from anisocert.runs.files import TABLE, Finding
@@ -40,10 +41,10 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
     except AnisocertError as error:
         yield Finding("run.json", f"does not say which plan the votes followed: {error}")
         return
-    own: NDArray[np.float32] | None = None
+    own = next(iter(thetas.values()), None) if run.said("method") in SAME_FOR_ALL else None
     if "command" in run.description:  # a run of ours, which says how to repeat it
         try:
-            own = run.configuration.smoothing().theta if run.said("method") == "fixed" else None
+            own = run.configuration.smoothing().theta if run.said("method") == "fixed" else own
         except AnisocertError as error:
             yield Finding("run.json", f"is not the configuration of a run: {error}")
             return
@@ -54,13 +55,14 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
     for row, alpha in zip(rows, alphas, strict=True):
         wrong = [f"lacks {name}" for name in SCHEMA.names if name not in MAY_BE_MISSING and not _is_there(row[name])]
         wrong = wrong or [*_check_said(row, run, plan, alpha), *_check_counts(row, plan)]
-        if own is not None and row["idx"] in thetas and not np.array_equal(thetas[row["idx"]], own):
-            wrong.append(f"theta is not that of fixed noise at sigma {run.said('sigma')}")
         yield from (Finding(f"example {row['idx']}", what) for what in wrong)
         if not wrong and row["idx"] in thetas:
             sound.append(row)
     bounds = _bounds(sound, plan)
     for row in sound:
+        if own is not None and not np.array_equal(thetas[row["idx"]], own):
+            what = f"theta is not the one that method {run.said('method')} has for every input of the run"
+            yield Finding(f"example {row['idx']}", what)
         for what in _check_claim(row, thetas[row["idx"]], *bounds[row["idx"]]):
             yield Finding(f"example {row['idx']}", what)
     yield from check_columns(run, rows)

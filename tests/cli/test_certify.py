@@ -313,6 +313,27 @@ def test_says_where_theta_reached_its_bound(cli, trained_digits, tmp_path, metho
         assert (sentence in said) == (sentence in (tmp_path / "page.html").read_text("utf-8")) == reached
 
 
+def test_sizes_inside_the_domain_are_told_too(cli, trained_digits, tmp_path):
+    quick = ("--data", "digits", "--sigma", 0.25, "--n", 1000, "--max", 4, "--rows", 800, "--no-compile")
+    run = (trained_digits, *quick, "--precision", "float32", "--domain", "0,1")
+    said = cli("certify", *run, "--json", "--out", tmp_path / "run")
+    summary = json.loads(said.out)["summary"]["certified"]
+    stored, x = read_run(tmp_path / "run"), read_run(tmp_path / "run").examples().x
+    regions = [stored.certificate(row["idx"], x[place]).region for place, row in enumerate(stored.rows)]
+    inside = [one.proxy_radius_inside(0, 1) * row["correct"] for one, row in zip(regions, stored.rows, strict=True)]
+    assert summary["ACR~ inside"] == pytest.approx(np.mean(inside))
+    assert 0 < summary["median~ inside"] <= summary["median~"]
+    assert "in the domain, 0 to 1: ACR~ 0." in said.err
+    assert f"of the parts of regions that are valid inputs; {OWN}" in said.err
+    assert "--domain 0.0,1.0" in stored.configuration.command(tmp_path)
+    shown = cli("show", tmp_path / "run", stored.rows[0]["idx"]).out
+    assert "The part of it in the domain, 0 to 1, has a proxy radius of 0." in " ".join(shown.split())
+    wrong = cli("certify", *run[:-1], "0.5,2", "--out", tmp_path / "wrong", code=2).err
+    assert "expected inputs in their domain, 0.5 to 2, got values from 0 to" in " ".join(wrong.split())
+    for text in ("1", "1,0", "0,inf", "0,1,2"):
+        assert "expected domain as two numbers, low < high" in cli("certify", *run[:-1], text, "--out", "x", code=2).err
+
+
 def test_what_has_no_bound_reaches_none(certify, tmp_path):
     assert "its bound" not in certify("--out", tmp_path / "fixed").out
     paper = ("--method", "isotropic", "--paper", "--iterations", 2, "--out", tmp_path / "paper")

@@ -89,6 +89,42 @@ def test_gradients_to_the_input_stay_as_they_are(name, device, precision):
     assert lowered == {getattr(torch, precision)}
 
 
+@pytest.mark.parametrize("gpu", [False, True])
+def test_other_shapes_of_convolutions_have_the_same_gradients(monkeypatch, gpu):
+    """What is compiled where a step's gradient is wanted, before it is compiled."""
+    original = folding._reshape_convolutions
+    monkeypatch.setattr(folding, "_reshape_convolutions", lambda network, _: original(network, gpu))
+    model = settled(build("resnet18-paper", 10, (0.5,) * 3, (0.2,) * 3))
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.weight.data.uniform_(0.2, 0.4)
+    x = torch.rand(3, 3, 32, 32)
+    folded = fold(model, x[:2], False, gradients=True, compiled=True)
+
+    def slope(run):
+        x.grad = None
+        run(x.requires_grad_(True)).softmax(1)[:, 3].sum().backward()
+        return x.grad.clone()
+
+    expected, found = slope(model), slope(folded)
+    assert (found - expected).norm() <= 1e-4 * expected.norm()
+    assert layers(folded, DenseConv2d) > 0
+    assert (layers(folded, BlockConv2d) > 0) == (layers(folded, PointwiseConv2d) > 0) == gpu
+
+
+@GPU
+def test_a_compiled_step_has_the_same_gradients():
+    model = settled(build("resnet18-paper", 10, (0.5,) * 3, (0.2,) * 3)).cuda()
+    network = Network(model, 10, "cuda", Numerics("float32", compile=True, rows=160))
+    network.fit((3, 32, 32), 0)
+    x = torch.rand(96, 3, 32, 32, device="cuda").requires_grad_(True)
+    plain, compiled = (
+        torch.autograd.grad(network.differentiable_scores(x, one_shape).softmax(1)[:, 3].sum(), [x])[0]
+        for one_shape in (False, True)
+    )
+    assert (compiled - plain).norm() <= 1e-2 * plain.norm()
+
+
 class Viewing(nn.Module):
     """A network that flattens maps as `view` does, which no channels-last map allows."""
 

@@ -287,7 +287,7 @@ def test_a_wrongly_rewritten_network_is_not_used(small_network, monkeypatch, cap
     """Also where the classes' offsets are far larger than what an input changes."""
     small_network[6].bias.data = 3 * torch.arange(5.0)
 
-    def wrong(model, sample, bfloat16, gradients):
+    def wrong(model, sample, bfloat16, gradients, compiled):
         other = copy.deepcopy(model)
         other[6].weight.mul_(factor)
         return other

@@ -137,3 +137,13 @@ def test_bad_regions(arguments, message):
 def test_bad_calls(call, message):
     with pytest.raises(ArgumentError, match=message):
         call(Region([0.0, 0.0], [1.0, 2.0], 2))
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_what_lies_in_a_box_is_measured_by_the_sides_around_it(norm):
+    region = Region([0.5, 0.1, 0.9], [0.3, 0.4, 2.0], norm)
+    assert region.proxy_radius_inside(-2, 3) == region.proxy_radius
+    # sides: 0.6 whole, from 0 to 0.5, and all of the box
+    assert region.proxy_radius_inside(0, 1) == pytest.approx((0.3 * 0.25 * 0.5) ** (1 / 3), rel=1e-15)
+    with pytest.raises(ArgumentError, match=r"low, high: expected a box around the centre, got 0\.2, 1"):
+        region.proxy_radius_inside(0.2, 1)

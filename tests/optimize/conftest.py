@@ -4,6 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from anisocert import Numerics
+from anisocert.engine import Network
+
 
 class HalfSpace(nn.Module):
     """Two classes, split by the hyperplane weight . x = offset; sharp logits, so that votes are softmax."""
@@ -24,6 +27,17 @@ def few_coordinates() -> HalfSpace:
     weight = torch.zeros(16)
     weight[:2] = torch.tensor([3.0, 4.0]) / 5
     return HalfSpace(weight).eval()
+
+
+@pytest.fixture(scope="session")
+def half_space() -> tuple[Network, Tensor, Tensor]:
+    """A half-space in 20 dimensions, of which ten carry no weight; its weight; and inputs at a distance of 0.4."""
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.cat([torch.randn(10, generator=generator), torch.zeros(10)])
+    weight /= weight.norm()
+    x = torch.randn(12, 20, generator=generator) / 2
+    network = Network(HalfSpace(weight).eval(), 2, numerics=Numerics("float32", compile=False))
+    return network, weight, x - (x @ weight - 0.4).unsqueeze(1) * weight
 
 
 class Slab(nn.Module):

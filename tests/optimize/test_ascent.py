@@ -1,5 +1,7 @@
 """Ascent: gradients against finite differences, the published listing step by step, batching, black boxes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,12 +12,17 @@ from anisocert.engine import Network, Query, Stage, Stream
 from anisocert.engine.noise import noise_source
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.optimize import Ascent, PublishedAnisotropic, PublishedIsotropic
+from anisocert.optimize._ceiling import Limits
 from anisocert.optimize.ascent import ROWS_SHARE, _groups
 from anisocert.optimize.soft import Problem, SoftVotes
 
 SHAPE = (2, 3)
 FLOAT32 = ac.Numerics("float32")
 """Where a reference is computed in float32, or two ways to one number may differ by float32's rounding only."""
+
+
+def below(problem, upper):
+    return Limits.of(problem.query, upper)
 
 
 def eps_of(smoothing, ids, count, seed=0):
@@ -104,10 +111,11 @@ def test_one_step_moves_along_the_gradient_of_the_objective(smooth, smoothing):
         slope[index] = (objective(start.double() + step) - objective(start.double() - step)) / 2e-6
     smooth.float()
     climb = Ascent(1, samples, rate, adam=False, logarithmic=False)
+    problem = Problem(Query(Network(smooth, 3, numerics=FLOAT32), smoothing, x, ids, 0), "logits")
     moved = climb.climb(
-        Problem(Query(Network(smooth, 3, numerics=FLOAT32), smoothing, x, ids, 0), "logits"), start,
+        problem, start,
         lambda gap, theta: gap * theta.flatten(1).log().mean(1).exp() + 2 * gap * theta.flatten(1).amin(1),
-        lower=torch.zeros_like(start), upper=9.0,
+        lower=torch.zeros_like(start), limits=below(problem, 9.0),
     )  # fmt: skip
     torch.testing.assert_close((moved - start)[0].double() / rate, slope, rtol=2e-2, atol=2e-3)
 
@@ -175,7 +183,9 @@ def test_bounds_hold_after_every_step(smooth):
     start = torch.full((2, 1, 1), 0.3).expand(2, *SHAPE).contiguous()
     climb = Ascent(30, 10, 0.5, adam=True, logarithmic=True)
     problem = Problem(Query(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [0, 1], 0), "logits")
-    found = climb.climb(problem, start, lambda gap, theta: theta.flatten(1).sum(1), lower=start, upper=0.9)
+    found = climb.climb(
+        problem, start, lambda gap, theta: theta.flatten(1).sum(1), lower=start, limits=below(problem, 0.9)
+    )
     torch.testing.assert_close(found, torch.full_like(found, 0.9))
 
 
@@ -186,21 +196,60 @@ def test_the_average_is_that_of_the_second_half_of_the_steps(smooth, iterations)
 
     def theta(steps, averaged):
         climb = Ascent(steps, 10, 0.2, adam=True, logarithmic=True, averaged=averaged)
-        return climb.climb(problem, start, lambda gap, theta: gap * theta.flatten(1).sum(1), lower=start, upper=9.0)
+        return climb.climb(
+            problem,
+            start,
+            lambda gap, theta: gap * theta.flatten(1).sum(1),
+            lower=start,
+            limits=below(problem, 9.0),
+        )
 
     kept = [theta(steps, False).log() for steps in range(iterations // 2 + 1, iterations + 1)]
     expected = torch.stack(kept).mean(0).exp() if kept else start
     torch.testing.assert_close(theta(iterations, True), expected)
 
 
+def test_centred_copies_have_no_mean_and_their_slopes_less_noise():
+    weight = torch.linspace(-1, 1, 6)
+    linear = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 2)).eval()
+    linear[1].weight.data = torch.stack([weight, -weight]) / 4
+    network = Network(linear, 2, numerics=FLOAT32)
+    problem = Problem(Query(network, ac.Gaussian(0.3), torch.rand(1, *SHAPE), [3], 0), "logits")
+
+    def slopes(centred):
+        votes, theta = SoftVotes(problem, 100, centred=centred), torch.full((1, *SHAPE), 0.3).requires_grad_(True)
+        each = [torch.autograd.grad(votes.mean(theta, 20 * i, 20)[0, 0], theta)[0] for i in range(60)]
+        return torch.stack(each)
+
+    plain, centred = slopes(False), slopes(True)
+    assert (centred.std(0) < plain.std(0) / 2).all()
+    torch.testing.assert_close(centred.mean(0), plain.mean(0), rtol=0, atol=float(4 * plain.std(0).max() / 60**0.5))
+
+
+@pytest.mark.parametrize("samples", [8, 3])
+def test_sensitivity_is_the_mean_square_of_slopes(smooth, samples):
+    network, x, theta = Network(smooth, 3, numerics=FLOAT32), torch.rand(2, *SHAPE), torch.full((2, *SHAPE), 0.4)
+    problem = Problem(Query(network, ac.Gaussian(0.3), x, [4, 8], 0), "logits", torch.tensor([2, 0]))
+    eps, expected = eps_of(ac.Gaussian(0.3), [4, 8], samples), torch.zeros_like(x)
+    for i, top in enumerate((2, 0)):
+        for noise in eps[i]:
+            row = (x[i] + theta[i] * noise).unsqueeze(0).requires_grad_(True)
+            (slope,) = torch.autograd.grad(smooth(row).softmax(1)[0, top], [row])
+            expected[i] += slope[0].square() / samples
+    found = Ascent(1, samples, 0.1, adam=True, logarithmic=True).sensitivity(problem, theta)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(SoftVotes(problem, 3).sensitivity(theta, samples), expected)
+
+
 @pytest.mark.parametrize("at_once", [1, 3, 7])
-def test_copies_in_parts_give_the_same_mean_and_gradient(smooth, at_once):
+@pytest.mark.parametrize("centred", [False, True])
+def test_copies_in_parts_give_the_same_mean_and_gradient(smooth, at_once, centred):
     network, x = Network(smooth, 3, numerics=FLOAT32), torch.rand(2, *SHAPE)
     problem = Problem(Query(network, ac.Gaussian(0.3), x, [4, 8], 0), "logits")
 
     def value_and_slope(size):
         theta = torch.linspace(0.2, 0.6, 12).view(2, *SHAPE).requires_grad_(True)
-        mean = SoftVotes(problem, size).mean(theta, 0, 7)
+        mean = SoftVotes(problem, size, centred=centred).mean(theta, 0, 7)
         return mean.detach(), torch.autograd.grad(mean[:, 0].square().sum(), theta)[0]
 
     for found, expected in zip(value_and_slope(at_once), value_and_slope(7), strict=True):
@@ -223,22 +272,30 @@ def test_memory_is_bounded_however_many_copies_an_input_has(smooth):
     climb = Ascent(2, 500, 0.1, adam=True, logarithmic=True)
     start = torch.full((3, *SHAPE), 0.3)
     problem = Problem(Query(network, ac.Gaussian(0.3), torch.rand(3, *SHAPE), [0, 1, 2], 0), "logits")
-    climb.climb(problem, start, lambda gap, theta: gap * theta.flatten(1).amin(1), lower=start, upper=9.0)
+    climb.climb(
+        problem,
+        start,
+        lambda gap, theta: gap * theta.flatten(1).amin(1),
+        lower=start,
+        limits=below(problem, 9.0),
+    )
     assert 1 < max(calls) <= 320 // ROWS_SHARE
 
 
-def test_an_ascent_that_runs_out_of_memory_goes_on_with_fewer_copies(smooth, caplog):
+@pytest.mark.parametrize("later", [0, 2])
+def test_an_ascent_that_runs_out_of_memory_goes_on_with_fewer_copies(smooth, caplog, later):
     start, tried = torch.full((3, *SHAPE), 0.3), []
 
     class Small(torch.nn.Module):
         def __init__(self, most):
             super().__init__()
-            self.network, self.most = smooth, most
+            self.network, self.most, self.calls = smooth, most, 0
 
         def forward(self, x):
             if torch.is_grad_enabled() and x.requires_grad:
                 tried.append(len(x))
-                if len(x) > self.most:
+                self.calls += 1
+                if len(x) > self.most and self.calls > later:
                     raise torch.OutOfMemoryError("CUDA out of memory")
             return self.network(x)
 
@@ -247,7 +304,11 @@ def test_an_ascent_that_runs_out_of_memory_goes_on_with_fewer_copies(smooth, cap
         x = torch.rand(3, *SHAPE, generator=torch.Generator().manual_seed(0))
         problem = Problem(Query(network, ac.Gaussian(0.3), x, [0, 1, 2], 0), "logits")
         climb = Ascent(3, 40, 0.1, adam=True, logarithmic=True)
-        return climb.climb(problem, start, lambda gap, theta: gap * theta.flatten(1).sum(1), lower=start, upper=9.0)
+        # each step lowers the ceiling: what begins again begins below the first one
+        limits = replace(below(problem, 0.4), farthest=torch.full((3,), 1e-3))
+        return climb.climb(
+            problem, start, lambda gap, theta: gap * theta.flatten(1).sum(1), lower=start, limits=limits
+        )  # fmt: skip
 
     whole = found(10**9)
     torch.testing.assert_close(found(max(tried) // 3), whole)
@@ -267,6 +328,8 @@ def test_bad_options_are_named():
     with pytest.raises(ArgumentError, match="expected iterations >= 0"):
         Ascent(-1, 10, 0.1, adam=True, logarithmic=True)
     with pytest.raises(ArgumentError, match="kappa"):
-        ac.Anisotropic(kappa=-1)
+        PublishedAnisotropic(kappa=-1)
+    with pytest.raises(ArgumentError, match="expected prefer 'ball' or 'volume', got 'both'"):
+        ac.Anisotropic(prefer="both")
     with pytest.raises(ArgumentError, match="limit"):
         ac.Isotropic(limit=0.5)

@@ -11,7 +11,8 @@ import anisocert as ac
 from anisocert.engine import Network, Query, Stage, Stream
 from anisocert.errors import ArgumentError
 from anisocert.optimize import PublishedAnisotropic, PublishedIsotropic
-from anisocert.optimize._pilot import Pilot, reach, sizes
+from anisocert.optimize._pilot import Pilot, sizes
+from anisocert.optimize.reach import reach
 
 METHODS = [
     ac.Fixed(), ac.Isotropic(), ac.Anisotropic(), PublishedAnisotropic(isotropic=PublishedIsotropic(iterations=20))

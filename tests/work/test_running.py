@@ -88,7 +88,7 @@ def short_search(monkeypatch):
 
 @pytest.mark.parametrize("change", [{"norm": "l1", "sigma": 0.5}, {"stop": "betting", "n": 1000}])
 def test_chunks_do_not_matter(quick, do, same, tmp_path, monkeypatch, short_search, change):
-    """Three inputs climb together where the chunk holds so many."""
+    """Four inputs climb together where the chunk holds so many."""
     numerics = replace(quick.numerics, rows=800)
     asked = replace(quick, method="anisotropic", max=5, numerics=numerics, **change)
     monkeypatch.setattr("anisocert.optimize.Anisotropic.group", lambda *_: 1)
@@ -227,8 +227,23 @@ def test_the_command_in_the_description_is_the_run(quick, whole, tmp_path, same,
     assert same(tmp_path / "again", whole)
 
 
+def test_what_a_shape_is_to_prefer_is_told_to_the_search_and_to_whoever_repeats_the_run(quick, tmp_path):
+    volume = replace(quick, method="anisotropic", prefer="volume")
+    assert volume.chooser().prefer == "volume"
+    assert "--prefer volume" in volume.command(tmp_path)
+    assert replace(quick, method="anisotropic").chooser().prefer == "ball"
+    assert "--prefer" not in quick.command(tmp_path)
+    for other in ({"method": "fixed"}, {"method": "anisotropic", "paper": True}):
+        with pytest.raises(ArgumentError, match="expected prefer 'volume' with our method anisotropic alone"):
+            replace(quick, prefer="volume", **other)
+    with pytest.raises(ArgumentError, match="expected prefer to be one of volume, ball, got 'both'"):
+        replace(quick, method="anisotropic", prefer="both")
+
+
 def test_configurations_survive_json(quick):
-    full = replace(quick, mean=(0.5,), std=(0.25,), ids="0,5", stop="betting", num_classes=10, model_hash="x")
+    full = replace(
+        quick, mean=(0.5,), std=(0.25,), domain=(0.0, 1.0), ids="0,5", stop="betting", num_classes=10, model_hash="x"
+    )
     assert Configuration.from_dict(full.to_dict()) == full
 
 
@@ -249,7 +264,7 @@ def test_the_forecast_counts_what_is_evaluated(quick, tmp_path, do, monkeypatch)
         monkeypatch.setattr(f"{room}.count_votes", count)
     do(asked, tmp_path / "run")
     assert found.evaluations == {
-        "with gradients": 4 * 50, "pilot votes": votes["PILOT"], "votes to select": votes["SELECT"],
+        "with gradients": 2 * 4 * 16, "pilot votes": votes["PILOT"], "votes to select": votes["SELECT"],
         "votes to certify": votes["ESTIMATE"],
     }  # fmt: skip
     assert found.total == sum(found.evaluations.values())

@@ -76,7 +76,7 @@ class Finder:
 
     def __init__(self, targets: Targets, how: Search) -> None:
         self.targets, self.how = targets, how
-        self.rows = targets.query.network.fit(targets.query.shape, 0) // ROWS_SHARE
+        self.rows = targets.query.network.fit(targets.query.shape, 0) // (2 * ROWS_SHARE)
         try:
             self._problem(targets).require_gradients()
         except ModelError as error:

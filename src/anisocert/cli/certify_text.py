@@ -10,12 +10,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from anisocert.cli.console import Console
-from anisocert.evaluate import down, explained, percent, results_of
+from anisocert.evaluate import (
+    average_certified_radius,
+    down,
+    explained,
+    median_certified_radius,
+    percent,
+    results_of,
+)
+from anisocert.evaluate.room import REACH, room
 from anisocert.runs import Configuration, read_run
 from anisocert.work import Job, Outcome
 
 if TYPE_CHECKING:
     from anisocert.evaluate import Results
+    from anisocert.runs import StoredRun
     from anisocert.work.forecast import Forecast
 
 MEMORY = {"certified": "before the memory", "after the memory": "after the memory"}
@@ -109,8 +118,28 @@ class Told:
         if held := int(c.at_limit(run.column("theta_max"), shape).sum()):
             line = f"theta reached its bound on {held} of {len(run)} inputs (--limit {c.chooser().limit_for(shape):g})"
             self.console.print(f"{line}: a higher one may certify more", soft_wrap=True)
+        self._room(job, run, summary["certified"])
         self.console.print(f"finished: {len(run)} inputs in {out}", soft_wrap=True)
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)
+
+    def _room(self, job: Job, run: "StoredRun", summary: dict[str, Any]) -> None:
+        """Where the reach bounded regions, and their sizes inside the domain, which join the summary."""
+        c = job.configuration
+        if not c.bounded_reach and c.domain is None:
+            return
+        reached, inside = room(run, lambda ids: job.chunk(ids).x, c.domain)
+        if c.bounded_reach and reached.any():
+            line = f"{reached.sum()} of {len(run)} inputs have a region that {REACH}"
+            self.console.print(line, soft_wrap=True)
+        if c.domain is not None:
+            correct = run.column("correct")
+            summary |= {"ACR~ inside": average_certified_radius(inside, correct)}
+            summary |= {"median~ inside": median_certified_radius(inside, correct)}
+            self.console.print(
+                f"in the domain, {c.domain[0]:g} to {c.domain[1]:g}: ACR~ {down(summary['ACR~ inside'], 4)}, median~ "
+                f"{down(summary['median~ inside'], 4)}, of the parts of regions that are valid inputs; "
+                f"{summary['protects']}", soft_wrap=True,
+            )  # fmt: skip
 
     def forecast(self, job: Job, out: Path, found: "Forecast", workers: int) -> None:
         """What would be done."""

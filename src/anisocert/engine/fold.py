@@ -22,11 +22,16 @@ from anisocert.engine.numerics import out_of_memory
 
 log = logging.getLogger(__name__)
 
+LOWERED = (nn.Conv2d, nn.Linear, BlockConv2d, DenseConv2d, PointwiseConv2d)
 
-def fold(model: nn.Module, sample: Tensor, bfloat16: bool, gradients: bool = False) -> nn.Module:
+
+def fold(
+    model: nn.Module, sample: Tensor, bfloat16: bool, gradients: bool = False, compiled: bool = False
+) -> nn.Module:
     """A rewritten copy of `model`, or a plain copy where it cannot be traced. sample: `b x *shape`, on its device.
 
-    gradients: only what is no slower, and can be differentiated, on the way back to the input.
+    gradients: only what is no slower, and can be differentiated, on the way back to the input; other shapes of
+    convolutions are so only in a compiled network.
     """
     with torch.no_grad():  # else TorchScript's copy of a weight is a result, with the original behind it
         model = copy.deepcopy(model).eval()
@@ -41,6 +46,8 @@ def fold(model: nn.Module, sample: Tensor, bfloat16: bool, gradients: bool = Fal
         _drop_identities(network)
         _fold_batch_norms(network)
         if gradients:
+            if compiled:
+                _reshape_convolutions(network, sample.is_cuda)
             _lower_weights(network, bfloat16)
         else:
             _reshape_convolutions(network, sample.is_cuda)
@@ -77,7 +84,7 @@ def _lower_weights(network: fx.GraphModule, bfloat16: bool) -> None:
     """Round once the weights that autocast would round on every call."""
     for node in network.graph.nodes if bfloat16 else ():
         layer = _layer(network, node)
-        if layer is not None and type(layer) in (nn.Conv2d, nn.Linear):
+        if layer is not None and type(layer) in LOWERED:
             layer.to(torch.bfloat16)
 
 

@@ -60,6 +60,7 @@ class Network:
         self._shape: tuple[int, ...] | None = None
         self._first_scores: Tensor | None = None
         self._differentiable: Classifier | None = None if isinstance(self.model, nn.Module) else self.model
+        self._compiled_differentiable: Classifier | None = None
         if self.device.type == "cpu":
             keep_large_blocks()
 
@@ -67,14 +68,21 @@ class Network:
         """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`."""
         return self._evaluate(self._run, x)
 
-    def differentiable_scores(self, x: Tensor) -> Tensor:
-        """Scores of a batch with gradients to it, never to weights: for searches; no vote is counted with them."""
+    def differentiable_scores(self, x: Tensor, one_shape: bool = False) -> Tensor:
+        """Scores of a batch with gradients to it, never to weights: for searches; no vote is counted with them.
+
+        one_shape: most calls have this batch's shape. On a GPU a network whose votes are compiled is then compiled for
+        it, forth and back: 0.6 us per row of the paper's ResNet18 on an H200 instead of 1.6.
+        """
         if self._differentiable is None:
-            sample = trial_inputs(ALIGN, tuple(x.shape[1:]), self.device)
-            plain = self._evaluate(self.model, sample)
-            self._differentiable = self._rewritten(sample, plain, gradients=True)
+            self._differentiable = self._with_gradients(tuple(x.shape[1:]), to_compile=False)
+        run = self._differentiable
+        if one_shape and self.device.type == "cuda" and self.numerics.compile and isinstance(self.model, nn.Module):
+            if self._compiled_differentiable is None:
+                self._compiled_differentiable = self._with_gradients(tuple(x.shape[1:]), to_compile=True)
+            run = self._compiled_differentiable
         with torch.autocast(self.device.type, torch.bfloat16, self.numerics.precision == "bfloat16"):
-            scores: Tensor = self._differentiable(x)
+            scores: Tensor = run(x)
             return scores.float()
 
     def probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
@@ -85,6 +93,14 @@ class Network:
         self._check_shape(scores, len(x))
         return scores.float().cpu().numpy()
 
+    def _with_gradients(self, shape: tuple[int, ...], to_compile: bool) -> Classifier:
+        sample = trial_inputs(ALIGN, shape, self.device)
+        run = self._rewritten(sample, self._evaluate(self.model, sample), gradients=True, to_compile=to_compile)
+        if not to_compile:
+            return run
+        fast: Classifier = torch.compile(run, dynamic=False)
+        return fast
+
     def fit(self, shape: tuple[int, ...], votes: int) -> int:
         """Settle, once and before the first counted vote, how this network runs; returns the rows per call.
 
@@ -93,7 +109,7 @@ class Network:
         a different shape settle everything anew, as the rewritten network knows the sizes of its maps.
         """
         if self._shape is not None and shape != self._shape:
-            self.numerics, self._shape = self._asked, None
+            self.numerics, self._shape, self._compiled_differentiable = self._asked, None, None
         while self._shape is None:
             rows = self.numerics.rows or self._first_rung(shape)
             self.numerics = replace(self.numerics, rows=rows)
@@ -178,12 +194,12 @@ class Network:
             got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
             raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}")
 
-    def _rewritten(self, sample: Tensor, plain: Tensor, gradients: bool = False) -> nn.Module:
+    def _rewritten(self, sample: Tensor, plain: Tensor, gradients: bool = False, to_compile: bool = False) -> nn.Module:
         """The first of the faster forms of the model that runs and gives its scores, or the model itself."""
         assert isinstance(self.model, nn.Module)
         formats = [torch.channels_last, torch.contiguous_format] if sample.dim() == 4 else [torch.contiguous_format]
         for memory_format in formats:
-            folded = fold(self.model, sample[:2], self.numerics.precision == "bfloat16", gradients)
+            folded = fold(self.model, sample[:2], self.numerics.precision == "bfloat16", gradients, to_compile)
             try:
                 folded.to(memory_format=memory_format)  # type: ignore[call-overload]
                 if self._same(plain, self._evaluate(folded, sample)):

@@ -74,6 +74,17 @@ class Region:
         mean = math.exp(float(np.log(self.axes).mean()))
         return min(max(mean, self.radius), self.enclosing_radius)
 
+    def proxy_radius_inside(self, low: float, high: float) -> float:
+        """The same of the part in the box of valid inputs, by the sides of the smallest box around that part.
+
+        The geometric mean of half those sides: the proxy radius where the whole region lies in [low, high], less
+        elsewhere. The centre must lie in the box.
+        """
+        if not (float(self.center.min()) >= low and float(self.center.max()) <= high):
+            raise ArgumentError(f"low, high: expected a box around the centre, got {low}, {high}")
+        sides = np.minimum(self.center + self.axes, high) - np.maximum(self.center - self.axes, low)
+        return min(math.exp(float(np.log(sides / 2).mean())), self.proxy_radius)
+
     @property
     def log_volume(self) -> float:
         """Natural logarithm of the volume."""

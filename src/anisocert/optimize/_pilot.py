@@ -14,6 +14,7 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Query, Stage, count_votes
 from anisocert.engine.numerics import ALIGN
+from anisocert.optimize.reach import extent
 
 Floats = NDArray[np.float64]
 CANDIDATES_AT_ONCE = 4096
@@ -45,22 +46,26 @@ class Pilot:
         return np.diff(counts, axis=1, prepend=0).reshape(b, c, BLOCKS, -1)
 
     def gaps(
-        self, counts: NDArray[np.int64], top: NDArray[np.int64], replaced: NDArray[np.int64] | None = None
+        self,
+        counts: NDArray[np.int64],
+        top: NDArray[np.int64],
+        replaced: NDArray[np.int64] | None = None,
+        unseen: int = 1,
     ) -> Floats:
         """The gap the plan would certify for class `top` at these shares. counts: of `votes`; top: `b` -> `b x c`.
 
-        One vote more than was counted, for nobody: unanimous pilots must not promise what n unanimous votes would give.
-        replaced: the candidate of each input, `b`, that another would replace: it is taken at its best, without that
-        vote. Its votes and the others' were on the same noise, and what differs block by block tells how far chance
-        could be the reason: the others' gaps are taken lower by DOUBT standard deviations of that.
+        unseen: votes more than were counted, for nobody: unanimous pilots must not promise what n unanimous votes would
+        give; 0 takes them at their best. replaced: the candidate of each input, `b`, that another would replace, taken
+        at its best. Its votes and the others' were on the same noise, and what differs block by block tells how far
+        chance could be the reason: the others' gaps are taken lower by DOUBT standard deviations of that.
         """
         of_top = np.take_along_axis(counts, top[:, None, None, None], 3)[..., 0]
         total, k = counts.sum(2), of_top.sum(2)
-        votes = total.sum(2) + 1
+        votes = total.sum(2) + unseen
         if replaced is not None:
             difference = of_top - np.take_along_axis(of_top, replaced[:, None, None], 1)
             k = np.maximum(k - np.ceil(DOUBT * math.sqrt(BLOCKS) * difference.std(2, ddof=1)).astype(np.int64), 0)
-            votes[np.arange(len(votes)), replaced] -= 1
+            votes[np.arange(len(votes)), replaced] -= unseen
         np.put_along_axis(total, top[:, None, None], -1, 2)
         p_a, p_b = self.plan.projected(k, total.max(2), votes, self.query.network.num_classes)
         return self.query.smoothing.gap(p_a, p_b)
@@ -73,31 +78,11 @@ def pilot_votes(plan: Plan, share: float) -> int:
 
 
 def sizes(theta: Tensor, gap: Floats, norm: int) -> tuple[Floats, Floats, Floats]:
-    """(radius, proxy radius, extent) of candidates' regions. theta: `b x c x ...`; gap: `b x c` -> three of `b x c`.
-
-    The extent is the region's typical half-width, the mean of its semi-axes in the sense of the norm.
-    """
+    """(radius, proxy radius, extent) of candidates' regions. theta: `b x c x ...`; gap: `b x c` -> three of `b x c`."""
     flat = theta.flatten(2).double()
     smallest = flat.amin(2).cpu().numpy()
     proxy = flat.log().mean(2).exp().cpu().numpy()
-    extent = flat.square().mean(2).sqrt() if norm == 2 else flat.mean(2)
-    return gap * smallest, gap * proxy, gap * extent.cpu().numpy()
-
-
-def reach(x: Tensor, norm: int) -> Floats:
-    """Half the distance of each image to the blank one of its mean: `b`; infinite for inputs that are not images.
-
-    A blank image has no class; and regions of half this size around two unrelated images cannot meet.
-    """
-    if not is_image(tuple(x.shape[1:])):
-        return np.full(len(x), np.inf)
-    contrast = (x - x.flatten(1).mean(1).view(-1, *(1 for _ in x.shape[1:]))).flatten(1).double()
-    return np.asarray(contrast.norm(p=norm, dim=1).cpu().numpy() / 2)
-
-
-def is_image(shape: tuple[int, ...]) -> bool:
-    """Whether inputs have at least height and width, so that there is a blank one."""
-    return len(shape) > 1
+    return gap * smallest, gap * proxy, gap * extent(flat, norm).cpu().numpy()
 
 
 def take(theta: Tensor, index: NDArray[np.int64]) -> Tensor:

@@ -1,6 +1,9 @@
 """A theta of the input's own shape: anisotropic certification by volume maximisation (ANCER, Eiras et al. 2022)."""
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -8,32 +11,52 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Query
+from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
-from anisocert.optimize._pilot import Pilot, pilot_votes, reach, sizes, take
+from anisocert.optimize._ceiling import Limits
+from anisocert.optimize._pilot import Floats, Pilot, pilot_votes, sizes, take
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
+from anisocert.optimize.domain import Domain, check_domain, proxy_inside
 from anisocert.optimize.isotropic import Isotropic
 from anisocert.optimize.soft import Outputs, Problem
 
-BLENDS = (1 / 3, 2 / 3, 1.0)  # how much of the optimised shape: powers of its ratio to isotropic theta
-SCALES = 2.0 ** (np.arange(-4, 3) / 6)  # of each blend, for the pilot votes to choose from
+Prefer = Literal["volume", "ball"]
+
+ASCENTS: dict[Prefer, tuple[tuple[float, float], ...]] = {  # weight of the gap, learning rate
+    "ball": ((6.0, 0.16), (2.5, 0.3)),
+    "volume": ((2.5, 0.16), (1.0, 0.3)),
+}
+SMALL = 0.1  # a gap below which its logarithm goes on as a straight line: a gap may be negative at first
+SCALES = 2.0 ** (np.arange(-4, 3) / 6)  # of each shape, for the pilot votes to choose from
+PEAKS = (1 / 2, 3 / 4)  # only values that grew by at least this power of the largest ratio, the others as they were
+IDLE = 1e-4  # of the largest squared slope: coordinates with less do not matter, whatever soft votes say of the others
+FEW = len(PEAKS) + 1  # candidates in which few values differ from isotropic theta
+ROOM, SAFE_ROOM = 0.97, 0.8  # of the reach, for what had to be made smaller: more votes may give a larger gap
 TIE = 0.99  # of a radius: less is a loss
-OURS = Ascent(iterations=80, samples=50, learning_rate=0.08, adam=True, logarithmic=True, averaged=True)
+OURS = Ascent(120, 100, ASCENTS["ball"][0][1], adam=True, logarithmic=True, averaged=True, centred=True)
+FEWEST, VOTES_PER_COPY = 16, 1000  # copies per step are so many at least, and one for so many of the plan's votes
 
 
 @dataclass(frozen=True)
 class Anisotropic(Method):
     """Grows theta from the isotropic one, then lets fixed, isotropic and anisotropic candidates compete.
 
-    The ascent maximises gap * (geometric mean of theta + kappa * min theta), keeping theta at least isotropic. Of the
-    candidates whose estimated radius is not below those of fixed and isotropic theta, the one of largest estimated
-    proxy radius wins. isotropic: the starting point, whose limits hold here too. pilots: votes per candidate, as
-    shares of the plan's n, in the first round, over BLENDS and SCALES, and in the second: fixed, isotropic, the
-    `finalists` of largest proxy radius and the one of largest radius.
+    The ascents maximise weight * log gap + mean log theta, keeping theta at least isotropic and regions within reach:
+    first with a large weight, then on from there with a smaller one, for more volume and less gap. The candidates are
+    what both found, times some scales, and the values that grew most, or that do not matter, alone: what remains where
+    all others cost too much. prefer: "ball", of the candidates whose estimated radius is not below those of fixed and
+    isotropic theta, the one of largest estimated proxy radius wins; "volume", of all that are certified. domain:
+    (low, high) of valid inputs: what of a region lies outside counts for nothing.
+
+    ascent: each of the two, whose learning rates ASCENTS has; its samples are fewer where the plan's votes are few, so
+    that the search costs no more than they do. isotropic: the starting point, whose limits hold here too. pilots: votes
+    per candidate, as shares of the plan's n, in the first round and in the second: fixed, isotropic, the `finalists` of
+    largest proxy radius, the best of the FEW and the one of largest radius.
     """
 
-    kappa: float = 2.0
+    prefer: Prefer = "ball"
+    domain: Domain | None = None
     ascent: Ascent = OURS
     isotropic: Isotropic = field(default=Isotropic())
     pilots: tuple[float, float] = (0.01, 0.1)
@@ -43,26 +66,27 @@ class Anisotropic(Method):
     name = "anisotropic"
 
     def __post_init__(self) -> None:
-        if not self.kappa >= 0:
-            raise ArgumentError(f"expected kappa >= 0, got {self.kappa}")
+        if self.prefer not in get_args(Prefer):
+            raise ArgumentError(f"expected prefer 'ball' or 'volume', got {self.prefer!r}")
+        if self.domain is not None:
+            check_domain(self.domain)
         if not min(self.pilots) > 0 or self.finalists < 1:
             raise ArgumentError(f"expected pilots > 0 and finalists >= 1, got {self.pilots} and {self.finalists}")
 
-    @property
-    def evaluations(self) -> int:
-        """Network evaluations per input, pilot votes not counted."""
-        return self.ascent.evaluations
+    def evaluations(self, plan: Plan) -> int:
+        """See Method."""
+        return len(ASCENTS[self.prefer]) * self._ascent(plan).evaluations
 
     def pilot_votes(self, plan: Plan) -> int:
         """See Method."""
-        shapes = len(BLENDS) * len(SCALES)
-        candidates = (1 + shapes, 3 + min(self.finalists, shapes))
+        scaled = len(ASCENTS[self.prefer]) * len(SCALES)
+        candidates = (1 + scaled + FEW, 4 + min(self.finalists, scaled))
         rounds = zip(candidates, self.pilots, strict=True)
         return self.isotropic.pilot_votes(plan) + sum(count * pilot_votes(plan, share) for count, share in rounds)
 
-    def group(self, rows: int) -> int:
+    def group(self, network: Network, plan: Plan) -> int:
         """See Method."""
-        return self.ascent.group(rows)
+        return self._ascent(plan).group(network)
 
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """See Method."""
@@ -70,48 +94,86 @@ class Anisotropic(Method):
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
-        sigma = scalar_theta(self, query.smoothing)
-        problem, pilot = Problem(query, self.outputs), Pilot(query, plan)
+        sigma, pilot = scalar_theta(self, query.smoothing), Pilot(query, plan)
+        if self.domain is not None:
+            check_domain(self.domain, query.x)
+        limits = Limits.of(query, sigma * self.limit_for(query.shape), self.isotropic.bounded_reach, self.domain)
         isotropic, top = self.isotropic.search(pilot, sigma)
-        upper = sigma * self.limit_for(query.shape)
-        grown = self._grow(problem, isotropic, upper)
-        return self._compete(pilot, sigma, isotropic, grown, top, upper)
+        round_ = isotropic.expand(query.x.shape).contiguous()
+        problem = Problem(query, self.outputs, torch.from_numpy(top).to(query.x.device))
+        grown = [round_]
+        for weight, rate in ASCENTS[self.prefer]:
+            ascent = replace(self._ascent(plan), learning_rate=rate)
+            grown.append(ascent.climb(problem, grown[-1], partial(_height, weight), lower=round_, limits=limits))
+        few = [*_peaks(round_, grown[-1]), _idle(round_, grown[-1], self._ascent(plan).sensitivity(problem, round_))]
+        scaled = [(shape * scale).clamp(max=limits.upper) for shape in grown[1:] for scale in SCALES.tolist()]
+        return self._compete(pilot, sigma, [round_, *scaled, *few], top, limits)
 
-    def _grow(self, problem: Problem, isotropic: Tensor, upper: float) -> Tensor:
-        full = isotropic.expand(problem.query.x.shape).contiguous()
-
-        def height(gap: Tensor, theta: Tensor) -> Tensor:
-            flat = theta.flatten(1)
-            return gap * flat.log().mean(1).exp() + self.kappa * gap * flat.amin(1)
-
-        return self.ascent.climb(problem, full, height, lower=full, upper=upper)
+    def _ascent(self, plan: Plan) -> Ascent:
+        return replace(self.ascent, samples=min(self.ascent.samples, max(FEWEST, plan.n // VOTES_PER_COPY)))
 
     def _compete(
-        self, pilot: Pilot, sigma: float, isotropic: Tensor, grown: Tensor, top: NDArray[np.int64], upper: float
+        self, pilot: Pilot, sigma: float, candidates: list[Tensor], top: NDArray[np.int64], limits: Limits
     ) -> Tensor:
-        """The winner for each input."""
-        x, norm = pilot.query.x, pilot.query.smoothing.norm
-        farthest = reach(x, norm) if self.isotropic.bounded_reach else np.full(len(x), np.inf)
-        round_ = isotropic.expand(x.shape)
-        shapes = torch.stack([round_, *self._shapes(round_, grown, upper)], 1)
-        radius, proxy, extent = sizes(shapes, pilot.gaps(pilot.votes(shapes, self.pilots[0]), top), norm)
-        hopeful = (radius >= radius[:, :1]) & (extent <= farthest[:, None])
-        by_proxy = np.where(hopeful, proxy, 0.0)[:, 1:].argsort(1)[:, ::-1] + 1
-        safest = np.where(extent <= farthest[:, None], radius, 0.0)[:, 1:].argmax(1) + 1
-        finalists = [take(shapes, by_proxy[:, i].copy()) for i in range(min(self.finalists, by_proxy.shape[1]))]
-        fixed = torch.full_like(isotropic, sigma).expand(x.shape)
-        final = torch.stack([fixed, round_, *finalists, take(shapes, safest)], 1)
+        """The winner for each input. candidates: isotropic theta first, the FEW last."""
+        round_, shapes = candidates[0], torch.stack(candidates[1:], 1)
+        counts = pilot.votes(torch.stack(candidates, 1), self.pilots[0])
+        gaps, at_best = pilot.gaps(counts, top), pilot.gaps(counts, top, unseen=0)[:, 1:]
+        shapes = limits.fit(shapes, at_best, ROOM)
+        floor, _, _ = self._sizes(pilot, round_.unsqueeze(1), gaps[:, :1])
+        radius, proxy, _ = self._sizes(pilot, shapes, gaps[:, 1:])
+        least = floor if self.prefer == "ball" else np.finfo(float).tiny
+        by_proxy = np.where(radius >= least, proxy, 0.0)
+        best = by_proxy.argsort(1)[:, ::-1][:, : self.finalists]
+        few = by_proxy[:, -FEW:].argmax(1)[:, None] + shapes.shape[1] - FEW
+        tried = _taken(shapes, np.concatenate([best, few], 1))
+        safest = radius.argmax(1)[:, None]
+        safe = limits.fit(_taken(shapes, safest), np.take_along_axis(at_best, safest, 1), SAFE_ROOM)
+        final = torch.cat([torch.stack([torch.full_like(round_, sigma), round_], 1), tried, safe], 1)
+        return take(final, self._winner(pilot, final, top, limits))
+
+    def _winner(self, pilot: Pilot, final: Tensor, top: NDArray[np.int64], limits: Limits) -> NDArray[np.int64]:
+        """Which of the last candidates. final: `b x c x ...`, fixed and isotropic theta first."""
         counts = pilot.votes(final, self.pilots[1])
         # The better of fixed and isotropic is the floor: what is certified instead must not have the smaller ball.
-        radius, _, _ = sizes(final[:, :2], pilot.gaps(counts[:, :2], top), norm)
+        radius, _, _ = self._sizes(pilot, final[:, :2], pilot.gaps(counts[:, :2], top))
         floor = radius.argmax(1)
-        radius, proxy, extent = sizes(final, pilot.gaps(counts, top, replaced=floor), norm)
-        fair = (radius >= TIE * np.take_along_axis(radius, floor[:, None], 1)) & (extent <= farthest[:, None])
-        fair[np.arange(len(x)), floor] = True
-        return take(final, np.where(fair, proxy, -1.0).argmax(1))
+        radius, proxy, extent = self._sizes(pilot, final, pilot.gaps(counts, top, replaced=floor))
+        lost = TIE * np.take_along_axis(radius, floor[:, None], 1)
+        fair = radius >= (lost if self.prefer == "ball" else np.finfo(float).tiny)
+        fair &= extent <= limits.farthest.unsqueeze(1).double().cpu().numpy()
+        fair[np.arange(len(floor)), floor] = True
+        winner: NDArray[np.int64] = np.where(fair, proxy, -1.0).argmax(1)
+        return winner
 
-    @staticmethod
-    def _shapes(isotropic: Tensor, grown: Tensor, limit: float) -> list[Tensor]:
-        """Part of the way from isotropic to grown theta, times some scales."""
-        ratio = grown / isotropic
-        return [(isotropic * ratio**part * scale).clamp(max=limit) for part in BLENDS for scale in SCALES.tolist()]
+    def _sizes(self, pilot: Pilot, theta: Tensor, gaps: Floats) -> tuple[Floats, Floats, Floats]:
+        """(radius, proxy radius inside the domain, extent) of candidates' regions."""
+        radius, proxy, extent = sizes(theta, gaps, pilot.query.smoothing.norm)
+        if self.domain is not None:
+            proxy = proxy_inside(theta, gaps, pilot.query.x, self.domain)
+        return radius, proxy, extent
+
+
+def _height(weight: float, gap: Tensor, theta: Tensor) -> Tensor:
+    """What the ascent maximises."""
+    line = gap / SMALL + math.log(SMALL) - 1
+    log_gap = torch.where(gap > SMALL, gap.clamp(min=SMALL).log(), line)
+    return weight * log_gap + theta.flatten(1).log().mean(1)
+
+
+def _taken(shapes: Tensor, places: NDArray[np.int64]) -> Tensor:
+    """Some candidates of each input. shapes: `b x c x ...`; places: `b x k` -> `b x k x ...`."""
+    return torch.stack([take(shapes, place.copy()) for place in places.T], 1)
+
+
+def _peaks(round_: Tensor, grown: Tensor) -> list[Tensor]:
+    """Isotropic theta but for the values that grew most."""
+    growth = (grown / round_).log()
+    most = growth.flatten(1).amax(1).view(-1, *(1 for _ in growth.shape[1:]))
+    return [torch.where(growth >= share * most, grown, round_) for share in PEAKS]
+
+
+def _idle(round_: Tensor, grown: Tensor, sensitivity: Tensor) -> Tensor:
+    """Isotropic theta but for coordinates on which the answer hardly depends."""
+    most = sensitivity.flatten(1).amax(1).view(-1, *(1 for _ in round_.shape[1:]))
+    return torch.where(sensitivity <= IDLE * most, grown, round_)

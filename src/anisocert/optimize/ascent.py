@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from anisocert.engine import Network
 from anisocert.engine.numerics import out_of_memory, repeatable
 from anisocert.errors import ArgumentError
+from anisocert.optimize._ceiling import Ceiling, Limits
 from anisocert.optimize.soft import Problem, SoftVotes
 
 log = logging.getLogger(__name__)
@@ -20,7 +22,8 @@ log = logging.getLogger(__name__)
 Objective = Callable[[Tensor, Tensor], Tensor]
 """(gap `m`, theta `m x *shape`) -> what to maximise, `m`."""
 
-ROWS_SHARE = 5  # a step with gradients keeps every activation: a fifth of the rows of a voting call
+ROWS_SHARE = 2  # a step with gradients keeps every activation: half of the rows of a voting call
+HOST_GROUP = 4  # inputs on a CPU: small groups are as quick there, and leave less to be padded
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Ascent:
 
     adam: Adam, else plain gradient steps. logarithmic: steps are taken in log(theta). averaged: the mean of the second
     half of the steps (of log(theta), if steps are) is the result, not the last, which has its own copies' noise in it.
+    centred: see SoftVotes.
     """
 
     iterations: int
@@ -37,6 +41,7 @@ class Ascent:
     adam: bool
     logarithmic: bool
     averaged: bool = False
+    centred: bool = False
 
     def __post_init__(self) -> None:
         if self.iterations < 0 or self.samples < 1 or not self.learning_rate > 0:
@@ -50,26 +55,43 @@ class Ascent:
         """Network evaluations per input."""
         return self.iterations * self.samples
 
-    def group(self, rows: int) -> int:
-        """Inputs that climb together, in a network whose voting calls take so many rows."""
-        return max(1, rows // ROWS_SHARE // self.samples)
+    def group(self, network: Network) -> int:
+        """Inputs that climb together in a network that is fitted."""
+        assert network.numerics.rows is not None
+        group = max(1, network.numerics.rows // ROWS_SHARE // self.samples)
+        return min(group, HOST_GROUP) if network.device.type == "cpu" else group
 
-    def climb(self, problem: Problem, start: Tensor, objective: Objective, *, lower: Tensor, upper: float) -> Tensor:
-        """Theta after all steps, kept in [lower, upper] after each. start, lower: `b x ...`."""
+    def climb(self, problem: Problem, start: Tensor, objective: Objective, *, lower: Tensor, limits: Limits) -> Tensor:
+        """Theta after all steps, kept at least `lower`, or else within its limits, after each. start, lower: `b x ...`.
+
+        Regions are kept within theirs by the gaps on the way, which are noisy: about, that is.
+        """
         problem.require_gradients()
         rows = problem.query.network.fit(problem.query.shape, 0)
-        group, results = self.group(rows), []
+        group, results = self.group(problem.query.network), []
         at_once = max(1, rows // ROWS_SHARE // group)
         for places, real in _groups(len(problem.query), group):
-            found = self._within_memory(problem.part(places), at_once, start[places], objective, lower[places], upper)
+            rest = start[places], objective, lower[places], limits.part(places)
+            found = self._within_memory(problem.part(places), at_once, *rest)
             results.append(found[:real])
         return torch.cat(results)
 
+    def sensitivity(self, problem: Problem, theta: Tensor) -> Tensor:
+        """See SoftVotes, over the copies of one step. theta: `b x *shape`."""
+        rows = problem.query.network.fit(problem.query.shape, 0)
+        group, found = self.group(problem.query.network), []
+        for places, real in _groups(len(problem.query), group):
+            votes = SoftVotes(problem.part(places), max(1, rows // ROWS_SHARE // group))
+            with repeatable():
+                found.append(votes.sensitivity(theta[places], self.samples)[:real])
+        return torch.cat(found)
+
     def _within_memory(self, problem: Problem, at_once: int, *rest: Any) -> Tensor:
-        """One group's theta, with as many copies of an input at once as there is memory for."""
+        """One group's theta, with as many copies per input at once as there is memory for."""
         try:
             with repeatable():
-                return self._climb_group(SoftVotes(problem, at_once), *rest)
+                votes = SoftVotes(problem, at_once, centred=self.centred, one_shape=True)
+                return self._climb_group(votes, *rest)
         except RuntimeError as error:
             if not out_of_memory(error) or at_once == 1:
                 raise
@@ -79,8 +101,9 @@ class Ascent:
         return self._within_memory(problem, at_once // 2, *rest)
 
     def _climb_group(
-        self, votes: SoftVotes, start: Tensor, objective: Objective, lower: Tensor, upper: float
+        self, votes: SoftVotes, start: Tensor, objective: Objective, lower: Tensor, limits: Limits
     ) -> Tensor:
+        ceiling = Ceiling(limits)
         value = (start.log() if self.logarithmic else start).clone().requires_grad_(True)
         optimizer: torch.optim.Optimizer
         if self.adam:
@@ -90,17 +113,16 @@ class Ascent:
         first, total = self.iterations // 2 if self.averaged else self.iterations - 1, torch.zeros_like(value)
         for i in range(self.iterations):
             theta = self._theta(value)
-            top = votes.mean(theta, i * self.samples, self.samples).topk(2).values
-            height = objective(votes.problem.query.smoothing.soft_gap(top[:, 0], top[:, 1]), theta)
-            (value.grad,) = torch.autograd.grad(height.sum(), [value])
+            gap = votes.problem.gap(votes.mean(theta, i * self.samples, self.samples))
+            (value.grad,) = torch.autograd.grad(objective(gap, theta).sum(), [value])
             optimizer.step()
             with torch.no_grad():
-                bounded = self._theta(value).clamp(max=upper).maximum(lower)
+                bounded = ceiling.over(self._theta(value), gap).maximum(lower)
                 value.copy_(bounded.log() if self.logarithmic else bounded)
                 if i >= first:
                     total += value
         result = total / (self.iterations - first) if self.iterations else value
-        return self._theta(result).detach().clamp(max=upper).maximum(lower)  # as its logarithm was rounded
+        return self._theta(result).detach().clamp(max=limits.upper).maximum(lower)  # as its logarithm was rounded
 
     def _theta(self, value: Tensor) -> Tensor:
         return value.exp() if self.logarithmic else value

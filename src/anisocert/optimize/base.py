@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Query
+from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
 from anisocert.smoothing import Smoothing
 
@@ -19,17 +19,16 @@ class Method(ABC):
 
     name: str
 
-    @property
-    def evaluations(self) -> int:
-        """Network evaluations per input, pilot votes not counted."""
+    def evaluations(self, plan: Plan) -> int:
+        """Network evaluations with gradients per input."""
         return 0
 
     def pilot_votes(self, plan: Plan) -> int:
         """Pilot votes per input."""
         return 0
 
-    def group(self, rows: int) -> int:
-        """Inputs that cost no more than one, in a network whose voting calls take so many rows."""
+    def group(self, network: Network, plan: Plan) -> int:
+        """Inputs that cost no more than one, in a network that is fitted."""
         return 1
 
     def limit_for(self, shape: tuple[int, ...]) -> float:

@@ -11,8 +11,9 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
-from anisocert.optimize._pilot import Floats, Pilot, is_image, pilot_votes, reach, sizes
+from anisocert.optimize._pilot import Floats, Pilot, pilot_votes, sizes
 from anisocert.optimize.base import Method, scalar_theta
+from anisocert.optimize.reach import is_image, reach
 from anisocert.rounding import float32_down
 
 log = logging.getLogger(__name__)

@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.optimize.anisotropic import Anisotropic
+from anisocert.optimize.anisotropic import Anisotropic, Prefer
 from anisocert.optimize.average import Average
 from anisocert.optimize.base import Method
+from anisocert.optimize.domain import Domain
 from anisocert.optimize.fixed import Fixed
 from anisocert.optimize.isotropic import Isotropic
 from anisocert.optimize.published import PublishedAnisotropic, PublishedIsotropic
@@ -26,6 +27,8 @@ class Settings:
     outputs: Outputs = "logits"
     limit: float | None = None
     iterations: int | None = None
+    prefer: Prefer = "ball"
+    domain: Domain | None = None
     theta: NDArray[np.float32] | None = None
 
 
@@ -37,7 +40,7 @@ def _published_isotropic(s: Settings) -> PublishedIsotropic:
 METHODS: Final[dict[str, Callable[[Settings], Method]]] = {
     "fixed": lambda _: Fixed(),
     "isotropic": lambda s: Isotropic(limit=s.limit),
-    "anisotropic": lambda s: Anisotropic(isotropic=Isotropic(limit=s.limit), outputs=s.outputs),
+    "anisotropic": lambda s: Anisotropic(s.prefer, s.domain, isotropic=Isotropic(limit=s.limit), outputs=s.outputs),
     "average": lambda s: Fixed() if s.theta is None else Average(s.theta),
 }
 # One theta for all inputs is one classifier: their certificates bind without a memory.

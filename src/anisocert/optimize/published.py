@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Query
+from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
+from anisocert.optimize._ceiling import Limits
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.soft import Outputs, Problem
@@ -33,14 +34,13 @@ class PublishedIsotropic(Method):
 
     name = "isotropic"
 
-    @property
-    def evaluations(self) -> int:
+    def evaluations(self, plan: Plan) -> int:
         """See Method."""
-        return self.iterations * self.samples
+        return self._ascent.evaluations
 
-    def group(self, rows: int) -> int:
+    def group(self, network: Network, plan: Plan) -> int:
         """See Method."""
-        return self._ascent.group(rows)
+        return self._ascent.group(network)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
@@ -48,8 +48,9 @@ class PublishedIsotropic(Method):
         start = torch.full((len(query), *ones), sigma, device=query.x.device)
         problem = Problem(query, self.outputs)
         lower = torch.full_like(start, TINY)
+        limits = Limits.of(query, float("inf"))
         return self._ascent.climb(
-            problem, start, lambda gap, theta: gap * theta.flatten(1)[:, 0], lower=lower, upper=float("inf")
+            problem, start, lambda gap, theta: gap * theta.flatten(1)[:, 0], lower=lower, limits=limits
         )
 
     @property
@@ -75,18 +76,17 @@ class PublishedAnisotropic(Method):
         if not self.kappa >= 0:
             raise ArgumentError(f"expected kappa >= 0, got {self.kappa}")
 
-    @property
-    def evaluations(self) -> int:
+    def evaluations(self, plan: Plan) -> int:
         """See Method."""
-        return self.isotropic.evaluations + self.ascent.evaluations
+        return self.isotropic.evaluations(plan) + self.ascent.evaluations
 
     def pilot_votes(self, plan: Plan) -> int:
         """See Method."""
         return self.isotropic.pilot_votes(plan)
 
-    def group(self, rows: int) -> int:
+    def group(self, network: Network, plan: Plan) -> int:
         """See Method."""
-        return self.ascent.group(rows)
+        return self.ascent.group(network)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
@@ -101,4 +101,4 @@ class PublishedAnisotropic(Method):
             # A detail of the listing: torch.min gives a tie's gradient to one pixel, amin would share it among all.
             return gap * flat.log().mean(1).exp() + self.kappa * gap * flat.min(1).values
 
-        return self.ascent.climb(problem, start, height, lower=start, upper=float("inf"))
+        return self.ascent.climb(problem, start, height, lower=start, limits=Limits.of(problem.query, float("inf")))

@@ -1,5 +1,6 @@
 """Soft votes: mean class probabilities over noisy copies, with gradients to theta or to the input, never to weights."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,18 +19,35 @@ Outputs = Literal["logits", "probabilities"]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What an ascent is about. outputs: what the network returns."""
+    """What an ascent is about. outputs: what the network returns.
+
+    top: `b`, the class of each input whose gap is asked for, against all others together; without it the gap is that of
+    the two leading ones.
+    """
 
     query: Query
     outputs: Outputs
+    top: Tensor | None = None
 
     def part(self, places: Tensor) -> "Problem":
         """The same for some of the inputs."""
-        return Problem(self.query.part(places.tolist()), self.outputs)
+        top = None if self.top is None else self.top[places.to(self.top.device)]
+        return Problem(self.query.part(places.tolist()), self.outputs, top)
 
-    def probabilities(self, rows: Tensor) -> Tensor:
-        """Class probabilities of noisy rows, with gradients to the rows, in the network's precision."""
-        scores = self.query.network.differentiable_scores(rows)
+    def gap(self, p: Tensor) -> Tensor:
+        """The gap of mean probabilities. p: `b x num_classes` -> `b`."""
+        if self.top is None:
+            first, second = p.topk(2).values.unbind(1)
+            return self.query.smoothing.soft_gap(first, second)
+        own = p.gather(1, self.top.unsqueeze(1))[:, 0]
+        return self.query.smoothing.soft_gap(own, 1 - own)
+
+    def probabilities(self, rows: Tensor, one_shape: bool = False) -> Tensor:
+        """Class probabilities of noisy rows, with gradients to the rows, in the network's precision.
+
+        one_shape: as many rows as in most other calls, for which the network may be compiled.
+        """
+        scores = self.query.network.differentiable_scores(rows, one_shape)
         return scores.softmax(1) if self.outputs == "logits" else scores
 
     def require_gradients(self) -> None:
@@ -58,10 +76,22 @@ class Problem:
 
 
 class SoftVotes:
-    """Mean probabilities of a problem's inputs over copies of each, of which `at_once` are held in memory."""
+    """Mean probabilities of a problem's inputs over copies of each, of which `at_once` are held in memory.
 
-    def __init__(self, problem: Problem, at_once: int, stage: Stage = Stage.OPTIMIZE) -> None:
-        self.problem, self.at_once = problem, at_once
+    centred: the mean of an input's noises is taken off each (and what that shrinks is put back), so that slopes by
+    theta, each the mean of slope times noise, are free of what the mean slope and the mean noise add to them by chance.
+    one_shape: see Problem.probabilities.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        at_once: int,
+        stage: Stage = Stage.OPTIMIZE,
+        centred: bool = False,
+        one_shape: bool = False,
+    ) -> None:
+        self.problem, self.at_once, self.centred, self.one_shape = problem, at_once, centred, one_shape
         query = problem.query
         own, scales = query.smoothing, torch.ones(len(query), 1, *(1 for _ in query.shape))
         self._mixed = len(own.weights) > 1
@@ -69,6 +99,7 @@ class SoftVotes:
             scales = own.scales(torch.from_numpy(np.array(own.theta)).expand(query.x.shape))
         self._noise = noise_source(query.network.device, own.base, own.weights, len(query), query.shape)
         self._noise.open(range(len(query)), query.streams(stage), torch.zeros_like(query.x), scales)
+        self._rows = dict[int, Tensor]()  # slots and copies by number of copies, on a GPU
 
     def mean(self, theta: Tensor, first: int, samples: int, x: Tensor | None = None) -> Tensor:
         """Over the copies first, first + 1, ... `samples` of them, after those before: `b x num_classes`.
@@ -77,6 +108,9 @@ class SoftVotes:
         """
         points, stop = self.problem.query.x if x is None else x, first + samples
         noise = [self._draw(i, min(i + self.at_once, stop)) for i in range(first, stop, self.at_once)]
+        if self.centred and samples > 1:
+            mean = torch.stack([eps.sum(1) for eps in noise]).sum(0).unsqueeze(1) / samples
+            noise = [(eps - mean) * math.sqrt(samples / (samples - 1)) for eps in noise]
         if len(noise) == 1:
             return self._sum(points, theta, noise[0]) / samples
         # Each part is computed again when its gradient is wanted, so that one part's activations are kept at a time.
@@ -85,12 +119,38 @@ class SoftVotes:
         ]
         return torch.stack(sums).sum(0) / samples
 
+    def sensitivity(self, theta: Tensor, samples: int) -> Tensor:
+        """Mean squared slope of the probability of class `top` by each coordinate, over copies: `b x *shape`."""
+        query, top, total = self.problem.query, self.problem.top, torch.zeros_like(self.problem.query.x)
+        assert top is not None
+        for first in range(0, samples, self.at_once):
+            eps = self._draw(first, min(first + self.at_once, samples))
+            rows = (query.x.unsqueeze(1) + query.smoothing.scales(theta) * eps).flatten(0, 1).requires_grad_(True)
+            own = self.problem.probabilities(rows).gather(1, top.repeat_interleave(eps.shape[1]).unsqueeze(1))
+            (slope,) = torch.autograd.grad(own.sum(), [rows])
+            total += slope.view(eps.shape).square().sum(1)
+        return total / samples
+
     def _draw(self, first: int, stop: int) -> Tensor:
         inputs, count = len(self.problem.query), stop - first
+        shape = (inputs, count, *self.problem.query.shape)
+        if self.problem.query.network.device.type == "cuda":
+            return self._draw_ahead(inputs, first, count).view(shape)
         slots, copies = np.repeat(np.arange(inputs), count), np.tile(np.arange(first, stop), inputs)
-        return self._noise.noisy(slots, copies).view(inputs, count, *self.problem.query.shape)
+        return self._noise.noisy(slots, copies).view(shape)
+
+    def _draw_ahead(self, inputs: int, first: int, count: int) -> Tensor:
+        """The same by numbers that are on the GPU already: sending them would wait for the step before."""
+        from anisocert.engine.noise_cuda import CudaNoise
+
+        assert isinstance(self._noise, CudaNoise)
+        if count not in self._rows:
+            slots, copies = np.repeat(np.arange(inputs), count), np.tile(np.arange(count), inputs)
+            self._rows[count] = torch.from_numpy(np.stack([slots, copies]).astype(np.int32)).to(self._noise.device)
+        slot, copy = self._rows[count]
+        return self._noise.noisy_rows(torch.stack([slot, copy + first]))
 
     def _sum(self, x: Tensor, theta: Tensor, eps: Tensor) -> Tensor:
         scales = self.problem.query.smoothing.scales(theta)  # an error where theta is not a mixture's own
         noisy = x.unsqueeze(1) + (eps if self._mixed else scales * eps)
-        return self.problem.probabilities(noisy.flatten(0, 1)).view(*eps.shape[:2], -1).sum(1)
+        return self.problem.probabilities(noisy.flatten(0, 1), self.one_shape).view(*eps.shape[:2], -1).sum(1)

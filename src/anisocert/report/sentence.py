@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import OWN, down, keeps_answers, probability
 from anisocert.evaluate.protection import whom
+from anisocert.evaluate.room import REACH, at_reach
 from anisocert.geometry import Region
 from anisocert.memory import INHERITED
 from anisocert.report.evidence import Evidence, Implied
@@ -186,15 +187,24 @@ def region_sentence(evidence: Evidence) -> str:
 
 
 def limit_words(evidence: Evidence) -> str:
-    """Says that the search for theta ended at its bound; empty where it did not, or where that is not known."""
+    """Says what bounded the search for theta, and how much of the region is in the run's domain; empty if unknown."""
+    return " ".join(_limits(evidence))
+
+
+def _limits(evidence: Evidence) -> Iterator[str]:
     e = evidence
     shape = e.theta.shape or e.inputs.shape
     if "limit" not in e.run.description or shape is None:
-        return ""
+        return
     c = e.run.configuration
-    if not c.at_limit(e.row["theta_max"], shape):
-        return ""
-    bound = f"{c.chooser().limit_for(shape):g} x {c.sigma:g}"
-    return (
-        f"The search for its noise θ ended at its bound, {bound} (--limit): with a higher bound, more may be certified."
-    )
+    if c.at_limit(e.row["theta_max"], shape):
+        bound = f"{c.chooser().limit_for(shape):g} x {c.sigma:g} (--limit)"
+        yield f"The search for its noise θ ended at its bound, {bound}: with a higher bound, more may be certified."
+    if e.region is None or e.id not in e.inputs.x:
+        return
+    if c.bounded_reach and at_reach(e.region):
+        yield f"The region {REACH}."
+    if c.domain is not None:
+        low, high = c.domain
+        size = down(e.region.proxy_radius_inside(low, high), FINE)
+        yield f"The part of it in the domain, {low:g} to {high:g}, has a proxy radius of {size}."

@@ -16,6 +16,7 @@ from anisocert.engine import Numerics, Stage, Stream
 from anisocert.errors import ArgumentError
 from anisocert.memory import POLICIES, shown
 from anisocert.optimize import METHODS, PUBLISHED, SAME_FOR_ALL, Method, Settings
+from anisocert.optimize.domain import check_domain
 from anisocert.options import Options, flags
 from anisocert.runs._spending import alphas_of, shares
 from anisocert.runs.versions import versions
@@ -67,6 +68,12 @@ class Configuration(Options):
             raise ArgumentError("expected iterations, of the published search, only with paper, got them without")
         if self.limit is not None and self.paper:
             raise ArgumentError("expected no limit with paper, as the published search has none, got one")
+        if self.prefer != "ball" and (self.paper or self.method != "anisotropic"):
+            raise ArgumentError(
+                f"expected prefer {self.prefer!r} with our method anisotropic alone, got another method"
+            )
+        if self.domain is not None:
+            check_domain(self.domain)
         if (self.method == "average") != (self.average_of is not None):
             raise ArgumentError("expected average_of, a run, with method 'average' and with no other")
         if self.memory_policy not in (None, *POLICIES):
@@ -108,7 +115,8 @@ class Configuration(Options):
     def chooser(self, theta: NDArray[np.float32] | None = None) -> Method:
         """The way theta is chosen. theta: the mean of another run's, for method average."""
         known = METHODS | PUBLISHED if self.paper else METHODS
-        settings = Settings(outputs=self.outputs, limit=self.limit, iterations=self.iterations, theta=theta)
+        domain = None if self.domain is None else (self.domain[0], self.domain[1])
+        settings = Settings(self.outputs, self.limit, self.iterations, self.prefer, domain, theta)
         return known[self.method](settings)
 
     def at_limit(self, theta_max: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -117,9 +125,14 @@ class Configuration(Options):
         return np.asarray(theta_max) >= self.sigma * self.chooser().limit_for(shape) * (1 - 1e-6)
 
     @property
+    def bounded_reach(self) -> bool:
+        """Whether the search lets no region reach far beyond its input: that of ours does not."""
+        return self.method in ("isotropic", "anisotropic") and not self.paper
+
+    @property
     def needs_gradients(self) -> bool:
         """Whether the network must give gradients."""
-        return self.chooser().evaluations > 0
+        return self.chooser().evaluations(self.plan()) > 0
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON keeps it."""
@@ -135,7 +148,7 @@ class Configuration(Options):
             known = {one.name: said[one.name] for one in fields(cls) if one.name in said}
             if missing := [name for name in ("model", "data", "sigma") if name not in known]:
                 raise ArgumentError(f"expected a run that says how to repeat it, got one without {', '.join(missing)}")
-            for name in ("mean", "std"):
+            for name in ("mean", "std", "domain"):
                 known[name] = tuple(known[name]) if known.get(name) is not None else None
             if isinstance(known.get("memory"), dict):  # a finished run says more about it
                 file = known["memory"].get("file")

@@ -4,7 +4,7 @@ A run may come from someone else. Reading it executes nothing that it names: its
 and a function (`package.module:function`) only from the user who types it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -77,18 +77,23 @@ class StoredRun(Said):
     @cached_property
     def thetas(self) -> dict[int, NDArray[np.float32]]:
         """Theta of each example id: a scalar, or of the input's shape."""
-        found: dict[int, NDArray[np.float32]] = {}
+        return {number: theta for part in self.theta_files() for number, theta in part.items()}
+
+    def theta_files(self) -> Iterator[dict[int, NDArray[np.float32]]]:
+        """The same file by file, as all may be too many for the memory."""
         for name in sorted(filter(THETA.fullmatch, self.description["files"])):
             content = read_bytes(self.folder, name)
             try:
-                found |= thetas_of(content)
+                yield thetas_of(content)
             except ArgumentError as error:
                 raise WrongFileError(self.folder, name, str(error)) from error
-        return found
 
-    def region(self, number: int, x: NDArray[Any]) -> Region | None:
-        """What is certified about an example before any memory, around x; None where it abstains, or has no theta."""
-        row, theta = self.row(number), self.thetas.get(number)
+    def region(self, number: int, x: NDArray[Any], theta: NDArray[np.float32] | None = None) -> Region | None:
+        """What is certified about an example before any memory, around x; None where it abstains, or has no theta.
+
+        theta: the example's, if it has been read already.
+        """
+        row, theta = self.row(number), self.thetas.get(number) if theta is None else theta
         if theta is None or row["prediction"] == ABSTAIN:
             return None
         return region_of({**row, "noise": row.get("noise") or self.noise.name}, theta, x)

@@ -63,7 +63,8 @@ class Certifier:
         if self.network is None or self.network.numerics != numerics:
             self.network = Network(self.model, c.num_classes, self.device, numerics, c.model_id)
         votes = self.plan.n0 + self.plan.n + self.method.pilot_votes(self.plan)
-        group = self.method.group(self.network.fit(shape, inputs * votes))
+        self.network.fit(shape, inputs * votes)
+        group = self.method.group(self.network, self.plan)
         probe = self.network.probe(shape)
         return Settled(self.network.numerics, self.network.device.type, self.network.hash, group, probe)
 

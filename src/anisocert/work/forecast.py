@@ -38,13 +38,13 @@ def forecast(job: Job, device: str, inputs: int) -> Forecast:
     numerics = replace(c.numerics, compile=bool(c.numerics.compile))
     network = Network(job.model, c.num_classes, device, numerics, c.model_id)
     rows = network.fit(job.examples.shape, 0)
-    purposes = {"with gradients": method.evaluations, "pilot votes": method.pilot_votes(plan)}
+    purposes = {"with gradients": method.evaluations(plan), "pilot votes": method.pilot_votes(plan)}
     purposes |= {"votes to select": plan.n0, "votes to certify": plan.n}
     vote_seconds = _vote_seconds(job, network, rows)
     seconds = inputs * sum(list(purposes.values())[1:]) * vote_seconds
-    if method.evaluations:
-        group = method.group(rows)  # the last group is filled up
-        seconds += math.ceil(inputs / group) * group * method.evaluations * _gradient_seconds(job, network, rows)
+    if steps := method.evaluations(plan):
+        group = method.group(network, plan)  # the last group is filled up
+        seconds += math.ceil(inputs / group) * group * steps * _gradient_seconds(job, network, rows)
     return Forecast(inputs, purposes, 1 / vote_seconds, seconds)
 
 

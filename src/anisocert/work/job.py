@@ -17,6 +17,7 @@ from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models.normalize import check_units, warn_of_units
 from anisocert.optimize import Average
+from anisocert.optimize.domain import check_domain
 from anisocert.runs import Configuration, read_run
 from anisocert.runs.loading import arrays_hash, chosen, examples_hash, load_model
 
@@ -54,6 +55,8 @@ class Job:
         if not np.isfinite(x).all():
             wrong = ids[int(np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(1))[0])]
             raise ArgumentError(f"expected finite inputs, got NaN or infinity in example {wrong}")
+        if self.configuration.domain is not None:
+            check_domain(self.configuration.domain, x)
         return Chunk(list(ids), x, self.examples.y[at].tolist(), None if begun is None else begun.alphas()[at])
 
     def warn(self) -> None:

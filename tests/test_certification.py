@@ -102,7 +102,7 @@ def test_half_space_radius_reaches_the_distance(half_space, distance):
     x = (model.normal * distance * sigma).tolist()
     radii = [c.radius for c in many(model, x, runs, Gaussian(sigma), Plan(n=100_000), seed=1)]
     assert max(radii) < distance * sigma
-    assert np.mean(radii) > 0.95 * distance * sigma
+    assert np.mean(radii) > 0.94 * distance * sigma
 
 
 def test_half_space_with_anisotropic_noise(half_space):

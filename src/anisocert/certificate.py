@@ -36,12 +36,14 @@ class Counting:
 
 @dataclass(frozen=True, eq=False)
 class Certificate(Counting):
-    """The smoothed classifier answers `prediction` everywhere in `region`, except with probability alpha.
+    """The smoothed classifier answers `prediction` everywhere in `region`, except with probability alpha + grain.
 
     prediction: the class, or -1 (abstain), with `reason` saying why. gap: r in ||delta / theta|| < r. theta: scale of
     the noise, float32, scalar or of the input's shape. noise: its name in `smoothing.NOISES`. votes, top_votes: of the
     estimate stage. The bounds were computed from bound_k votes for the class and runner_up_votes for the next one among
     the first bound_n votes, which in a sequential plan may be fewer than were counted.
+    grain: how far the votes' noise may be from the theory's, in total variation: it is added to alpha wherever the
+    probability of an error is stated. 0.0 if it is unknown, because noise was not drawn on a grid.
     model_hash: names the network and its numerics. note: what a memory did (kept, shrunk, inherited, abstained).
     x: the input of an abstention, which a memory needs to know; otherwise it is the region's centre.
     """
@@ -54,6 +56,7 @@ class Certificate(Counting):
     seconds: float
     note: str = ""
     reason: str = ""
+    grain: float = 0.0
     x: NDArray[np.generic] | None = field(default=None, repr=False)
 
     @property

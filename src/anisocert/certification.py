@@ -14,6 +14,7 @@ from anisocert.arguments import as_network, expect_kinds
 from anisocert.bounds import Plan, binomial_test
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.engine import Classifier, Judge, Network, Numerics, OnVotes, Query, Stage, Tally, all_votes, count_votes
+from anisocert.engine.grid import grain, warn_if_coarse
 from anisocert.errors import AnisocertWarning
 from anisocert.optimize import Fixed, Method, checked_theta
 from anisocert.smoothing import Smoothing
@@ -61,6 +62,7 @@ def certificates(
     alphas: `b`, if they differ between inputs; they must not depend on any vote. The plan's then only guides effort.
     """
     plan.warn_if_hopeless(query.network.num_classes)
+    warn_if_coarse(query.smoothing.theta, query.network.grid)
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))
 
     theta = checked_theta(method.choose(query, plan), query.x)  # SPEC 3, from noise of its own
@@ -147,11 +149,13 @@ def _certificate(query: Query, method: Method, theta: Tensor, judge: Judge, tall
     i, gap = tally.position, float(judge.gap[tally.position])
     one = theta[i].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
     one.setflags(write=False)
+    scales = query.smoothing.scales(theta[i : i + 1])[0].cpu().numpy()
     counted = replace(
         unanswered(query, i, method, judge.plan, judge.reason(tally)), gap=gap,
         theta=one.reshape(()) if one.size == 1 else one, p_a=float(judge.p_a[i]), p_b=float(judge.p_b[i]),
         top_votes=int(tally.counts[judge.top[i]]), runner_up_votes=int(judge.runner_up[i]), votes=tally.votes,
         bound_k=int(judge.bound_k[i]), bound_n=int(judge.bound_n[i]), alpha=float(judge.alpha[i]),
+        grain=grain(scales, query.shape, judge.plan.n, query.network.grid, query.smoothing.base),
     )  # fmt: skip
     if gap <= 0:
         return counted

@@ -20,7 +20,7 @@ def certify(list_store, remembering, tmp_path, cli, monkeypatch):
     monkeypatch.chdir(tmp_path)
     c = remembering(tmp_path)
     asked = ("--sigma", c.sigma, "--method", "fixed", "--n0", c.n0, "--n", c.n, "--alpha", c.alpha, "--device", "cpu")
-    numerics = ("--rows", 160, "--precision", "float32", "--no-compile")
+    numerics = ("--rows", 160, "--precision", "float32", "--no-compile", "--grid", 0)
     command = ("certify", c.model, "--data", c.data, *asked, *numerics)
     return lambda name, *more, code=0: cli(*command, "--out", tmp_path / name, *more, code=code)
 

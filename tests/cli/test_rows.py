@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 HERE = Path(__file__).parent / "rows"
-SAME = "--data digits --precision float32 --skip 30 --max 12 --n 2000 --device cpu --quiet"
+SAME = "--data digits --precision float32 --grid 0 --skip 30 --max 12 --n 2000 --device cpu --quiet"
 RUNS = {
     "fixed": "--method fixed --sigma 0.25",
     "isotropic": "--method isotropic --norm l1 --sigma 0.5 --bound two-class --stop betting",

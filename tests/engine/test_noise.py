@@ -10,9 +10,12 @@ CPU = torch.device("cpu")
 KINDS = {"normal": ("normal", (1.0,)), "uniform": ("uniform", (1.0,)), "mixture": ("normal", (0.3, 0.5, 0.2))}
 
 
-def source(kind: str, shape: tuple[int, ...], slots: int = 1) -> HostNoise:
+GRIDS = [0.0, 2.0**-12]
+
+
+def source(kind: str, shape: tuple[int, ...], slots: int = 1, grid: float = 0.0) -> HostNoise:
     base, weights = KINDS[kind]
-    return noise_source(CPU, base, weights, slots, shape)
+    return noise_source(CPU, base, weights, slots, shape, grid)
 
 
 def scales(kind: str, shape: tuple[int, ...]) -> torch.Tensor:
@@ -24,14 +27,15 @@ def scales(kind: str, shape: tuple[int, ...]) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(1,), (5,), (3, 7, 3), (1, 8, 8), (3, 32, 32)])
-def test_draws_do_not_depend_on_batching(kind, shape):
+@pytest.mark.parametrize("grid", GRIDS)
+def test_draws_do_not_depend_on_batching(kind, shape, grid):
     """To the last bit, also where a stretch of rows ends in the middle of a vector register."""
     votes, x, scale = 700, torch.rand(shape), scales(kind, shape)
     stream = Stream(3, Stage.ESTIMATE, 11)
-    whole = source(kind, shape)
+    whole = source(kind, shape, grid=grid)
     whole.open([0], [stream], x[None], scale[None])
     expected = whole.noisy(np.zeros(votes, int), np.arange(votes))
-    parts = source(kind, shape, slots=3)
+    parts = source(kind, shape, 3, grid)
     parts.open([2], [stream], x[None], scale[None])
     parts.open([0], [Stream(3, Stage.ESTIMATE, 12)], x[None], scale[None])
     rng, done, other, rows = np.random.default_rng(0), 0, 0, []
@@ -45,9 +49,10 @@ def test_draws_do_not_depend_on_batching(kind, shape):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_distribution(kind):
+@pytest.mark.parametrize("grid", GRIDS)
+def test_distribution(kind, grid):
     shape, votes = (2, 3), 40_000
-    drawn = source(kind, shape)
+    drawn = source(kind, shape, grid=grid)
     drawn.open([0], [Stream(0, Stage.ESTIMATE, 0)], torch.zeros(shape)[None], scales(kind, shape)[None])
     eps = drawn.noisy(np.zeros(votes, int), np.arange(votes)).double().numpy()
     base, weights = KINDS[kind]
@@ -61,9 +66,10 @@ def test_distribution(kind):
     assert abs(np.corrcoef(eps.reshape(votes, -1).T) - np.eye(6)).max() < 0.03
 
 
-def test_one_component_a_vote_not_a_coordinate():
+@pytest.mark.parametrize("grid", GRIDS)
+def test_one_component_per_vote_not_per_coordinate(grid):
     shape = (50,)
-    drawn = source("mixture", shape)
+    drawn = source("mixture", shape, grid=grid)
     drawn.open(
         [0],
         [Stream(0, Stage.ESTIMATE, 0)],
@@ -76,13 +82,16 @@ def test_one_component_a_vote_not_a_coordinate():
     assert np.abs(shares - KINDS["mixture"][1]).max() < 0.04
 
 
-def test_noise_is_float32_and_centred_at_x():
+@pytest.mark.parametrize("grid", [*GRIDS, 2.0**-5])
+def test_noise_is_float32_and_centred_at_x(grid):
     x = torch.tensor([10.0, -20.0])
-    drawn = source("uniform", (2,))
+    drawn = source("uniform", (2,), grid=grid)
     drawn.open([0], [Stream(0, Stage.ESTIMATE, 0)], x[None], torch.tensor([[0.5, 0.25]])[None])
     rows = drawn.noisy(np.zeros(1000, int), np.arange(1000))
     assert rows.dtype == torch.float32
-    assert ((rows - x).abs() <= torch.tensor([0.5, 0.25]) * (1 + 1e-5)).all()
+    assert ((rows - x).abs() <= torch.tensor([0.5, 0.25]) * (1 + 1e-5) + grid / 2).all()
+    if grid:
+        assert torch.equal(rows, (rows / grid).round() * grid)
 
 
 def test_votes_out_of_order_are_refused():

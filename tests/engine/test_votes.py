@@ -120,7 +120,7 @@ def test_votes_do_not_depend_on_rows(small_network, rows):
 
 
 def test_seeds_stages_and_ids_change_the_noise(small_network):
-    network = Network(small_network, 5, numerics=FLOAT32)
+    network = Network(small_network, 5, numerics=Numerics("float32", compile=False, grid=2.0**-26))
     seen: list[set[float]] = []
     network.fit(SHAPE, 1)
     inner, network._run = network._run, None
@@ -142,7 +142,7 @@ def test_seeds_stages_and_ids_change_the_noise(small_network):
     assert [len(values) > 1200 for values in seen] == [True] * 4
     for i in range(4):
         for j in range(i):
-            # float32 values coincide by chance now and then, whole streams do not
+            # values coincide by chance now and then, whole streams do not
             assert len(seen[i] & seen[j]) < 5, (i, j)
 
 

@@ -74,12 +74,12 @@ def test_landscape_of_a_real_network(tmp_path, write_run):
     save_model(model, tmp_path / "net.safetensors", described)
     quick = Ascent(iterations=3, samples=8, learning_rate=0.3, adam=True, logarithmic=True)
     method = PublishedAnisotropic(ascent=quick, isotropic=Isotropic())
-    found = certify(
-        Network(model, 10), tests.x, ids=tests.ids.tolist(), smoothing=Gaussian(0.05), method=method, plan=Plan(n=200)
-    )
+    network = Network(model, 10)
+    found = certify(network, tests.x, ids=tests.ids.tolist(), smoothing=Gaussian(0.05), method=method, plan=Plan(n=200))
     labels = [max(c.prediction, 0) for c in found]  # an untrained network is right by definition here
     assert any(c.prediction >= 0 for c in found)
-    write_run(tmp_path / "run", found, labels, model="../net.safetensors", sigma=0.05, method="anisotropic")
+    said = {"model": "../net.safetensors", "sigma": 0.05, "method": "anisotropic", "numerics": network.numerics}
+    write_run(tmp_path / "run", found, labels, **said)
     run = read_run(tmp_path / "run")
     from anisocert.report import _landscape as module
     from anisocert.report._inputs import Inputs

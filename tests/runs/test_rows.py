@@ -35,10 +35,11 @@ def test_columns_of_a_run_in_order_of_id():
     table = pa.table({"idx": [3, 1], "reason": ["b", "a"], "memory_note": ["kept", None], "else": [1, 2]})
     found = table_of(packed(table))
     assert found.to_pylist() == [
-        {"idx": 1, "reason": "a", "memory_note": None},
-        {"idx": 3, "reason": "b", "memory_note": "kept"},
+        {"idx": 1, "reason": "a", "memory_note": None, "grain": 0.0},
+        {"idx": 3, "reason": "b", "memory_note": "kept", "grain": 0.0},
     ]
-    assert found.schema == pa.schema([("idx", pa.int64()), ("reason", pa.string()), ("memory_note", pa.string())])
+    texts = [("reason", pa.string()), ("memory_note", pa.string())]
+    assert found.schema == pa.schema([("idx", pa.int64()), *texts, ("grain", pa.float64())])
 
 
 def test_a_large_honest_table_is_read():

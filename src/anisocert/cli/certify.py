@@ -30,6 +30,7 @@ def certify(
     precision: options.Precision = None,
     compile: options.Compile = None,
     rows: options.Rows = None,
+    grid: options.Grid = None,
     device: Annotated[str, place(help="auto, cpu, cuda, or several: cuda:0,cuda:1.")] = "auto",
     ray: Annotated[bool, place("--ray", help="On a new Ray cluster, of this machine alone.")] = False,
     ray_address: Annotated[str | None, place(help="On the Ray cluster at this address, or auto.")] = None,
@@ -60,7 +61,7 @@ def certify(
     )
     configuration = options.configured(
         asked, partial(told.console.print, soft_wrap=True), device=None if on_cluster else device_kind(devices),
-        numerics=Numerics(precision, compile, rows),  # type: ignore[arg-type]  # it checks the name
+        numerics=Numerics(precision, compile, rows, grid),  # type: ignore[arg-type]  # it checks the name
     )  # fmt: skip
     options.checked()
     job = load_job(configuration)

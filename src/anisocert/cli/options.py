@@ -103,6 +103,9 @@ _network = functools.partial(typer.Option, rich_help_panel=NETWORK)
 Precision = Annotated[str | None, _network(help="float32 or bfloat16. Default: what is fast here.")]
 Compile = Annotated[bool | None, _network(help="Use torch.compile. Default: where it pays.")]
 Rows = Annotated[int | None, _network(help="Votes per network call. Default: as many as fit.")]
+Grid = Annotated[
+    float | None, _network(help="Round noisy inputs to multiples of this; 0: plain float32 noise. Default: 2^-12.")
+]
 Device = Annotated[str, _network(help="auto, cpu, cuda, cuda:1, ...")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there, even if anisocert did not write it.")]
 # For commands that read a run, which may name files but no code.

@@ -34,6 +34,7 @@ def predict(
     precision: options.Precision = None,
     compile: options.Compile = None,
     rows: options.Rows = None,
+    grid: options.Grid = None,
     force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
@@ -41,7 +42,7 @@ def predict(
 
     An answer is the class that the noisy inputs get most often; with probability at most alpha it is not the smoothed
     classifier's. It comes without a region: `anisocert certify` gives those. Certificates are about the network in one
-    precision, so answer in the precision that you certified in.
+    precision and on one grid, so answer with those that you certified with.
     """
     import warnings
     from functools import partial
@@ -59,7 +60,7 @@ def predict(
         raise ArgumentError(f"expected --format csv or json, or table without --out, got {form!r}")
     if out is not None:
         claim(out, force)
-    numerics = Numerics(precision, compile, rows)  # type: ignore[arg-type]  # it checks the name
+    numerics = Numerics(precision, compile, rows, grid)  # type: ignore[arg-type]  # it checks the name
     job = load_job(options.configured(asked, partial(typer.echo, err=True), method="fixed", numerics=numerics))
     c = job.configuration
     assert c.num_classes is not None

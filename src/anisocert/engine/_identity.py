@@ -34,8 +34,8 @@ NO_BEHAVIOUR = {
 }  # fmt: skip
 
 
-def hash_of(model: Classifier, precision: Precision | None) -> str:
-    """SHA-256 of a module and its precision: equal where votes mean the same classifier, in any process.
+def hash_of(model: Classifier, precision: Precision | None, grid: float = 0.0) -> str:
+    """SHA-256 of a module, its precision and grid: equal where votes mean the same classifier, in any process.
 
     To be taken before the first call: what a network keeps while it runs is not part of it.
 
@@ -48,6 +48,8 @@ def hash_of(model: Classifier, precision: Precision | None) -> str:
     reading = _Reading()
     try:
         reading.read(precision, "precision")
+        if grid:  # without one the hash is that of networks from before there were grids
+            reading.read(grid, "grid")
         reading.read(model, type(model).__name__)
     except RecursionError as error:
         raise ModelError(f"expected a network that can be hashed, got one nested too deeply: {REMEDY}") from error

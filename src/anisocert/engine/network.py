@@ -53,8 +53,10 @@ class Network:
         self.model = frozen(model, self.device, named) if isinstance(model, nn.Module) else model
         self.num_classes = int(num_classes)
         numerics = numerics or Numerics()
-        self.numerics = replace(numerics, precision=numerics.precision or native_precision(self.device))
-        self.hash = model_id or hash_of(self.model, self.numerics.precision)
+        self.grid = numerics.step
+        precision = numerics.precision or native_precision(self.device)
+        self.numerics = replace(numerics, precision=precision, grid=self.grid)
+        self.hash = model_id or hash_of(self.model, precision, self.grid)
         self.compile_seconds = 0.0
         self._asked, self._run = self.numerics, self.model
         self._shape: tuple[int, ...] | None = None

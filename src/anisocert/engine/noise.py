@@ -1,24 +1,34 @@
-"""Noisy copies of inputs, one row per vote: x + scale * eps, drawn and added in float32.
+"""Noisy copies of inputs, one row per vote: x + scale * eps, on a grid and exactly distributed, or in plain float32.
 
 A vote's noise is a function of its stream (seed, stage, example id) and its number alone. Inputs in flight wait in
 slots; a row of a batch names its slot and its vote. The CPU (and any device without a kernel of its own) draws by
-numpy's Philox, CUDA by the Triton kernel in `noise_cuda`.
+numpy's Philox, CUDA by the Triton kernels in `grid_cuda` and `noise_cuda`.
+
+Plain float32 noise is not quite the distribution of the theory: it is for searches, which certify nothing, and for runs
+that were made with it.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from anisocert.engine.grid import REACH, Base, check_range, multiples, thresholds
 from anisocert.engine.streams import Stream
 
-Base = Literal["normal", "uniform"]
+CHUNK = 1 << 16  # numbers that are drawn on a grid at a time: they stay in a CPU's cache
 
 
 class NoiseSource(Protocol):
-    """Draws noisy rows for the inputs in its slots."""
+    """Draws noisy rows for the inputs in its slots.
+
+    unsettled: which rows of the last batch are not to be counted, `rows`, on the device, because a number of theirs
+        lies too near a border of the grid for the device's arithmetic; None where there cannot be any.
+    """
+
+    unsettled: Tensor | None
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """Put inputs into slots, before their first votes.
@@ -27,28 +37,49 @@ class NoiseSource(Protocol):
         """
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
-        """One noisy copy a row: `rows x *shape`. slot, vote: `rows`; slot -1 is padding."""
+        """One noisy copy per row: `rows x *shape`. slot, vote: `rows`; slot -1 is padding."""
+
+    def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+        """As `noisy`, in exact arithmetic and slowly: for rows that were unsettled."""
+
+
+def sent(values: np.ndarray, device: torch.device) -> Tensor:
+    """Values on a device, without waiting for it: CUDA waits where memory is not pinned."""
+    tensor = torch.from_numpy(values)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def noise_source(
-    device: torch.device, base: Base, weights: Sequence[float], slots: int, shape: tuple[int, ...]
+    device: torch.device, base: Base, weights: Sequence[float], slots: int, shape: tuple[int, ...], grid: float = 0.0
 ) -> NoiseSource:
-    """The noise source for a device."""
+    """The noise source for a device. grid: the step of the grid; 0 for plain float32."""
     if device.type == "cuda":
+        if grid:
+            from anisocert.engine.grid_cuda import CudaGridNoise
+
+            return CudaGridNoise(device, base, weights, slots, shape, grid)
         from anisocert.engine.noise_cuda import CudaNoise  # Triton exists only beside CUDA builds
 
         return CudaNoise(device, base, weights, slots, shape)
-    return HostNoise(device, base, weights, slots, shape)
+    return HostNoise(device, base, weights, slots, shape, grid)
 
 
 class HostNoise:
-    """Noise from numpy generators, one per slot; the votes of a slot are drawn in order."""
+    """Noise from numpy generators, one per slot; the votes of a slot are drawn in order, and all are settled."""
+
+    unsettled: Tensor | None = None
 
     def __init__(
-        self, device: torch.device, base: Base, weights: Sequence[float], slots: int, shape: tuple[int, ...]
+        self,
+        device: torch.device,
+        base: Base,
+        weights: Sequence[float],
+        slots: int,
+        shape: tuple[int, ...],
+        grid: float,
     ) -> None:
-        self.device, self.base, self.shape = device, base, shape
-        self.cumulative = np.cumsum(weights)[:-1]
+        self.device, self.base, self.shape, self.grid = device, base, shape, grid
+        self.cumulative, self.thresholds = np.cumsum(weights)[:-1], thresholds(weights)
         self.slots: list[_Slot | None] = [None] * slots
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
@@ -56,6 +87,8 @@ class HostNoise:
         inputs = zip(x.flatten(1).cpu(), scales.flatten(2).cpu(), strict=True)
         for slot, stream, one in zip(slots, streams, inputs, strict=True):
             self.slots[slot] = _Slot(stream, *one)
+            if self.grid:
+                check_range(float(one[0].abs().max() + REACH[self.base] * one[1].max()), self.grid)
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
         """See NoiseSource."""
@@ -66,19 +99,42 @@ class HostNoise:
             assert state.drawn == vote[start], "the votes of an example are drawn in order"
             state.drawn += stop - start
             rows = out[start:stop]
-            eps = rows.numpy()
-            if self.base == "normal":
-                state.values.standard_normal(out=eps, dtype=np.float32)
-            else:
-                state.values.random(out=eps, dtype=np.float32)
-                rows.mul_(2).sub_(1)
-            if len(self.cumulative) == 0:
-                scale = state.scales
-            else:
-                u = state.components.random(stop - start)
-                scale = state.scales[torch.from_numpy(np.searchsorted(self.cumulative, u, side="right"))]
-            torch.addcmul(state.x, rows, scale, out=rows)
+            if not self.grid:
+                self._fill(state, rows)
+                continue
+            for part in torch.split(rows, max(1, CHUNK // rows.shape[1])):
+                self._fill_on_grid(state, part.numpy())
         return out.view(len(slot), *self.shape).to(self.device)
+
+    def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+        """See NoiseSource."""
+        return self.noisy(slot, vote)
+
+    def _fill(self, state: "_Slot", rows: Tensor) -> None:
+        eps = rows.numpy()
+        if self.base == "normal":
+            state.values.standard_normal(out=eps, dtype=np.float32)
+        else:
+            state.values.random(out=eps, dtype=np.float32)
+            rows.mul_(2).sub_(1)
+        if len(self.cumulative) == 0:
+            scale = state.scales
+        else:
+            u = state.components.random(len(rows))
+            scale = state.scales[torch.from_numpy(np.searchsorted(self.cumulative, u, side="right"))]
+        torch.addcmul(state.x, rows, scale, out=rows)
+
+    def _fill_on_grid(self, state: "_Slot", rows: np.ndarray) -> None:
+        words = state.values.bit_generator.random_raw(rows.size).view(np.int64).reshape(rows.shape)
+        scales = state.scales.double().numpy()
+        if len(self.thresholds):
+            drawn = state.components.bit_generator.random_raw(len(rows)).view(np.int64)
+            scales = scales[np.searchsorted(self.thresholds, drawn, side="right")]
+        scale = np.broadcast_to(scales, (len(scales), rows.shape[1]))
+        k = multiples(
+            words, state.x.double().numpy(), scale if len(self.thresholds) else scale[0], self.grid, self.base
+        )
+        np.multiply(k, self.grid, out=rows, casting="same_kind")
 
 
 class _Slot:

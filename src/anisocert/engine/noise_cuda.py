@@ -1,9 +1,10 @@
-"""The CUDA noise source: one Triton kernel draws, scales and adds, and writes each noisy value once.
+"""The CUDA noise source in plain float32: one Triton kernel draws, scales and adds, and writes each noisy value once.
 
 Philox4x32 is keyed by the seed; its counter is (quad of the element, vote, id, stage), so any vote can be drawn at any
 place of any batch, and streams are disjoint by construction.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,22 +14,21 @@ import triton.language as tl
 from torch import Tensor
 from triton.language.extra import libdevice
 
-from anisocert.engine.noise import Base
+from anisocert.engine.grid import Base
+from anisocert.engine.noise import sent
 from anisocert.engine.streams import Stream
 
 
-class CudaNoise:
-    """Draws noisy rows on the GPU."""
+class SlotsOnDevice(ABC):
+    """Inputs in flight on the GPU, and what draws their noise."""
 
-    def __init__(
-        self, device: torch.device, base: Base, weights: Sequence[float], slots: int, shape: tuple[int, ...]
-    ) -> None:
-        self.device, self.base, self.shape = device, base, shape
+    unsettled: Tensor | None = None
+
+    def __init__(self, device: torch.device, base: Base, components: int, slots: int, shape: tuple[int, ...]) -> None:
+        self.device, self.base, self.components, self.shape = device, base, components, shape
         self.d = int(np.prod(shape))
-        self.components = len(weights)
-        self.cumulative = torch.tensor(np.cumsum(weights)[:-1], dtype=torch.float32, device=device)
         self.x = torch.zeros(slots, self.d, device=device)
-        self.scales = torch.zeros(slots, self.components, self.d, device=device)
+        self.scales = torch.zeros(slots, components, self.d, device=device)
         self.streams = torch.zeros(slots, 3, dtype=torch.int64, device=device)  # seed, low id, high id and stage
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
@@ -40,11 +40,24 @@ class CudaNoise:
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
         """See NoiseSource."""
-        rows = np.stack([slot, vote]).astype(np.int32)
-        return self.noisy_rows(torch.from_numpy(rows).to(self.device))
+        return self.noisy_rows(sent(np.stack([slot, vote]).astype(np.int32), self.device))
 
+    @abstractmethod
     def noisy_rows(self, rows: Tensor) -> Tensor:
         """As `noisy`, with slot and vote already on the device. rows: `2 x n`, int32."""
+
+
+class CudaNoise(SlotsOnDevice):
+    """Draws noisy rows on the GPU in plain float32."""
+
+    def __init__(
+        self, device: torch.device, base: Base, weights: Sequence[float], slots: int, shape: tuple[int, ...]
+    ) -> None:
+        super().__init__(device, base, len(weights), slots, shape)
+        self.cumulative = torch.tensor(np.cumsum(weights)[:-1], dtype=torch.float32, device=device)
+
+    def noisy_rows(self, rows: Tensor) -> Tensor:
+        """See SlotsOnDevice."""
         n = rows.shape[1]
         out = torch.empty(n, self.d, device=self.device)
         quads = triton.cdiv(self.d, 4)
@@ -55,6 +68,10 @@ class CudaNoise:
                 self.d, quads, self.components, UNIFORM=self.base == "uniform", WIDTH=width,
             )  # fmt: skip
         return out.view(n, *self.shape)
+
+    def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+        """See NoiseSource."""
+        return self.noisy(slot, vote)
 
 
 def _words(stream: Stream) -> list[int]:

@@ -1,4 +1,4 @@
-"""How the network computes: precision, compilation, rows per call. Part of the certified classifier, so recorded."""
+"""How the network computes: precision, compilation, rows per call, grid. Part of what is certified, so recorded."""
 
 import ctypes
 import os
@@ -10,6 +10,7 @@ from typing import Literal, cast, get_args
 
 import torch
 
+from anisocert.engine.grid import GRID, check_grid
 from anisocert.errors import ArgumentError
 
 ALIGN = 32
@@ -26,16 +27,20 @@ VARIABLE = "ANISOCERT_PRECISION"
 class Numerics:
     """Choices about the arithmetic; None lets the engine decide, and `Network.numerics` says how it did.
 
-    precision: of the network (noise is always drawn and added in float32). Votes in bfloat16 certify the bfloat16
-        network, so prediction must use the same. Default: that of ANISOCERT_PRECISION in the environment, else bfloat16
-        where the device computes it natively.
+    precision: of the network (its noisy inputs are always float32). Votes in bfloat16 certify the bfloat16 network,
+        so prediction must use the same. Default: that of ANISOCERT_PRECISION in the environment, else bfloat16 where
+        the device computes it natively.
     compile: run the network through torch.compile. Default: when the votes planned repay the time it takes.
     rows: votes per network call, one fixed, padded shape; a multiple of 32. Default: as many as pay and fit.
+    grid: step of the grid that noisy inputs are rounded to, a power of two in the units of the input; rounding is part
+        of the certified classifier, and lets noise be drawn from its exact distribution. Default: 2**-12. 0: no grid,
+        and noise drawn and added in float32, which is not quite the distribution of the theory.
     """
 
     precision: Precision | None = None
     compile: bool | None = None
     rows: int | None = None
+    grid: float | None = None
 
     def __post_init__(self) -> None:
         if self.precision not in (None, "float32", "bfloat16"):
@@ -44,6 +49,12 @@ class Numerics:
             raise ArgumentError(f"expected compile True, False or None, got {self.compile!r}")
         if self.rows is not None and (not isinstance(self.rows, int) or self.rows < 1 or self.rows % ALIGN):
             raise ArgumentError(f"expected rows a positive multiple of {ALIGN}, got {self.rows!r}")
+        check_grid(self.step)
+
+    @property
+    def step(self) -> float:
+        """Of the grid, decided; 0 for none."""
+        return GRID if self.grid is None else self.grid
 
 
 def native_precision(device: torch.device) -> Precision:

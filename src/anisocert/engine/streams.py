@@ -45,3 +45,16 @@ class Stream:
         key = np.array([self.seed, self.stage], np.uint64)
         counter = np.array([0, 0, lane, self.id], np.uint64)  # 2^128 draws before the next lane begins
         return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
+
+def philox(seed: int, *counter: np.ndarray) -> list[np.ndarray]:
+    """Philox4x32-10 on the host: four words for each counter, which is four arrays, of 32-bit values; uint64 all."""
+    c0, c1, c2, c3 = (word.astype(np.uint64) for word in counter)
+    mask, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    for i in range(10):
+        k0, k1 = (
+            np.uint64((key + i * step) & 0xFFFFFFFF) for key, step in ((seed, 0x9E3779B9), (seed >> 32, 0xBB67AE85))
+        )
+        left, right = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = right >> shift ^ c1 ^ k0, right & mask, left >> shift ^ c3 ^ k1, left & mask
+    return [c0, c1, c2, c3]

@@ -15,13 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anisocert.engine.noise import noise_source
+from anisocert.engine.noise import noise_source, sent
 from anisocert.engine.numerics import ALIGN
 from anisocert.engine.query import Query
 from anisocert.engine.streams import Stage, Stream
 from anisocert.errors import ModelError
 
 SLOT_BYTES = 1 << 30  # device memory for inputs in flight, their scales and their counts
+UNSETTLED_BATCHES = 64  # after this many the device is waited for, so that what is kept of them stays small
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class _InFlight:
     seen: int = 0  # looks already judged
 
 
+Batch = tuple[np.ndarray, np.ndarray, np.ndarray]  # slot, vote and bin of each row
 WhoStops = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 OnVotes = Callable[[int], None]
 """Called with the number of votes that each network call counted."""
@@ -59,20 +61,31 @@ class DeviceCounts:
     def __init__(self, query: Query, width: int, looks: int) -> None:
         network, noise = query.network, query.smoothing
         self.network, self.width, self.looks = network, width, looks
-        self.source = noise_source(network.device, noise.base, noise.weights, width, query.shape)
+        self.source = noise_source(network.device, noise.base, noise.weights, width, query.shape, network.grid)
+        self.unsettled: list[tuple[Tensor, Batch]] = []  # of each batch since the last wait: which rows
         self.trash = width * looks  # the bin of rows that are padding
         self.counts = torch.zeros(self.trash + 1, network.num_classes, dtype=torch.int32, device=network.device)
         self.nan = torch.zeros((), dtype=torch.bool, device=network.device)
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """Give inputs slots, with all their counts at zero."""
+        self.unsettled.clear()  # of a round that broke off
         self.source.open(slots, streams, x, scales)
         self.counts[:-1].view(self.width, self.looks, -1)[torch.tensor(slots, device=self.counts.device)] = 0
 
     def add(self, slot: np.ndarray, vote: np.ndarray, bin_: np.ndarray) -> None:
         """Count one batch of votes, without waiting for the device."""
-        scores = self.network.scores(self.source.noisy(slot, vote))
-        bins = torch.from_numpy(bin_).to(self.counts.device, non_blocking=True)
+        noisy = self.source.noisy(slot, vote)
+        bins = sent(bin_, self.counts.device)
+        if self.source.unsettled is not None:
+            self.unsettled.append((self.source.unsettled, (slot, vote, bin_)))
+            bins = bins.masked_fill(self.source.unsettled, self.trash)
+        self._count(noisy, bins)
+        if len(self.unsettled) == UNSETTLED_BATCHES:
+            self._settle()
+
+    def _count(self, noisy: Tensor, bins: Tensor) -> None:
+        scores = self.network.scores(noisy)
         best, votes = scores.max(1)  # a NaN counts as the largest
         self.nan |= (best.isnan() & (bins != self.trash)).any()  # padding may be anything
         where = bins * self.network.num_classes + votes
@@ -80,10 +93,23 @@ class DeviceCounts:
 
     def read(self) -> np.ndarray:
         """Counts so far, waiting for the device: `width x looks x num_classes`, cumulative over looks."""
+        self._settle()
         counts = self.counts[:-1].view(self.width, self.looks, -1).cpu().numpy()
         if bool(self.nan):
             raise ModelError("expected finite scores, got NaN from the model on a noisy input")
         return counts.cumsum(1, dtype=np.int64)
+
+    def _settle(self) -> None:
+        """Count the rows that `add` left out, in batches of the same shape and at the same places of a tile."""
+        if not self.unsettled:
+            return
+        segments = list[Segment]()
+        for i, row in torch.stack([rows for rows, _ in self.unsettled]).nonzero().tolist():
+            slot, vote, bin_ = (int(named[row]) for named in self.unsettled[i][1])
+            segments.append(Segment(slot, bin_, vote, vote + 1))
+        for slots, votes, bins in _batches(segments, len(self.unsettled[0][0]), self.trash):
+            self._count(self.source.settled(slots, votes), sent(bins, self.counts.device))
+        self.unsettled.clear()
 
 
 def count_votes(
@@ -186,7 +212,7 @@ def _schedule(one: _InFlight, looks: Sequence[int], segments: list[Segment]) -> 
     one.scheduled, one.look = looks[one.look], one.look + 1
 
 
-def _batches(segments: list[Segment], rows: int, trash: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _batches(segments: list[Segment], rows: int, trash: int) -> Iterator[Batch]:
     """Lay segments out in batches of `rows`: slot, vote and bin of each row; padding has slot -1 and the trash bin."""
     slot, vote, bin_ = _empty(rows, trash)
     cursor = 0
@@ -205,5 +231,5 @@ def _batches(segments: list[Segment], rows: int, trash: int) -> Iterator[tuple[n
         yield slot, vote, bin_
 
 
-def _empty(rows: int, trash: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _empty(rows: int, trash: int) -> Batch:
     return np.full(rows, -1), np.zeros(rows, np.int64), np.full(rows, trash)

@@ -18,7 +18,8 @@ def expect(ledger: Ledger, model_hash: str, probe: Any) -> None:
     way_out = f"use a new file, or empty this one: anisocert memory reset {ledger.store.place}"
     if head.model_hash not in (None, model_hash):
         raise ArgumentError(
-            f"expected model {head.model_hash}, to which this memory belongs, got {model_hash}: {way_out}"
+            f"expected model {head.model_hash}, to which this memory belongs, got {model_hash}: {way_out}, "
+            "or, if it was made before noise was drawn on a grid, continue without one: --grid 0"
         )
     if head.probe is None or head.probe_hash != model_hash:  # of another network, to which nothing was promised
         if not ledger.store.read_only:

@@ -73,7 +73,7 @@ def _length(one: Implied) -> str:
 
 def _certainty(e: Evidence) -> str:
     """What the sentence's probability is, and of what."""
-    alpha = probability(e.row["alpha"])
+    alpha = probability(e.row["alpha"] + (e.row.get("grain") or 0.0))
     if not e.note:
         return f"The probability that this is wrong is at most {alpha}, over the noise drawn for it."
     sure = (
@@ -85,7 +85,7 @@ def _certainty(e: Evidence) -> str:
     if e.promise is None:
         return f"{sure} region is as certain as the promise that it comes from."
     of = f"region, with the noise of input {e.promise.id}, is wrong with probability at most"
-    return f"{sure} {of} {probability(e.promise.alpha)}."
+    return f"{sure} {of} {probability(e.promise.alpha + e.promise.grain)}."
 
 
 def assumptions(evidence: Evidence) -> list[str]:
@@ -117,26 +117,30 @@ def _assumptions(e: Evidence) -> Iterator[str]:
             "has its own noise and may be answered differently. It is not a promise about one system for all inputs."
         )
     yield _together(e.run)
-    precision = (e.run.said("numerics") or {}).get("precision") or "the recorded precision"
-    yield (
-        f"It holds for the network computing in {precision} as it did here; noise is drawn in float32, which in the "
-        "last bits is not the distribution of the theory."
+    numerics = e.run.numerics
+    noise = (
+        f"rounds its inputs to multiples of {numerics.step:g} first, on which noise is drawn exactly"
+        if numerics.step
+        else "is given noise in float32, which in the last bits is not the distribution of the theory"
     )
+    precision = numerics.precision or "the recorded precision"
+    yield f"It holds for the network computing in {precision} as it did here; the network {noise}."
     yield "Lengths are in the units of the network's input; decoding, resizing and scaling before it are not covered."
 
 
 def _together(run: StoredRun) -> str:
     """What the probability is of, where there are many such sentences."""
+    grains = " and their grains" if run.numerics.step else ""
     chosen = "if every input was chosen without knowledge of the noise drawn for it"
     if run.said("simultaneous"):
         return (
             f"All {run.said('inputs'):,} certificates of this run hold together except with probability "
-            f"{probability(run.said('alpha'))} at most, {chosen}."
+            f"{probability(run.said('alpha'))}{grains} at most, {chosen}."
         )
     if run.said("lifetime"):
         return (
             "The smoothed classifier agrees with all promises that the memory ever makes, except with probability "
-            f"{probability(run.said('alpha'))} at most, {chosen}."
+            f"{probability(run.said('alpha'))}{grains} at most, {chosen}."
         )
     return (
         "The probability is for this one input, chosen without knowledge of the noise drawn for it: a secret seed is "

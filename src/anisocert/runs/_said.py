@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from anisocert.bounds import Plan
+from anisocert.engine import Numerics
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.memory import POLICIES, Policy
 from anisocert.runs._spending import alphas_of
-from anisocert.runs.configuration import Configuration, planned
+from anisocert.runs.configuration import Configuration, computed, planned
 from anisocert.smoothing import Smoothing, named, usual
 
 Read = TypeVar("Read")
@@ -85,6 +86,11 @@ class Said:
     def plan(self) -> Plan:
         """The plan that its votes followed, with the whole alpha; also of a run that does not say how to repeat it."""
         return self._read(planned)
+
+    @cached_property
+    def numerics(self) -> Numerics:
+        """How its network computed."""
+        return self._read(computed)
 
     @cached_property
     def alphas(self) -> list[float]:

@@ -32,6 +32,11 @@ def planned(said: Mapping[str, Any]) -> Plan:
     return Plan(**{name: said[name] for name in PLANNED if name in said or name in ("n", "alpha")})
 
 
+def computed(said: Mapping[str, Any]) -> Numerics:
+    """How the network in what a run says of itself computed. Before there was a grid, runs did not name one."""
+    return Numerics(**{"grid": 0.0} | said.get("numerics", {}))
+
+
 def _versions() -> dict[str, str]:
     """Those that may not change while a run is under way."""
     return {name: versions()[name] for name in ("anisocert", "torch")}
@@ -155,7 +160,7 @@ class Configuration(Options):
                 known["memory"] = None if file == UNNAMED else file
             if known.get("method") in SAME_FOR_ALL:
                 known["limit"] = None  # which earlier versions took, whatever it was, and did not use
-            known["numerics"] = Numerics(**known.get("numerics", {}))
+            known["numerics"] = computed(known)
             known["versions"] = {name: known.get("versions", {}).get(name) for name in _versions()}
             if not all(isinstance(version, str | None) for version in known["versions"].values()):
                 raise ArgumentError(f"expected versions as texts, got {known['versions']}")

@@ -32,7 +32,7 @@ _TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string
 _COLUMNS = (
     "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
     "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
-    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
+    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed", "grain",
 )  # fmt: skip
 # From types, because a column without values (`stop`) would have no type, and parts must merge.
 _KINDS = {name: _TYPES[kind] for name, kind in (get_type_hints(Certificate) | _OWN).items() if name in _COLUMNS}
@@ -119,7 +119,7 @@ def _table(content: bytes) -> Any:
         size = table.nbytes + sum(_length(chunk) for name in texts for chunk in table[name].chunks)
     if size > most:
         raise ArgumentError(f"cannot be read: {len(content):,} bytes claim to hold {size:,} bytes of rows")
-    return with_noise(table.cast(pa.schema(wanted)).sort_by("idx"))
+    return completed(table.cast(pa.schema(wanted)).sort_by("idx"))
 
 
 def expect_sound(table: Any) -> None:
@@ -141,8 +141,10 @@ def expect_sound(table: Any) -> None:
             raise ArgumentError(f"cannot be read: expected {name} beside votes in every row, got none in some")
 
 
-def with_noise(table: Any) -> Any:
-    """A table with the names of its noise, which old ones lack; None where a row leaves it open."""
+def completed(table: Any) -> Any:
+    """A table with what old ones lack: the names of its noise, None where a row leaves it open, and no grain."""
+    if "grain" not in table.column_names:
+        table = table.append_column("grain", pa.array([0.0] * len(table), pa.float64()))
     if "noise" in table.column_names or not _TELLING.keys() <= set(table.column_names):
         return table
     rows = table.select(list(_TELLING)).to_pylist()

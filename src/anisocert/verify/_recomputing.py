@@ -7,17 +7,19 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, COUNTS
+from anisocert.engine.grid import grain
 from anisocert.errors import AnisocertError
 from anisocert.optimize import SAME_FOR_ALL
 from anisocert.rounding import PORTABLE, TOLERANCE, agrees
 from anisocert.runs import StoredRun
 from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.rows import SCHEMA, Row, region_of
-from anisocert.smoothing import NOISES, claimable, impossible, named, usual
+from anisocert.smoothing import NOISES, Smoothing, claimable, impossible, named, usual
 from anisocert.verify.backing import check_columns
 
 Thetas = Mapping[int, NDArray[np.float32]]
@@ -37,17 +39,19 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
         yield Finding(TABLE, f"has a column whose type is not a run's: {error}")
         return
     try:
-        plan, alphas = run.plan, run.alphas
+        plan, alphas, _ = run.plan, run.alphas, run.numerics
     except AnisocertError as error:
-        yield Finding("run.json", f"does not say which plan the votes followed: {error}")
+        yield Finding("run.json", f"does not say which plan the votes followed, or in which numerics: {error}")
         return
     own = next(iter(thetas.values()), None) if run.said("method") in SAME_FOR_ALL else None
+    fixed: Smoothing | None = None
     if "command" in run.description:  # a run of ours, which says how to repeat it
         try:
-            own = run.configuration.smoothing().theta if run.said("method") == "fixed" else own
+            fixed = run.configuration.smoothing() if run.said("method") == "fixed" else None
         except AnisocertError as error:
             yield Finding("run.json", f"is not the configuration of a run: {error}")
             return
+    own = own if fixed is None else fixed.theta
     if run.description.get("inputs") not in (None, len(rows)):
         yield Finding(TABLE, f"has {len(rows)} rows, the run's inputs are {run.description['inputs']}")
     yield from _check_ids(Counter(row["idx"] for row in rows), thetas)
@@ -60,10 +64,11 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
             sound.append(row)
     bounds = _bounds(sound, plan)
     for row in sound:
-        if own is not None and not np.array_equal(thetas[row["idx"]], own):
+        theta = thetas[row["idx"]]
+        if own is not None and not np.array_equal(theta, own):
             what = f"theta is not the one that method {run.said('method')} has for every input of the run"
             yield Finding(f"example {row['idx']}", what)
-        for what in _check_claim(row, thetas[row["idx"]], *bounds[row["idx"]]):
+        for what in (*_check_claim(row, theta, *bounds[row["idx"]]), *_check_grain(row, theta, run, fixed)):
             yield Finding(f"example {row['idx']}", what)
     yield from check_columns(run, rows)
 
@@ -159,6 +164,19 @@ def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, g
     geomean = float(np.exp(np.log(wide).mean()))
     if not agrees(row["theta_geomean"], geomean, more=TOLERANCE):
         yield f"theta_geomean is {row['theta_geomean']!r}, theta's is {geomean!r}"
+
+
+def _check_grain(row: Row, theta: NDArray[np.float32], run: StoredRun, own: Smoothing | None) -> Iterator[str]:
+    """What remains between noise as drawn and that of the theory; more of it claims less. own: known, if fixed."""
+    scales = theta[None] if own is None else own.scales(torch.from_numpy(theta.copy())[None])[0].numpy()
+    shape = theta.shape or run.description.get("input_shape") or ()
+    try:
+        least = grain(scales, shape, run.plan.n, run.numerics.step, named(row["noise"]).base)
+    except (TypeError, ValueError, OverflowError) as error:
+        yield f"grain cannot be recomputed, as the run's input_shape is {shape!r}: {error}"
+        return
+    if not row["grain"] >= least * (1 - TOLERANCE):
+        yield f"grain is {row['grain']!r}, theta, votes and grid give {least!r}: it claims too much"
 
 
 def _compare(row: Row, name: str, fresh: float, source: str, better: int = 1, more: float = PORTABLE) -> Iterator[str]:

@@ -13,6 +13,7 @@ from torch import nn
 from anisocert.data import Dataset, load
 from anisocert.data.dataset import as_float
 from anisocert.engine import Network, Numerics, Stage, Stream
+from anisocert.engine.grid import GRID, warn_if_coarse
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models.normalize import check_units, warn_of_units
@@ -64,6 +65,7 @@ class Job:
         c, plan, said = self.configuration, self.configuration.plan(), self.metadata
         assert c.num_classes is not None
         plan.warn_if_hopeless(c.num_classes)
+        warn_if_coarse(c.sigma, GRID if c.numerics.grid is None else c.numerics.grid)
         if said.get("mean") is None:  # a network that does not say which units it takes
             warn_of_units(c.sigma, [float(self.examples.sample().std())])
         doubts = []

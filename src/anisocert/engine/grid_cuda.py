@@ -1,0 +1,209 @@
+"""The CUDA noise source on a grid: 64 bits per coordinate, and its multiple of the step as `grid` defines it.
+
+Three arithmetics, each of which hands on what it cannot settle. A first kernel computes in float32, from the upper 32
+bits, and lists the coordinates of each row that lie too near a border (about 1 % at sigma = 0.25). A second one settles
+those in float64; where noise is uniform, or so wide that they would be many, it computes all, with no first. A row
+with a coordinate that float64 cannot settle either is marked, is not counted, and is drawn again on the host in exact
+arithmetic, from the same words: no batch waits for that.
+
+Philox4x32 is keyed by the seed; its counter is (pair of elements, vote, id, stage), so any vote can be drawn at any
+place of any batch, and streams are disjoint by construction.
+
+The float32 error, in steps: the upper half of a word and its rounding move U by a relative 3 2^-24 where U >= 2^-9, and
+so eps by less than 2^-22 (smaller U are handed on); float32's normcdfinv was compared with float64's at every float32
+from 2^-9 to 1/2. Together they stay below 2^-21 (1 + |eps|). Product and sum add 2^-24 of theirs, so that QUICK allows
+twice all of it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from numpy.typing import NDArray
+from torch import Tensor
+from triton.language.extra import libdevice
+
+from anisocert.engine.grid import MARGIN, MARGIN_X, REACH, Base, check_range, multiples, thresholds
+from anisocert.engine.noise_cuda import SlotsOnDevice
+from anisocert.engine.streams import Stream, philox
+
+COMPONENT = 0xFFFFFFFF  # the counter of a mixture's component, which no element reaches
+QUICK, QUICK_X = 2.0**-19, 2.0**-22
+MOST_LISTED = 0.06  # share of coordinates up to which float32 comes first; a row's list has room for 1/4
+
+
+class CudaGridNoise(SlotsOnDevice):
+    """Draws noisy rows on the GPU, each number a multiple of the grid's step."""
+
+    def __init__(
+        self,
+        device: torch.device,
+        base: Base,
+        weights: Sequence[float],
+        slots: int,
+        shape: tuple[int, ...],
+        grid: float,
+    ) -> None:
+        super().__init__(device, base, len(weights), slots, shape)
+        self.grid, self.thresholds = grid, thresholds(weights)
+        self._thresholds = torch.from_numpy(self.thresholds).to(device)
+        self._listed = 0.0  # share of the coordinates that float32 is expected to hand on
+        self._list = torch.empty(0, 0, dtype=torch.int32, device=device)
+
+    def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
+        """See NoiseSource."""
+        largest = float(x.abs().max())
+        check_range(largest + REACH[self.base] * float(scales.max()), self.grid)
+        wide = float(scales.flatten(2).mean(2).max())
+        self._listed = max(self._listed, 2 * (2 * wide * QUICK + largest * QUICK_X) / self.grid + 2.0**-8)
+        super().open(slots, streams, x, scales)
+
+    def noisy_rows(self, rows: Tensor) -> Tensor:
+        """See SlotsOnDevice."""
+        n, pairs = rows.shape[1], triton.cdiv(self.d, 2)
+        out = torch.empty(n, self.d, device=self.device)
+        self.unsettled = torch.zeros(n, dtype=torch.bool, device=self.device)
+        given = (
+            self.x, self.scales, self.streams, self._thresholds, rows[0], rows[1], self.d, pairs, self.components,
+            1.0 / self.grid, self.grid,
+        )  # fmt: skip
+        width = min(256, triton.next_power_of_2(pairs))
+        blocks = (n, triton.cdiv(pairs, width))
+        with torch.cuda.device(self.device):
+            if self.base == "uniform" or self._listed > MOST_LISTED:
+                _settle[blocks](
+                    out, self.unsettled.view(torch.int8), out, out, 0, *given, MARGIN, MARGIN_X,
+                    UNIFORM=self.base == "uniform", LISTED=False, WIDTH=width,
+                )  # fmt: skip
+            else:
+                room = max(32, triton.cdiv(self.d, 4))
+                if len(self._list) < n:
+                    self._list = torch.empty(n, room, dtype=torch.int32, device=self.device)
+                counts = torch.zeros(n, dtype=torch.int32, device=self.device)
+                _nearly[blocks](out, counts, self._list, room, *given, QUICK, QUICK_X, WIDTH=width, num_warps=2)
+                _settle[(n, 1)](
+                    out, self.unsettled.view(torch.int8), counts, self._list, room, *given, MARGIN, MARGIN_X,
+                    UNIFORM=False, LISTED=True, WIDTH=64, num_warps=1,
+                )  # fmt: skip
+        return out.view(n, *self.shape)
+
+    def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+        """See NoiseSource."""
+        out = torch.zeros(len(slot), self.d, device=self.device)
+        for row in np.flatnonzero(slot >= 0):
+            k = self._multiples(int(slot[row]), int(vote[row]))
+            out[row] = torch.from_numpy((k * self.grid).astype(np.float32)).to(self.device)
+        return out.view(len(slot), *self.shape)
+
+    def _multiples(self, slot: int, vote: int) -> NDArray[np.float64]:
+        """k of one vote: `d`."""
+        x, scales = (values[slot].double().cpu().numpy() for values in (self.x, self.scales))
+        component = np.searchsorted(self.thresholds, self._words(slot, vote, np.array([COMPONENT]))[:1], side="right")
+        words = self._words(slot, vote, np.arange(-(-self.d // 2)))[: self.d]
+        k: NDArray[np.float64] = multiples(words[None], x, scales[component[0]], self.grid, self.base)[0]
+        return k
+
+    def _words(self, slot: int, vote: int, pairs: np.ndarray) -> NDArray[np.int64]:
+        """The 64-bit words of a vote at these counters, all first ones before all second ones."""
+        seed, low, high = self.streams[slot].tolist()
+        b = philox(seed, pairs, *(np.full(len(pairs), word & 0xFFFFFFFF) for word in (vote, low, high)))
+        return np.concatenate([b[0] << 32 | b[1], b[2] << 32 | b[3]]).view(np.int64)
+
+
+@triton.jit
+def _row(streams, thresholds, slots, votes, row, components):  # type: ignore[no-untyped-def]
+    """A row's slot (-1: padding), vote and stream, and the component that its vote has drawn."""
+    slot = tl.load(slots + row)
+    vote = tl.load(votes + row).to(tl.uint32)
+    place = streams + tl.maximum(slot, 0).to(tl.int64) * 3
+    seed = tl.load(place)
+    low = tl.load(place + 1).to(tl.uint32)
+    high = tl.load(place + 2).to(tl.uint32)
+    component = 0
+    if components > 1:
+        last = tl.zeros([1], tl.uint32) + 0xFFFFFFFF
+        b0, b1, _, _ = tl.philox(seed, last, last * 0 + vote, last * 0 + low, last * 0 + high)
+        drawn = (b0.to(tl.int64) << 32) | b1.to(tl.int64)
+        for j in range(components - 1):
+            component += tl.sum((drawn >= tl.load(thresholds + j)).to(tl.int32), 0)
+    return slot, vote, seed, low, high, component
+
+
+@triton.jit
+def _nearly(  # type: ignore[no-untyped-def]
+    out, counts, listed, room, x, scales, streams, thresholds, slots, votes, d, pairs, components,
+    steps, grid, margin, margin_x, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Multiples in float32, of normal noise, and a list of those that it cannot settle."""
+    row = tl.program_id(0)
+    slot, vote, seed, low, high, component = _row(streams, thresholds, slots, votes, row, components)
+    padding = slot < 0
+    slot = tl.maximum(slot, 0).to(tl.int64)
+    pair = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    zero = tl.zeros([WIDTH], tl.uint32)
+    b0, _, b2, _ = tl.philox(seed, pair.to(tl.uint32), zero + vote, zero + low, zero + high)
+    base_x, base_s, base_o = x + slot * d, scales + (slot * components + component) * d, out + row.to(tl.int64) * d
+    for j in tl.static_range(2):  # element = pair + j * pairs: every access of a warp is contiguous
+        bits = (b0 if j == 0 else b2).to(tl.int32, bitcast=True)
+        tail = ((bits ^ (bits >> 31)).to(tl.float32) + 0.5) * 2.3283064365386963e-10  # 2^-32
+        near = tl.maximum(tail, 0.001953125)  # 2^-9
+        eps = libdevice.normcdfinv(near)
+        element = pair + j * pairs
+        live = (pair < pairs) & (element < d)
+        centre = tl.load(base_x + element, mask=live, other=0.0) * steps
+        scale = tl.where(padding, 0.0, tl.load(base_s + element, mask=live, other=0.0) * steps)
+        place = centre + scale * tl.where(bits < 0, -eps, eps)
+        k = libdevice.rint(place)
+        # eps <= 0; the constant covers numbers that float32 cannot divide by the step exactly
+        doubt = scale * (1 - eps) * margin + tl.abs(centre) * margin_x + 1e-6
+        doubtful = live & (padding == 0) & ((tail < near) | (tl.abs(place - k) > 0.5 - doubt))
+        at = tl.atomic_add(counts + row + zero.to(tl.int32), 1, mask=doubtful)
+        tl.store(listed + row.to(tl.int64) * room + at, element, mask=doubtful & (at < room))
+        tl.store(base_o + element, k * grid, mask=live)
+
+
+@triton.jit
+def _settle(  # type: ignore[no-untyped-def]
+    out, unsettled, counts, listed, room, x, scales, streams, thresholds, slots, votes, d, pairs, components,
+    steps, grid, margin, margin_x,  # powers of two: the float32 that Triton passes holds them
+    UNIFORM: tl.constexpr, LISTED: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Multiples in float64 of a row's listed elements, or of all; marks the row if it cannot settle one."""
+    row = tl.program_id(0)
+    slot, vote, seed, low, high, component = _row(streams, thresholds, slots, votes, row, components)
+    padding = slot < 0
+    slot = tl.maximum(slot, 0).to(tl.int64)
+    zero = tl.zeros([WIDTH], tl.uint32)
+    base_x, base_s, base_o = x + slot * d, scales + (slot * components + component) * d, out + row.to(tl.int64) * d
+    doubt = tl.zeros([WIDTH], tl.int32)
+    count = tl.load(counts + row) if LISTED else 1
+    for start in range(0, tl.minimum(count, room) if LISTED else 1, WIDTH):
+        at = start + tl.arange(0, WIDTH)
+        if LISTED:
+            first = tl.load(listed + row.to(tl.int64) * room + at, mask=at < count, other=d)
+            pair = first % pairs
+        else:
+            pair = tl.program_id(1) * WIDTH + at
+            first = pair
+        b0, b1, b2, b3 = tl.philox(seed, pair.to(tl.uint32), zero + vote, zero + low, zero + high)
+        for j in tl.static_range(1 if LISTED else 2):
+            element = first + j * pairs
+            live = (element < d) & (pair < pairs)
+            second = element >= pairs
+            word = (tl.where(second, b2, b0).to(tl.int64) << 32) | tl.where(second, b3, b1).to(tl.int64)
+            tail = ((word ^ (word >> 63)).to(tl.float64) + 0.5) * 5.421010862427522e-20  # 2^-64
+            eps = 2 * tail - 1 if UNIFORM else libdevice.normcdfinv(tail)
+            centre = tl.load(base_x + element, mask=live, other=0.0).to(tl.float64) * steps
+            scale = tl.load(base_s + element, mask=live, other=0.0).to(tl.float64) * steps
+            scale = tl.where(padding, 0.0, scale)
+            place = centre + scale * tl.where(word < 0, -eps, eps)
+            k = libdevice.rint(place)
+            near = scale * (1 - eps) * margin + tl.abs(centre) * margin_x  # eps <= 0
+            doubt |= (live & (tl.abs(place - k) > 0.5 - near)).to(tl.int32)
+            tl.store(base_o + element, (k * grid).to(tl.float32), mask=live)
+    wrong = (tl.max(doubt, 0) > 0) & (padding == 0)
+    if LISTED:
+        wrong = wrong | (count > room)
+    tl.store(unsettled + row, 1, mask=wrong)

@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+import torch
+from scipy.special import ndtri
+
+from anisocert import Gaussian, GaussianMixture, Numerics, Uniform
+from anisocert.engine import Network, Query, Stage, Stream, count_votes
+from anisocert.engine.grid import MARGIN
+from anisocert.engine.noise import noise_source
+
+triton = pytest.importorskip("triton")
+import triton.language as tl  # noqa: E402
+from triton.language.extra import libdevice  # noqa: E402
+
+from anisocert.engine.grid_cuda import MOST_LISTED, QUICK  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="the Triton kernel needs a CUDA device")
+
+KINDS = {"normal": ("normal", (1.0,)), "uniform": ("uniform", (1.0,)), "mixture": ("normal", (0.3, 0.5, 0.2))}
+
+
+def opened(kind: str, shape: tuple[int, ...], grid: float):
+    base, weights = KINDS[kind]
+    source = noise_source(torch.device("cuda", 0), base, weights, 2, shape, grid)
+    x = torch.rand(shape, generator=torch.Generator().manual_seed(0)).cuda()
+    scales = torch.rand(len(weights), *shape, generator=torch.Generator().manual_seed(1)).cuda() + 0.1
+    source.open([1], [Stream(3, Stage.ESTIMATE, 11)], x[None], scales[None])
+    return source
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(1,), (5,), (3, 7, 3), (3, 32, 32), (3, 64, 65)])
+@pytest.mark.parametrize("grid", [2.0**-26, 2.0**-12, 1.0, 64.0])
+def test_device_and_host_find_the_same_multiples(kind, shape, grid):
+    source, votes = opened(kind, shape, grid), np.array([0, 1, 2, 77, 2**31 - 1])
+    found = source.noisy(np.ones(5, int), votes)
+    doubtful = source.unsettled
+    assert torch.equal(found[~doubtful], source.settled(np.ones(5, int), votes)[~doubtful])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_in_doubt_are_marked(kind):
+    """A grid so fine that float64 cannot settle a share of the rows: all that are not marked are right."""
+    source = opened(kind, (3, 32, 32), 2.0**-26)
+    found = source.noisy(np.ones(2000, int), np.arange(2000))
+    share = float(source.unsettled.double().mean())
+    assert 0.005 < share < 0.6
+    at = np.flatnonzero(source.unsettled.cpu().numpy())[:20]
+    near = (found[at] - source.settled(np.ones(len(at), int), at)).abs().max()
+    assert near <= 2.0**-21
+
+
+def test_padding_is_never_in_doubt():
+    source = opened("normal", (4,), 2.0**-12)
+    source.noisy(np.full(64, -1), np.arange(64))
+    assert not bool(source.unsettled.any())
+
+
+def test_draws_do_not_depend_on_batching():
+    source = opened("mixture", (3, 32, 32), 2.0**-12)
+    whole = source.noisy(np.ones(300, int), np.arange(300))
+    order = np.random.default_rng(0).permutation(300)
+    assert torch.equal(source.noisy(np.ones(300, int), order), whole[torch.from_numpy(order).cuda()])
+
+
+@pytest.mark.parametrize("noise", [Gaussian(0.5), Uniform(1.0), GaussianMixture((0.3, 0.7), (0.5, 1.5))])
+def test_votes_withheld_are_counted_in_the_end(noise):
+    """Counts by the device, with many rows in doubt, against votes on rows that the host drew."""
+
+    class Last(torch.nn.Module):
+        def forward(self, x):
+            k = (x.flatten(1).double() * 2.0**26).round().long().sum(1)
+            return torch.nn.functional.one_hot(k % 4, 4).float()
+
+    grid, n, shape = 2.0**-26, 3000, (3, 16, 16)
+    network = Network(Last().eval(), 4, "cuda", Numerics("float32", False, 320, grid))
+    x = torch.rand(1, *shape, generator=torch.Generator().manual_seed(0)).round(decimals=1).cuda()
+    scales = noise.scales(torch.from_numpy(np.array(noise.theta)).reshape(1, 1, 1, 1).cuda())
+    (tally,) = count_votes(Query(network, noise, x, [5], seed=1), scales, Stage.ESTIMATE, [n])
+    source = noise_source(network.device, noise.base, noise.weights, 1, shape, grid)
+    source.open([0], [Stream(1, Stage.ESTIMATE, 5)], x, scales)
+    source.noisy(np.zeros(n, int), np.arange(n))
+    assert 3 < int(source.unsettled.sum()) < n / 2
+    rows = source.settled(np.zeros(n, int), np.arange(n))
+    expected = torch.bincount(Last()(rows).argmax(1), minlength=4).cpu().numpy()
+    assert tally.votes == n
+    assert np.array_equal(tally.counts, expected)
+
+
+@triton.jit
+def _quantile(p, out, WIDTH: tl.constexpr):
+    at = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    tl.store(out + at, libdevice.normcdfinv(tl.load(p + at)))
+
+
+def quantile(p):
+    out = torch.empty_like(p)
+    _quantile[(len(p) // 1024,)](p, out, WIDTH=1024)
+    return out.double()
+
+
+def test_error_of_the_quantile_is_far_below_the_margin():
+    """Beside Cephes', which test_grid compares with exact values; over the whole range, most of it in the tails."""
+    count, rng = 1 << 22, np.random.default_rng(0)
+    p = np.concatenate([rng.random(count // 2) / 2, 2.0 ** -rng.uniform(1, 65, count // 2)])
+    exact = ndtri(p)
+    worst = float((np.abs(quantile(torch.from_numpy(p).cuda()).cpu().numpy() - exact) / (1 + np.abs(exact))).max())
+    assert worst < MARGIN / 32, f"2^{np.log2(worst):.2f}"
+
+
+def test_error_of_the_float32_quantile_at_every_float32():
+    first, last = (int(np.float32(p).view(np.int32)) for p in (2.0**-9, 0.5))
+    p = torch.arange(first, last, dtype=torch.int32, device="cuda").view(torch.float32)
+    assert len(p) == 1 << 26  # eight octaves
+    exact = quantile(p.double())
+    worst = float(((quantile(p) - exact).abs() / (1 + exact.abs())).max())
+    assert worst < QUICK / 8, f"2^{np.log2(worst):.2f}"
+
+
+def test_float32_and_float64_find_the_same_multiples():
+    """Noise narrow enough for float32 to come first, and once more with float64 alone."""
+    source, votes = opened("normal", (3, 32, 32), 2.0**-9), np.arange(3000)
+    assert source._listed < MOST_LISTED
+    found, first = source.noisy(np.ones(3000, int), votes), source.unsettled
+    source._listed = 1.0
+    again = source.noisy(np.ones(3000, int), votes)
+    settled = ~(first | source.unsettled)
+    assert int(settled.sum()) > 2990
+    assert torch.equal(found[settled], again[settled])

@@ -43,13 +43,13 @@ def test_the_search_spends_nothing_outside(half_space):
 
     def found(domain):
         method = ac.Anisotropic(domain=domain, isotropic=ac.Isotropic(limit=6.0))
-        return ac.certify(network, x, smoothing=ac.Gaussian(0.25), method=method, plan=ac.Plan(n=5000))
+        return ac.certify(network, x, smoothing=ac.Gaussian(0.25), method=method, plan=ac.Plan(n=20_000))
 
     free, bounded = found(None), found(BOX)
     walls = torch.maximum(x - BOX[0], BOX[1] - x).numpy()
     beyond = [np.mean([(c.region.axes > 1.1 * wall).mean() for c, wall in zip(some, walls, strict=True)])
               for some in (free, bounded)]  # fmt: skip
-    assert beyond[0] > 0.1
+    assert beyond[0] > 0.2
     assert beyond[1] < 0.01
     inside = [np.median([c.region.proxy_radius_inside(*BOX) for c in some]) for some in (free, bounded)]
-    assert inside[1] > 0.95 * inside[0]
+    assert inside[1] > 0.93 * inside[0]

@@ -27,7 +27,7 @@ def make(half_space, write_run, tmp_path):
     """Saves a run of five inputs under a noise, one of which abstains."""
 
     def run(name: str) -> Path:
-        model, smoothing, plan = half_space([1.0, 2.0]).eval(), NOISES[name], ac.Plan(n0=20, n=500)
+        model, smoothing, plan = half_space([1.0, 2.0]).eval(), NOISES[name], ac.Plan(n0=100, n=500)
         x = np.array([[1.0, 1.0], [-1.0, -1.0], [0.3, 0.2], [0.1, 0.1], [0.0, 0.0]], np.float32)
         found = ac.certify(model, x, num_classes=2, smoothing=smoothing, plan=plan)
         components = "0.25:0.5,0.75:2" if name == "gaussian-mixture" else None

@@ -166,9 +166,15 @@ def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, g
         yield f"theta_geomean is {row['theta_geomean']!r}, theta's is {geomean!r}"
 
 
-def _check_grain(row: Row, theta: NDArray[np.float32], run: StoredRun, own: Smoothing | None) -> Iterator[str]:
-    """What remains between noise as drawn and that of the theory; more of it claims less. own: known, if fixed."""
-    scales = theta[None] if own is None else own.scales(torch.from_numpy(theta.copy())[None])[0].numpy()
+def _check_grain(row: Row, theta: NDArray[np.float32], run: StoredRun, fixed: Smoothing | None) -> Iterator[str]:
+    """What remains between noise as drawn and that of the theory; more of it claims less. fixed: the run's."""
+    try:
+        noise = fixed or named(row["noise"]).of(theta)
+        scales = noise.scales(torch.from_numpy(theta.copy())[None])[0].numpy()
+    except AnisocertError:
+        # A mixture whose components are unknown, which reach at least as far as theta; or a theta that is not its own,
+        # which is found to be wrong elsewhere.
+        scales = theta[None]
     shape = theta.shape or run.description.get("input_shape") or ()
     try:
         least = grain(scales, shape, run.plan.n, run.numerics.step, named(row["noise"]).base)

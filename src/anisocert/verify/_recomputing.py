@@ -43,7 +43,7 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
     except AnisocertError as error:
         yield Finding("run.json", f"does not say which plan the votes followed, or in which numerics: {error}")
         return
-    own = next(iter(thetas.values()), None) if run.said("method") in SAME_FOR_ALL else None
+    own = thetas.get(rows[0]["idx"]) if rows and run.said("method") in SAME_FOR_ALL else None
     fixed: Smoothing | None = None
     if "command" in run.description:  # a run of ours, which says how to repeat it
         try:

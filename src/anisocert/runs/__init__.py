@@ -1,7 +1,17 @@
 """A run on disk."""
 
+from anisocert.runs.attacked import AttackedFirst, write_attacked
 from anisocert.runs.configuration import Configuration
 from anisocert.runs.rows import row
 from anisocert.runs.stored import NotTheRunsError, StoredRun, read_run, run_of
 
-__all__ = ["Configuration", "NotTheRunsError", "StoredRun", "read_run", "row", "run_of"]
+__all__ = [
+    "AttackedFirst",
+    "Configuration",
+    "NotTheRunsError",
+    "StoredRun",
+    "read_run",
+    "row",
+    "run_of",
+    "write_attacked",
+]

@@ -23,9 +23,11 @@ from anisocert.inputs import checksum as checksum
 
 DESCRIPTION, TABLE = "run.json", "certificates.parquet"
 JOURNAL = "memory.jsonl"  # there while a memory is being asked about the rows
+ATTACKED = "attacked-first.json"  # what an attack measured, beside the run
 THETA = re.compile(r"theta/theta(-[0-9]{4,9})?\.safetensors")
 MOST_BYTES = 2_000_000_000
 MOST_DESCRIPTION_BYTES = 8_000_000  # JSON takes many times as much once parsed
+MOST_ATTACKED_BYTES = 4 * MOST_DESCRIPTION_BYTES
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,9 @@ def read_bytes(folder: Path, name: str) -> bytes:
 @contextmanager
 def opened(folder: Path, name: str) -> Iterator[BufferedReader]:
     """One of a run's files, by its name in the folder, which must be one that runs use."""
-    if name not in (DESCRIPTION, TABLE) and not THETA.fullmatch(name):
+    if name not in (DESCRIPTION, TABLE, ATTACKED) and not THETA.fullmatch(name):
         raise WrongFileError(folder, name, "is not one of a run's files")
-    most = MOST_DESCRIPTION_BYTES if name == DESCRIPTION else MOST_BYTES
+    most = {DESCRIPTION: MOST_DESCRIPTION_BYTES, ATTACKED: MOST_ATTACKED_BYTES}.get(name, MOST_BYTES)
     try:
         with opened_regular(folder / name, most, below=folder) as file:
             yield file

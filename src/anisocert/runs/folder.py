@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anisocert.durable import write_whole
 from anisocert.errors import MissingExtraError
-from anisocert.runs.files import JOURNAL, TABLE, checksum, theta_names, write_description
+from anisocert.runs.files import ATTACKED, JOURNAL, TABLE, checksum, theta_names, write_description
 from anisocert.runs.versions import versions
 
 try:
@@ -25,7 +25,8 @@ def clear(folder: Path) -> None:
     """Make room for a run's files; `run.json` goes first, as it would vouch for a half-written run."""
     (folder / "theta").mkdir(parents=True, exist_ok=True)
     (folder / "run.json").unlink(missing_ok=True)
-    (folder / JOURNAL).unlink(missing_ok=True)  # of a memory's answers to the run that was here
+    for name in (JOURNAL, ATTACKED):  # of a memory's answers to the run that was here, and of an attack on it
+        (folder / name).unlink(missing_ok=True)
     for old in (folder / "theta").glob("*.safetensors"):
         old.unlink()
 

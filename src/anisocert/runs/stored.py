@@ -4,6 +4,7 @@ A run may come from someone else. Reading it executes nothing that it names: its
 and a function (`package.module:function`) only from the user who types it.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,8 +25,9 @@ from anisocert.errors import ArgumentError, ModelError
 from anisocert.geometry import Region
 from anisocert.models.loading import is_function
 from anisocert.runs._said import Said
+from anisocert.runs.attacked import AttackedFirst, read_attacked, rows_hash
 from anisocert.runs.differences import same_network
-from anisocert.runs.files import TABLE, THETA, Contents, WrongFileError, read_bytes, sound
+from anisocert.runs.files import ATTACKED, TABLE, THETA, Contents, WrongFileError, read_bytes, sound
 from anisocert.runs.loading import chosen, examples_hash, load_model
 from anisocert.runs.rows import certificate_of, expect_sound, region_of, table_of, thetas_of
 
@@ -73,6 +75,23 @@ class StoredRun(Said):
     @cached_property
     def _places(self) -> dict[int, int]:
         return {int(row["idx"]): place for place, row in enumerate(self.rows)}
+
+    @cached_property
+    def attacked(self) -> AttackedFirst | None:
+        """What the run's system withstood from an adversary who comes first; None where that was not measured.
+
+        An error if the file is not one of this run: of rows that a memory has answered since, or of another network.
+        """
+        if not os.path.lexists(self.folder / ATTACKED):
+            return None
+        found, prefix = read_attacked(self.folder), "memory_" if self.has_memory else ""
+        rows = [self.rows[self._places[number]] for number in found.ids.tolist() if number in self._places]
+        labels, promised = [row["label"] for row in rows], [row[f"{prefix}prediction"] for row in rows]
+        ours = (found.model_hash, found.rows_hash) == (self.model_hash, rows_hash(self.description))
+        if not ours or labels != found.labels.tolist() or (found.has_region & (found.promised != promised)).any():
+            what = "is of other rows, or of another network: repeat anisocert attack --first, or remove the file"
+            raise WrongFileError(self.folder, ATTACKED, what)
+        return found
 
     @cached_property
     def thetas(self) -> dict[int, NDArray[np.float32]]:

@@ -62,7 +62,16 @@ def verify(folder: Path, memory: str | Path | None = None, data: str | None = No
         derived = backing(run, memory, data)
         findings += derived.findings
         undone = (f"the memory's columns: {derived.undone}",) if derived.undone else ()
+    findings += tuple(_attacked(run))
     return Verification(findings, files, len(run), undone, tuple(_notes(folder, contents.description)), run)
+
+
+def _attacked(run: StoredRun) -> Iterator[Finding]:
+    """What is wrong with the attack that is kept beside the run, if there is one; its points are not asked again."""
+    try:
+        _ = run.attacked
+    except WrongFileError as error:
+        yield error.finding
 
 
 def _notes(folder: Path, described: dict[str, Any]) -> Iterator[str]:

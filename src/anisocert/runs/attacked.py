@@ -1,0 +1,183 @@
+"""What a run's system withstood from an adversary who comes first, kept beside the run.
+
+The file is no part of what `run.json` vouches for, and like the run it may come from someone else: it is checked value
+by value before anything is concluded from it, and it names the rows and the network that it is about.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.certificate import ABSTAIN
+from anisocert.durable import write_whole
+from anisocert.errors import ArgumentError
+from anisocert.inputs import MOST_CLASSES
+from anisocert.runs.files import ATTACKED, MOST_ATTACKED_BYTES, WrongFileError, read_bytes, rendered
+
+MOST_RADII = 100
+Integers = NDArray[np.int64]
+_COUNTS = ("n", "starts", "steps", "samples")
+
+
+@dataclass(frozen=True, eq=False)
+class AttackedFirst:
+    """What a system with an empty memory answered to the most successful points of an attack; m inputs.
+
+    radii: r of them, ascending, from 0: of the balls that were searched, in the run's norm. ids, labels: `m`, in order
+    of id. answers: `m x r`: the label where no point of the ball was answered otherwise, else the class that was, or -1
+    if an abstention was all that was found. promised: `m`, the class of the region that the run promises, after its
+    memory if it has one; -1 if there is no region. inside: `m`, as answers, of the points in that region: the promised
+    class where it held.
+    n, alpha: of each question to the system. seed, starts, steps, samples: of the search. rows_hash: of the rows.
+    """
+
+    radii: NDArray[np.float64]
+    ids: Integers = field(repr=False)
+    labels: Integers = field(repr=False)
+    answers: Integers = field(repr=False)
+    promised: Integers = field(repr=False)
+    inside: Integers = field(repr=False)
+    n: int
+    alpha: float
+    seed: int
+    starts: int
+    steps: int
+    samples: int
+    model_hash: str
+    rows_hash: str
+
+    def __post_init__(self) -> None:
+        m, radii = len(self.ids), self.radii
+        shapes = [one.shape for one in (self.labels, self.promised, self.inside)]
+        if m < 1 or shapes != 3 * [(m,)] or self.answers.shape != (m, len(radii)):
+            raise ArgumentError(f"expected labels, promised and inside of {m} inputs, and their answers, got others")
+        if not 1 <= len(radii) <= MOST_RADII or not np.isfinite(radii).all():
+            raise ArgumentError(f"expected 1 to {MOST_RADII} radii, finite numbers, got {len(radii)}")
+        if radii[0] != 0 or (np.diff(radii) <= 0).any():
+            raise ArgumentError(f"expected radii that ascend from 0, got {radii.tolist()}")
+        if (np.diff(self.ids) <= 0).any() or self.ids[0] < 0:
+            raise ArgumentError("expected distinct ids in ascending order, got others")
+        if self.labels.min() < 0:
+            raise ArgumentError(f"expected labels from 0 on, got {self.labels.min()}")
+        for name in ("labels", "answers", "promised", "inside"):
+            low, high = getattr(self, name).min(), getattr(self, name).max()
+            if not (low >= ABSTAIN and high < MOST_CLASSES):
+                raise ArgumentError(f"expected classes below {MOST_CLASSES:,} in {name}, got {low} to {high}")
+        if (np.diff(self.withstood.astype(int)) > 0).any():  # the balls are nested
+            raise ArgumentError("expected an input lost at one radius to be lost at all larger ones, got others")
+        if (self.inside[~self.has_region] != ABSTAIN).any():
+            raise ArgumentError("expected inside to be -1 where there is no region, got a class")
+        if not 0 < self.alpha < 1 or min(getattr(self, name) for name in _COUNTS) < 1:
+            raise ArgumentError(f"expected alpha in (0, 1), and {', '.join(_COUNTS)} of at least 1, got others")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def withstood(self) -> NDArray[np.bool_]:
+        """Where no point was found that is answered otherwise than with the label: `m x r`."""
+        right: NDArray[np.bool_] = self.answers == self.labels[:, None]
+        return right
+
+    @property
+    def has_region(self) -> NDArray[np.bool_]:
+        """For which inputs the run promises a region: `m`."""
+        found: NDArray[np.bool_] = self.promised != ABSTAIN
+        return found
+
+    def right(self, index: int) -> int:
+        """How many inputs were answered with their label wherever the ball of the radius at `index` was searched."""
+        return int(self.withstood[:, index].sum())
+
+    def otherwise(self, index: int, certified: NDArray[np.bool_]) -> int:
+        """How many of the certified were answered with another class in the ball of that radius. certified: `m`."""
+        given = self.answers[:, index]
+        return int((certified & (given != self.labels) & (given != ABSTAIN)).sum())
+
+    def abstained(self, index: int, certified: NDArray[np.bool_]) -> int:
+        """How many of the certified got no answer there, and no other class."""
+        return int((certified & (self.answers[:, index] == ABSTAIN)).sum())
+
+    def otherwise_inside(self) -> int:
+        """How many of those with a region were answered with another class in it than the promised one."""
+        return int((self.has_region & (self.inside != self.promised) & (self.inside != ABSTAIN)).sum())
+
+    def abstained_inside(self) -> int:
+        """How many of those with a region got no answer in it, and no other class."""
+        return int((self.has_region & (self.inside == ABSTAIN)).sum())
+
+
+def rows_hash(description: Mapping[str, Any]) -> str:
+    """Names a run's rows and thetas, by the checksums in its description."""
+    return hashlib.sha256(json.dumps(description["files"], sort_keys=True).encode()).hexdigest()
+
+
+def write_attacked(folder: Path, found: AttackedFirst) -> None:
+    """Keep it beside the run, in place of what was there."""
+    plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(found).items()}
+    text = rendered(plain)
+    if len(text) > MOST_ATTACKED_BYTES:
+        raise ArgumentError(f"expected at most {MOST_ATTACKED_BYTES:,} bytes to keep, got {len(text):,}: use fewer ids")
+    write_whole(folder / ATTACKED, lambda part: part.write_text(text))
+
+
+def read_attacked(folder: Path) -> AttackedFirst:
+    """What is kept beside a run; an error if it is not what `write_attacked` wrote."""
+    try:
+        content = read_bytes(folder, ATTACKED)
+        said = json.loads(content)
+        if not isinstance(said, dict) or rendered(said).encode() != content:
+            raise ArgumentError("its own checksum or its layout differs")
+        return _checked({name: value for name, value in said.items() if name != "checksum"})
+    except WrongFileError:
+        raise
+    except (ValueError, RecursionError, OverflowError) as error:  # ArgumentError is a ValueError
+        what = f"is not what anisocert attack --first writes ({_short(error)}): repeat that, or remove the file"
+        raise WrongFileError(folder, ATTACKED, what) from error
+
+
+def _short(error: Exception) -> str:
+    """A file may hold anything: what is quoted of it is kept short."""
+    told = " ".join(str(error).split())
+    return ascii(told)[1:-1] if len(told) < 300 else f"{ascii(told[:300])[1:-1]}..."
+
+
+def _checked(said: dict[str, Any]) -> AttackedFirst:
+    names = [one.name for one in fields(AttackedFirst)]
+    if set(said) != set(names):
+        raise ArgumentError(f"expected {', '.join(names)}, got {', '.join(said)}")
+    for name in ("model_hash", "rows_hash"):
+        if type(said[name]) is not str:
+            raise ArgumentError(f"expected {name}, a text, got {type(said[name]).__name__}")
+    if type(said["alpha"]) is not float:
+        raise ArgumentError(f"expected alpha, a number, got {type(said['alpha']).__name__}")
+    for name in (*_COUNTS, "seed"):
+        _whole(name, said[name])
+    arrays = {name: np.array(_wholes(name, said[name]), np.int64) for name in ("ids", "labels", "promised", "inside")}
+    radii, answers = said["radii"], said["answers"]
+    if not isinstance(radii, list) or not all(type(one) is float and math.isfinite(one) for one in radii):
+        raise ArgumentError("expected radii, a list of finite numbers, got another")
+    if not isinstance(answers, list) or {len(_wholes("answers", one)) for one in answers} - {len(radii)}:
+        raise ArgumentError("expected answers, a list per input with one per radius, got another")
+    grid = np.array(answers, np.int64).reshape(len(answers), len(radii))
+    return AttackedFirst(**said | arrays | {"radii": np.array(radii), "answers": grid})
+
+
+def _wholes(name: str, value: object) -> list[int]:
+    if not isinstance(value, list):
+        raise ArgumentError(f"expected {name}, a list of whole numbers, got {type(value).__name__}")
+    for one in value:
+        _whole(name, one)
+    return value
+
+
+def _whole(name: str, value: object) -> None:
+    if type(value) is not int or not -(2**63) <= value < 2**63:
+        raise ArgumentError(f"expected {name}: whole numbers of 64 bits, got {ascii(value)[:40]}")

@@ -151,19 +151,35 @@ class Finder:
         best, rival = counts.scatter(1, targets.top.unsqueeze(1), -1).max(1)
         return (best - own).double() / self.how.votes, rival
 
-    def climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int) -> Tensor:
-        """Ascend from u, never beyond a gauge of `budget`. u: `m x d`; budget: `m`."""
+    def rivals(self, targets: Targets, count: int) -> Tensor:
+        """The likeliest other classes at the centres, by soft votes: `m x count`, or fewer if there are fewer."""
+        group, found = max(1, self.rows // self.how.samples), []
+        for first in range(0, len(targets), group):
+            some = targets.part(torch.arange(first, min(first + group, len(targets))))
+            votes = SoftVotes(self._problem(some), max(1, self.rows // len(some)), Stage.SEARCH)
+            with torch.no_grad(), repeatable():
+                p = votes.mean(some.theta.view(some.query.x.shape), 0, self.how.samples)
+            others = p.scatter(1, some.top.unsqueeze(1), -1.0)
+            found.append(others.topk(min(count, p.shape[1] - 1)).indices)
+        return torch.cat(found)
+
+    def climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int, toward: Tensor | None = None) -> Tensor:
+        """Ascend from u, never beyond a gauge of `budget`. u: `m x d`; budget: `m`.
+
+        toward: `m`, the class to reach, or -1 for whichever other one leads.
+        """
         budget = budget.to(u.device, u.dtype)
+        toward = torch.full_like(targets.top, -1) if toward is None else toward
         group = max(1, self.rows // self.how.samples)
         done = []
         for first in range(0, len(targets), group):
             places = torch.arange(first, min(first + group, len(targets)))
             here = slice(first, first + group)
             with repeatable():
-                done.append(self._climb(targets.part(places), u[here], budget[here], steps))
+                done.append(self._climb(targets.part(places), u[here], budget[here], steps, toward[here]))
         return torch.cat(done)
 
-    def _climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int) -> Tensor:
+    def _climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int, toward: Tensor) -> Tensor:
         x, shape = targets.query.x, targets.query.x.shape
         axes, theta = targets.axes.float().view(shape), targets.theta.view(shape)
         votes = SoftVotes(self._problem(targets), max(1, self.rows // len(targets)), Stage.SEARCH)
@@ -173,7 +189,8 @@ class Finder:
             p = votes.mean(theta, i * self.how.samples, self.how.samples, x + axes * u.view(shape))
             log_p = p.clamp_min(1e-30).log()
             own = log_p.gather(1, targets.top.unsqueeze(1))[:, 0]
-            rival = log_p.scatter(1, targets.top.unsqueeze(1), -math.inf).amax(1)
+            leading = log_p.scatter(1, targets.top.unsqueeze(1), -math.inf).amax(1)
+            rival = torch.where(toward < 0, leading, log_p.gather(1, toward.clamp_min(0).unsqueeze(1))[:, 0])
             (slope,) = torch.autograd.grad((rival - own).sum(), [u])
             swing = (1 + math.cos(math.pi * i / steps)) / 2
             step = SHORTEST_STEP + (LONGEST_STEP - SHORTEST_STEP) * swing

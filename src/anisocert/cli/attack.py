@@ -1,20 +1,22 @@
 """`anisocert attack`: tries to break what a run has promised."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anisocert.cli import options
 
 if TYPE_CHECKING:
-    from anisocert.attack import Attack, Search, SystemAttack
+    from anisocert.attack import Attack, FirstAttack, Search, SystemAttack
     from anisocert.certificate import Certificate
     from anisocert.engine import Network
     from anisocert.runs import StoredRun
 
 EPILOG = (
-    "Example: anisocert attack runs/demo/l2-anisotropic --max 8\n\n"
+    "Examples: anisocert attack runs/demo/l2-anisotropic --max 8; anisocert attack RUN --first --radius 0.25 --radius "
+    "0.5\n\n"
     "Exit codes: 0 nothing is broken; 1 an error, or something is; 2 wrong usage."
 )
 EFFORT = "How hard to look"
@@ -29,18 +31,34 @@ def attack(
             callback=options.memory_there,
         ),
     ] = None,
+    first: Annotated[
+        bool, typer.Option("--first", help="Attack the system before it has seen the clean input: its memory is empty.")
+    ] = False,
+    radius: Annotated[
+        list[float] | None,
+        typer.Option(help="With --first: of the balls to search; may be repeated. Default: 8 up to what is certified."),
+    ] = None,
     most: Annotated[int | None, typer.Option("--max", help="How many, evenly spaced. Default: all.", min=1)] = None,
     ids: Annotated[str | None, typer.Option(help="Only these examples: 3,17,100-199.")] = None,
     n: Annotated[int, typer.Option(help="Fresh votes at each point found.", min=10, rich_help_panel=EFFORT)] = 10_000,
-    starts: Annotated[int, typer.Option(help="Ascents per region.", min=1, rich_help_panel=EFFORT)] = 4,
-    steps: Annotated[int, typer.Option(help="Steps per ascent.", min=1, rich_help_panel=EFFORT)] = 20,
-    samples: Annotated[int, typer.Option(help="Noisy copies per step.", min=1, rich_help_panel=EFFORT)] = 32,
+    starts: Annotated[int, typer.Option(help="Ascents per region or ball.", min=1, rich_help_panel=EFFORT)] = 4,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Steps per ascent. Default: 20, with --first 60.", min=1, rich_help_panel=EFFORT),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(help="Noisy copies per step. Default: 32, with --first 64.", min=1, rich_help_panel=EFFORT),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search's noise.")] = 0,
     model: options.RunModel = None,
     denoise: options.RunDenoise = None,
     data: options.RunData = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     out: Annotated[Path | None, typer.Option(help="An .npz file for the points that were found.")] = None,
+    save: Annotated[
+        bool, typer.Option("--save/--no-save", help="With --first: keep the result in RUN, for its report.")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Try to break certificates: search each region for points that the smoothed classifier answers differently.
@@ -56,26 +74,47 @@ def attack(
 
     With --memory the target is the whole system, a copy of the memory in front of the network: no answer may change in
     any stored region, whoever asks and whatever newcomers claim. No probability is involved: one change is too many.
+
+    With --first the target is the whole system behind an empty memory: for each radius and input (abstained and wrong
+    ones too) a point of that ball is looked for at which the system does not give the label, then a point of the region
+    that the run promises. The default radii are eight equal steps to a little beyond the radius that a tenth of the
+    certified inputs exceed. With one noise for all inputs, more answers of another class inside what is certified than
+    errors explain (at level 0.001) make the exit code 1. With noise chosen per input they contradict no certificate,
+    which is about one input's own classifier or begins with admission: then it is a measurement. The search repeats
+    with its seed; the system's noise is fresh for every question, so that close answers may differ.
     """
-    from anisocert.attack import Search
+    from anisocert.attack import STRONG, Search
     from anisocert.attack import attack as attack_certificates
     from anisocert.cli import FAILED
     from anisocert.cli.attack_text import tell, tell_system
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.errors import ArgumentError
-    from anisocert.runs import read_run
+    from anisocert.runs import read_run, write_attacked
 
     if memory is not None and (ids is not None or out is not None):
         raise ArgumentError("expected --memory without --ids and --out, which are about single certificates")
-    stored = read_run(run)
+    if memory is not None and first:
+        raise ArgumentError("expected --first without --memory, as the memory that it attacks is empty, got both")
+    if not first and (radius or not save):
+        raise ArgumentError("expected --radius and --no-save with --first, got one without it")
+    stored, usual = read_run(run), STRONG if first else Search()
     network = stored.network(model, denoise, device, same_kind=False)
     how = Search(
-        starts=starts, steps=steps, samples=samples, outputs=stored.configuration.outputs,
-        guide=_guide(stored, network, model, denoise), seed=seed,
+        starts=starts, steps=steps or usual.steps, samples=samples or usual.samples,
+        outputs=stored.configuration.outputs, guide=_guide(stored, network, model, denoise), seed=seed,
     )  # fmt: skip
-    found: Attack | SystemAttack
-    if memory is not None:
+    found: Attack | SystemAttack | FirstAttack
+    if first:
+        from anisocert.cli.attack_first import attack_first, save_points, tell_first
+
+        found = attack_first(stored, network, how, n, radii=radius, ids=_ids(stored, ids, most), data=data)
+        tell_first(found, stored, as_json)
+        if out is not None:
+            save_points(found, out)
+        if save:
+            write_attacked(run, found.found)
+    elif memory is not None:
         found = _attack_system(memory, stored, network, how, n, most)
         tell_system(found, memory, as_json)
     else:
@@ -94,21 +133,30 @@ def attack(
 
 def _certificates(stored: "StoredRun", ids: str | None, most: int | None, data: str | None) -> "list[Certificate]":
     """Those of the run that promise something, with their inputs."""
-    import numpy as np
-
     from anisocert.certificate import ABSTAIN
-    from anisocert.data import parse_ids
     from anisocert.errors import ArgumentError
 
-    chosen = stored.rows if ids is None else [stored.row(number) for number in sorted(set(parse_ids(ids)))]
-    rows = [row for row in chosen if row["prediction"] != ABSTAIN]
-    if not rows:
+    chosen = _ids(stored, ids, most, lambda row: bool(row["prediction"] != ABSTAIN))
+    if not chosen:
         raise ArgumentError(
             f"expected a certificate to attack, got none: all chosen examples of {stored.folder} abstain"
         )
-    at = np.unique(np.linspace(0, len(rows) - 1, min(most or len(rows), len(rows))).round().astype(int))
     inputs = stored.inputs(data)
-    return [stored.certificate(number, inputs(number)) for number in (rows[i]["idx"] for i in at)]
+    return [stored.certificate(number, inputs(number)) for number in chosen]
+
+
+def _ids(
+    stored: "StoredRun", ids: str | None, most: int | None, wanted: Callable[[dict[str, Any]], bool] = lambda _: True
+) -> list[int]:
+    """Those of the typed ids (None: of all) whose rows are wanted; of these at most so many, evenly spaced."""
+    import numpy as np
+
+    from anisocert.data import parse_ids
+
+    chosen = stored.rows if ids is None else [stored.row(number) for number in sorted(set(parse_ids(ids)))]
+    found = [int(row["idx"]) for row in chosen if wanted(row)]
+    at = np.unique(np.linspace(0, len(found) - 1, min(most or len(found), len(found))).round().astype(int))
+    return [found[i] for i in at]
 
 
 def _guide(stored: "StoredRun", network: "Network", model: str | None, denoise: str | None) -> "Network | None":

@@ -1,0 +1,68 @@
+"""The clean inputs of a run, and what it promises about each."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.certificate import ABSTAIN
+from anisocert.errors import ArgumentError
+from anisocert.geometry import Region
+from anisocert.memory import KEPT
+from anisocert.runs import StoredRun
+
+Inputs = Callable[[int], NDArray[np.float32] | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Clean:
+    """Some inputs of a run: m of them. x: `m x *shape`.
+
+    promised: `m`, the class of the region that the run promises, -1 without one; regions: the regions. radius: `m`, of
+    the largest ball inside, where the promised class is the label, else -1. errors: `m`, the probability that the
+    certificate is wrong.
+    """
+
+    ids: list[int]
+    labels: NDArray[np.int64]
+    x: NDArray[np.float32]
+    promised: NDArray[np.int64]
+    regions: list[Region | None]
+    radius: NDArray[np.float64]
+    errors: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, run: StoredRun, ids: Sequence[int], inputs: Inputs) -> "Clean":
+        """The examples with these ids. After a memory, if the run has one: then the promise is the memory's."""
+        rows = [run.row(number) for number in ids]
+        if any(row.get("label") is None for row in rows):
+            raise ArgumentError(f"expected a run with the label of every input, got {run.folder}, which lacks some")
+        found = [inputs(number) for number in ids]
+        x = [one for one in found if one is not None]
+        if len(x) < len(ids):
+            raise ArgumentError(f"expected the inputs of {run.folder}, got none for some of its ids")
+        regions = [_region(run, number, one) for number, one in zip(ids, x, strict=True)]
+        answer = "memory_prediction" if run.has_memory else "prediction"
+        promised = [ABSTAIN if one is None else row[answer] for row, one in zip(rows, regions, strict=True)]
+        labels = np.array([row["label"] for row in rows], np.int64)
+        size = "memory_radius" if run.has_memory else "radius"
+        right = np.array(promised) == labels
+        return cls(
+            list(ids), labels, np.stack(x), np.array(promised, np.int64), regions,
+            np.where(right, np.array([row[size] for row in rows], np.float64), -1.0),
+            np.array([row["alpha"] + (row.get("grain") or 0.0) for row in rows], np.float64),
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def _region(run: StoredRun, number: int, x: NDArray[np.float32]) -> Region | None:
+    """What the run promises around x; of a region that a memory made smaller, the ball whose radius the run tells."""
+    row = run.row(number)
+    if not run.has_memory or row["memory_note"] == KEPT:
+        return run.region(number, x)
+    if row["memory_prediction"] == ABSTAIN or not row["memory_radius"] > 0:
+        return None
+    return Region(x.astype(np.float64), np.full(x.shape, row["memory_radius"]), run.noise.norm)

@@ -1,0 +1,152 @@
+"""The search for points that a whole system answers otherwise, for one group of inputs.
+
+A system chooses its noise anew at every point, so no gradient leads through it. The search climbs under the noise that
+the network was trained with and under the theta that the system chose when it was last asked; then it asks, and climbs
+again under the theta that came back. What it climbs and judges by is noise of its own; the system's is fresh.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from anisocert.attack._ball import length, starts
+from anisocert.attack._clean import Clean
+from anisocert.attack._targets import Targets
+from anisocert.attack.search import INSIDE, Finder, Search
+from anisocert.certificate import ABSTAIN
+from anisocert.engine import Query
+from anisocert.system import System
+
+QUESTIONS = 4  # to the system, per input and limit: each costs a whole certificate
+RIVALS = 3
+PROMISING = -0.7  # a rival's lead, as a share of the votes, from which the noise at another point may change the answer
+CLOSE = -0.1  # the same under the very noise that the system uses
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """Where to look: the points of gauge at most 1 around k inputs.
+
+    places: `k`, which of the group. axes: `k x d`. top: `k`, the class that should be given there. covered: `k`,
+    whether the run itself promises that class everywhere in this limit.
+    """
+
+    places: NDArray[np.int64]
+    axes: NDArray[np.float64]
+    top: NDArray[np.int64]
+    covered: NDArray[np.bool_]
+
+
+class Hunt:
+    """The attack on one group of clean inputs.
+
+    said: `m`, the system's answers to the clean inputs. errors: for each input, the probabilities of an error in the
+    questions asked at points that the run's own promise covers. questions: how many were asked in all.
+    """
+
+    def __init__(self, system: System, clean: Clean, how: Search) -> None:
+        self.system, self.clean, self.how, self.questions = system, clean, how, 0
+        self.shape, device = clean.x.shape[1:], system.network.device
+        x, top = torch.from_numpy(clean.x).to(device), torch.from_numpy(clean.labels).to(device)
+        query, flat = Query(system.network, system.smoothing, x, clean.ids, how.seed), x.flatten(1)
+        training = self._thetas([system.smoothing.theta] * len(clean))
+        self.base = Targets(query, flat.double(), torch.ones_like(flat, dtype=torch.float64), training, top)
+        self.finder = Finder(self.base, how)
+        self.theta = training.clone()  # what the system chose when it was last asked
+        self.away = torch.zeros_like(flat)  # the most hostile change so far
+        self.errors: list[list[float]] = [[] for _ in clean.ids]
+        self.said = self._ask(np.arange(len(clean)), clean.x, clean.promised != ABSTAIN)
+        self.rivals = self.finder.rivals(self.base, RIVALS)
+        self._generator = torch.Generator().manual_seed(how.seed % 2**63)
+
+    def _thetas(self, each: Sequence[ArrayLike]) -> Tensor:
+        rows = np.stack([np.broadcast_to(np.asarray(one, np.float32), self.shape) for one in each])
+        return torch.from_numpy(rows).flatten(1).to(self.system.network.device)
+
+    def _ask(
+        self, places: NDArray[np.int64], points: NDArray[np.float32], covered: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """The system's answers about a point of each of some inputs; the thetas that it chose are kept."""
+        said = self.system.propose(points.reshape(-1, *self.shape))
+        self.questions += len(said)
+        self.theta[torch.from_numpy(places)] = self._thetas([one.theta for one in said])
+        for place, one in zip(places[covered].tolist(), np.array(said)[covered], strict=True):
+            self.errors[place].append(one.alpha + one.grain)
+        return np.array([one.prediction for one in said], np.int64)
+
+    def search(self, limit: Limit) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """(answer, point), the most hostile found: `k` and `k x *shape`; the answer is `top` where all points had it.
+
+        Another class is more hostile than an abstention.
+        """
+        at, device = torch.from_numpy(limit.places), self.base.x.device
+        axes, top = torch.from_numpy(limit.axes).to(device), torch.from_numpy(limit.top).to(device)
+        targets = replace(self.base.part(at), axes=axes, top=top)
+        leaders, lead = self._first(targets, at)
+        given, points = limit.top.copy(), np.zeros(limit.axes.shape, np.float32)
+        left, under = torch.arange(len(at)), targets.theta
+        for question in range(QUESTIONS):
+            some, now = targets.part(left), left.numpy()
+            here = some.points(leaders[left, 0]).cpu().numpy()
+            said = self._ask(limit.places[now], here, limit.covered[now])
+            kept, other = given[now] == limit.top[now], (said != limit.top[now]) & (said != ABSTAIN)
+            points[now[kept | other]] = here[kept | other]
+            given[now] = np.where(kept | other, said, given[now])
+            chosen = self.theta[at[left]]
+            hopeless = (chosen == under).all(1) & (lead < CLOSE)
+            lost = other | ((said == ABSTAIN) & ~limit.covered[now])  # of what is promised, another class says more
+            stay = ~(torch.from_numpy(lost) | hopeless.cpu())
+            left, chosen = left[stay], chosen[stay]
+            if question == QUESTIONS - 1 or not len(left):
+                break
+            some = replace(targets.part(left), theta=chosen)
+            leaders[left], lead = self._again(some, leaders[left])
+            stay = (lead > PROMISING).cpu()
+            left, lead, under = left[stay], lead[stay], chosen[stay]
+            if not len(left):
+                break
+        self.away[at] = (axes * leaders[:, 0].double()).float()
+        return given, points.reshape(-1, *self.shape)
+
+    def _first(self, targets: Targets, at: Tensor) -> tuple[Tensor, Tensor]:
+        """(the best points under the noise of training and under the last theta, the lead at the former).
+
+        From the centre, from the best change so far, stretched to the limit, and from random points; the first two
+        towards whichever class leads, the others towards the likeliest rivals; in turns under the two noises.
+        """
+        count, (k, d), last = self.how.starts, targets.x.shape, self.theta[at]
+        begin = starts(count, (len(self.base), d), targets.norm, self._generator)[at].to(last.device)
+        toward = torch.full((k, count), -1, device=last.device)
+        if count > 1:
+            before = self.away[at].double() / targets.axes
+            size = length(before, targets.norm).unsqueeze(1)
+            begin[:, 1] = torch.where(size > 0, before / size.clamp_min(1e-30), begin[:, 1].double()).float()
+            rivals = torch.arange(count - 2) % self.rivals.shape[1]
+            toward[:, 2:] = self.rivals[at][:, rivals]
+        # A promised class that is not the label may be one of the label's rivals.
+        toward = torch.where(toward == targets.top.unsqueeze(1), -1, toward)
+        every = targets.part(torch.arange(k).repeat_interleave(count))
+        turns = (torch.arange(count, device=last.device) % 2 == 1).repeat(k).unsqueeze(1)
+        turned = replace(every, theta=torch.where(turns, last.repeat_interleave(count, 0), every.theta))
+        u = self.finder.climb(turned, begin.flatten(0, 1), torch.ones(k * count), self.how.steps, toward.flatten())
+        u = every.settled(u, INSIDE)
+        lead = self.finder.judge(every, u)[0].view(k, count)
+        again = self.finder.judge(replace(every, theta=last.repeat_interleave(count, 0)), u)[0].view(k, count)
+        first, second = lead.argmax(1, keepdim=True), again.argmax(1, keepdim=True)
+        leaders = u.view(k, count, d).gather(1, torch.cat([first, second], 1).unsqueeze(2).expand(-1, -1, d))
+        return leaders, lead.gather(1, first)[:, 0]
+
+    def _again(self, targets: Targets, leaders: Tensor) -> tuple[Tensor, Tensor]:
+        """The same, under the theta of the targets: the best two of the leaders and of where they lead."""
+        k, count, d = leaders.shape
+        every = targets.part(torch.arange(k).repeat_interleave(count))
+        steps = max(1, self.how.steps // 2)
+        ends = every.settled(self.finder.climb(every, leaders.flatten(0, 1), torch.ones(k * count), steps), INSIDE)
+        u = torch.cat([leaders, ends.view(leaders.shape)], 1)
+        lead = self.finder.judge(targets.part(torch.arange(k).repeat_interleave(2 * count)), u.flatten(0, 1))[0]
+        best = lead.view(k, -1).topk(count)
+        return u.gather(1, best.indices.unsqueeze(2).expand(-1, -1, d)), best.values[:, 0]

@@ -1,0 +1,264 @@
+"""Attacks on a system that has not seen the clean input: exact where the answer is known, none under fixed noise.
+
+A system's noise is fresh in every test: what is asserted of its answers fails by chance once in 10,000 times at most.
+"""
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import anisocert as ac
+from anisocert.attack import Search, ascending, attack_first, system_of, usual_radii
+from anisocert.attack._errors import explained
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.optimize import METHODS, Method
+from anisocert.runs import read_run
+from anisocert.work import add_to_memory
+
+QUICK = Search(starts=4, steps=10, samples=8, votes=100)
+N = 1000
+
+
+@pytest.fixture
+def made(write_run, tmp_path):
+    """Certifies inputs, with their classifier's own answers as labels, into a run; (run, network, inputs)."""
+    count = itertools.count()
+
+    def run(model, x, smoothing, method=None, labels=None, **options):
+        x, folder = np.asarray(x, np.float32), tmp_path / f"run{next(count)}"
+        network = ac.Network(model.eval(), 2)
+        plan = ac.Plan(n0=300, n=N)
+        found = ac.certify(network, x, smoothing=smoothing, method=method, plan=plan)
+        labels = model(torch.from_numpy(x)).argmax(1).tolist() if labels is None else labels
+        said = {"sigma": float(np.min(smoothing.theta)), "n0": plan.n0, "n": plan.n, "data": "unused.npz"} | options
+        write_run(folder, found, labels, **said)
+        return read_run(folder), network, dict(enumerate(x)).get
+
+    return run
+
+
+def heights(normal, values):
+    """Inputs at known distances from a plane through 0, and elsewhere along it."""
+    unit = np.array(normal) / np.linalg.norm(normal)
+    along = np.array([-unit[1], unit[0]])
+    return [h * unit + (i - 1) * along for i, h in enumerate(values)]
+
+
+@pytest.mark.parametrize(("smoothing", "reach"), [(ac.Gaussian(0.25), 1.0), (ac.Uniform(0.5), 0.8)])
+def test_a_half_space_is_lost_exactly_where_its_plane_is_in_reach(made, half_space, smoothing, reach):
+    """Noise is symmetric, so the smoothed classifier has the same plane. In l1 a step of 1 gains the largest slope."""
+    h = np.array([0.4, -0.7, 1.1])
+    run, network, inputs = made(half_space([0.6, 0.8]), heights([0.6, 0.8], h), smoothing)
+    balls = np.concatenate([np.abs(h) / reach - 0.2, np.abs(h) / reach + 0.2])
+    found = attack_first(run, network, inputs, radii=balls, how=QUICK, n=N)
+    expected = np.abs(h)[:, None] / reach > found.found.radii
+    np.testing.assert_array_equal(found.found.withstood, expected)
+    assert found.found.promised.tolist() == [0, 1, 0]
+    assert found.found.otherwise_inside() == 0
+    assert not found.failed
+    length = np.linalg.norm((found.points - [inputs(i) for i in range(3)]).astype(np.float64), smoothing.norm, 1)
+    lost = found.found.radii[[np.argmin(row) for row in found.found.withstood]]
+    assert (length <= lost).all()
+    assert (length >= 0.95 * lost).all()
+
+
+@dataclass(frozen=True)
+class Jumping(Method):
+    """Sixteen times the noise where the first coordinate is above 0.2."""
+
+    name = "jumping"
+
+    def choose(self, query, plan):
+        return torch.where(query.x[:, :1] > 0.2, 16.0, 1.0) * float(query.smoothing.theta)
+
+
+class Band(nn.Module):
+    """Class 1 where the first coordinate is between -3 and 1, else class 0."""
+
+    def forward(self, x):
+        inside = torch.minimum(x[:, 0] + 3, 1 - x[:, 0])
+        return torch.stack([-inside, inside], 1)
+
+
+def test_noise_that_changes_from_point_to_point_is_answered_otherwise(made, monkeypatch):
+    """Under noise of 0.25, class 1 is certain at 0 and at 0.3; under 4, which is chosen at 0.3, it has 37 %."""
+    monkeypatch.setitem(METHODS, "jumping", lambda _: Jumping())
+    run, network, inputs = made(Band(), [[0.0, 0.0], [-1.0, 0.0]], ac.Gaussian(0.25), Jumping())
+    assert (run.column("radius") > 0.5).all()
+    found = attack_first(run, network, inputs, radii=[0.15, 0.3, 0.5], how=QUICK, n=N)
+    one = found.found
+    assert one.answers.tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
+    assert found.certified(3).tolist() == [True, True]
+    assert [one.otherwise(j, found.certified(j)) for j in range(4)] == [0, 0, 1, 1]
+    assert one.inside.tolist() == [0, 1]
+    assert (found.expected, found.failed) == (None, False)  # each certificate is true: of its own classifier
+    np.testing.assert_array_equal(found.inside[0], found.points[0])
+    assert 0.2 < found.points[0][0] <= 0.3
+    fixed, network, inputs = made(Band(), [[0.0, 0.0]], ac.Gaussian(0.25))
+    assert attack_first(fixed, network, inputs, radii=[0.5], how=QUICK, n=N).found.answers.tolist() == [[1, 1]]
+
+
+def test_lost_once_is_lost_in_larger_balls_and_all_inputs_count(made, half_space):
+    """One abstains, one has another label than the classifier says."""
+    x = heights([1.0, 0.0], [0.6, 0.0, 0.6])
+    run, network, inputs = made(half_space([1.0, 0.0]), x, ac.Gaussian(0.25), labels=[0, 0, 1])
+    assert run.column("prediction").tolist() == [0, -1, 0]
+    done = []
+    found = attack_first(run, network, inputs, radii=[0.8, 0.3], how=QUICK, n=N, on_done=done.append)
+    assert sum(done) == 3 * (3 + 1)
+    assert [found.found.right(j) for j in range(3)] == [1, 1, 0]
+    assert found.found.answers[2].tolist() == [0, 0, 0]
+    assert found.found.promised.tolist() == [0, -1, 0]
+    assert found.found.otherwise_inside() == 0
+    assert [found.certified(j).tolist() for j in range(2)] == [[True, False, False]] * 2
+    some = attack_first(run, network, inputs, ids=[2], radii=[], how=QUICK, n=N)
+    assert (some.found.ids.tolist(), some.found.radii.tolist()) == ([2], [0.0])
+
+
+@pytest.fixture
+def digits_run(digits_network, write_run, tmp_path):
+    """A run of fixed noise on four digits, with regions so many times as large; (run, network, inputs)."""
+    from anisocert.data import digits
+
+    def run(factor):
+        network, certificates = digits_network
+        some = digits("test").subset(most=4)
+        claimed = [replace(c, gap=factor * c.gap, region=c.region.scaled(factor)) for c in certificates]
+        write_run(tmp_path / "digits", claimed, some.y, n=4000, bound="two-class", num_classes=10)
+        return read_run(tmp_path / "digits"), network, dict(zip(some.ids.tolist(), some.x, strict=True)).get
+
+    return run
+
+
+def test_fixed_noise_on_digits_is_never_answered_otherwise(digits_run):
+    run, network, inputs = digits_run(1.0)
+    found = attack_first(run, network, inputs, how=QUICK, n=N)
+    assert found.found.radii[-1] > 0.8 * run.column("radius").max()
+    assert found.found.otherwise_inside() == 0
+    assert [found.found.otherwise(j, found.certified(j)) for j in range(9)] == 9 * [0]
+    assert found.found.right(0) >= 3
+    # each question and each certificate errs with probability alpha, and grain
+    assert 4 * 2 * 0.001 <= found.expected <= (4 + found.questions) * 0.00101
+    assert not found.failed
+
+
+def test_fixed_noise_that_claims_too_much_fails(digits_run):
+    found = attack_first(*digits_run(3.0), radii=[4.0], how=QUICK, n=N)
+    assert found.found.right(1) == 0
+    assert found.found.otherwise_inside() >= 3
+    assert found.failed
+
+
+def test_with_a_memory_the_promise_is_the_memorys(made, half_space, tmp_path):
+    x = heights([1.0, 0.0], [0.3, -0.3, 0.35])
+    run, network, inputs = made(half_space([1.0, 0.0]), x, ac.Gaussian(0.25), ac.Isotropic())
+    with ac.Memory.open(tmp_path / "memory.sqlite") as memory:
+        add_to_memory(run.folder, memory, {i: inputs(i) for i in range(3)})
+    after = read_run(run.folder)
+    found = attack_first(after, network, inputs, radii=[0.1], how=QUICK, n=N)
+    np.testing.assert_array_equal(found.radius, after.column("memory_radius"))
+    assert found.found.promised.tolist() == [0, 1, 0]
+    assert found.expected is None
+    with ac.Memory.open(tmp_path / "memory.sqlite", read_only=True) as memory:
+        assert len(memory) == 3  # the attack is on an empty one
+
+
+def test_a_mixture_and_one_theta_for_all(made, half_space, write_run, tmp_path):
+    x = heights([1.0, 0.0], [0.7, -0.7])
+    mixture = ac.GaussianMixture([0.3, 0.7], [0.2, 0.4])
+    run, network, inputs = made(half_space([1.0, 0.0]), x, mixture, sigma=0.2, components="0.3:1,0.7:2")
+    assert attack_first(run, network, inputs, radii=[0.5, 0.9], how=QUICK, n=N).found.right(1) == 2
+    averaged = ac.Average(np.array([0.2, 0.4], np.float32))
+    run, network, inputs = made(
+        half_space([1.0, 0.0]), x, ac.Gaussian(0.25), averaged, average_of="another", sigma=0.25
+    )
+    found = attack_first(run, network, inputs, radii=[0.5, 0.9], how=QUICK, n=N)
+    assert [found.found.right(j) for j in range(3)] == [2, 2, 0]
+    assert found.expected > 0
+
+
+def test_an_empty_memory_admits_what_is_proposed(made, stripes, monkeypatch):
+    """So that points may be asked in batches: with the same noise, the answer is the proposal."""
+    x = np.random.default_rng(0).uniform(0.2, 3, (6, 2))
+    run, network, inputs = made(stripes, x, ac.Gaussian(0.12), ac.Isotropic())
+    proposed = []
+    for i in range(6):
+        told = []
+        for ask in ("propose", "answer"):
+            drawn = itertools.count()
+            monkeypatch.setattr("anisocert.system.os.urandom", lambda size, drawn=drawn: bytes([next(drawn)] * size))
+            system = system_of(run, network, ac.Memory(), N)
+            monkeypatch.setattr(system, "_secret", b"the same for both")
+            point = inputs(i)
+            told.append(system.propose(point[None])[0] if ask == "propose" else system.answer(point))
+        one, answer = told
+        assert (one.prediction, one.votes, one.top_votes) == (answer.prediction, answer.votes, answer.top_votes)
+        assert answer.note == ("abstained" if one.region is None else "kept")
+        assert answer.radius == one.radius
+        proposed.append(one.prediction)
+    assert {0, 1} <= set(proposed)
+
+
+def test_the_search_repeats_with_its_seed(digits_run):
+    """Where no answer is close: the system's noise is fresh every time."""
+    run, network, inputs = digits_run(1.0)
+    one, same, other = (
+        attack_first(run, network, inputs, ids=[0, 5], radii=[0.05], how=replace(QUICK, seed=seed), n=N)
+        for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(one.points, same.points)
+    assert not np.array_equal(one.points, other.points)
+
+
+def test_what_it_needs(made, half_space, known_shares):
+    run, network, inputs = made(half_space([1.0, 0.0]), [[0.5, 0.0]], ac.Gaussian(0.25))
+    for radii in ([-0.1], [np.nan], [np.inf], np.linspace(0.1, 1, 100)):
+        with pytest.raises(ArgumentError, match="expected"):
+            attack_first(run, network, inputs, radii=radii)
+    with pytest.raises(ArgumentError, match="expected the inputs of"):
+        attack_first(run, network, lambda _: None)
+    with pytest.raises(ArgumentError, match="at least one id"):
+        attack_first(run, network, inputs, ids=[])
+    with pytest.raises(ArgumentError, match="which is not in it"):
+        attack_first(run, network, inputs, ids=[7])
+    run.rows[0]["label"] = 2
+    with pytest.raises(ArgumentError, match="expected labels below 2"):
+        attack_first(run, network, inputs)
+    run.rows[0]["label"] = None
+    with pytest.raises(ArgumentError, match="expected a run with the label of every input"):
+        attack_first(run, network, inputs)
+    black, network, inputs = made(known_shares([0.9, 0.1]), [[0.0]], ac.Gaussian(1.0), labels=[0])
+    with pytest.raises(ModelError, match="or a guide that has them"):
+        attack_first(black, network, inputs)
+
+
+def test_radii(made, half_space):
+    assert ascending([0.5, 0.25, 0.5]).tolist() == [0.0, 0.25, 0.5]
+    run, _, _ = made(half_space([1.0, 0.0]), heights([1.0, 0.0], [0.5, 0.6, 0.7]), ac.Gaussian(0.25))
+    radii, largest = usual_radii(run), float(run.column("radius").max())
+    assert len(radii) == 8
+    np.testing.assert_allclose(np.diff([0, *radii]), radii[0])
+    assert 0.9 * largest < radii[-1] < 1.6 * largest
+    run, _, _ = made(half_space([1.0, 0.0]), [[0.0, 0.0]], ac.Gaussian(0.25))
+    assert 0.5 < usual_radii(run)[-1] < 0.9
+
+
+def test_what_errors_explain(within_rate):
+    """Never a false alarm more often than the level, although the number of questions depends on the answers."""
+    assert explained(0, [], 1e-3)
+    assert not explained(1, [1e-6], 1e-3)
+    assert explained(1, [0.01] * 10, 1e-3)
+    assert not explained(10, [0.01] * 100, 1e-3)
+    generator, alarms, runs = np.random.default_rng(0), 0, 4000
+    for _ in range(runs):
+        seen, asked = 0, 0
+        while asked < 200 and seen < 6:  # stops at a moment that suits an alarm
+            seen += generator.random() < 0.02
+            asked += 1
+        alarms += not explained(seen, [0.02] * asked, 0.05)
+    assert within_rate(alarms, runs, 0.05)
+    assert alarms > 0

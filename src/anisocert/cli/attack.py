@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from anisocert.runs import StoredRun
 
 EPILOG = (
-    "Examples: anisocert attack runs/demo/l2-anisotropic --max 8; anisocert attack RUN --first --radius 0.25 --radius "
-    "0.5\n\n"
+    "Example: anisocert attack runs/demo/l2-anisotropic --first --radius 0.25 --radius 0.5\n\n"
     "Exit codes: 0 nothing is broken; 1 an error, or something is; 2 wrong usage."
 )
 EFFORT = "How hard to look"

@@ -5,8 +5,10 @@ one certificate, with the noise chosen at that point. Noise chosen per input mak
 point, about which the certificate of the clean input says nothing. What such a system withstands is measured here.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,25 +92,22 @@ def attack_first(
     grid = ascending(usual_radii(run) if radii is None else radii)
     if any(row["label"] is not None and row["label"] >= network.num_classes for row in map(run.row, ids)):
         raise ArgumentError(f"expected labels below {network.num_classes}, the network's classes, got others")
-    system, parts = system_of(run, network, Memory(), n), list[_Part]()
+    system = system_of(run, network, Memory(), n)
+    parts = []
     for first in range(0, len(ids), AT_ONCE):
-        parts.append(_attacked(system, Clean.of(run, ids[first : first + AT_ONCE], inputs), grid, how, on_done))
-    cleans = [part.hunt.clean for part in parts]
+        clean = Clean.of(run, ids[first : first + AT_ONCE], inputs)
+        parts.append(_attacked(system, clean, grid, how, on_done))
     found = AttackedFirst(
-        radii=grid, ids=np.array(ids, np.int64), labels=np.concatenate([one.labels for one in cleans]),
-        answers=np.concatenate([part.answers for part in parts]),
-        promised=np.concatenate([one.promised for one in cleans]),
-        inside=np.concatenate([part.inside for part in parts]), n=n, alpha=system.plan.alpha, seed=how.seed,
+        radii=grid, ids=np.array(ids, np.int64), labels=_all(parts, "labels"), answers=_all(parts, "answers"),
+        promised=_all(parts, "promised"), inside=_all(parts, "inside"), n=n, alpha=system.plan.alpha, seed=how.seed,
         starts=how.starts, steps=how.steps, samples=how.samples, model_hash=run.model_hash or network.hash,
         rows_hash=rows_hash(run.description),
     )  # fmt: skip
-    errors = None
-    if str(run.said("method")) in SAME_FOR_ALL and not run.has_memory:
-        own = np.concatenate([one.errors for one in cleans])[found.has_region].tolist()
-        errors = (*own, *(one for part in parts for asked in part.hunt.errors for one in asked))
+    one_classifier = str(run.said("method")) in SAME_FOR_ALL and not run.has_memory
     return FirstAttack(
-        found, np.concatenate([part.points for part in parts]), np.concatenate([part.deepest for part in parts]),
-        np.concatenate([one.radius for one in cleans]), sum(part.hunt.questions for part in parts), errors, LEVEL,
+        found, _all(parts, "points"), _all(parts, "deepest"), _all(parts, "radius"),
+        sum(part.questions for part in parts),
+        tuple(one for part in parts for one in part.errors) if one_classifier else None, LEVEL,
     )  # fmt: skip
 
 
@@ -137,57 +136,85 @@ def usual_radii(run: StoredRun) -> list[float]:
     return [float(f"{step * i:.6g}") for i in range(1, BALLS + 1)]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Part:
-    """A group of inputs under attack. points: see FirstAttack; deepest: its `inside`."""
+    """What is kept of a group of inputs: see FirstAttack, of which deepest is `inside`, and AttackedFirst."""
 
-    hunt: Hunt
+    labels: NDArray[np.int64]
+    promised: NDArray[np.int64]
+    radius: NDArray[np.float64]
     answers: NDArray[np.int64]
     inside: NDArray[np.int64]
     points: NDArray[np.float32]
     deepest: NDArray[np.float32]
+    errors: tuple[float, ...]
+    questions: int
+
+
+def _all(parts: Sequence[_Part], name: str) -> NDArray[Any]:
+    return np.concatenate([getattr(part, name) for part in parts])
 
 
 def _attacked(
     system: System, clean: Clean, radii: NDArray[np.float64], how: Search, on_done: Callable[[int], None]
 ) -> _Part:
-    hunt, m = Hunt(system, clean, how), len(clean)
-    answers = np.repeat(hunt.said[:, None], len(radii), 1)
-    part = _Part(hunt, answers, np.full(m, ABSTAIN, np.int64), clean.x.copy(), clean.x.copy())
-    on_done(m)
+    hunt = Hunt(system, clean, how)
+    answers, points = _balls(hunt, radii, on_done)
+    inside, deepest = _regions(hunt, radii, answers, points)
+    on_done(len(clean))
+    own = clean.errors[clean.promised != ABSTAIN].tolist()
+    return _Part(
+        clean.labels, clean.promised, clean.radius, answers, inside, points, deepest,
+        (*own, *itertools.chain.from_iterable(hunt.errors)), hunt.questions,
+    )  # fmt: skip
+
+
+def _balls(
+    hunt: Hunt, radii: NDArray[np.float64], on_done: Callable[[int], None]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """(answers, points) of balls of each radius, the first of which is the clean input itself."""
+    clean = hunt.clean
+    answers, points = np.repeat(hunt.said[:, None], len(radii), 1), clean.x.copy()
+    on_done(len(clean))
     for j in range(1, len(radii)):
         before, certified = answers[:, j - 1], clean.radius >= radii[j]
-        answers[:, j:] = before[:, None]
         # An abstention loses the input; where the run certifies it, another class would say more.
         places = np.flatnonzero((before == clean.labels) | ((before == ABSTAIN) & certified))
         if len(places):
             axes = np.full((len(places), clean.x[0].size), radii[j])
-            given, points = hunt.search(Limit(places, axes, clean.labels[places], certified[places]))
-            was_right = before[places] == clean.labels[places]
-            worse = was_right | ((given != clean.labels[places]) & (given != ABSTAIN))
+            given, here = hunt.search(Limit(places, axes, clean.labels[places], certified[places]))
+            worse = _worse(before[places], given, clean.labels[places])
             answers[places[worse], j:] = given[worse, None]
-            part.points[places[worse]] = points[worse]
-        on_done(m)
-    _regions(part, radii)
-    on_done(m)
-    return part
+            points[places[worse]] = here[worse]
+        on_done(len(clean))
+    return answers, points
 
 
-def _regions(part: _Part, radii: NDArray[np.float64]) -> None:
-    """The pass in which the limit is what the run promises, unless a ball inside has shown another class already."""
-    clean, hunt = part.hunt.clean, part.hunt
+def _regions(
+    hunt: Hunt, radii: NDArray[np.float64], answers: NDArray[np.int64], points: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The same for what the run promises: what the balls inside have shown, and a search where that is no other class.
+
+    answers, points: of the balls.
+    """
+    clean = hunt.clean
     has = clean.promised != ABSTAIN
-    part.inside[has] = np.where(hunt.said == clean.promised, clean.promised, hunt.said)[has]
+    inside, deepest = np.where(has, hunt.said, ABSTAIN), clean.x.copy()
     for j in range(1, len(radii)):
-        seen, within = part.answers[:, j], clean.radius >= radii[j]
-        told = has & within & (part.inside == clean.promised) & (seen != clean.labels)
-        told |= has & within & (part.inside == ABSTAIN) & (seen != ABSTAIN) & (seen != clean.labels)
-        part.inside[told], part.deepest[told] = seen[told], part.points[told]
-    places = np.flatnonzero(has & ((part.inside == clean.promised) | (part.inside == ABSTAIN)))
-    if not len(places):
-        return
-    axes = np.stack([region.axes.ravel() for i in places if (region := clean.regions[i]) is not None])
-    given, points = hunt.search(Limit(places, axes, clean.promised[places], np.ones(len(places), bool)))
-    other = (given != clean.promised[places]) & (given != ABSTAIN)
-    worse = (part.inside[places] == clean.promised[places]) | other
-    part.inside[places[worse]], part.deepest[places[worse]] = given[worse], points[worse]
+        told = (clean.radius >= radii[j]) & _worse(inside, answers[:, j], clean.promised)
+        inside[told], deepest[told] = answers[told, j], points[told]
+    places = np.flatnonzero(has & ((inside == clean.promised) | (inside == ABSTAIN)))
+    if len(places):
+        axes = np.stack([region.axes.ravel() for i in places if (region := clean.regions[i]) is not None])
+        top = clean.promised[places]
+        given, here = hunt.search(Limit(places, axes, top, np.ones(len(places), bool)))
+        worse = _worse(inside[places], given, top)
+        inside[places[worse]], deepest[places[worse]] = given[worse], here[worse]
+    return inside, deepest
+
+
+def _worse(before: NDArray[np.int64], now: NDArray[np.int64], top: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where an answer says no less than the one before: it was `top`, or an abstention that is now another class."""
+    other = (now != top) & (now != ABSTAIN)
+    found: NDArray[np.bool_] = (before == top) | ((before == ABSTAIN) & other)
+    return found

@@ -112,7 +112,8 @@ def _plain(found: FirstAttack, run: StoredRun, promise: Results, balls: list[dic
 
 def _lines(found: FirstAttack, promise: Results, balls: list[dict[str, Any]]) -> list[str]:
     m, regions = len(found.found), _regions(found)
-    told = max(balls[1:] or balls, key=lambda ball: (ball["otherwise"], abs(ball["certified"] - ball["right"])))
+    some = [ball for ball in balls[1:] if ball["certified"]] or balls
+    told = max(some, key=lambda ball: (ball["otherwise"], abs(ball["certified"] - ball["right"])))
     lines = [
         "right under attack: no point of the ball was found that the system, with an empty memory, answers otherwise "
         "than with the label; otherwise: of those certified at the radius, how many were answered with another class; "

@@ -20,6 +20,7 @@ import torch
 from anisocert import Anisotropic, Fixed, Gaussian, Isotropic, Numerics, Plan, Uniform, certify
 from anisocert.data import digits
 from anisocert.engine import Network
+from anisocert.evaluate import EVERYONE, OWN
 from anisocert.models import build, load
 from anisocert.optimize import Method, PublishedAnisotropic, PublishedIsotropic
 from anisocert.train import Cohen, Sgd, train
@@ -87,6 +88,7 @@ def main():
     }
     print(f"{len(x)} inputs, {args.norm}, sigma {args.sigma}, n = {args.n}, {device}, {network.numerics}")
     print("method                 evals  ms/input  acc@0    ACR   ACR~ median median~ superset radius / proxy  volume")
+    print(f"fixed: {EVERYONE}; the others, before any memory: {OWN}")
     plan, floor, rival, keep = Plan(n=args.n), [], np.array([]), {}
     for name, method in methods.items():
         if args.only and name not in args.only:

@@ -14,7 +14,7 @@ import torch
 
 from anisocert import Gaussian, Network, Plan, certify
 from anisocert.data import digits
-from anisocert.evaluate import certified_accuracy
+from anisocert.evaluate import EVERYONE, certified_accuracy
 from anisocert.models import build
 from anisocert.train import Cohen, Sgd, train
 
@@ -49,6 +49,7 @@ def main() -> None:
 
     radius, correct, fixed_votes = run(None)
     print(f"{len(tests)} test digits, sigma {args.sigma}, alpha 0.001, {network.numerics}")
+    print(f"fixed noise: {EVERYONE}")
     print("radius   certified accuracy: fixed n   target   votes: fixed n     target   ratio")
     ratios, lost = [], []
     for target in args.radii:

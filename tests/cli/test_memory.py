@@ -188,7 +188,7 @@ def test_lookup(run, file):
     told = invoke("lookup", file, "--data", "digits", "--ids", "0,5,45")
     # 45 abstained, and lies in nobody's region.
     assert told.startswith("id class radius proxy radius promised to input 0 0 ")
-    assert told.endswith("2 of 3 inputs lie in a promised region")
+    assert told.endswith("2 of 3 inputs lie in a promised region; radii are promised from admission on")
     assert "0 of 2 inputs" in invoke("lookup", file, "--data", "digits", "--ids", "1600,1700")
     with pytest.raises(ArgumentError, match="--data or --inputs"):
         invoke("lookup", file)
@@ -237,6 +237,7 @@ def test_stats_export_reset(run, file, tmp_path):
     assert "entries 36" in told
     assert "1 x 8 x 8" in told
     assert "toy" in told
+    assert "policy inherit: radii are promised from admission on" in told
     assert "submissions 40, abstentions included; their alphas add up to 0.04" in told
     assert "36 entries without" in invoke("export", file, "--out", tmp_path / "out.npz", "--no-inputs")
     with np.load(tmp_path / "out.npz") as arrays:

@@ -49,7 +49,9 @@ def test_import_report_export(cli, tmp_path):
     assert told.startswith("not recomputed: rows: imported")
     assert "0 rows recomputed" in told
     assert "imported" in cli("verify", tmp_path / "run", "--recount", 3, code=2).err
-    assert "2 results before the memory" in cli("export", tmp_path / "run", "--out", tmp_path / "out.tsv").out
+    told = cli("export", tmp_path / "run", "--out", tmp_path / "out.tsv").out
+    assert "2 results before the memory" in told
+    assert told.strip().endswith(": certified for everyone")
     assert read_tsv(tmp_path / "out.tsv").lines == read_tsv(tmp_path / "sigma_0.25").lines
     assert "without a run" in cli("import", tmp_path / "out.tsv", "--out", tmp_path / "run", code=2).err
 

@@ -9,6 +9,7 @@ from anisocert.errors import ArgumentError
 from anisocert.evaluate import (
     EVERYONE,
     NOBODY,
+    OR_ABSTAINS,
     OWN,
     Cell,
     Column,
@@ -209,10 +210,11 @@ def test_claims(four):
 
 def test_supersets_by_hand(four):
     table = supersets(compare(four)[0])
-    before = {row[0].value: row[3].value for row in table.rows if row[2].value == "before"}
-    after = {row[0].value: row[3].value for row in table.rows if row[2].value == "after"}
+    before = {row[0].value: row[4].value for row in table.rows if row[2].value == "before"}
+    after = {row[0].value: row[4].value for row in table.rows if row[2].value == "after"}
     assert before == {"fixed": 0.25, "isotropic": 0.5, "anisotropic": 0.75}
     assert after == {"fixed": 0.5, "isotropic": 0.25, "anisotropic": 0.5}
+    assert [row[3].value for row in table.rows] == [EVERYONE, OWN, OWN, EVERYONE, OR_ABSTAINS, OR_ABSTAINS]
 
 
 def test_superset_over_sigmas(run, columns):
@@ -224,14 +226,15 @@ def test_superset_over_sigmas(run, columns):
         )
     ]  # fmt: skip
     table = supersets(compare(runs)[0])
-    assert {r[0].value: r[3].value for r in table.rows if r[1].value == "oracle"} == {"fixed": 0.5, "anisotropic": 0.5}
-    assert {r[0].value: r[3].value for r in table.rows if r[1].value == "1"} == {"fixed": 1.0, "anisotropic": 0.5}
+    assert {r[0].value: r[4].value for r in table.rows if r[1].value == "oracle"} == {"fixed": 0.5, "anisotropic": 0.5}
+    assert {r[0].value: r[4].value for r in table.rows if r[1].value == "1"} == {"fixed": 1.0, "anisotropic": 0.5}
+    assert {r[3].value for r in table.rows if r[1].value == "oracle"} == {NOBODY}
 
 
 def test_memory_effect_by_hand(four):
     table = memory_effect(compare(four)[0])
     assert [c.value for c in table.rows[0]] == [
-        "isotropic", "0.25", 2, 1, 0, 1, pytest.approx(1.3 / 4), pytest.approx(0.5 / 4),
+        "isotropic", "0.25", 2, 1, 0, 1, pytest.approx(1.3 / 4), OWN, pytest.approx(0.5 / 4), OR_ABSTAINS,
     ]  # fmt: skip
 
 

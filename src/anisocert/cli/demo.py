@@ -136,7 +136,7 @@ def _toy(console: "Console", out: Path, plan: "Plan", seed: int, force: bool) ->
     """The figure that shows, in two dimensions, what isotropic and anisotropic regions are."""
     from rich.markup import escape
 
-    from anisocert.evaluate import down
+    from anisocert.evaluate import OWN, down
     from anisocert.report.canvas import save, styled
     from anisocert.report.toy import toy, toy_figure
 
@@ -148,7 +148,8 @@ def _toy(console: "Console", out: Path, plan: "Plan", seed: int, force: bool) ->
         console.print(f"{norm} {method:<12} half-widths of the two regions: {sizes}")
     console.print(
         "The network knows a ring. Isotropic regions are round, as wide as the ring is narrow; anisotropic ones follow "
-        "it. The picture: " + " and ".join(f"[cyan]{escape(str(file.resolve()))}[/cyan]" for file in files),
+        f"it. Each is {OWN}. The picture: "
+        + " and ".join(f"[cyan]{escape(str(file.resolve()))}[/cyan]" for file in files),
         soft_wrap=True, markup=True,
     )  # fmt: skip
 

@@ -80,7 +80,9 @@ def diagnose(
     if as_json:
         import json
 
-        typer.echo(json.dumps(found.to_dict(), indent=2))
+        from anisocert.evaluate import EVERYONE
+
+        typer.echo(json.dumps(found.to_dict() | {"protects": EVERYONE}, indent=2))
         return
     _print(found, len(job.ids))
     if figure is not None:

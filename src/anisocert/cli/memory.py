@@ -46,7 +46,8 @@ def add(
     """
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
-    from anisocert.memory import Memory, shown
+    from anisocert.evaluate.protection import promised
+    from anisocert.memory import POLICIES, Memory, shown
     from anisocert.runs import read_run
     from anisocert.work import add_to_memory, copy_run
 
@@ -63,7 +64,10 @@ def add(
             copy_run(run, out, force)
         notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""))
         told = ", ".join(f"{notes[note]} {note}" for note in ("kept", "shrunk", "inherited", "abstained"))
-        console.print(f"{told}; {len(opened)} entries in {shown(memory)}, policy {opened.policy}", soft_wrap=True)
+        whose = promised(POLICIES[opened.policy])
+        console.print(
+            f"{told}; {len(opened)} entries in {shown(memory)}, policy {opened.policy}: {whose}", soft_wrap=True
+        )
         earlier = stored.memory and stored.memory.place
         if out is None and earlier not in (None, "", options.absolute(shown(memory), new=True)):
             console.print(f"these answers replaced those of {earlier}; --out keeps both", soft_wrap=True)
@@ -84,7 +88,8 @@ def lookup(
     from anisocert.data import load, parse_ids
     from anisocert.errors import ArgumentError
     from anisocert.evaluate import down
-    from anisocert.memory import Memory
+    from anisocert.evaluate.protection import promised
+    from anisocert.memory import POLICIES, Memory
 
     wanted = parse_ids(ids) if ids else None
     if data is not None and inputs is None:
@@ -99,6 +104,7 @@ def lookup(
         raise ArgumentError(f"expected --ids of the inputs, got {min(missing)}, which is not among them")
     table, chosen = Table("id", "class", "radius", "proxy radius", "promised to input", box=None), wanted or list(known)
     with Memory.open(file, read_only=True) as memory:
+        whose = promised(POLICIES[memory.policy])
         for id_ in chosen:
             if (found := memory.lookup(known[id_])) is not None:
                 radii = down(found.radius, 6), down(found.proxy_radius, 6)
@@ -106,7 +112,7 @@ def lookup(
     console = Console()
     if table.row_count:
         console.print(table)
-    console.print(f"{table.row_count} of {len(chosen)} inputs lie in a promised region")
+    console.print(f"{table.row_count} of {len(chosen)} inputs lie in a promised region; radii are {whose}")
 
 
 @app.command("check", epilog="Example: anisocert memory check memory.sqlite")
@@ -144,7 +150,8 @@ def stats(file: File) -> None:
 
     from anisocert.cli.console import Console
     from anisocert.evaluate import down
-    from anisocert.memory import Memory
+    from anisocert.evaluate.protection import promised
+    from anisocert.memory import POLICIES, Memory
 
     with Memory.open(file, read_only=True) as memory:
         found = memory.stats()
@@ -161,7 +168,7 @@ def stats(file: File) -> None:
         "per note": ", ".join(f"{note}: {count:,}" for note, count in found.notes.items()),
         "median radius": down(found.median_radius, 6),
         "median proxy radius": down(found.median_proxy_radius, 6),
-        "policy": found.policy,
+        "policy": f"{found.policy}: radii are {promised(POLICIES[found.policy])}",
         "model": found.model_hash or "none yet",
         "norm": "none yet" if found.norm is None else f"l{found.norm}",
         "shape": "none yet" if found.shape is None else " x ".join(map(str, found.shape)),

@@ -53,6 +53,7 @@ def export(
 ) -> None:
     """Write a run's results as TSV, for scripts of the field. Abstentions are -1, 0.0, 0."""
     from anisocert.durable import claim
+    from anisocert.evaluate import results_of
     from anisocert.evaluate.exchange import export_run
     from anisocert.runs import read_run
     from anisocert.verify import memory_backing
@@ -62,4 +63,5 @@ def export(
     count = export_run(stored, out, layout, after_memory, digits)  # type: ignore[arg-type]  # it checks the name
     if after_memory and (unbacked := memory_backing(stored)):
         typer.echo(f"warning: {unbacked}", err=True)
-    typer.echo(f"{count} results {'after' if after_memory else 'before'} the memory in {out}")
+    whose = results_of(stored, memory=after_memory).protects
+    typer.echo(f"{count} results {'after' if after_memory else 'before'} the memory in {out}: {whose}")

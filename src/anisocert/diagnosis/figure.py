@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from anisocert.diagnosis.diagnosing import Diagnosis
+from anisocert.evaluate import EVERYONE
 from anisocert.report.canvas import new_figure, save, styled
 from anisocert.smoothing import usual
 
@@ -45,7 +46,7 @@ def write_figure(diagnosis: Diagnosis, out: Path, force: bool = False) -> None:
                         diagnosis.matches, color="#1a7f4b", linestyle="--", linewidth=0.9, label="trained on, it seems"
                     )
         axes[0, 0].set_ylabel("% of inputs")
-        axes[1, 0].set_ylabel("certified radius")
+        axes[1, 0].set_ylabel(f"radius, {EVERYONE}")
         above, below = axes[:, 0]
         figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=2)
         below.legend(*(part[:2] for part in below.get_legend_handles_labels()), loc="upper left")

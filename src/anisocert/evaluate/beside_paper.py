@@ -6,9 +6,11 @@ from dataclasses import replace
 from anisocert.evaluate.cells import accuracies, averages, best_accuracies
 from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.paper import NOTE_L1, PaperTable, Published, published
+from anisocert.evaluate.protection import EVERYONE, NOBODY, OR_ABSTAINS
 from anisocert.evaluate.results import Results
 from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.table import WHOM, Cell, Column, Table, down, short_down
+from anisocert.optimize import SAME_FOR_ALL
 
 RULES = (
     "Envelope: at each radius the noise level that is best there, chosen on these very inputs with their labels. "
@@ -33,8 +35,10 @@ def against_paper(comparison: Comparison, sigma: float | None = None) -> Table |
     for method, row in told.rows.items():
         ours = [line for family in families if family[0].method == method for line in _ours(family, told.radii)]
         if ours:
+            # its memory abstains; of what it prints for input-dependent noise, more cannot be true
+            whose = NOBODY if sigma is None else EVERYONE if method in SAME_FOR_ALL else OR_ABSTAINS
             rows += [
-                (Cell(method), Cell("paper"), Cell(rule), Cell("as printed"), Cell(None), *their_numbers(row)),
+                (Cell(method), Cell("paper"), Cell(rule), Cell("as printed"), Cell(whose), *their_numbers(row)),
                 *ours,
             ]
     if not rows:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from anisocert.memory import Policy
     from anisocert.runs import StoredRun
 
 Stage = Literal["not needed", "before", "after"]
@@ -30,16 +31,20 @@ def whom(run: "StoredRun", stage: Stage) -> str:
     """The phrase for a run's results at a stage."""
     if stage != "after":
         return EVERYONE if stage == "not needed" else OWN
-    return ADMITTED if keeps_answers(run) else OR_ABSTAINS
+    return promised(None if run.memory is None else run.memory.rules)
+
+
+def promised(policy: "Policy | None") -> str:
+    """The phrase for what a memory of this policy keeps.
+
+    Where the policy is not known it is the weaker promise, which is true under all of them.
+    """
+    return ADMITTED if policy is not None and policy.inherits else OR_ABSTAINS
 
 
 def keeps_answers(run: "StoredRun") -> bool:
-    """Whether the run's memory gives the class everywhere in a promised region, and never abstains there.
-
-    Where the run does not say its policy the answer is no: the weaker promise is true under all of them.
-    """
-    policy = None if run.memory is None else run.memory.rules
-    return policy is not None and policy.inherits
+    """Whether the run's memory gives the class everywhere in a promised region, and never abstains there."""
+    return whom(run, "after") == ADMITTED
 
 
 def either(phrases: Iterable[str]) -> str:

@@ -6,9 +6,10 @@ import numpy as np
 
 from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.paper import published_superset
+from anisocert.evaluate.protection import NOBODY
 from anisocert.evaluate.results import SIZES, Results, Size, aligned
 from anisocert.evaluate.sigmas import oracle
-from anisocert.evaluate.table import Cell, Column, Table
+from anisocert.evaluate.table import WHOM, Cell, Column, Table
 
 
 def superset(results: Sequence[Results], size: Size = "radius", slack: float = 0.0) -> list[float]:
@@ -28,23 +29,26 @@ def supersets(comparison: Comparison) -> Table | None:
     for stage, level, rivals in _rivals(comparison):
         sizes = [_largest(rivals, size) for size in SIZES]
         for one, *shares in zip(rivals, *sizes, strict=True):
-            rows.append((Cell(one[0].label), Cell(level), Cell(stage), *map(Cell, shares)))
+            whose = one[0].protects if len(one) == 1 else NOBODY  # of several levels the best, by the label
+            rows.append((Cell(one[0].label), Cell(level), Cell(stage), Cell(whose), *map(Cell, shares)))
             marks.append(stage)
     if not rows:
         return None
     told = published_superset(comparison.data, comparison.norm, comparison.recipe)
     if told is not None:
-        rows.append((Cell("anisotropic, ANCER paper"), Cell("best of all"), Cell("as printed"), *map(Cell, told)))
+        rows.append(
+            (Cell("anisotropic, ANCER paper"), Cell("best of all"), Cell("as printed"), Cell(NOBODY), *map(Cell, told))
+        )
         marks.append("before")
     columns = (
-        Column("method"), Column(comparison.symbol), Column("memory"),
+        Column("method"), Column(comparison.symbol), Column("memory"), Column(WHOM),
         Column("radius", "share", "% with the largest"),
         Column("proxy radius", "share", "% with the largest"),
     )  # fmt: skip
     caption = (
         "Share of inputs on which a method's correct certificate is at least as large as that of every other method. "
         "Where the radius is, the region contains the others' balls. Ties count for all. Sizes are compared here, not "
-        "whom they protect."
+        "promises."
     )
     return Table("Whose certificate is the largest", columns, tuple(rows), caption, tuple(marks))
 

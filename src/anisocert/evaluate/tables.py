@@ -10,7 +10,7 @@ from anisocert.evaluate.cells import accuracies, averages, best_accuracies, nois
 from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.intervals import wilson
 from anisocert.evaluate.paper import published
-from anisocert.evaluate.protection import NOBODY, either, explained
+from anisocert.evaluate.protection import NOBODY, explained
 from anisocert.evaluate.results import Results, Size, numbers
 from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.supersets import supersets
@@ -85,25 +85,25 @@ def claims(comparison: Comparison, radii: Sequence[float] | None = None) -> Tabl
 
 def memory_effect(comparison: Comparison) -> Table | None:
     """What a memory did to a run's answers: a line per run."""
-    rows, through = [], [entry for entry in comparison.entries if entry.after is not None]
-    for entry in through:
-        assert entry.after is not None
+    rows = []
+    for entry in comparison.entries:
+        if entry.after is None:
+            continue
         told = Counter(note for note in entry.run.column("memory_note").tolist())
         before, after = entry.before, entry.after
         told_counts = (Cell(float(told[note])) for note in NOTES)
-        means = (Cell(before.mean()), Cell(after.mean()))
+        means = (cell for one in (before, after) for cell in (Cell(one.mean()), Cell(one.protects)))
         rows.append((Cell(before.label), noise(before), *told_counts, *means))
     if not rows:
         return None
     columns = (
         Column("method"), Column(comparison.symbol), *(Column(note, "count", "answers") for note in NOTES),
-        *(Column(stage, "length", "ACR") for stage in ("before", "after")),
+        *(column for stage in ("before it", "after it")
+          for column in (Column("ACR", "length", stage), Column(WHOM, group=stage))),
     )  # fmt: skip
     caption = (
         "kept: certified as proposed; shrunk: made room for earlier regions of other classes; inherited: lies in "
-        "an earlier region and takes its class; abstained: no answer. Inputs arrive in order of their ids. "
-        f"ACR before: {either(e.before.protects for e in through)}; after: "
-        f"{either(e.after.protects for e in through if e.after is not None)}."
+        "an earlier region and takes its class; abstained: no answer. Inputs arrive in order of their ids."
     )
     return Table("What the memory did", columns, tuple(rows), caption)
 

@@ -73,7 +73,11 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
             f"at radius {at:g}, {one.protects}",
             f"95 % confidence {percent(low)} to {percent(high, True)} % about inputs not seen",
         ),
-        Tile(down(one.median()), "median radius", f"half of the inputs reach it, in {comparison.norm}"),
+        Tile(
+            down(one.median()),
+            f"median radius, {one.protects}",
+            f"half of the inputs reach it, in {comparison.norm}",
+        ),
         Tile(f"{percent(one.abstention)} %", "without an answer", "abstentions"),
     )
     cautions = tuple(_cautions(comparison, entry))
@@ -193,8 +197,9 @@ def _cautions(comparison: Comparison, entry: Entry) -> Iterator[str]:
         lost = entry.before.mean() - entry.after.mean()
         if lost > 0.005 * entry.before.mean():
             yield (
-                f"The memory has a price: the average radius was {down(entry.before.mean())} before it and is "
-                f"{down(entry.after.mean())} after it. The numbers here are those after it."
+                f"The memory has a price: the average radius was {down(entry.before.mean())} before it "
+                f"({entry.before.protects}) and is {down(entry.after.mean())} after it ({entry.after.protects}). The "
+                "numbers here are those after it."
             )
     rivals = comparison.contenders
     if len(rivals) > 1:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import Cell, Column, Comparison, Entry, Table, down
+from anisocert.evaluate.protection import either
 from anisocert.evaluate.results import numbers
 from anisocert.geometry import Region
 from anisocert.report._beyond import beyond_ball
@@ -164,7 +165,10 @@ class _Maker:
         ]  # fmt: skip
         if memory:
             columns += [Column("memory"), Column("class", group="after it"), Column("radius", "length", "after it")]
-        return Table("", tuple(columns), tuple(rows))
+        whose = f"Radius: {either(entry.before.protects for entry in entries)}."
+        if memory:
+            whose += f" After it: {either(entry.after.protects for entry in entries if entry.after is not None)}."
+        return Table("", tuple(columns), tuple(rows), whose)
 
     def _name(self, label: int) -> str:
         names = self.inputs.class_names

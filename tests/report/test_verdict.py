@@ -41,7 +41,7 @@ def test_says_what_was_proven(make_run, data):
     assert any("times as large" in point for point in found.points)
     assert any("at most 0.001" in point for point in found.points)
     assert "through one memory" in found.points[-1]
-    assert "those after it" in found.cautions[0]
+    assert "those after it" in found.cautions[1]
     assert f"that of fixed noise is {EVERYONE}, this one {ADMITTED}." in " ".join(found.points)
 
 

@@ -2,7 +2,7 @@
 
 from anisocert.evaluate.beside_paper import against_paper
 from anisocert.evaluate.comparison import Comparison, Entry, compare
-from anisocert.evaluate.intervals import bootstrap, wilson
+from anisocert.evaluate.intervals import bootstrap, clopper_pearson, wilson
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
 from anisocert.evaluate.paper import paper_source, paper_tables, published
 from anisocert.evaluate.protection import ADMITTED, EVERYONE, NOBODY, OR_ABSTAINS, OWN, explained, keeps_answers
@@ -12,26 +12,32 @@ from anisocert.evaluate.sigmas import added_alphas, envelope, oracle
 from anisocert.evaluate.supersets import superset, supersets
 from anisocert.evaluate.table import Cell, Column, Table, down, percent, probability, short_down
 from anisocert.evaluate.tables import claims, memory_effect, runtime, summary, tables_of
+from anisocert.evaluate.withstood import LEFT, STRANGER, Withstood, attacked_first, nearest, withstood
 
 __all__ = [
     "ADMITTED",
     "EVERYONE",
+    "LEFT",
     "NOBODY",
     "OR_ABSTAINS",
     "OWN",
+    "STRANGER",
     "Cell",
     "Column",
     "Comparison",
     "Entry",
     "Results",
     "Table",
+    "Withstood",
     "added_alphas",
     "against_paper",
     "aligned",
+    "attacked_first",
     "average_certified_radius",
     "bootstrap",
     "certified_accuracy",
     "claims",
+    "clopper_pearson",
     "compare",
     "down",
     "envelope",
@@ -39,6 +45,7 @@ __all__ = [
     "keeps_answers",
     "median_certified_radius",
     "memory_effect",
+    "nearest",
     "oracle",
     "paper_source",
     "paper_tables",
@@ -55,4 +62,5 @@ __all__ = [
     "tables_of",
     "terminal",
     "wilson",
+    "withstood",
 ]

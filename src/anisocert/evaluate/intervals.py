@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from anisocert.bounds import lower, upper
 from anisocert.errors import ArgumentError
 
 _AT_ONCE = 4_000_000  # draws
@@ -21,6 +22,15 @@ def wilson(count: ArrayLike, total: int, confidence: float = 0.95) -> tuple[NDAr
     half = z / (1 + z * z / total) * np.sqrt(seen * (1 - seen) / total + z * z / (4 * total * total))
     # at the ends the formula gives 0 and 1 up to rounding, and the interval must hold what was seen
     return np.clip(np.minimum(middle - half, seen), 0, 1), np.clip(np.maximum(middle + half, seen), 0, 1)
+
+
+def clopper_pearson(
+    count: ArrayLike, total: int, confidence: float = 0.95
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same, exact: it misses with at most the probability stated, however few were seen."""
+    _check(total, confidence)
+    miss = (1 - confidence) / 2
+    return np.asarray(lower(count, total, miss)), np.asarray(upper(count, total, miss))
 
 
 def bootstrap(values: ArrayLike, confidence: float = 0.95, resamples: int = 2000, seed: int = 0) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from anisocert.evaluate.results import Results, Size, numbers
 from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.supersets import supersets
 from anisocert.evaluate.table import WHOM, Cell, Column, Table, probability, short_down
+from anisocert.evaluate.withstood import attacked_first
 
 RHO = 0.001
 NOTES = ("kept", "shrunk", "inherited", "abstained")
@@ -24,8 +25,8 @@ COUNTED = 7  # radii per table
 def tables_of(comparison: Comparison) -> list[Table]:
     """Every table that these runs can fill."""
     made = [
-        summary(comparison), claims(comparison), supersets(comparison), memory_effect(comparison),
-        runtime(comparison), against_paper(comparison),
+        summary(comparison), attacked_first(comparison), claims(comparison), supersets(comparison),
+        memory_effect(comparison), runtime(comparison), against_paper(comparison),
     ]  # fmt: skip
     return [table for table in made if table is not None]
 

@@ -6,7 +6,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.evaluate import NOBODY, Comparison, Results, added_alphas, envelope, oracle, probability
+from anisocert.evaluate import (
+    LEFT,
+    NOBODY,
+    Comparison,
+    Entry,
+    Results,
+    added_alphas,
+    envelope,
+    oracle,
+    probability,
+    withstood,
+)
 from anisocert.evaluate.results import SIZES, Size, numbers
 
 POINTS, BINS = 400, 28
@@ -17,20 +28,35 @@ def curves(comparison: Comparison, points: int = POINTS) -> dict[str, Any]:
 
     sizes: for each, the grid's step and how many points; levels: for each noise level, envelope and oracle, what it
     is and the series, each with whom it protects and the number of inputs that are certified at every point of the
-    grid; first: the level to show first, that of the verdict.
+    grid, and, where the run's system was attacked before it had seen the inputs, what that left, with 95 % intervals;
+    first: the level to show first, that of the verdict.
     """
     grids = {size: _grid(comparison, size, points) for size in SIZES}
     levels = list(_levels(comparison))
+    attacked = {entry.binding: _attacked(entry) for entry in comparison.entries}
     return {
         "norm": comparison.norm,
+        "left": LEFT,
         "n": len(comparison),
         "sizes": grids,
         "levels": [
-            {"name": name, "note": note, "series": [_series(kind, content, grids) for kind, content in series]}
+            {
+                "name": name, "note": note,
+                "series": [
+                    _series(kind, content, grids) | {"attacked": attacked.get(content) if kind == "one" else None}
+                    for kind, content in series
+                ],
+            }
             for name, note, series in levels
         ],
         "first": [name for name, _, _ in levels].index(_level_name(comparison, comparison.headline.before.sigma)),
-    }
+    }  # fmt: skip
+
+
+def _attacked(entry: Entry) -> dict[str, Any] | None:
+    """Accuracy under the attack of a stranger who comes first, at each radius, with its interval; None if unknown."""
+    lines = [(one.radius, one.share, *one.interval()) for one in withstood(entry) if one.radius is not None]
+    return dict(zip(("radii", "shares", "low", "high"), zip(*lines, strict=True), strict=True)) if lines else None
 
 
 def histograms(comparison: Comparison) -> list[dict[str, Any]]:

@@ -8,19 +8,24 @@ import numpy as np
 from anisocert.evaluate import (
     ADMITTED,
     EVERYONE,
+    LEFT,
     OR_ABSTAINS,
     OWN,
     Comparison,
     Entry,
     Results,
+    Withstood,
     down,
+    nearest,
     percent,
     probability,
     short_down,
     wilson,
+    withstood,
 )
 from anisocert.evaluate.tables import RHO
 from anisocert.report._notes import notes
+from anisocert.report._stranger import strangers_words, unmeasured
 
 WORDS = {
     "fixed": "the same noise for every input",
@@ -65,6 +70,7 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
     share = float(one.accuracy(at)[0])
     # The best of several is shown, and the interval must hold for whichever that is.
     low, high = (float(end) for end in wilson(round(share * len(one)), len(one), 1 - 0.05 / rivals))
+    attacked = nearest(withstood(entry), at or 1.0)
     title = f"{comparison.norm}: {WORDS.get(one.method, one.label)}" + (f", best of {rivals} runs" * (rivals > 1))
     tiles = (
         Tile(f"{percent(one.accuracy(0)[0])} %", "answered correctly", f"of {len(one):,} inputs"),
@@ -79,6 +85,7 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
             f"half of the inputs reach it, in {comparison.norm}",
         ),
         Tile(f"{percent(one.abstention)} %", "without an answer", "abstentions"),
+        *([_left(attacked, 1 - 0.05 / rivals)] if attacked is not None else []),
     )
     cautions = tuple(_cautions(comparison, entry))
     if at == 0:
@@ -86,8 +93,8 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
     change = f"every change of {comparison.norm} length up to {at:g}"
     lead = f"{percent(share)} % of the {len(one):,} inputs are answered correctly{LEADS[one.protects].format(change)}"
     points = [
-        _scale(comparison.norm, at, dim, unit_range), _rivals(comparison, entry), _certainty(comparison, one, at),
-        _system(one),
+        strangers_words(attacked, one, 1 - 0.05 / rivals), _scale(comparison.norm, at, dim, unit_range),
+        _rivals(comparison, entry), _certainty(comparison, one, at), _system(one),
     ]  # fmt: skip
     return Verdict(title, lead, tuple(point for point in points if point), cautions, tiles)
 
@@ -186,6 +193,15 @@ def _system(one: Results) -> str:
     return said
 
 
+def _left(attacked: Withstood, confidence: float) -> Tile:
+    low, high = attacked.interval(confidence)
+    return Tile(
+        f"{percent(attacked.share)} %",
+        f"at radius {attacked.radius:g}, {LEFT}",
+        f"95 % confidence {percent(low)} to {percent(high, True)} % about inputs not seen, under this attack",
+    )
+
+
 def _cautions(comparison: Comparison, entry: Entry) -> Iterator[str]:
     if entry.unbound:
         yield (
@@ -193,6 +209,8 @@ def _cautions(comparison: Comparison, entry: Entry) -> Iterator[str]:
             f"{OWN}: together they promise nothing about one system that answers all inputs. A memory (anisocert "
             "memory --help) turns them into such a promise, and may shrink regions."
         )
+    if entry.before.stage == "before" and nearest(withstood(entry), 1.0) is None:
+        yield unmeasured(entry)
     if entry.before.stage == "before" and entry.after is not None:
         lost = entry.before.mean() - entry.after.mean()
         if lost > 0.005 * entry.before.mean():

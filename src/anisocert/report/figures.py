@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anisocert.evaluate import Comparison
+from anisocert.evaluate import LEFT, Comparison
 from anisocert.report._charts import curves, histograms
 from anisocert.report._inputs import Inputs, inputs_of
 from anisocert.report._landscape import landscape
@@ -52,13 +52,16 @@ def write_figures(
 def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
     """Certified accuracy against radius (above) and proxy radius (below), a column per noise level (Figs. 3 and 4).
 
+    With what a stranger who comes first leaves, where that was measured.
+
     together: whether the envelope and the oracle over the levels have columns too.
     """
     told = curves(comparison, FINE)
     levels = [level for level in told["levels"] if together or level["name"] not in ("envelope", "oracle")]
     sizes = ("radius", "proxy_radius")
     alone = len(levels) == 1  # then the two stand side by side
-    figure = new_figure(5.4, 2.6) if alone else new_figure(2.3 * len(levels) + 0.6, 4.2)
+    tall = 3.2 if any(one["attacked"] for level in levels for one in level["series"]) else 2.6  # a longer legend
+    figure = new_figure(5.4, tall) if alone else new_figure(2.3 * len(levels) + 0.6, 4.2)
     axes = figure.subplots(1, 2, sharey=True)[:, None] if alone else figure.subplots(2, len(levels), sharey=True)
     for column, level in enumerate(levels):
         memory = any(one["stage"] == "after" for one in level["series"])
@@ -72,6 +75,8 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
                     at, 100 * np.array(one[size]) / told["n"], where="pre", color=colour(one["method"], one["label"]),
                     linestyle=":" if before else "-", label=f"{one['label']}: {one['protects']}",
                 )  # fmt: skip
+                if size == "radius" and one["attacked"]:
+                    whiskers(axis, **one["attacked"], shade=colour(one["method"], one["label"]), label=one["label"])
             counts = np.array([one[size] for one in level["series"] if one[size] is not None] or [[0]])
             seen = np.flatnonzero(counts.max(0) > told["n"] // 10)  # a long tail would flatten the rest
             end = at[min(int(1.5 * seen[-1]) + 1, len(at) - 1)] if len(seen) else at[-1]
@@ -89,6 +94,24 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
     columns = max(1, int(figure.get_figwidth() / 3))
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=columns, fontsize=7)
     return figure
+
+
+def whiskers(
+    axis: "Axes",
+    radii: Sequence[float],
+    shares: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    shade: str,
+    label: str,
+) -> None:
+    """Accuracy under the attack of a stranger who comes first, with its intervals."""
+    height = 100 * np.array(shares)
+    ends = np.abs(100 * np.array([low, high]) - height)
+    axis.errorbar(
+        radii, height, ends, color=shade, linestyle=(0, (1, 1.6)), linewidth=1, marker="o", markersize=3, capsize=2,
+        elinewidth=0.8, markerfacecolor="white", label=f"{label}: {LEFT}",
+    )  # fmt: skip
 
 
 def noise(comparison: Comparison) -> "Figure | None":

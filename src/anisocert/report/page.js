@@ -70,6 +70,19 @@
     }
     for (const one of shown)
       chart.append(svg("path", { class: "line", d: path(one[size].map((count) => count / group.n)), style: `stroke:${colour(one.method)}`, ...(one.dashed ? { "stroke-dasharray": "6 4" } : {}) }));
+    // What a stranger who comes first leaves: measured at a few radii, each with its interval; side by side, as runs share radii.
+    const attacked = shown.filter((one) => size === "radius" && one.attacked);
+    for (const [place, one] of attacked.entries()) {
+      const { radii, shares, low, high } = one.attacked, style = `stroke:${colour(one.method)}`;
+      const beside = (radius) => x(radius) + 5 * (place - (attacked.length - 1) / 2);
+      const inside = radii.map((_, i) => i).filter((i) => radii[i] <= top);
+      chart.append(svg("path", { class: "left", d: `M${inside.map((i) => `${beside(radii[i]).toFixed(1)},${y(shares[i]).toFixed(1)}`).join("L")}`, style }));
+      for (const i of inside) {
+        const at = beside(radii[i]), ends = [y(low[i]), y(high[i])].map((end) => end.toFixed(1));
+        chart.append(svg("path", { class: "whisker", d: `M${at},${ends[0]}V${ends[1]}M${at - 3},${ends[0]}h6M${at - 3},${ends[1]}h6`, style }));
+        chart.append(svg("circle", { class: "left", cx: at, cy: y(shares[i]).toFixed(1), r: 3.5, style }));
+      }
+    }
     const cursor = svg("line", { class: "cursor", y1: box.top, y2: height - box.bottom, visibility: "hidden" });
     chart.append(cursor);
     const tip = html("div", { class: "tip", hidden: "" });
@@ -146,7 +159,7 @@
         const button = html("button", { type: "button", "aria-pressed": String(!one.hidden), class: one.dashed ? "dashed" : "" }, html("i", { style: `color:${colour(one.method)}` }), one.name);
         button.addEventListener("click", () => { state.hidden[one.hidden ? "delete" : "add"](one.label); draw(); });
         return button;
-      }));
+      }), ...series.filter((one) => one.attacked && !one.hidden).map((one) => html("span", { class: "left" }, html("i", { style: `color:${colour(one.method)}` }), `${one.label}: ${group.left}`)));
       note.textContent = level.note;
       for (const figure of root.querySelectorAll("figure")) curve(figure, group, figure.dataset.size, series);
     };

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from anisocert.durable import write_whole
-from anisocert.evaluate import Comparison, Table, compare, paper_source, published, summary, tables_of
+from anisocert.evaluate import LEFT, Comparison, Table, compare, paper_source, published, summary, tables_of
 from anisocert.evaluate.beside_paper import RULES
 from anisocert.evaluate.protection import MEANING
 from anisocert.report._charts import curves, histograms
@@ -35,6 +35,12 @@ class Part:
     cards: list[Card]
 
     @property
+    def attacked(self) -> str:
+        """What the circles among its curves are, where there are any."""
+        drawn = any(one["attacked"] for level in self.curves["levels"] for one in level["series"])
+        return LEFT if drawn else ""
+
+    @property
     def name(self) -> str:
         """Data and norm, by which the page refers to it."""
         return f"{self.comparison.data}, {self.comparison.norm}"
@@ -60,7 +66,7 @@ def page(comparisons: Sequence[Comparison], gallery: int = 24) -> str:
     return fill(
         "report.html", "page.js", title=f"Robustness certificates: {names}",
         subtitle=_subtitle(comparisons), parts=parts, runs=list(provenance(comparisons)),
-        paper=paper_source() if beside else "", phrases=MEANING, rules=RULES,
+        paper=paper_source() if beside else "", phrases=MEANING, rules=RULES, left=LEFT,
         numbers=[part.curves | {"histograms": part.histograms} for part in parts],
     )  # fmt: skip
 

@@ -1,0 +1,117 @@
+"""What a stranger whose input comes before the clean one leaves of a run's accuracy, beside what the run certifies."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from anisocert.evaluate.cells import noise
+from anisocert.evaluate.comparison import Comparison, Entry
+from anisocert.evaluate.intervals import clopper_pearson
+from anisocert.evaluate.table import WHOM, Cell, Column, Table, short_down
+
+STRANGER = "a stranger who comes first"
+LEFT = f"left by {STRANGER}"
+
+
+@dataclass(frozen=True)
+class Withstood:
+    """Counts at one radius, of `inputs` inputs that were attacked within it before the system had seen them.
+
+    right: still answered with their label. certified: by the run at this radius, with that label; of these,
+    otherwise: answered with another class, abstained: with none. radius: None where the limit was not a ball but the
+    input's own region: then certified are all that have one, and right those of them whose class held.
+    """
+
+    radius: float | None
+    inputs: int
+    right: int
+    certified: int
+    otherwise: int
+    abstained: int
+
+    @property
+    def share(self) -> float:
+        """Accuracy under the attack."""
+        return self.right / self.inputs
+
+    @property
+    def certified_share(self) -> float:
+        """Certified accuracy of the same inputs."""
+        return self.certified / self.inputs
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Of the accuracy under this attack, about inputs not seen."""
+        low, high = clopper_pearson(self.right, self.inputs, confidence)
+        return float(low), float(high)
+
+
+def withstood(entry: Entry) -> tuple[Withstood, ...]:
+    """What a run's system withstood, by radius from 0 on, then inside its regions; empty where nobody measured it.
+
+    Of the inputs that were attacked and are compared.
+    """
+    found, one = entry.run.attacked, entry.binding
+    kept = None if found is None else np.isin(found.ids, one.ids)
+    if found is None or kept is None or not kept.any():
+        return ()
+    places = np.searchsorted(one.ids, found.ids[kept])
+    sizes, correct = np.zeros(len(found)), np.zeros(len(found), bool)
+    sizes[kept], correct[kept] = one.certified()[places], one.correct[places]
+    lines = []
+    for index, radius in enumerate(found.radii.tolist()):
+        certified = correct & (sizes >= radius)
+        lines.append(
+            Withstood(
+                radius, int(kept.sum()), int(found.withstood[kept, index].sum()), int(certified.sum()),
+                found.otherwise(index, certified), found.abstained(index, certified),
+            )
+        )  # fmt: skip
+    if kept.all():  # the counts inside regions are of all that were attacked
+        regions, lost, none = int(found.has_region.sum()), found.otherwise_inside(), found.abstained_inside()
+        lines.append(Withstood(None, len(found), regions - lost - none, regions, lost, none))
+    return tuple(lines)
+
+
+def nearest(lines: Sequence[Withstood], radius: float) -> Withstood | None:
+    """The line of a ball whose radius is nearest to this one; None where no ball but that of radius 0 was searched."""
+    balls = [one for one in lines if one.radius]
+    return min(balls, key=lambda one: abs((one.radius or 0.0) - radius), default=None)
+
+
+def attacked_first(comparison: Comparison) -> Table | None:
+    """A line per run and radius at which it was attacked first; None where none was."""
+    rows: list[tuple[Cell, ...]] = []
+    for entry in comparison.entries:
+        one = entry.binding
+        rows += [(Cell(one.label), noise(one), Cell(one.protects), *line_cells(line)) for line in withstood(entry)]
+    columns = (Column("method"), Column(comparison.symbol), Column(WHOM), *line_columns(comparison.norm))
+    return Table(f"What is {LEFT}", columns, tuple(rows), CAPTION) if rows else None
+
+
+CAPTION = (
+    "The system with an empty memory, attacked before it has seen the clean input: any point within the radius, or in "
+    "the input's own certified region, that is answered otherwise. % certified: what the run states about the same "
+    "inputs, protecting whom the third column says. % left: answered with their label after the attack, with intervals "
+    "of 95 % confidence about inputs not seen (Clopper-Pearson); a stronger attack may leave less, but never less than "
+    "what is certified for everyone, up to its α and abstentions."
+)
+
+
+def line_columns(norm: str) -> tuple[Column, ...]:
+    """Of the cells below."""
+    return (
+        Column(f"{norm} radius"), Column("inputs", "count"), Column("% certified", "share"),
+        Column("% left", "share"), Column("answered otherwise", group="of the certified:"),
+        Column("not answered", "count", "of the certified:"),
+    )  # fmt: skip
+
+
+def line_cells(line: Withstood) -> tuple[Cell, ...]:
+    """A line in numbers; inside regions, where labels play no part, there is no accuracy."""
+    ball = line.radius is not None
+    return (
+        Cell(short_down(line.radius) if line.radius is not None else "own region"), Cell(float(line.inputs)),
+        Cell(line.certified_share if ball else None), Cell(line.share, *line.interval()) if ball else Cell(None),
+        Cell(f"{line.otherwise:,} of {line.certified:,}"), Cell(float(line.abstained)),
+    )  # fmt: skip

@@ -1,0 +1,132 @@
+"""What the report says and draws of a stranger whose input comes before the clean one."""
+
+import re
+
+import numpy as np
+import pytest
+
+from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, OWN, compare, percent
+from anisocert.report import page, write_report
+from anisocert.report._charts import curves
+from anisocert.report._verdict import telling_radius, verdict
+from anisocert.report.canvas import styled
+from anisocert.report.figures import accuracy
+from anisocert.runs import read_run
+from anisocert.runs.attacked import AttackedFirst, rows_hash, write_attacked
+
+RADII = np.array([0.0, 0.1, 0.2, 0.3])
+
+
+@pytest.fixture
+def attacked(make_run, data):
+    """attacked(name, method, reach) -> a run that keeps its answers up to `reach` times what it certifies."""
+
+    def made(name, method="anisotropic", reach=0.6, **options):
+        run = make_run(name, data, method, model_hash="toy", **options)
+        prefix = "memory_" if run.has_memory else ""
+        radius, given, label = (run.column(f"{c}") for c in (f"{prefix}radius", f"{prefix}prediction", "label"))
+        held = np.where(given == label, reach * radius, -1.0)[:, None] >= RADII
+        answers = np.where(held, label[:, None], (label[:, None] + 1) % 4)
+        found = AttackedFirst(
+            RADII, run.column("idx"), label, answers, given, given, 100, 0.001, 0, 1, 1, 1, "toy",
+            rows_hash(run.description),
+        )  # fmt: skip
+        write_attacked(run.folder, found)
+        return read_run(run.folder)
+
+    return made
+
+
+def test_the_verdict_says_what_was_measured_first(attacked):
+    run = attacked("a", memory=True)
+    group = compare([run])[0]
+    found, one = verdict(group), group.headline.binding
+    at = min(RADII[1:], key=lambda radius: abs(radius - telling_radius(one)))
+    promised, left = one.certified() >= at, 0.6 * one.certified() >= at
+    said = found.points[0]
+    assert said.startswith(
+        f"A stranger whose input comes before the clean one: right on {percent((left & one.correct).mean())} % ["
+    )
+    assert f"] at radius {at:g}, where {percent(promised.mean())} % are {ADMITTED}; " in said
+    assert f"; {(promised & ~left).sum()} of {promised.sum()} certified inputs were answered otherwise." in said
+    assert (promised & ~left).any()  # else this test tells nothing
+    tile = found.tiles[-1]
+    assert (tile.value, tile.name) == (f"{percent(left.mean())} %", f"at radius {at:g}, {LEFT}")
+    low, high = map(float, re.search(r"\[(.*) to (.*)\]", said).groups())
+    assert low < 100 * left.mean() < high
+    assert not any("Nothing here measures" in caution for caution in found.cautions)
+
+
+def test_before_a_memory_each_is_about_its_own_classifier(attacked):
+    assert f"% are certified, each {OWN}; " in verdict(compare([attacked("a")])[0]).points[0]
+
+
+def test_fixed_noise_is_certified_for_everyone_and_keeps_at_least_that(attacked):
+    said = verdict(compare([attacked("f", "fixed", reach=1.2)])[0]).points[0]
+    assert re.search(rf"% are {EVERYONE}; 0 of \d+ certified inputs were answered otherwise\.$", said)
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_what_was_not_measured_is_said_with_the_command_that_measures_it(make_run, data, memory):
+    run = make_run("my run", data, memory=memory)
+    (said,) = (one for one in verdict(compare([run])[0]).cautions if "stranger" in one)
+    assert said.endswith(
+        "Nothing here measures what a stranger achieves whose input comes before the clean one: anisocert attack "
+        f"'{run.folder}' --first does."
+    )
+    assert said.startswith("The promise begins with admission. ") == memory
+    assert said in page(compare([run])).replace("&#39;", "'")
+
+
+def test_fixed_noise_needs_no_such_caution(make_run, data):
+    assert verdict(compare([make_run("f", data, "fixed")])[0]).cautions == ()
+
+
+def test_the_curve_stands_beside_the_promise(attacked, numbers):
+    group = compare([attacked("a", memory=True), attacked("f", "fixed", reach=1.2)])[0]
+    series = {(one["label"], one["stage"]): one["attacked"] for one in curves(group)["levels"][0]["series"]}
+    assert series["anisotropic", "before"] is None
+    one = group.headline.binding
+    drawn = series["anisotropic", "after"]
+    assert drawn["radii"] == tuple(RADII)
+    assert drawn["shares"] == pytest.approx([(one.correct & (0.6 * one.certified() >= r)).mean() for r in RADII])
+    assert all(a <= b <= c for a, b, c in zip(drawn["low"], drawn["shares"], drawn["high"], strict=True))
+    fixed = next(entry.before for entry in group.entries if entry.before.method == "fixed")
+    assert np.all(series["fixed", "not needed"]["shares"] >= fixed.accuracy(RADII))
+    whole = page([group])
+    assert numbers(whole)[0]["left"] == LEFT
+    assert f"Circles: what is {LEFT}" in whole
+    assert f"What is {LEFT}" in whole  # the table
+
+
+def test_without_a_measurement_nothing_is_drawn(make_run, data):
+    whole = page(compare([make_run("a", data, memory=True)]))
+    assert "Circles:" not in whole
+    assert f"What is {LEFT}" not in whole
+
+
+def test_the_figure_has_it_too(attacked):
+    with styled():
+        figure = accuracy(compare([attacked("a", memory=True), attacked("f", "fixed")])[0])
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names[-2:] == [f"fixed: {LEFT}", f"anisotropic: {LEFT}"]
+    assert f"anisotropic: {ADMITTED}" in names
+
+
+def test_in_a_browser(attacked, open_page, tmp_path):
+    runs = [attacked("a", memory=True), attacked("f", "fixed")]
+    write_report(runs, tmp_path / "report.html", gallery=0)
+    drawn = open_page(tmp_path / "report.html")
+    first = drawn.locator("#curves-0 figure").first
+    assert first.locator("circle.left").count() == 2 * len(RADII)
+    assert drawn.locator("#curves-0 figure").nth(1).locator("circle.left").count() == 0
+    assert drawn.locator("#curves-0 .legend span.left").all_inner_texts() == [
+        f"fixed: {LEFT}", f"anisotropic: {LEFT}",
+    ]  # fmt: skip
+    places = [(float(c.get_attribute("cx")), float(c.get_attribute("cy"))) for c in first.locator("circle.left").all()]
+    assert len(set(places)) == len(places)
+    heights = [y for _, y in places[len(RADII) :]]
+    assert heights == sorted(heights)  # downwards
+    drawn.locator("#curves-0 .legend button").first.click()
+    assert first.locator("circle.left").count() == len(RADII)
+    assert drawn.complaints == []

@@ -2,10 +2,10 @@
 
     python experiments/tables.py                                # all tables as Markdown
     python experiments/tables.py --write docs/reproduction.md   # between <!-- table NAME --> and <!-- end -->
-    python experiments/tables.py --figures docs                 # docs/reproduction-l2.png, -l1.png
+    python experiments/tables.py --figures docs                 # docs/reproduction-l2.png, -l1.png, attacked-first.png
 
 A run is experiments/results/NETWORK/METHOD, as `anisocert reproduce experiments/cifar10.toml --results` leaves them;
-runtime.json is from benchmarks/runtime.py. What was not run is left out.
+runtime.json is from benchmarks/runtime.py, attacked-first.tsv from experiments/first.py. What was not run is left out.
 """
 
 import argparse
@@ -19,9 +19,11 @@ from pathlib import Path
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import Comparison, Table, against_paper, compare, render
 from anisocert.runs import read_run
+from first import FILE, read_lines
 from gains import duel_table, gain_table, largest_table, memory_gain_table
 from levels import average_table, headline_table, level_table, sigma_table
 from plans import plan_table
+from protection import attacked_figure, first_table, protection_table
 from runtime import runtime_table
 from tails import tail_table
 
@@ -29,7 +31,8 @@ RESULTS = Path(__file__).parent / "results"
 RECIPES = ("cohen", "smoothadv", "macer", "stability")
 KINDS = ("headline", "levels", "sigma", "paper", "average", "plans")
 NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "superset", "average", "gains", "memory-gains",
-         "duel", "tails", "runtime")  # fmt: skip
+         "duel", "tails", "runtime", "protection", "attacked-first")  # fmt: skip
+WITH_INTERVALS = ("protection", "attacked-first")  # a measurement on few images, which must not look sharper than it is
 BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -67,9 +70,15 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
         "duel": [duel_table([comparisons[0] for comparisons in recipes.values()])],
         "tails": [tail_table([comparisons[0] for comparisons in recipes.values()])],
     }
+    lines = read_lines(results / FILE)
+    made["attacked-first"] = [first_table(lines)]
+    made["protection"] = [protection_table(one, lines) for one in recipes.get("cohen", [])[:1]]
     if (results / "runtime.json").exists():
         made["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]
-    kept = {name: [without_intervals(table) for table in tables if table is not None] for name, tables in made.items()}
+    kept = {
+        name: [table if name in WITH_INTERVALS else without_intervals(table) for table in tables if table is not None]
+        for name, tables in made.items()
+    }
     return {name: kept[name] for name in NAMES if kept.get(name)}
 
 
@@ -92,16 +101,22 @@ def written(page: str, tables: dict[str, list[Table]]) -> str:
 
 
 def write_figures(results: Path, folder: Path) -> list[Path]:
-    """Certified accuracy: one picture per norm, one column per noise level; the memory is the default one."""
+    """Certified accuracy: one picture per norm, one column per noise level; the memory is the default one.
+
+    And what a stranger who comes first leaves of it, where that was measured.
+    """
     from anisocert.report.canvas import save, styled
     from anisocert.report.figures import accuracy
 
     methods, made = ("fixed", "isotropic", "published", "ours"), []
     for recipe, norm in (("cohen", "l2"), ("stability", "l1")):
         files = [file for method in methods for file in sorted(results.glob(f"{recipe}-*/{method}/run.json"))]
-        for comparison in compare([read_run(file.parent) for file in files]):
+        for comparison in compare([read_run(file.parent) for file in files]) if files else ():
             with styled():
                 made += save(accuracy(comparison, together=False), folder / f"reproduction-{norm}", ("png",))
+    if lines := read_lines(results / FILE):
+        with styled():
+            made += save(attacked_figure(lines), folder / "attacked-first", ("png",))
     return made
 
 

@@ -253,7 +253,7 @@ def test_the_pictures(script, results, tmp_path):
     assert all(file.read_bytes()[:4] == b"\x89PNG" for file in files)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/reproduction.md", "docs/how-to-choose.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/reproduction.md", "docs/how-to-choose.md", "docs/guarantees.md"])
 def test_pages_are_what_the_committed_rows_say(script, page):
     text = (ROOT / page).read_text("utf-8")
     assert script.BLOCK.search(text)

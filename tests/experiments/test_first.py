@@ -1,0 +1,183 @@
+"""Measurements of a stranger who comes first: from runs to the file, back, and into tables and the picture."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tables
+from anisocert.errors import ArgumentError
+from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, Withstood, compare
+from anisocert.runs.attacked import AttackedFirst, rows_hash, write_attacked
+from first import COLUMNS, Measured, measured, read_lines, written
+from protection import attacked_figure, first_table, protection_table
+
+RADII = np.array([0.0, 0.3, 0.5])
+
+
+@pytest.fixture
+def attacked(run, columns):
+    """attacked(method, sigma, reach) -> a run by hand, whose answers hold up to `reach`."""
+
+    def made(method, sigma, reach, memory=None):
+        found = run(columns(method, [0.6, 0.5, 0.2], sigma, memory), f"{method}-{sigma}", data="cifar10",
+                    recipe="cohen", memory={"policy": "inherit"})  # fmt: skip
+        labels = np.ones(3, np.int64)
+        answers = np.where(np.array(reach)[:, None] >= RADII, 1, 2)
+        found.__dict__["attacked"] = AttackedFirst(
+            RADII, np.arange(3), labels, answers, labels, labels, 10_000, 0.001, 0, 4, 60, 64, "m" * 64, "r"
+        )
+        return found
+
+    return made
+
+
+@pytest.fixture
+def lines(attacked):
+    runs = [attacked(*one) for one in (
+        ("fixed", 0.25, [0.6, 0.6, 0.3]), ("anisotropic", 0.25, [0.6, 0.3, 0.3], [0.6, 0.5, 0.2]),
+        ("fixed", 0.5, [0.6, 0.6, 0.6]), ("anisotropic", 0.5, [0.0, 0.0, 0.0], [0.6, 0.5, 0.2]),
+    )]  # fmt: skip
+    return [line for run in runs for line in measured(run)]
+
+
+def test_the_file_gives_back_what_was_measured(lines, tmp_path):
+    assert [one.line for one in lines[4:8]] == [
+        Withstood(0.0, 3, 3, 3, 0, 0), Withstood(0.3, 3, 3, 2, 0, 0), Withstood(0.5, 3, 1, 2, 1, 0),
+        Withstood(None, 3, 3, 3, 0, 0),
+    ]  # fmt: skip
+    assert {one.protects for one in lines[4:8]} == {ADMITTED}
+    file = tmp_path / "attacked-first.tsv"
+    file.write_text(written(lines), "utf-8")
+    assert read_lines(file) == lines
+    assert read_lines(tmp_path / "nothing") == []
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("inputs", "2"), ("right", "4"), ("otherwise", "9"), ("otherwise", "-1"), ("certified", "x"), ("sigma", ""),
+     ("protects", "everybody"), ("radius", "far")],
+)  # fmt: skip
+def test_a_line_that_cannot_be_is_refused(lines, tmp_path, column, value):
+    rows = [row.split("\t") for row in written(lines[:2]).splitlines()]
+    rows[2][COLUMNS.index(column)] = value
+    (tmp_path / "f.tsv").write_text("\n".join("\t".join(row) for row in rows))
+    with pytest.raises(ArgumentError, match=r"f\.tsv, line 3: "):
+        read_lines(tmp_path / "f.tsv")
+    (tmp_path / "f.tsv").write_text("a\tb\n")
+    with pytest.raises(ArgumentError, match=r"expected .* with the columns data, recipe"):
+        read_lines(tmp_path / "f.tsv")
+
+
+def test_a_run_that_nobody_attacked_has_no_lines(run, columns):
+    with pytest.raises(ArgumentError, match="attack RUN --first"):
+        measured(run(columns("fixed", [0.5])))
+
+
+@pytest.fixture
+def comparison(run, columns):
+    made = {"data": "cifar10", "recipe": "cohen", "memory": {"policy": "inherit"}}
+    return compare(
+        [run(columns("fixed", [0.6, 0.1]), "f", **made), run(columns("anisotropic", [0.6, 0.5], memory=[0.6, 0.5]), "a",
+                                                             **made)]
+    )[0]  # fmt: skip
+
+
+def test_without_a_measurement_the_table_has_two_promises(comparison):
+    table = protection_table(comparison, [])
+    assert [column.group for column in table.columns[2:]] == [f"% {EVERYONE}:", f"% {ADMITTED}:"]
+    assert [[cell.value for cell in row] for row in table.rows] == [["0.25", "0.5", 0.5, 1.0]]
+    assert first_table([]) is None
+
+
+def test_with_one_all_numbers_are_of_the_attacked_inputs(comparison, lines):
+    table = protection_table(comparison, lines)
+    assert table.title.endswith("3 inputs")
+    assert [column.group for column in table.columns[4:6]] == [f"% {LEFT}:"] * 2
+    values = [[cell.value for cell in row] for row in table.rows]
+    third = pytest.approx(1 / 3)
+    assert values[0] == [
+        "0.25",
+        "0.5",
+        pytest.approx(2 / 3),
+        pytest.approx(2 / 3),
+        pytest.approx(2 / 3),
+        third,
+        "1 of 2",
+    ]
+    assert values[1][:2] == ["0.5", "0.5"]  # the nearest to 1 that was searched
+    assert values[1][-2:] == [0.0, "2 of 2"]
+    assert table.rows[0][5].low < 1 / 3 < table.rows[0][5].high
+    assert "4 starts of 60 steps with 64 noisy copies, n = 10,000" in table.caption
+
+
+def test_lines_of_other_data_do_not_stand_beside_these(comparison, lines):
+    from dataclasses import replace
+
+    others = [replace(one, data="digits") for one in lines]
+    assert protection_table(comparison, others) == protection_table(comparison, [])
+
+
+def test_the_long_table_and_the_picture(lines):
+    values = [[cell.value for cell in row] for row in first_table(lines).rows]
+    assert [row[:4] for row in values] == [
+        [f"cohen, σ = {sigma}", method, whose, limit]
+        for sigma in ("0.25", "0.5")
+        for method, whose in (("fixed", EVERYONE), ("anisotropic", ADMITTED))
+        for limit in ("0.5", "own region")
+    ]
+    assert values[2][4:] == [3, pytest.approx(2 / 3), pytest.approx(1 / 3), "1 of 2", 0]
+    figure = attacked_figure(lines)
+    assert [axis.get_title() for axis in figure.axes] == ["cohen, σ = 0.25", "cohen, σ = 0.5"]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert set(names) == {f"fixed: {EVERYONE}", f"anisotropic: {ADMITTED}", f"fixed: {LEFT}", f"anisotropic: {LEFT}"}
+    assert figure.axes[0].lines[0].get_ydata() == pytest.approx([100, 200 / 3, 200 / 3])
+
+
+def test_the_tables_are_drawn_with_their_intervals(lines, tmp_path):
+    (tmp_path / "attacked-first.tsv").write_text(written(lines), "utf-8")
+    found = tables.all_tables(tmp_path)
+    assert list(found) == ["attacked-first"]  # no run is there to stand beside
+    page = tables.written("<!-- table attacked-first -->\n<!-- end -->\n", found)
+    assert "| 33.3 [0.8–90.6] | 1 of 2 | 0 |" in page
+    assert tables.written(page, found) == page
+    assert [file.name for file in tables.write_figures(tmp_path, tmp_path)] == ["attacked-first.png"]
+
+
+def test_the_command_writes_the_file_from_runs(tmp_path, run_folder):
+    script, out = Path(tables.__file__).with_name("first.py"), tmp_path / "out.tsv"
+    command = [sys.executable, script, run_folder, "--recipe", "cohen", "--data", "cifar10", "--write", out]
+    subprocess.run(command, check=True)
+    first, *_ = found = read_lines(out)
+    assert isinstance(first, Measured)
+    assert {(one.data, one.recipe, one.method, one.protects) for one in found} == {
+        ("cifar10", "cohen", "fixed", EVERYONE)
+    }
+    assert [one.line.radius for one in found] == [0.0, 0.2, None]
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """A run on disk, certified by hand, and what an attack on it left."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from anisocert.runs import read_run
+    from anisocert.runs.files import checksum, write_description
+
+    folder = tmp_path / "run"
+    (folder / "theta").mkdir(parents=True)
+    rows = {"idx": [0, 1], "label": [1, 1], "prediction": [1, 1], "radius": [0.3, 0.1], "method": ["fixed"] * 2,
+            "norm": ["l2"] * 2, "sigma": [0.25] * 2}  # fmt: skip
+    pq.write_table(pa.table(rows), folder / "certificates.parquet")
+    files = {"certificates.parquet": checksum(folder / "certificates.parquet")}
+    write_description(folder, {"model_hash": "toy", "files": files})
+    label = np.ones(2, np.int64)
+    found = AttackedFirst(
+        np.array([0.0, 0.2]), np.arange(2), label, np.array([[1, 1], [1, 2]]), label, label, 100, 0.001, 0, 1, 1, 1,
+        "toy", rows_hash(read_run(folder).description),
+    )  # fmt: skip
+    write_attacked(folder, found)
+    return folder

@@ -54,8 +54,8 @@ def conclude(console: Console, results: Mapping[str, Results], alpha: float, out
         "The anisotropic regions are ellipsoids, longer where the answer varies less: their proxy radius, of the ball "
         f"of equal volume, is {grown:.2f} times the radius that fixed noise certifies, on average. Noise chosen for "
         f"each input makes each certificate a statement {OWN}, not a claim that a system is robust; a memory of "
-        f"certificates ([cyan]anisocert memory --help[/cyan]) makes a system of them, whose answers are {ADMITTED}. What is {LEFT}, before that, "
-        "[cyan]anisocert attack RUN --first[/cyan] measures.",
+        f"certificates ([cyan]anisocert memory --help[/cyan]) makes a system of them, whose answers are {ADMITTED}. "
+        f"What is {LEFT}, before that, [cyan]anisocert attack RUN --first[/cyan] measures.",
         markup=True,
     )
     console.print(

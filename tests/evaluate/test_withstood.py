@@ -68,7 +68,7 @@ def test_attacked_inputs_that_are_not_compared_leave_nothing(promise, run, colum
 
 def test_the_nearest_radius_is_one_that_was_searched(promise):
     found = lines(attacked(promise, [0.6] * 4))
-    assert [nearest(found, at).radius for at in (0.01, 0.44, 0.46, 9.0)] == [0.3, 0.3, 0.6, 0.6]
+    assert [nearest(found, at).radius for at in (0.01, 0.44, 0.45, 9.0)] == [0.3, 0.3, 0.6, 0.6]
     assert nearest(found[:1], 0.5) is None
     assert nearest((), 0.5) is None
 

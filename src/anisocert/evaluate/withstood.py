@@ -74,9 +74,9 @@ def withstood(entry: Entry) -> tuple[Withstood, ...]:
 
 
 def nearest(lines: Sequence[Withstood], radius: float) -> Withstood | None:
-    """The line of a ball whose radius is nearest to this one; None where no ball but that of radius 0 was searched."""
-    balls = [one for one in lines if one.radius]
-    return min(balls, key=lambda one: abs((one.radius or 0.0) - radius), default=None)
+    """The line of the ball whose radius is nearest to this one, of two the larger; None where none was searched."""
+    balls = [(one.radius, one) for one in lines if one.radius]
+    return min(balls, key=lambda ball: (round(abs(ball[0] - radius), 9), -ball[0]), default=(0.0, None))[1]
 
 
 def attacked_first(comparison: Comparison) -> Table | None:

@@ -1,12 +1,14 @@
 """What a verdict says of a stranger whose input comes before the clean one, measured or not."""
 
 import shlex
+from collections.abc import Sequence
 
-from anisocert.evaluate import OWN, Entry, Results, Withstood, percent
+from anisocert.evaluate import OWN, Entry, Results, Withstood, nearest, percent
 
 
-def strangers_words(attacked: Withstood | None, one: Results, confidence: float) -> str:
-    """What an attack achieved that came before the clean inputs; empty where none was made."""
+def strangers_words(lines: Sequence[Withstood], at: float, one: Results, confidence: float) -> str:
+    """What an attack achieved that came before the clean inputs, near a radius; empty where none was made."""
+    attacked = nearest(lines, at)
     if attacked is None:
         return ""
     low, high = attacked.interval(confidence)
@@ -18,6 +20,9 @@ def strangers_words(attacked: Withstood | None, one: Results, confidence: float)
         "certified inputs were answered otherwise"
     )
     said += f", and {attacked.abstained:,} not at all." if attacked.abstained else "."
+    for line in lines:
+        if line.radius is None:
+            said += f" Searched in their whole regions instead of the ball: {line.otherwise:,} of {line.certified:,}."
     return said + (f" Attacked: {attacked.inputs:,} of the {len(one):,} inputs." * (attacked.inputs < len(one)))
 
 

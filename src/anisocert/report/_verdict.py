@@ -93,7 +93,7 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
     change = f"every change of {comparison.norm} length up to {at:g}"
     lead = f"{percent(share)} % of the {len(one):,} inputs are answered correctly{LEADS[one.protects].format(change)}"
     points = [
-        strangers_words(attacked, one, 1 - 0.05 / rivals), _scale(comparison.norm, at, dim, unit_range),
+        strangers_words(withstood(entry), at, one, 1 - 0.05 / rivals), _scale(comparison.norm, at, dim, unit_range),
         _rivals(comparison, entry), _certainty(comparison, one, at), _system(one),
     ]  # fmt: skip
     return Verdict(title, lead, tuple(point for point in points if point), cautions, tiles)

@@ -10,14 +10,14 @@ from rich.table import Table
 
 from anisocert.attack import FirstAttack, Search, ascending, usual_radii
 from anisocert.attack import attack_first as attack
-from anisocert.bounds import lower, upper
+from anisocert.bounds import upper
 from anisocert.cli.console import Console
 from anisocert.cli.progress import progress
 from anisocert.engine import Network
-from anisocert.evaluate import EVERYONE, OWN, Results, percent, probability, results_of
+from anisocert.evaluate import EVERYONE, OWN, Results, clopper_pearson, percent, probability, results_of
 from anisocert.runs import StoredRun
 
-LEVEL = 0.05  # of an interval: half of it on either side
+LEVEL = 0.05  # with which an interval or a bound may miss
 
 
 def attack_first(
@@ -74,8 +74,9 @@ def save_points(found: FirstAttack, out: Path) -> None:
 def _ball(found: FirstAttack, index: int) -> dict[str, Any]:
     """What happened in the balls of one radius."""
     one, certified = found.found, found.certified(index)
+    low, high = clopper_pearson(one.right(index), len(one), 1 - LEVEL)
     return {
-        "radius": float(one.radii[index]), "right": one.right(index), "interval": _share(one.right(index), len(one)),
+        "radius": float(one.radii[index]), "right": one.right(index), "interval": (float(low), float(high)),
         **_counts(int(certified.sum()), one.otherwise(index, certified), one.abstained(index, certified)),
     }  # fmt: skip
 
@@ -84,11 +85,6 @@ def _counts(certified: int, otherwise: int, abstained: int) -> dict[str, Any]:
     """Of the certified: how many were answered with another class, and with none; a bound of the former's share."""
     bound = float(upper(otherwise, certified, LEVEL)) if certified else None
     return {"certified": certified, "otherwise": otherwise, "otherwise_at_most": bound, "abstained": abstained}
-
-
-def _share(count: int, total: int) -> tuple[float, float]:
-    """The Clopper-Pearson interval of a share."""
-    return float(lower(count, total, LEVEL / 2)), float(upper(count, total, LEVEL / 2))
 
 
 def _regions(found: FirstAttack) -> dict[str, Any]:

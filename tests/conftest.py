@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 import torch
 from hypothesis import settings
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 from torch import Tensor, nn
 
@@ -78,6 +78,36 @@ class KnownShares(nn.Module):
         above = (x.flatten(1)[:, :1] > self.edges).float()
         ones = torch.ones_like(x.flatten(1)[:, :1])
         return torch.cat([ones, above], 1) - torch.cat([above, 0 * ones], 1)  # one-hot
+
+
+class Bands(nn.Module):
+    """Labels in bands across one direction: labels[i] where <normal, x> is the i-th of the intervals between edges."""
+
+    def __init__(self, normal: Sequence[float], edges: Sequence[float], labels: Sequence[int], classes: int) -> None:
+        super().__init__()
+        self.classes = classes
+        self.register_buffer("normal", torch.tensor(normal, dtype=torch.float32))
+        self.register_buffer("edges", torch.tensor(edges, dtype=torch.float32))
+        self.register_buffer("labels", torch.tensor(labels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        height = x.flatten(1) @ self.normal
+        return nn.functional.one_hot(self.labels[torch.bucketize(height, self.edges)], self.classes).float()
+
+    def shares(self, z: np.ndarray, theta: np.ndarray | float) -> np.ndarray:
+        """The exact share of each class around points under Gaussian noise. z: `m x d` -> `m x classes`."""
+        normal = self.normal.double().numpy()
+        deviation = math.sqrt(float((np.square(normal) * np.square(np.broadcast_to(theta, normal.shape))).sum()))
+        below = ndtr((self.edges.double().numpy() - (z @ normal)[:, None]) / deviation)
+        within = np.diff(below, axis=1, prepend=0.0, append=1.0)
+        return np.stack([within[:, self.labels.numpy() == label].sum(1) for label in range(self.classes)], 1)
+
+    @classmethod
+    def random(cls, rng: np.random.Generator, dim: int, classes: int, width: float) -> "Bands":
+        """Up to nine bands, each about as wide as `width`."""
+        normal, count = rng.normal(size=dim), rng.integers(2, 10)
+        edges = (np.cumsum(rng.uniform(0.2, 2, count)) - count / 2) * width
+        return cls(normal / np.linalg.norm(normal), edges, rng.integers(0, classes, count + 1), classes).eval()
 
 
 class ListStore:
@@ -240,6 +270,11 @@ def _refit_memory() -> Callable[[Path], None]:
 @pytest.fixture
 def half_space() -> type[HalfSpace]:
     return HalfSpace
+
+
+@pytest.fixture(scope="session")
+def bands() -> type[Bands]:
+    return Bands
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from anisocert.errors import AnisocertError
     from anisocert.geometry import Region
     from anisocert.memory import Memory
-    from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic
+    from anisocert.models import Codebook, Coded
+    from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic, Selected
     from anisocert.smoothing import Gaussian, GaussianMixture, Uniform
     from anisocert.system import System
 
@@ -26,6 +27,8 @@ _HOME = {
     "Certificate": "certificate",
     "Anisotropic": "optimize",
     "Average": "optimize",
+    "Codebook": "models",
+    "Coded": "models",
     "Isotropic": "optimize",
     "Fixed": "optimize",
     "Gaussian": "smoothing",
@@ -35,6 +38,7 @@ _HOME = {
     "Numerics": "engine",
     "Plan": "bounds",
     "Region": "geometry",
+    "Selected": "optimize",
     "System": "system",
     "Uniform": "smoothing",
     "certify": "certification",
@@ -47,6 +51,8 @@ __all__ = [
     "Anisotropic",
     "Average",
     "Certificate",
+    "Codebook",
+    "Coded",
     "Fixed",
     "Gaussian",
     "GaussianMixture",
@@ -56,6 +62,7 @@ __all__ = [
     "Numerics",
     "Plan",
     "Region",
+    "Selected",
     "System",
     "Uniform",
     "bounds",

@@ -46,6 +46,10 @@ class Certificate(Counting):
     probability of an error is stated. 0.0 if it is unknown, because noise was not drawn on a grid.
     model_hash: names the network and its numerics. note: what a memory did (kept, shrunk, inherited, abstained).
     x: the input of an abstention, which a memory needs to know; otherwise it is the region's centre.
+
+    Where a selector chose theta from a codebook: codes, the number of the code; selector_top of selector_votes named it
+    under noise of selector_sigma. They prove, but for the part selector_alpha of alpha, that the selector names it
+    within cap: no semi-axis of the region is longer.
     """
 
     noise: str
@@ -57,6 +61,12 @@ class Certificate(Counting):
     note: str = ""
     reason: str = ""
     grain: float = 0.0
+    codes: str | None = None
+    selector_top: int | None = None
+    selector_votes: int | None = None
+    selector_alpha: float | None = None
+    selector_sigma: float | None = None
+    cap: float | None = None
     x: NDArray[np.generic] | None = field(default=None, repr=False)
 
     @property

@@ -16,7 +16,7 @@ from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.engine import Classifier, Judge, Network, Numerics, OnVotes, Query, Stage, Tally, all_votes, count_votes
 from anisocert.engine.grid import grain, warn_if_coarse
 from anisocert.errors import AnisocertWarning
-from anisocert.optimize import Fixed, Method, checked_theta
+from anisocert.optimize import Choice, Event, Fixed, Method
 from anisocert.smoothing import Smoothing
 
 Floats = NDArray[np.float64]
@@ -65,16 +65,30 @@ def certificates(
     warn_if_coarse(query.smoothing.theta, query.network.grid)
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))
 
-    theta = checked_theta(method.choose(query, plan), query.x)  # SPEC 3, from noise of its own
-    smallest, scales = theta.flatten(1).amin(1).double().cpu().numpy(), query.smoothing.scales(theta)
-    _warn_if_out_of_reach(query, plan, float(smallest.max()))
-    top = all_votes(query, scales, Stage.SELECT, [plan.n0], on_votes=on_votes).argmax(1)  # SPEC 2, stage 0
-    judge = Judge(plan, query.smoothing, query.network.num_classes, top, smallest, alphas)
-    looks = [look.n for look in plan.looks]
-    for tally in count_votes(query, scales, Stage.ESTIMATE, looks, judge, on_votes):  # SPEC 2, stage 1
-        yield tally.position, _certificate(query, method, theta, judge, tally)  # SPEC 1: bound, gap, region
+    alphas = np.full(len(query), plan.alpha) if alphas is None else alphas
+    choice = method.decide(query, plan, alphas)  # SPEC 3 and 10, from noise of its own
+    for i in sorted({*range(len(query))} - {*choice.positions}):
+        yield i, _uncaptured(query, i, method, plan, choice, alphas)
+    if choice.positions:
+        yield from _voted(query, method, plan, choice, alphas, on_votes)
 
     query.network.expect_no_state()
+
+
+def _voted(
+    query: Query, method: Method, plan: Plan, choice: Choice, alphas: Floats, on_votes: OnVotes | None
+) -> Iterator[tuple[int, Certificate]]:
+    """Select, estimate, region, for the inputs of a choice."""
+    asked, scales, spent = choice.query, choice.scales, 0.0 if choice.capture is None else choice.capture.alpha
+    event = choice.settle(all_votes(asked, scales, Stage.SELECT, [plan.n0], on_votes=on_votes))  # SPEC 2, stage 0
+    smallest = event.theta.flatten(1).amin(1).double().cpu().numpy()
+    _warn_if_out_of_reach(query, plan, float(smallest.max()))
+    left = (alphas - spent)[list(choice.positions)]
+    judge = Judge(plan, query.smoothing, query.network.num_classes, event.top, smallest, left)
+    looks = [look.n for look in plan.looks]
+    for tally in count_votes(asked, scales, Stage.ESTIMATE, looks, event.judged(judge), on_votes):  # SPEC 2, stage 1
+        i = choice.positions[tally.position]
+        yield i, _certificate(query, i, method, choice, event, judge, event.seen(tally))  # SPEC 1: bound, gap, region
 
 
 def timed_certificates(
@@ -92,7 +106,8 @@ def timed_certificates(
 
     for position, found in certificates(query, method, plan, alphas, count):
         done = time.perf_counter()
-        counting = (done - started - before) * (plan.n0 + found.votes) / counted
+        before = before if counted else done - started
+        counting = (done - started - before) * (plan.n0 + found.votes) / max(counted, 1)
         yield position, replace(found, seconds=before / len(query) + counting)
         started += time.perf_counter() - done  # the caller's own time is not counted
 
@@ -144,23 +159,35 @@ def unanswered(query: Query, position: int, method: Method, plan: Plan, reason: 
     )  # fmt: skip
 
 
-def _certificate(query: Query, method: Method, theta: Tensor, judge: Judge, tally: Tally) -> Certificate:
-    """The certificate of the tallied input, from its best bound."""
-    i, gap = tally.position, float(judge.gap[tally.position])
-    one = theta[i].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
+def _certificate(
+    query: Query, i: int, method: Method, choice: Choice, event: Event, judge: Judge, tally: Tally
+) -> Certificate:
+    """The certificate of input i, the tallied one of the choice, from its best bound."""
+    at, gap = tally.position, float(judge.gap[tally.position])
+    one = event.theta[at].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
     one.setflags(write=False)
-    scales = query.smoothing.scales(theta[i : i + 1])[0].cpu().numpy()
+    scales, asked = choice.scales[at].cpu().numpy(), choice.query
+    evidence = {} if choice.capture is None else choice.capture.evidence(i)
     counted = replace(
         unanswered(query, i, method, judge.plan, judge.reason(tally)), gap=gap,
-        theta=one.reshape(()) if one.size == 1 else one, p_a=float(judge.p_a[i]), p_b=float(judge.p_b[i]),
-        top_votes=int(tally.counts[judge.top[i]]), runner_up_votes=int(judge.runner_up[i]), votes=tally.votes,
-        bound_k=int(judge.bound_k[i]), bound_n=int(judge.bound_n[i]), alpha=float(judge.alpha[i]),
-        grain=grain(scales, query.shape, judge.plan.n, query.network.grid, query.smoothing.base),
+        theta=one.reshape(()) if one.size == 1 else one, p_a=float(judge.p_a[at]), p_b=float(judge.p_b[at]),
+        top_votes=int(tally.counts[event.top[at]]), runner_up_votes=int(judge.runner_up[at]), votes=tally.votes,
+        bound_k=int(judge.bound_k[at]), bound_n=int(judge.bound_n[at]),
+        alpha=float(judge.alpha[at]) + evidence.get("selector_alpha", 0.0),
+        grain=grain(scales, asked.shape, judge.plan.n, asked.network.grid, query.smoothing.base)
+        + (0.0 if choice.capture is None else choice.capture.grain), **evidence,
     )  # fmt: skip
     if gap <= 0:
         return counted
-    region = query.smoothing.region(query.x[i].cpu().numpy(), one, gap)
-    return replace(counted, prediction=int(judge.top[i]), region=region, x=None)
+    region = query.smoothing.region(query.x[i].cpu().numpy(), one, gap, counted.cap)
+    return replace(counted, prediction=int(event.label[at]), region=region, x=None)
+
+
+def _uncaptured(query: Query, i: int, method: Method, plan: Plan, choice: Choice, alphas: Floats) -> Certificate:
+    """The abstention of an input whose code the selector does not prove."""
+    assert choice.capture is not None
+    reason, evidence = choice.capture.reason(i), choice.capture.evidence(i)
+    return replace(unanswered(query, i, method, plan, reason), alpha=float(alphas[i]), **evidence)
 
 
 def _warn_if_out_of_reach(query: Query, plan: Plan, theta: float) -> None:

@@ -38,7 +38,7 @@ def option(
 
 @dataclass(frozen=True)
 class Options:
-    """What a run can be asked for. model, data, average_of, memory: absolute paths, or names."""
+    """What a run can be asked for. model, data, codebook, selector, average_of, memory: absolute paths, or names."""
 
     model: str = option(help=".safetensors, .pt, .onnx, or package.module:function.", place="name")
     data: str = option(help="A name of `anisocert data list`, an .npz file or a folder of images.", place="name")
@@ -50,13 +50,19 @@ class Options:
     components: str | None = option(
         None, "For a mixture, with --method fixed: weights and multiples of --sigma, as in 0.3:0.8,0.7:1.6."
     )
-    method: str = option("anisotropic", "fixed, isotropic, anisotropic or average.")
+    method: str = option("anisotropic", "fixed, isotropic, anisotropic, average or selected.")
     paper: bool = option(False, "The published search for theta instead of ours.")
     iterations: int | None = option(None, "With --paper: its isotropic steps. Default: 900.", least=1)
     limit: float | None = option(None, "Theta is at most this times --sigma. Default: 32 for images, else 6.", least=1)
     prefer: Literal["volume", "ball"] = option("ball", "Shapes of largest volume, or only those with no smaller ball.")
     domain: tuple[float, ...] | None = option(
         None, "Range of valid inputs: sizes are also reported for the part inside it.", metavar="LOW,HIGH"
+    )
+    codebook: str | None = option(
+        None, "With --method selected: a file of `anisocert codebook`, the noises to choose from.", place="name"
+    )
+    selector: str | None = option(
+        None, "With --method selected: the network of `train --recipe selector`, which chooses.", place="name"
     )
     average_of: str | None = option(
         None, "With --method average: a finished run whose mean theta all inputs get.", metavar="RUN", place="name"

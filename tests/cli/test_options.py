@@ -14,7 +14,7 @@ from anisocert.runs import Configuration
 ASKED = {"model": "net.safetensors", "data": "digits", "sigma": 0.25}
 WRONG = [
     ("norm", "l3", "expected norm to be one of l2, l1, got 'l3'"),
-    ("method", "best", "expected method to be one of fixed, isotropic, anisotropic, average, got 'best'"),
+    ("method", "best", "expected method to be one of fixed, isotropic, anisotropic, average, selected, got 'best'"),
     ("split", "all", "expected split to be one of train, test, got 'all'"),
     ("skip", 0, "expected skip >= 1, got 0"),
     ("max", -1, "expected max >= 1, got -1"),

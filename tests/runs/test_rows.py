@@ -11,7 +11,7 @@ from safetensors.numpy import save
 
 from anisocert.errors import ArgumentError
 from anisocert.runs import read_run
-from anisocert.runs.rows import SCHEMA, expect_sound, table_of, thetas_of
+from anisocert.runs.rows import SCHEMA, SELECTOR, expect_sound, table_of, thetas_of
 
 COUNTING = pa.proxy_memory_pool(pa.default_memory_pool())  # outlives what is taken from it
 
@@ -34,12 +34,14 @@ def columns(count, **more):
 def test_columns_of_a_run_in_order_of_id():
     table = pa.table({"idx": [3, 1], "reason": ["b", "a"], "memory_note": ["kept", None], "else": [1, 2]})
     found = table_of(packed(table))
+    none = dict.fromkeys(SELECTOR)
     assert found.to_pylist() == [
-        {"idx": 1, "reason": "a", "memory_note": None, "grain": 0.0},
-        {"idx": 3, "reason": "b", "memory_note": "kept", "grain": 0.0},
+        {"idx": 1, "reason": "a", "memory_note": None, "grain": 0.0} | none,
+        {"idx": 3, "reason": "b", "memory_note": "kept", "grain": 0.0} | none,
     ]
     texts = [("reason", pa.string()), ("memory_note", pa.string())]
-    assert found.schema == pa.schema([("idx", pa.int64()), *texts, ("grain", pa.float64())])
+    selector = [SCHEMA.field(name) for name in SELECTOR]
+    assert found.schema == pa.schema([("idx", pa.int64()), *texts, *selector, ("grain", pa.float64())])
 
 
 def test_a_large_honest_table_is_read():
@@ -134,7 +136,7 @@ def test_thetas_that_claim_more_than_there_is(tensor):
 @pytest.mark.parametrize(
     ("name", "values", "complaint"),
     [
-        ("votes", [0], "expected votes to be at least 1, got 0"),
+        ("votes", [-1], "expected votes to be at least 0, got -1"),
         ("label", [-5], "expected label to be at least 0, got -5"),
         ("prediction", [-2], "expected prediction to be at least -1, got -2"),
         ("radius", [float("inf")], "expected finite numbers in radius"),

@@ -94,14 +94,14 @@ def _report(console: "Console", folders: list[Path], out: Path) -> None:
     from rich.markup import escape
 
     from anisocert.memory import Memory
-    from anisocert.optimize import SAME_FOR_ALL
+    from anisocert.optimize import FOR_EVERYONE
     from anisocert.report import write_report
     from anisocert.runs import read_run
     from anisocert.work import add_to_memory
 
     for folder in folders:
         run = read_run(folder)
-        if run.configuration.method not in SAME_FOR_ALL:
+        if run.configuration.method not in FOR_EVERYONE:
             examples = run.examples()
             with Memory() as memory:
                 add_to_memory(folder, memory, dict(zip(examples.ids.tolist(), examples.x, strict=True)))

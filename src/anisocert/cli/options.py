@@ -80,10 +80,14 @@ def _read(name: str, value: Any) -> Any:
 def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: Any) -> "Configuration":
     """The configuration of what was typed; sigma defaults to what the network was trained with, which is reported."""
     from anisocert.errors import ArgumentError
-    from anisocert.optimize import SAME_FOR_ALL
+    from anisocert.models import Codebook
+    from anisocert.optimize import FOR_EVERYONE
     from anisocert.runs import Configuration
     from anisocert.runs.loading import trained_sigma
 
+    if asked.get("sigma", 0) is None and asked.get("codebook") is not None:
+        asked = asked | {"sigma": Codebook.load(asked["codebook"]).sigma}
+        tell(f"sigma {asked['sigma']:g}, the noise of the selector of {asked['codebook']}")
     if asked.get("sigma", 0) is None:
         sigma = trained_sigma(asked["model"], asked["norm"], asked["denoise"])
         tell(f"sigma {sigma:g}, which {asked['model']} was trained with")
@@ -91,7 +95,7 @@ def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: 
     configuration = Configuration(**asked, **known)
     # Of what is asked for now: earlier versions took them, and their runs still open.
     for name, unset in (("paper", False), ("iterations", None), ("limit", None)):
-        if configuration.method in SAME_FOR_ALL and getattr(configuration, name) != unset:
+        if configuration.method in FOR_EVERYONE and getattr(configuration, name) != unset:
             raise ArgumentError(
                 f"expected no --{name} with --method {configuration.method}, which searches for no theta, got one"
             )

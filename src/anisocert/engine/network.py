@@ -60,6 +60,7 @@ class Network:
         self.compile_seconds = 0.0
         self._asked, self._run = self.numerics, self.model
         self._shape: tuple[int, ...] | None = None
+        self._parts = dict[str, Network]()
         self._first_scores: Tensor | None = None
         self._differentiable: Classifier | None = None if isinstance(self.model, nn.Module) else self.model
         self._compiled_differentiable: Classifier | None = None
@@ -69,6 +70,12 @@ class Network:
     def scores(self, x: Tensor) -> Tensor:
         """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`."""
         return self._evaluate(self._run, x)
+
+    def part(self, name: str, model: nn.Module, num_classes: int) -> "Network":
+        """A part of the model, or another use of its parts, that votes as it does; made once for each name."""
+        if name not in self._parts:
+            self._parts[name] = Network(model, num_classes, self.device, self.numerics, f"{self.hash} {name}")
+        return self._parts[name]
 
     def differentiable_scores(self, x: Tensor, one_shape: bool = False) -> Tensor:
         """Scores of a batch with gradients to it, never to weights: for searches; no vote is counted with them.

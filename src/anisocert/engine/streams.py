@@ -21,6 +21,8 @@ class Stage(IntEnum):
     PREDICT = 4
     SEARCH = 5  # for counter-examples
     REFUTE = 6  # whether what was found is one
+    NAME = 7  # a code, by a selector
+    CAPTURE = 8  # how surely it names that code
 
 
 @dataclass(frozen=True)

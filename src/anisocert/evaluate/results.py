@@ -13,7 +13,7 @@ from anisocert.certificate import ABSTAIN
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
 from anisocert.evaluate.protection import Stage, whom
-from anisocert.optimize import SAME_FOR_ALL
+from anisocert.optimize import FOR_EVERYONE
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
@@ -114,7 +114,7 @@ def results_of(run: "StoredRun", *, memory: bool = False, label: str | None = No
     if memory and not run.has_memory:
         raise ArgumentError(f"expected a run that went through a memory, got {run.folder}")
     prefix = "memory_" if memory else ""
-    stage: Stage = "after" if memory else "not needed" if method in SAME_FOR_ALL else "before"
+    stage: Stage = "after" if memory else "not needed" if method in FOR_EVERYONE else "before"
     radius, proxy = (numbers(run, f"{prefix}{name}") for name in ("radius", "proxy_radius"))
     if np.isnan(proxy).all() and method in ("fixed", "isotropic"):
         proxy = radius  # a ball is its own proxy; the field's oldest format has no column for it

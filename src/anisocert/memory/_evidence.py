@@ -14,7 +14,7 @@ from anisocert.certificate import ABSTAIN, COUNTING, Certificate
 from anisocert.errors import AnisocertError
 from anisocert.memory._float_rows import Floats
 from anisocert.rounding import TOLERANCE, agrees
-from anisocert.smoothing import claimable, impossible, named, unnamed
+from anisocert.smoothing import claimable, impossible, level, named, unnamed, wrong_capture
 
 
 def digest(certificate: Certificate, point: Floats) -> bytes:
@@ -23,6 +23,8 @@ def digest(certificate: Certificate, point: Floats) -> bytes:
     values = [_plain(getattr(c, name)) for name in COUNTING]
     if c.noise != unnamed(f"l{c.norm}", c.p_a, c.p_b, c.gap):  # else the rest implies it, as in every earlier memory
         values.append(c.noise)
+    if c.codes is not None:
+        values += [c.codes, c.selector_top, c.selector_votes, c.selector_alpha, c.selector_sigma]
     found = hashlib.sha256(json.dumps(values).encode())
     found.update(np.ascontiguousarray(certificate.theta, "<f4").tobytes())
     found.update(digest_of_input(point))
@@ -69,7 +71,9 @@ def _wrong_counts(c: Certificate) -> str | None:
 def _wrong_bounds(c: Certificate) -> str | None:
     try:
         noise, plan = named(c.noise), Plan(bound=c.bound, stop=c.stop)  # type: ignore[arg-type]  # it checks both
-        p_a, p_b, _ = claimable(noise, plan, vars(c), c.num_classes, c.alpha)
+        for what in wrong_capture(vars(c), noise):
+            return f"expected what its selector's votes give, got a certificate that {what}"
+        p_a, p_b, _ = claimable(noise, plan, vars(c), c.num_classes, level(vars(c)))
     except AnisocertError as error:
         return str(error)
     if noise.norm != c.norm:
@@ -93,10 +97,10 @@ def _wrong_region(c: Certificate) -> str | None:
     assert region is not None
     if region.norm != c.norm or (theta.size > 1 and theta.shape != region.shape):
         return f"expected a region of norm {c.norm} and theta's shape {theta.shape}, got {region}"
-    largest = named(c.noise).region(region.center, theta if theta.size > 1 else theta.reshape(()), c.gap)
+    largest = named(c.noise).region(region.center, theta if theta.size > 1 else theta.reshape(()), c.gap, c.cap)
     if not bool((region.axes <= largest.axes).all()):
-        excess = float((region.axes / largest.axes).max())
-        return f"expected semi-axes of at most gap x theta, got {excess:.6g} times that"
+        excess, most = float((region.axes / largest.axes).max()), "gap x theta" + (" and cap" if c.cap else "")
+        return f"expected semi-axes of at most {most}, got {excess:.6g} times that"
     return None
 
 

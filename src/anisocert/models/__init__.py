@@ -2,6 +2,7 @@
 
 from anisocert.models.architectures import ARCHITECTURES, build, suited
 from anisocert.models.checkpoint import described, save
+from anisocert.models.coded import Codebook, Coded
 from anisocert.models.denoised import Denoised, denoised
 from anisocert.models.loading import load
 from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized
@@ -15,6 +16,8 @@ __all__ = [
     "CIFAR10_STD",
     "IMAGENET_MEAN",
     "IMAGENET_STD",
+    "Codebook",
+    "Coded",
     "Denoised",
     "Normalized",
     "ResNet",

@@ -4,23 +4,31 @@ from anisocert.optimize.anisotropic import Anisotropic
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.average import Average
 from anisocert.optimize.base import Method, checked_theta
+from anisocert.optimize.choice import Capture, Choice, Event
 from anisocert.optimize.fixed import Fixed
 from anisocert.optimize.isotropic import Isotropic
-from anisocert.optimize.methods import METHODS, PUBLISHED, SAME_FOR_ALL, Settings
+from anisocert.optimize.methods import CODED, FOR_EVERYONE, METHODS, PUBLISHED, SAME_FOR_ALL, Settings
 from anisocert.optimize.published import PublishedAnisotropic, PublishedIsotropic
+from anisocert.optimize.selected import Selected
 
 __all__ = [
+    "CODED",
+    "FOR_EVERYONE",
     "METHODS",
     "PUBLISHED",
     "SAME_FOR_ALL",
     "Anisotropic",
     "Ascent",
     "Average",
+    "Capture",
+    "Choice",
+    "Event",
     "Fixed",
     "Isotropic",
     "Method",
     "PublishedAnisotropic",
     "PublishedIsotropic",
+    "Selected",
     "Settings",
     "checked_theta",
 ]

@@ -11,6 +11,7 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
+from anisocert.optimize.choice import Choice, Floats
 from anisocert.smoothing import Smoothing
 
 
@@ -34,6 +35,10 @@ class Method(ABC):
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """A search keeps theta at most this times the noise's own, for inputs of a shape; the published have none."""
         return math.inf
+
+    def decide(self, query: Query, plan: Plan, alphas: Floats) -> Choice:
+        """Whom to ask, with what `choose` chooses unless a method overrides this. alphas: `b`; part may be spent."""
+        return Choice.of(query, checked_theta(self.choose(query, plan), query.x))
 
     @abstractmethod
     def choose(self, query: Query, plan: Plan) -> Tensor:

@@ -14,6 +14,7 @@ from anisocert.optimize.domain import Domain
 from anisocert.optimize.fixed import Fixed
 from anisocert.optimize.isotropic import Isotropic
 from anisocert.optimize.published import PublishedAnisotropic, PublishedIsotropic
+from anisocert.optimize.selected import Selected
 from anisocert.optimize.soft import Outputs
 
 
@@ -42,9 +43,14 @@ METHODS: Final[dict[str, Callable[[Settings], Method]]] = {
     "isotropic": lambda s: Isotropic(limit=s.limit),
     "anisotropic": lambda s: Anisotropic(s.prefer, s.domain, isotropic=Isotropic(limit=s.limit), outputs=s.outputs),
     "average": lambda s: Fixed() if s.theta is None else Average(s.theta),
+    "selected": lambda _: Selected(),
 }
-# One theta for all inputs is one classifier: their certificates bind without a memory.
 SAME_FOR_ALL: Final = ("fixed", "average")
+"""One theta for all inputs."""
+CODED: Final = ("selected",)
+"""A theta for each input, which a selector chooses from a codebook: the model is a `Coded`."""
+FOR_EVERYONE: Final = (*SAME_FOR_ALL, *CODED)
+"""One classifier answers all inputs: certificates bind without a memory."""
 PUBLISHED: Final[dict[str, Callable[[Settings], Method]]] = {
     "isotropic": _published_isotropic,
     "anisotropic": lambda s: PublishedAnisotropic(isotropic=_published_isotropic(s), outputs=s.outputs),

@@ -13,7 +13,7 @@ from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.evaluate import Comparison, compare
 from anisocert.geometry import Region, inscribed_radius
 from anisocert.memory import KEPT, SHRUNK
-from anisocert.optimize import SAME_FOR_ALL
+from anisocert.optimize import FOR_EVERYONE
 from anisocert.report._inputs import Inputs, inputs_of
 from anisocert.report._pictures import is_image
 from anisocert.rounding import TOLERANCE, down
@@ -66,9 +66,9 @@ class Evidence:
         return str(self.row.get("memory_note") or "")
 
     @property
-    def same_for_all(self) -> bool:
-        """Whether one noise serves all inputs, so that certificates need no memory."""
-        return self.row["method"] in SAME_FOR_ALL
+    def for_everyone(self) -> bool:
+        """Whether one classifier answers all inputs, so that certificates need no memory."""
+        return self.row["method"] in FOR_EVERYONE
 
     def implied(self, region: Region) -> tuple[Implied, ...]:
         """The l2, l1 and l_inf balls inside a region, rounded down; those that its dimension decides only if known."""

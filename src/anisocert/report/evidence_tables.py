@@ -33,6 +33,13 @@ def votes_table(e: Evidence) -> Table:
         "lower bound of its share, p_A": f"{row['p_a']:.6f}", "upper bound of any other's, p_B": f"{row['p_b']:.6f}",
         "gap r": down(row["gap"], FINE), "noise θ": _theta(e),
     }  # fmt: skip
+    if row.get("codes") is not None:
+        facts["code that the selector names"] = (
+            f"{row['codes']}, by {row['selector_top']:,} of {row['selector_votes']:,} votes under noise of "
+            f"{row['selector_sigma']:.4g}"
+        )
+    if row.get("cap") is not None:
+        facts["how far it surely names it"] = down(row["cap"], FINE)
     if row["reason"]:
         facts["why it abstains"] = str(row["reason"])
     if e.note == INHERITED:

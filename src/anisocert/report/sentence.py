@@ -48,7 +48,7 @@ def sentence(evidence: Evidence) -> str:
 
 def protects(evidence: Evidence) -> str:
     """Whom the sentence protects."""
-    return whom(evidence.run, "after" if evidence.note else "not needed" if evidence.same_for_all else "before")
+    return whom(evidence.run, "after" if evidence.note else "not needed" if evidence.for_everyone else "before")
 
 
 def _answers(e: Evidence) -> str:
@@ -61,7 +61,7 @@ def _answers(e: Evidence) -> str:
 def _subject(e: Evidence) -> str:
     if e.note:
         return "The system of smoothed classifier and memory"
-    if e.same_for_all:
+    if e.for_everyone:
         return "The smoothed classifier"
     return "The smoothed classifier with the noise chosen for this input"
 
@@ -111,7 +111,7 @@ def _assumptions(e: Evidence) -> Iterator[str]:
     yield "It says that the answer does not change, not that it is right: the label plays no part in it."
     if e.note:
         yield from _about_memory(e)
-    elif not e.same_for_all:
+    elif not e.for_everyone:
         yield (
             "The noise was chosen for this input, and no memory binds other answers to this one: a neighbouring input "
             "has its own noise and may be answered differently. It is not a promise about one system for all inputs."

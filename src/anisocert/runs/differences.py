@@ -19,6 +19,8 @@ HASHED_TOO = (
     "mean",
     "std",
     "denoise",
+    "codebook",
+    "selector",
     "model_id",
     "probe",
     "input_shape",

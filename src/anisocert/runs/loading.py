@@ -13,6 +13,7 @@ from torch import nn
 from anisocert import data, models
 from anisocert.data import Dataset
 from anisocert.errors import ArgumentError
+from anisocert.models import Codebook, Coded
 from anisocert.runs.configuration import Configuration
 
 
@@ -55,10 +56,15 @@ def load_model(
     default: as the configuration needs it.
     """
     c = configuration
-    return models.load(
+    model, said = models.load(
         source or c.model, num_classes=c.num_classes, mean=c.mean, std=c.std, layout=c.layout,
         gradients=c.needs_gradients if gradients is None else gradients, denoise=c.denoise,
     )  # fmt: skip
+    if c.codebook is None or c.selector is None:
+        return model, said
+    codebook = Codebook.load(c.codebook)
+    selector, _ = models.load(c.selector, num_classes=len(codebook))
+    return Coded(model, selector, codebook), said
 
 
 def trained_sigma(model: str, norm: str, denoise: str | None = None) -> float:

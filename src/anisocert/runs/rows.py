@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.geometry import Region
 from anisocert.rounding import TOLERANCE, agrees
-from anisocert.smoothing import named, unnamed
+from anisocert.smoothing import SELECTOR, named, unnamed
 
 try:
     import pyarrow as pa
@@ -28,17 +28,22 @@ _OWN: dict[str, Any] = {
     "idx": int, "label": int, "correct": bool, "radius": float, "proxy_radius": float, "norm": str, "sigma": float,
     "theta_min": float, "theta_max": float, "theta_geomean": float,
 }  # fmt: skip
-_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string(), str | None: pa.string()}
+_TYPES: dict[Any, Any] = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
+_TYPES |= {kind | None: arrow for kind, arrow in _TYPES.items()}
 _COLUMNS = (
     "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
     "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
     "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed", "grain",
+    *SELECTOR,
 )  # fmt: skip
 # From types, because a column without values (`stop`) would have no type, and parts must merge.
 _KINDS = {name: _TYPES[kind] for name, kind in (get_type_hints(Certificate) | _OWN).items() if name in _COLUMNS}
 SCHEMA = pa.schema([(name, pa.uint64() if name == "seed" else _KINDS[name]) for name in _COLUMNS])
 _SAME = [one.name for one in fields(Certificate) if one.name in _COLUMNS and one.name not in _OWN]
-_LEAST = {"label": 0, "prediction": ABSTAIN, "votes": 1, "bound_n": 1, "num_classes": 2}
+_LEAST = {"label": 0, "prediction": ABSTAIN, "votes": 0, "bound_n": 0, "num_classes": 2}
+_HINTS = get_type_hints(Certificate)
+OPTIONAL = tuple(name for name in _COLUMNS if type(None) in get_args(_HINTS.get(name)))
+"""Columns that rows may leave empty."""
 _TELLING = {"norm": str, "p_a": float, "p_b": float, "gap": float}
 MOST_GROWTH, FREE_BYTES = 50, 1_000_000
 """A table may be this many times as large as its file, plus this many bytes: no run's rows are more repetitive."""
@@ -62,7 +67,7 @@ def row(certificate: Certificate, label: int, sigma: float) -> dict[str, Any]:
 
 def region_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any]) -> Region:
     """What theta and the gap of a row that promises something give around x."""
-    return named(row["noise"]).region(x, theta, row["gap"])
+    return named(row["noise"]).region(x, theta, row["gap"], row["cap"])
 
 
 def certificate_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any], model_hash: str) -> Certificate:
@@ -137,12 +142,16 @@ def expect_sound(table: Any) -> None:
             raise ArgumentError(f"cannot be read: expected finite numbers in {name}, got others")
         # What was imported lacks much; where votes were counted, nothing is missing.
         counted = pc.is_valid(table["votes"]) if "votes" in table.column_names else None
-        if counted is not None and name != "stop" and pc.any(pc.and_(counted, pc.is_null(column)), min_count=0).as_py():
+        if counted is None or name in OPTIONAL:
+            continue
+        if pc.any(pc.and_(counted, pc.is_null(column)), min_count=0).as_py():
             raise ArgumentError(f"cannot be read: expected {name} beside votes in every row, got none in some")
 
 
 def completed(table: Any) -> Any:
-    """A table with what old ones lack: the names of its noise, None where a row leaves it open, and no grain."""
+    """A table with what old ones lack: its noise's names, None where a row leaves it open; no grain, no selector."""
+    for name in SELECTOR if SELECTOR[0] not in table.column_names else ():
+        table = table.append_column(name, pa.nulls(len(table), SCHEMA.field(name).type))
     if "grain" not in table.column_names:
         table = table.append_column("grain", pa.array([0.0] * len(table), pa.float64()))
     if "noise" in table.column_names or not _TELLING.keys() <= set(table.column_names):

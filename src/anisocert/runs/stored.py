@@ -202,20 +202,23 @@ class StoredRun(Said):
         """
         c = self.configuration
         denoise = self._no_function("denoise", c.denoise) if denoise is None else denoise
-        source = self._network_file() if model is None else model
+        source = self._file("model", c.model) if model is None else model
+        codebook, selector = (said and self._file(name, said) for name, said in c.code_files.items())
         try:
-            return load_model(replace(c, denoise=denoise), source, gradients)[0]
+            c = replace(c, denoise=denoise, codebook=codebook, selector=selector)
+            return load_model(c, source, gradients)[0]
         except SystemExit as error:  # a typed function's own code: its exit code is not the command's
             raise ModelError(f"expected a network from {source}, got an exit with code {error.code}") from error
 
-    def _network_file(self) -> Path:
-        named = self.configuration.model
-        self._no_function("model", named)
+    def _file(self, option: str, named: str) -> str:
+        self._no_function(option, named)
         for path in (self.folder / named, Path(named)):  # as seen from its own folder, or from here
             if path.is_file():
-                return path.resolve()  # absolute, so that no file's name can be taken for a function
+                return str(path.resolve())  # absolute, so that no file's name can be taken for a function
+        kind = "codebook" if option == "codebook" else "network"
         raise ArgumentError(
-            f"expected a network file at {named}, where the run says, got nothing there: say where it is with --model"
+            f"expected a {kind} file at {named}, where the run says, got nothing there"
+            + (": say where it is with --model" if option == "model" else "")
         )
 
     def _no_function(self, option: str, said: str | None) -> str | None:

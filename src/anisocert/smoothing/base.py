@@ -107,10 +107,16 @@ class Smoothing(ABC):
         return np.where(certified, gap_down(gap), 0.0)
 
     @classmethod
-    def region(cls, center: ArrayLike, theta: ArrayLike, gap: float) -> Region:
-        """{z : ||(z - center) / theta||_norm <= gap}, rounded inwards."""
+    def region(cls, center: ArrayLike, theta: ArrayLike, gap: float, cap: float | None = None) -> Region:
+        """{z : ||(z - center) / theta||_norm <= gap}, rounded inwards; with a cap, the largest region in it and a ball.
+
+        The ball has radius cap. An axis-parallel region lies in another of the same centre and norm if and only if none
+        of its semi-axes is longer (their tips are points of it; and a gauge falls as axes grow). So the largest one
+        inside both this one and the ball has the shorter of each pair.
+        """
         center = np.asarray(center, np.float64)
-        axes = np.broadcast_to(np.asarray(theta, np.float64) * gap, center.shape)
+        axes = np.asarray(theta, np.float64) * gap
+        axes = np.broadcast_to(axes if cap is None else np.minimum(axes, cap), center.shape)
         return Region(center, inwards(axes), cls.norm)
 
 

@@ -2,14 +2,20 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from anisocert.bounds import Plan
-from anisocert.certificate import COUNTS
+from anisocert.bounds import Plan, lower
+from anisocert.certificate import ABSTAIN, COUNTS
+from anisocert.rounding import agrees
 from anisocert.smoothing.base import Floats, Smoothing
+
+SELECTOR: Final = ("codes", "selector_top", "selector_votes", "selector_alpha", "selector_sigma", "cap")
+"""What only certificates have whose noise a selector chose."""
+CAPPED: Final = ("selected",)
+"""The methods whose certificates rest on the votes of a selector too."""
 
 
 def impossible(counted: Mapping[str, Any], most: float = math.inf) -> Iterator[str]:
@@ -33,3 +39,34 @@ def claimable(
     """(p_a, p_b, gap) that votes give at their look's alpha. counted: each of COUNTS, of one input or of several."""
     p_a, p_b = plan.estimate(counted["bound_k"], counted["runner_up_votes"], counted["bound_n"], num_classes, alpha)
     return np.asarray(p_a), np.asarray(p_b), noise.gap(p_a, p_b)
+
+
+def cap(noise: type[Smoothing], top: ArrayLike, votes: int, alpha: ArrayLike, sigma: float) -> Floats:
+    """How far a smoothed selector names one code, of which it had `top` of its votes; 0 where that is not proven."""
+    share = np.asarray(lower(top, votes, alpha))
+    return noise.gap(share, 1 - share) * sigma
+
+
+def level(said: Mapping[str, Any]) -> float:
+    """The part of a certificate's alpha that its votes for the class were judged at."""
+    return float(said["alpha"] - (said["selector_alpha"] or 0.0))
+
+
+def wrong_capture(said: Mapping[str, Any], noise: type[Smoothing]) -> Iterator[str]:
+    """Where a certificate claims more than a selector's votes give, or lacks them. said: its fields, by name."""
+    if said["method"] not in CAPPED:
+        if there := [name for name in SELECTOR if said[name] is not None]:
+            yield f"has {', '.join(there)}, which method {said['method']} has not"
+        return
+    if missing := [name for name in SELECTOR if said[name] is None]:
+        yield f"lacks {', '.join(missing)}, on which method {said['method']} rests"
+        return
+    k, n, alpha, sigma = (said[name] for name in SELECTOR[1:-1])
+    if not (0 <= k <= n and n >= 1 and 0 < alpha < said["alpha"] and 0 < sigma < math.inf):
+        yield f"has {k} of {n} votes of a selector at alpha {alpha!r} of {said['alpha']!r} and sigma {sigma!r}"
+        return
+    fresh = float(cap(noise, k, n, alpha, sigma))
+    if not agrees(said["cap"], fresh):
+        yield f"cap is {said['cap']!r}, the selector's votes give {fresh!r}"
+    if fresh == 0 and said["prediction"] != ABSTAIN:
+        yield f"prediction is {said['prediction']}, but the selector's votes name no code"

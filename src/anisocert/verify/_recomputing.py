@@ -15,16 +15,17 @@ from anisocert.certificate import ABSTAIN, COUNTS
 from anisocert.engine.grid import grain
 from anisocert.errors import AnisocertError
 from anisocert.optimize import SAME_FOR_ALL
+from anisocert.optimize.selected import SHARE
 from anisocert.rounding import PORTABLE, TOLERANCE, agrees
 from anisocert.runs import StoredRun
 from anisocert.runs.files import TABLE, Finding
-from anisocert.runs.rows import SCHEMA, Row, region_of
-from anisocert.smoothing import NOISES, Smoothing, claimable, impossible, named, usual
+from anisocert.runs.rows import OPTIONAL, SCHEMA, Row, region_of
+from anisocert.smoothing import NOISES, Smoothing, claimable, impossible, level, named, usual, wrong_capture
 from anisocert.verify.backing import check_columns
 
 Thetas = Mapping[int, NDArray[np.float32]]
 
-MAY_BE_MISSING = ("stop", "reason")
+MAY_BE_MISSING = (*OPTIONAL, "reason")
 
 
 def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
@@ -58,7 +59,8 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
     sound: list[Row] = []
     for row, alpha in zip(rows, alphas, strict=True):
         wrong = [f"lacks {name}" for name in SCHEMA.names if name not in MAY_BE_MISSING and not _is_there(row[name])]
-        wrong = wrong or [*_check_said(row, run, plan, alpha), *_check_counts(row, plan)]
+        wrong = wrong or [*_check_said(row, run, plan, alpha)]
+        wrong = wrong or [*wrong_capture(row, named(row["noise"])), *_check_selector(row), *_check_counts(row, plan)]
         yield from (Finding(f"example {row['idx']}", what) for what in wrong)
         if not wrong and row["idx"] in thetas:
             sound.append(row)
@@ -114,27 +116,40 @@ def _check_said(row: Row, run: StoredRun, plan: Plan, alpha: float) -> Iterator[
 
 def _check_counts(row: Row, plan: Plan) -> Iterator[str]:
     """Votes that one counting can have given, up to where the plan looks."""
+    if row["cap"] == 0:  # without a code no class is voted on
+        if any(row[name] for name in COUNTS):
+            yield f"has {row['votes']} votes, although the selector names no code"
+        return
     yield from impossible(row, plan.n)
     n, votes = row["bound_n"], row["votes"]
     if plan.stop is not None and not {n, votes} <= {look.n for look in plan.looks}:
         yield f"has a bound after {n} votes and stopped after {votes}, where the plan does not look"
 
 
+def _check_selector(row: Row) -> Iterator[str]:
+    """What a row says about its selector, against what the run says."""
+    if row["selector_sigma"] not in (None, float(np.float32(row["sigma"]))):
+        yield f"selector_sigma is {row['selector_sigma']!r}, the run's is {row['sigma']!r}"
+    if row["selector_alpha"] not in (None, SHARE * row["alpha"]):
+        yield f"selector_alpha is {row['selector_alpha']!r}, its share of {row['alpha']!r} is {SHARE * row['alpha']!r}"
+
+
 def _bounds(rows: list[Row], plan: Plan) -> dict[int, tuple[float, float, float]]:
     """(p_a, p_b, gap) of each example, by its id."""
     groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row["noise"], row["num_classes"]].append(row)
-    found: dict[int, tuple[float, float, float]] = {}
+        if row["votes"]:
+            groups[row["noise"], row["num_classes"]].append(row)
+    found: dict[int, tuple[float, float, float]] = {row["idx"]: (0.0, 1.0, 0.0) for row in rows if not row["votes"]}
     of_alpha = {
         alpha: {look.n: look.alpha for look in replace(plan, alpha=alpha).looks}
-        for alpha in {row["alpha"] for row in rows}
+        for alpha in {level(row) for row in rows}
     }
     for (noise, num_classes), some in groups.items():
         counted = {name: np.array([row[name] for row in some]) for name in COUNTS}
         # An input may be given up between the looks, which claims nothing.
-        level = np.array([of_alpha[row["alpha"]].get(row["bound_n"], 0.0) for row in some])
-        fresh = np.stack(claimable(named(noise), plan, counted, num_classes, level), 1)
+        alphas = np.array([of_alpha[level(row)].get(row["bound_n"], 0.0) for row in some])
+        fresh = np.stack(claimable(named(noise), plan, counted, num_classes, alphas), 1)
         found |= {row["idx"]: tuple(one) for row, one in zip(some, fresh.tolist(), strict=True)}
     return found
 
@@ -168,6 +183,8 @@ def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, g
 
 def _check_grain(row: Row, theta: NDArray[np.float32], run: StoredRun, fixed: Smoothing | None) -> Iterator[str]:
     """What remains between noise as drawn and that of the theory; more of it claims less. fixed: the run's."""
+    if not row["votes"]:
+        return
     try:
         noise = fixed or named(row["noise"]).of(theta)
         scales = noise.scales(torch.from_numpy(theta.copy())[None])[0].numpy()
@@ -177,7 +194,10 @@ def _check_grain(row: Row, theta: NDArray[np.float32], run: StoredRun, fixed: Sm
         scales = theta[None]
     shape = theta.shape or run.description.get("input_shape") or ()
     try:
-        least = grain(scales, shape, run.plan.n, run.numerics.step, named(row["noise"]).base)
+        step, base = run.numerics.step, named(row["noise"]).base
+        least = grain(scales, shape, run.plan.n, step, base)
+        if row["cap"] is not None:
+            least += grain(np.full(1, row["selector_sigma"], np.float32), shape, row["selector_votes"], step, base)
     except (TypeError, ValueError, OverflowError) as error:
         yield f"grain cannot be recomputed, as the run's input_shape is {shape!r}: {error}"
         return

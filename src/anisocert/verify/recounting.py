@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from anisocert.certificate import ABSTAIN
 from anisocert.engine import Query, Stage, count_votes
 from anisocert.errors import ArgumentError
+from anisocert.models import Coded
+from anisocert.optimize import Choice
 from anisocert.runs import NotTheRunsError, StoredRun
 from anisocert.runs.files import DESCRIPTION, TABLE, Finding
 from anisocert.runs.versions import versions
@@ -66,12 +69,18 @@ def recount(
         if theta is None or theta.shape not in ((), x.shape):
             yield Finding(where, f"has no theta of its input's shape {x.shape}")
             continue
+        query = Query(network, c.smoothing(), torch.from_numpy(x)[None].to(network.device), [number], c.seed)
+        if isinstance(network.model, Coded):
+            choice = c.chooser().decide(query, run.plan, np.array([row["alpha"]]))
+            yield from (Finding(where, what) for what in _check_choice(row, theta, choice))
+            if not row["votes"]:
+                on_votes(np.zeros(network.num_classes, np.int64))
+                continue
         try:
-            smoothing = c.smoothing().at(theta)
+            query = replace(query, smoothing=c.smoothing().at(theta))
         except ArgumentError as error:
             yield Finding(where, str(error))
             continue
-        query = Query(network, smoothing, torch.from_numpy(x)[None].to(network.device), [number], c.seed)
         top = int(_counts(query, Stage.SELECT, [c.n0])[c.n0].argmax())
         looks = sorted({row["bound_n"], row["votes"]})
         counts = _counts(query, Stage.ESTIMATE, looks)
@@ -85,6 +94,16 @@ def _counts(query: Query, stage: Stage, looks: Sequence[int]) -> dict[int, NDArr
     shaped = torch.from_numpy(theta).reshape(1, *(theta.shape or (1,) * len(query.shape)))
     (tally,) = count_votes(query, query.smoothing.scales(shaped.to(query.network.device)), stage, looks)
     return dict(zip(looks, tally.history, strict=True))
+
+
+def _check_choice(row: Mapping[str, Any], theta: NDArray[np.float32], choice: Choice) -> Iterator[str]:
+    """The selector's votes, and whether theta is the code that they name."""
+    assert choice.capture is not None
+    for name, value in choice.capture.evidence(0).items():
+        if row[name] != value:
+            yield f"{name} is {row[name]!r}, votes drawn again give {value!r}"
+    if choice.positions and not np.array_equal(theta.ravel(), choice.scales[0, 0].cpu().numpy().ravel()):
+        yield "theta is not the code that votes drawn again name"
 
 
 def _check(row: Mapping[str, Any], top: int, counts: Mapping[int, NDArray[np.int64]]) -> Iterator[str]:

@@ -4,7 +4,7 @@ import math
 import tempfile
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +101,11 @@ class Certifier:
 def _load(configuration: Configuration, files: dict[str, bytes] | None) -> nn.Module:
     if files is None:
         return load_model(configuration)[0]
+    at = {f"{Path(name).parent}/" for name in files}
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        return load_model(configuration, Path(folder) / Path(configuration.model).name)[0]
+        here = {name: str(next(Path(folder, name).iterdir())) for name in configuration.code_files if f"{name}/" in at}
+        return load_model(replace(configuration, **here), Path(folder) / Path(configuration.model).name)[0]  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from anisocert.engine.grid import GRID, warn_if_coarse
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models.normalize import check_units, warn_of_units
-from anisocert.optimize import Average
+from anisocert.optimize import CODED, Average
 from anisocert.optimize.domain import check_domain
 from anisocert.runs import Configuration, read_run
 from anisocert.runs.loading import arrays_hash, chosen, examples_hash, load_model
@@ -71,7 +71,7 @@ class Job:
         doubts = []
         if said.get("norm") not in (None, c.norm):
             doubts.append(f"the network was trained with noise for norm {said['norm']}, got norm {c.norm}")
-        if isinstance(said.get("sigma"), int | float) and said["sigma"] != c.sigma:
+        if isinstance(said.get("sigma"), int | float) and said["sigma"] != c.sigma and c.method not in CODED:
             doubts.append(f"the network was trained with noise of sigma {said['sigma']:g}, got {c.sigma:g}")
         farthest = float(c.smoothing().gap(*plan.best_case(c.num_classes))) * c.sigma
         if c.method == "fixed" and plan.target_radius is not None and farthest < plan.target_radius:
@@ -117,7 +117,10 @@ def load_job(asked: Configuration) -> Job:
 
 
 def model_files(configuration: Configuration) -> dict[str, bytes] | None:
-    """The network's file, and its data files, by their paths from its folder; None for a function."""
+    """The network's file, and its data files, by their paths from its folder; None for a function.
+
+    Those that choose its noise are in folders named for their options.
+    """
     path = Path(configuration.model)
     if not path.is_file():
         return None
@@ -126,4 +129,6 @@ def model_files(configuration: Configuration) -> dict[str, bytes] | None:
         from anisocert.models.onnx_file import read_onnx
 
         names += read_onnx(path).locations
-    return {name: (path.parent / name).read_bytes() for name in names}
+    chosen_by = {name: Path(said) for name, said in configuration.code_files.items() if said and Path(said).is_file()}
+    others = {f"{name}/{file.name}": file.read_bytes() for name, file in chosen_by.items()}
+    return {name: (path.parent / name).read_bytes() for name in names} | others

@@ -1,0 +1,157 @@
+"""Runs whose noise a selector chooses: everything that reads a run sees the selector's part."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from anisocert.data import digits
+from anisocert.errors import ArgumentError
+from anisocert.evaluate import EVERYONE, results_of
+from anisocert.models import Codebook, build, save
+from anisocert.runs import folder as files
+from anisocert.runs import read_run
+from anisocert.runs.files import read_description
+from anisocert.runs.rows import SCHEMA
+from anisocert.smoothing import Gaussian, cap
+from anisocert.train import Cohen, Sgd, train
+from anisocert.verify import verify
+from anisocert.verify.recounting import recount
+
+
+@pytest.fixture(scope="module")
+def configuration(quick, trained_digits, tmp_path_factory):
+    """A third of the digits gets each code."""
+    folder = tmp_path_factory.mktemp("codes")
+    Codebook([0.125, 0.25, 0.5], 0.375).save(folder / "codes.safetensors")
+    data = digits("train")
+    torch.manual_seed(0)
+    selector = build("small-cnn", 3, data.mean, data.std)
+    train(selector, replace(data, y=data.y // 4), Cohen(), Gaussian(0.375), sgd=Sgd.suited(len(data), 4), seed=0)
+    said = {"architecture": "small-cnn", "num_classes": 3, "mean": data.mean, "std": data.std}
+    save(selector, folder / "selector.safetensors", said)
+    return replace(
+        quick, model=str(trained_digits), method="selected", sigma=0.375, max=12,
+        codebook=str(folder / "codes.safetensors"), selector=str(folder / "selector.safetensors"),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(configuration, do, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("selected") / "run"
+    assert do(configuration, folder).finished
+    return folder
+
+
+def changed(run, out, **values):
+    """The run with some values of its first certified row changed, and checksums that fit."""
+    stored = read_run(run)
+    rows = [dict(row) for row in stored.rows]
+    next(row for row in rows if row["prediction"] >= 0).update(values)
+    files.clear(out)
+    files.write_thetas(out, stored.thetas.items())
+    files.write_table(out, pa.Table.from_pylist(rows, SCHEMA))
+    files.describe(out, {k: v for k, v in read_description(run).items() if k != "files"})
+    return out
+
+
+def test_a_run_verifies_and_its_votes_are_drawn_again(run):
+    found = verify(run)
+    assert found.ok, found.findings
+    stored = read_run(run)
+    assert {row["codes"] for row in stored.rows} <= {"0", "1", "2"}
+    assert len({row["codes"] for row in stored.rows}) > 1
+    some = [row for row in stored.rows if row["prediction"] >= 0]
+    assert some
+    assert any(row["radius"] == pytest.approx(row["cap"], rel=1e-12) for row in some)
+    assert any(row["votes"] == 0 for row in stored.rows)
+    assert list(recount(stored, [row["idx"] for row in stored.rows])) == []
+    assert results_of(stored).protects == EVERYONE
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"cap": None}, "lacks cap, on which method selected rests"),
+        ({"cap": 3.0}, "cap is 3.0, the selector's votes give"),
+        ({"selector_top": 200}, "cap is "),
+        ({"selector_sigma": 0.75}, "selector_sigma is 0.75, the run's is 0.375"),
+        ({"selector_alpha": 0.0009}, "selector_alpha is 0.0009, its share of"),
+        ({"radius": 5.0}, "radius is 5.0"),
+        ({"grain": 0.0}, "grain is 0.0"),
+    ],
+)
+def test_a_row_that_claims_more_is_found(run, tmp_path, change, wrong):
+    findings = verify(changed(run, tmp_path / "run", **change)).findings
+    assert any(wrong in str(finding) for finding in findings), findings
+
+
+def test_votes_of_the_selector_that_nobody_cast_are_found_by_drawing_them_again(run, tmp_path):
+    stored = read_run(run)
+    row = next(row for row in stored.rows if row["prediction"] >= 0 and row["selector_top"] < 199)
+    far = float(cap(Gaussian, 199, row["selector_votes"], row["selector_alpha"], row["selector_sigma"]))
+    region = Gaussian.region(np.zeros((1, 8, 8)), stored.thetas[row["idx"]], row["gap"], far)
+    rows = [
+        {**one, "selector_top": 199, "cap": far, "radius": region.radius, "proxy_radius": region.proxy_radius}
+        if one is row
+        else one
+        for one in stored.rows
+    ]
+    out = tmp_path / "run"
+    files.clear(out)
+    files.write_thetas(out, stored.thetas.items())
+    files.write_table(out, pa.Table.from_pylist(rows, SCHEMA))
+    files.describe(out, {k: v for k, v in read_description(run).items() if k != "files"})
+    assert verify(out).ok
+    (finding, _) = recount(read_run(out), [row["idx"]])
+    assert f"selector_top is 199, votes drawn again give {row['selector_top']}" in str(finding)
+
+
+def test_another_selector_or_codebook_is_another_network(run, configuration, tmp_path):
+    stored = read_run(run)
+    Codebook([0.125, 0.25, 0.51], 0.375).save(tmp_path / "codes.safetensors")
+    other = {**stored.description, "codebook": str(tmp_path / "codes.safetensors")}
+    with pytest.raises(ArgumentError, match="got a different network"):
+        type(stored)(stored.folder, other, stored.table).network()
+    with pytest.raises(ArgumentError, match="expected a codebook file at nowhere"):
+        type(stored)(stored.folder, {**other, "codebook": "nowhere"}, stored.table).network()
+    with pytest.raises(ArgumentError, match="expected --selector with a function that you trust"):
+        type(stored)(stored.folder, {**other, "selector": "os:getcwd"}, stored.table).network()
+
+
+def test_show_says_how_surely_the_code_is_named(run, cli):
+    row = next(row for row in read_run(run).rows if row["prediction"] >= 0)
+    shown = cli("show", run, row["idx"]).out
+    assert "certified for everyone" in " ".join(shown.split())
+    assert f"{row['selector_top']:,} of {row['selector_votes']:,}" in shown
+    lost = next(row for row in read_run(run).rows if not row["votes"])
+    shown = " ".join(cli("show", run, lost["idx"], "--recount").out.split())
+    assert "the selector names no code surely enough" in shown
+
+
+def test_the_command_line_takes_sigma_from_the_codebook(configuration, cli, tmp_path):
+    c = configuration
+    arguments = ["certify", c.model, "--data", "digits", "--method", "selected", "--n", 200, "--max", 2]
+    told = cli(*arguments, "--codebook", c.codebook, "--selector", c.selector, "--out", tmp_path / "run", "--json")
+    assert json.loads(told.out)
+    assert read_run(tmp_path / "run").configuration.sigma == 0.375
+    with pytest.raises(ArgumentError, match="expected codebook, a file, with method selected and with no other"):
+        replace(c, codebook=None)
+    with pytest.raises(ArgumentError, match="expected codebook, a file, with method selected and with no other"):
+        replace(c, method="fixed")
+
+
+def test_workers_elsewhere_get_all_files(configuration):
+    from anisocert.work import load_job
+    from anisocert.work._certifier import Certifier
+    from anisocert.work.job import model_files
+
+    there = model_files(configuration)
+    assert sorted(there) == ["codebook/codes.safetensors", "digits.safetensors", "selector/selector.safetensors"]
+    made = Certifier(replace(configuration, codebook="gone", selector="gone"), None, "cpu", files=there)
+    here = load_job(configuration).model
+    for name, value in here.state_dict().items():
+        assert torch.equal(made.model.state_dict()[name], value)

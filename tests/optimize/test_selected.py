@@ -1,0 +1,257 @@
+"""The smoothed selector, against classifiers whose every probability is known."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import ndtri
+
+import anisocert as ac
+from anisocert.errors import ArgumentError
+from anisocert.smoothing import Gaussian, cap
+
+SURE = 1e-9  # an alpha at which no certificate of a test fails by chance
+
+
+def answers(model, z):
+    """The composed classifier's answers at points, from exact probabilities; -1 where the leading two are close."""
+    code = model.selector.shares(z, model.sigma).argmax(1)
+    found = np.full(len(z), -1)
+    for k in range(len(model.codes)):
+        shares = np.sort(model.classifier.shares(z[code == k], model.codes[k].double().numpy()), 1)
+        clear = shares[:, -1] - shares[:, -2] > 1e-9
+        best = model.classifier.shares(z[code == k], model.codes[k].double().numpy()).argmax(1)
+        found[code == k] = np.where(clear, best, -1)
+    return found
+
+
+def inside(region, rng, count=2000):
+    """Points of a region, most of them next to its border, in random directions and along the axes."""
+    d = region.dim
+    u = np.concatenate([rng.normal(size=(count, d)), np.eye(d), -np.eye(d)])
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    u *= np.where(rng.random(len(u)) < 0.7, 1 - 1e-9, rng.random(len(u)))[:, None]
+    return region.center + u * region.axes
+
+
+@pytest.fixture
+def problem(bands):
+    """A random classifier, selector, codebook and inputs."""
+
+    def make(seed, dim=3, codes=3):
+        rng = np.random.default_rng(seed)
+        book = ac.Codebook(rng.uniform(0.1, 1.5, (codes, dim)) if seed % 2 else rng.uniform(0.1, 1.5, codes), 0.5)
+        model = ac.Coded(bands.random(rng, dim, 3, 0.8), bands.random(rng, dim, codes, 1.0), book)
+        return model.eval(), rng.normal(size=(6, dim)).astype(np.float32), rng
+
+    return make
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_exact_shares_give_regions_in_which_the_answer_does_not_change(problem, seed):
+    model, x, rng = problem(seed, dim=2 + seed % 3, codes=2 + seed % 4)
+    for one in x.astype(np.float64):
+        selected = model.selector.shares(one[None], model.sigma)[0]
+        k = int(selected.argmax())
+        theta = model.codes[k].numpy()
+        voted = model.classifier.shares(one[None], theta.astype(float))[0]
+        far, gap = (float(Gaussian.gap(p, 1 - p)) for p in np.minimum((selected.max(), voted.max()), 1 - 1e-12))
+        if min(far, gap) > 0:
+            region = Gaussian.region(one, theta, gap, far * model.sigma)
+            assert set(answers(model, inside(region, rng))) <= {int(voted.argmax()), -1}
+
+
+def test_votes_give_regions_in_which_the_answer_does_not_change(problem):
+    certified = 0
+    for seed in range(12):
+        model, x, rng = problem(seed)
+        found = ac.certify(
+            model, x, num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=ac.Plan(n=2000, alpha=SURE)
+        )
+        for one in found:
+            assert (one.method, one.alpha, one.selector_alpha) == ("selected", SURE, SURE / 2)
+            if one.prediction >= 0:
+                certified += 1
+                np.testing.assert_array_equal(one.theta, model.codes[int(one.codes)].numpy())
+                assert one.region.enclosing_radius <= one.cap
+                assert set(answers(model, inside(one.region, rng))) <= {one.prediction, -1}
+    assert certified > 20
+
+
+def planes(bands, far_selector, far_class, codes=(0.25, 1.0), sigma=0.5):
+    """Half-spaces across the first and second of two coordinates, at these distances from 0."""
+    classifier = bands([1.0, 0.0], [-far_class], [1, 0], 2)
+    return ac.Coded(classifier, bands([0.0, 1.0], [-far_selector], [1, 0], 2), ac.Codebook(codes, sigma)).eval()
+
+
+@pytest.mark.parametrize(("far_selector", "far_class"), [(0.3, 0.5), (0.6, 0.2), (1.0, 0.4)])
+def test_the_region_reaches_the_nearer_border(bands, far_selector, far_class):
+    model, x = planes(bands, far_selector, far_class), np.zeros((1, 2), np.float32)
+    (one,) = ac.certify(
+        model, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=ac.Plan(n=50_000)
+    )
+    assert one.codes == "0"
+    assert 0.93 * min(far_selector, far_class) < one.radius < min(far_selector, far_class)
+
+
+def test_a_code_with_a_shape_is_cut_where_the_selector_ends(bands):
+    model = planes(bands, 0.3, 0.5, codes=[[0.25, 4.0], [1.0, 1.0]])
+    (one,) = ac.certify(
+        model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(),
+        plan=ac.Plan(n=5000),
+    )  # fmt: skip
+    np.testing.assert_allclose(one.region.axes, [one.cap, one.cap])
+    assert one.cap < 0.3 < 0.25 * one.gap < 0.5
+
+
+def test_alpha_is_kept_where_both_votes_are_at_their_limits(bands, within_rate):
+    runs, alpha = 500, 0.2
+    model, x = planes(bands, 0.5 * ndtri(0.7), 0.25 * ndtri(0.7)), np.zeros((500, 2), np.float32)
+    found = ac.certify(
+        model, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=ac.Plan(n=100, alpha=alpha)
+    )
+    true_cap, true_axis = 0.5 * ndtri(0.7), 0.25 * ndtri(0.7)
+    wrong = [one.cap > true_cap or 0.25 * one.gap > true_axis for one in found]
+    assert within_rate(sum(wrong), runs, alpha)
+    assert sum(wrong) > runs * alpha / 4  # the test would see a bound that is too large
+
+
+def test_where_no_code_is_proven_the_input_abstains_without_votes(bands):
+    model = planes(bands, 0.0, 5.0)
+    (one,) = ac.certify(
+        model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(),
+        plan=ac.Plan(n=1000),
+    )  # fmt: skip
+    assert (one.prediction, one.votes, one.cap, one.region) == (-1, 0, 0.0, None)
+    assert f"names no code surely enough: code {one.codes} has {one.selector_top} of 1000 votes" in one.reason
+
+
+def test_uniform_noise_gives_cross_polytopes(bands):
+    model = planes(bands, 0.2, 0.3)
+    (one,) = ac.certify(
+        model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Uniform(0.5), method=ac.Selected(),
+        plan=ac.Plan(n=20_000),
+    )  # fmt: skip
+    assert one.norm == 1
+    assert 0.9 * 0.2 < one.radius < 0.2
+
+
+def test_a_cap_is_rounded_down():
+    k, n, alpha = np.arange(501, 1001), 1000, 1e-3
+    far = cap(Gaussian, k, n, alpha, 0.3)
+    assert (far <= 0.3 * np.maximum(ndtri(ac.bounds.lower(k, n, alpha)), 0)).all()
+    assert (far[-300:] > 0).all()
+
+
+def test_the_hash_names_all_parts(bands):
+    hashes = {
+        ac.Network(model, 2).hash
+        for model in (
+            planes(bands, 0.3, 0.5), planes(bands, 0.31, 0.5), planes(bands, 0.3, 0.51),
+            planes(bands, 0.3, 0.5, codes=(0.25, 1.1)), planes(bands, 0.3, 0.5, sigma=0.6),
+        )
+    }  # fmt: skip
+    assert len(hashes) == 5
+    assert ac.Network(planes(bands, 0.3, 0.5), 2).hash in hashes
+
+
+def test_results_do_not_depend_on_the_batch(problem):
+    model, x, _ = problem(2)
+    ask = {"num_classes": 3, "smoothing": ac.Gaussian(0.5), "method": ac.Selected(), "plan": ac.Plan(n=300, alpha=0.05)}
+    together = ac.certify(model, x, **ask)
+    alone = [ac.certify(model, x[i : i + 1], ids=[i], **ask)[0] for i in range(len(x))]
+    kept = ("prediction", "codes", "selector_top", "top_votes", "gap", "cap", "radius", "alpha")
+    assert [[getattr(one, name) for name in kept] for one in together] == [
+        [getattr(one, name) for name in kept] for one in alone
+    ]
+    assert {one.votes for one in together} >= {300}
+
+
+def test_mistakes_are_named(bands, half_space):
+    x, plan, model = np.zeros((1, 2), np.float32), ac.Plan(n=100), planes(bands, 0.3, 0.5)
+    with pytest.raises(ArgumentError, match=r"expected a model with a codebook for selected, .*got Bands"):
+        ac.certify(model.classifier, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=plan)
+    with pytest.raises(ArgumentError, match=r"expected the noise of the codebook's selector, 0\.5, .*got 0\.25"):
+        ac.certify(model, x, num_classes=2, smoothing=ac.Gaussian(0.25), method=ac.Selected(), plan=plan)
+    shaped = planes(bands, 0.3, 0.5, codes=[[1.0] * 3] * 2)
+    with pytest.raises(ArgumentError, match=r"expected codes as scalars or of the inputs' shape \(2,\), got \(3,\)"):
+        ac.certify(shaped, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=plan)
+    mixture = ac.GaussianMixture([0.5, 0.5], [0.5, 1.0])
+    with pytest.raises(ArgumentError, match="expected a noise of one component for selected"):
+        ac.certify(model, x, num_classes=2, smoothing=mixture, method=ac.Selected(), plan=plan)
+
+
+def test_a_selector_of_another_number_of_codes_is_refused(bands):
+    model = planes(bands, 0.3, 0.5, codes=(0.1, 0.2, 0.3))
+    with pytest.raises(ac.AnisocertError, match=r"expected the model to return scores of shape \(\d+, 3\)"):
+        ac.certify(
+            model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(),
+            plan=ac.Plan(n=100),
+        )  # fmt: skip
+
+
+def test_a_system_with_a_memory_admits_what_was_certified(bands):
+    model = planes(bands, 0.4, 0.5)
+    with ac.Memory() as memory:
+        system = ac.System(
+            model, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=ac.Plan(n=2000),
+            memory=memory, secret=b"0123456789abcdef",
+        )  # fmt: skip
+        first = system.answer(np.zeros(2, np.float32))
+        assert (first.prediction, first.note, first.codes) == (0, "kept", "0")
+        again = system.answer(np.full(2, 0.01, np.float32))
+        assert again.note == "inherited"
+        assert [entry.cap for entry in memory.entries()] == [first.cap]
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"cap": None}, "lacks cap"),
+        ({"cap": None, "selector_top": None}, "lacks selector_top, cap"),
+        ({"cap": 10.0}, "cap is 10.0, the selector's votes give"),
+        ({"selector_top": 2000}, "cap is "),
+        ({"selector_alpha": 0.001}, "votes of a selector at alpha"),
+        ({"selector_alpha": -0.5}, "votes of a selector at alpha"),
+        ({"method": "fixed"}, "has codes, selector_top, .* which method fixed has not"),
+    ],
+)
+def test_a_memory_refuses_what_the_selector_does_not_give(bands, change, wrong):
+    from dataclasses import replace
+
+    (one,) = ac.certify(
+        planes(bands, 0.4, 0.5), np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5),
+        method=ac.Selected(), plan=ac.Plan(n=2000),
+    )  # fmt: skip
+    with ac.Memory() as memory, pytest.raises(ArgumentError, match=wrong):
+        memory.admit(replace(one, **change))
+    with ac.Memory() as memory:
+        assert memory.admit(one).note == "kept"
+        longer = ac.Region(one.region.center, np.maximum(one.region.axes, 1.01 * one.cap), 2)
+        with pytest.raises(ArgumentError, match="at most gap x theta and cap"):
+            memory.admit(replace(one, region=longer, id=1))
+
+
+def test_codebooks_are_kept_in_files(tmp_path):
+    book = ac.Codebook(np.arange(1, 13).reshape(2, 2, 3), 0.1)
+    book.save(tmp_path / "codes.safetensors")
+    again = ac.Codebook.load(tmp_path / "codes.safetensors")
+    np.testing.assert_array_equal(again.codes, book.codes)
+    assert (again.sigma, again.shape, len(again)) == (float(np.float32(0.1)), (2, 3), 2)
+    assert torch.equal(
+        ac.Coded(torch.nn.Identity(), torch.nn.Identity(), again).codes, torch.from_numpy(book.codes.copy())
+    )
+
+
+@pytest.mark.parametrize(
+    ("codes", "sigma", "wrong"),
+    [
+        ([0.5], 0.5, "expected 2 to 256 codes"),
+        (0.5, 0.5, "expected 2 to 256 codes"),
+        ([0.5, -1.0], 0.5, "expected codes positive and finite"),
+        ([0.5, 1.0], 0.0, "expected sigma positive and finite"),
+        ([0.5, 1.0], [0.5, 0.5], "expected sigma as one number"),
+    ],
+)
+def test_impossible_codebooks_are_refused(codes, sigma, wrong):
+    with pytest.raises(ArgumentError, match=wrong):
+        ac.Codebook(codes, sigma)

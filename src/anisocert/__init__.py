@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anisocert.geometry import Region
     from anisocert.memory import Memory
     from anisocert.models import Codebook, Coded
-    from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic, Selected
+    from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic, Selected, TwoStep
     from anisocert.smoothing import Gaussian, GaussianMixture, Uniform
     from anisocert.system import System
 
@@ -40,6 +40,7 @@ _HOME = {
     "Region": "geometry",
     "Selected": "optimize",
     "System": "system",
+    "TwoStep": "optimize",
     "Uniform": "smoothing",
     "certify": "certification",
     "predict": "certification",
@@ -64,6 +65,7 @@ __all__ = [
     "Region",
     "Selected",
     "System",
+    "TwoStep",
     "Uniform",
     "bounds",
     "certify",

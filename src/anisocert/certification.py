@@ -88,7 +88,7 @@ def _voted(
     looks = [look.n for look in plan.looks]
     for tally in count_votes(asked, scales, Stage.ESTIMATE, looks, event.judged(judge), on_votes):  # SPEC 2, stage 1
         i = choice.positions[tally.position]
-        yield i, _certificate(query, i, method, choice, event, judge, event.seen(tally))  # SPEC 1: bound, gap, region
+        yield i, _certificate(query, i, method, choice, event, judge, tally)  # SPEC 1: bound, gap, region
 
 
 def timed_certificates(
@@ -163,15 +163,15 @@ def _certificate(
     query: Query, i: int, method: Method, choice: Choice, event: Event, judge: Judge, tally: Tally
 ) -> Certificate:
     """The certificate of input i, the tallied one of the choice, from its best bound."""
-    at, gap = tally.position, float(judge.gap[tally.position])
+    at, gap, merged = tally.position, float(judge.gap[tally.position]), event.seen(tally)
     one = event.theta[at].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
     one.setflags(write=False)
     scales, asked = choice.scales[at].cpu().numpy(), choice.query
-    evidence = {} if choice.capture is None else choice.capture.evidence(i)
+    evidence = event.evidence(tally) if choice.capture is None else choice.capture.evidence(i)
     counted = replace(
-        unanswered(query, i, method, judge.plan, judge.reason(tally)), gap=gap,
+        unanswered(query, i, method, judge.plan, judge.reason(merged)), gap=gap,
         theta=one.reshape(()) if one.size == 1 else one, p_a=float(judge.p_a[at]), p_b=float(judge.p_b[at]),
-        top_votes=int(tally.counts[event.top[at]]), runner_up_votes=int(judge.runner_up[at]), votes=tally.votes,
+        top_votes=int(merged.counts[event.top[at]]), runner_up_votes=int(judge.runner_up[at]), votes=tally.votes,
         bound_k=int(judge.bound_k[at]), bound_n=int(judge.bound_n[at]),
         alpha=float(judge.alpha[at]) + evidence.get("selector_alpha", 0.0),
         grain=grain(scales, asked.shape, judge.plan.n, asked.network.grid, query.smoothing.base)

@@ -8,13 +8,14 @@ from typer.main import get_command
 
 from anisocert.cli.app import app
 from anisocert.errors import ArgumentError
+from anisocert.optimize import METHODS
 from anisocert.options import Options, fits, flags, words
 from anisocert.runs import Configuration
 
 ASKED = {"model": "net.safetensors", "data": "digits", "sigma": 0.25}
 WRONG = [
     ("norm", "l3", "expected norm to be one of l2, l1, got 'l3'"),
-    ("method", "best", "expected method to be one of fixed, isotropic, anisotropic, average, selected, got 'best'"),
+    ("method", "best", f"expected method to be one of {', '.join(METHODS)}, got 'best'"),
     ("split", "all", "expected split to be one of train, test, got 'all'"),
     ("skip", 0, "expected skip >= 1, got 0"),
     ("max", -1, "expected max >= 1, got -1"),

@@ -46,13 +46,24 @@ def run(configuration, do, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def two_step(configuration, do, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two-step") / "run"
+    assert do(replace(configuration, method="two-step"), folder).finished
+    return folder
+
+
 def changed(run, out, **values):
     """The run with some values of its first certified row changed, and checksums that fit."""
     stored = read_run(run)
     rows = [dict(row) for row in stored.rows]
     next(row for row in rows if row["prediction"] >= 0).update(values)
+    return rewritten(run, out, rows, stored.thetas)
+
+
+def rewritten(run, out, rows, thetas):
     files.clear(out)
-    files.write_thetas(out, stored.thetas.items())
+    files.write_thetas(out, thetas.items())
     files.write_table(out, pa.Table.from_pylist(rows, SCHEMA))
     files.describe(out, {k: v for k, v in read_description(run).items() if k != "files"})
     return out
@@ -70,6 +81,62 @@ def test_a_run_verifies_and_its_votes_are_drawn_again(run):
     assert any(row["votes"] == 0 for row in stored.rows)
     assert list(recount(stored, [row["idx"] for row in stored.rows])) == []
     assert results_of(stored).protects == EVERYONE
+
+
+def test_a_run_of_two_steps_verifies_and_its_votes_are_drawn_again(two_step):
+    found = verify(two_step)
+    assert found.ok, found.findings
+    stored = read_run(two_step)
+    assert any("," in row["codes"] for row in stored.rows)
+    assert sum(row["prediction"] >= 0 for row in stored.rows) > 3
+    assert list(recount(stored, [row["idx"] for row in stored.rows])) == []
+    assert results_of(stored).protects == EVERYONE
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"codes": None}, "lacks codes, on which method two-step rests"),
+        ({"cap": 3.0}, "has cap, which method two-step has not"),
+        ({"selector_top": 0}, "and 0 for its codes"),
+        ({"selector_sigma": 0.75}, "selector_sigma is 0.75, the run's is 0.375"),
+        ({"radius": 5.0}, "radius is 5.0"),
+        ({"grain": 0.0}, "grain is 0.0"),
+    ],
+)
+def test_a_row_of_two_steps_that_claims_more_is_found(two_step, tmp_path, change, wrong):
+    findings = verify(changed(two_step, tmp_path / "run", **change)).findings
+    assert any(wrong in str(finding) for finding in findings), findings
+
+
+def test_theta_of_two_steps_is_drawn_again(two_step, tmp_path):
+    """Noise that no code has: the votes are the run's, and theta is not."""
+    stored, out = read_run(two_step), tmp_path / "run"
+    row = next(row for row in stored.rows if row["prediction"] >= 0)
+    theta = np.float32(1.0009765625) * stored.thetas[row["idx"]]
+    wide = theta.astype(np.float64)
+    region = Gaussian.region(np.zeros((1, 8, 8)), theta, row["gap"])
+    values = {
+        "radius": region.radius, "proxy_radius": region.proxy_radius, "theta_min": wide.min(),
+        "theta_max": wide.max(), "theta_geomean": float(np.exp(np.log(wide).mean())), "grain": 1.0,
+    }  # fmt: skip
+    rows = [{**one, **values} if one is row else one for one in stored.rows]
+    rewritten(two_step, out, rows, {**stored.thetas, row["idx"]: theta})
+    assert verify(out).ok
+    (finding,) = recount(read_run(out), [row["idx"]])
+    assert "theta is not what votes drawn again choose" in str(finding)
+
+
+def test_an_attack_on_selected_codes_breaks_nothing(run, cli):
+    said = cli("attack", run, "--max", 3, "--n", 300, "--starts", 2, "--steps", 3, "--samples", 4, "--json")
+    results = json.loads(said.out)["results"]
+    assert len(results) == 3
+    assert not any(one["broken"] for one in results)
+
+
+def test_two_steps_have_no_theta_to_attack(two_step, cli):
+    said = cli("attack", two_step, "--max", 1, code=2)
+    assert "expected certificates of a classifier under the noise of its theta, got two-step" in said.err
 
 
 @pytest.mark.parametrize(
@@ -100,11 +167,7 @@ def test_votes_of_the_selector_that_nobody_cast_are_found_by_drawing_them_again(
         else one
         for one in stored.rows
     ]
-    out = tmp_path / "run"
-    files.clear(out)
-    files.write_thetas(out, stored.thetas.items())
-    files.write_table(out, pa.Table.from_pylist(rows, SCHEMA))
-    files.describe(out, {k: v for k, v in read_description(run).items() if k != "files"})
+    out = rewritten(run, tmp_path / "run", rows, stored.thetas)
     assert verify(out).ok
     (finding, _) = recount(read_run(out), [row["idx"]])
     assert f"selector_top is 199, votes drawn again give {row['selector_top']}" in str(finding)
@@ -138,9 +201,9 @@ def test_the_command_line_takes_sigma_from_the_codebook(configuration, cli, tmp_
     told = cli(*arguments, "--codebook", c.codebook, "--selector", c.selector, "--out", tmp_path / "run", "--json")
     assert json.loads(told.out)
     assert read_run(tmp_path / "run").configuration.sigma == 0.375
-    with pytest.raises(ArgumentError, match="expected codebook, a file, with method selected and with no other"):
+    with pytest.raises(ArgumentError, match="expected codebook, a file, with method selected or two-step and"):
         replace(c, codebook=None)
-    with pytest.raises(ArgumentError, match="expected codebook, a file, with method selected and with no other"):
+    with pytest.raises(ArgumentError, match="expected codebook, a file, with method selected or two-step and"):
         replace(c, method="fixed")
 
 

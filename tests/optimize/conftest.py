@@ -1,9 +1,11 @@
 """Small differentiable networks with known answers."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+import anisocert as ac
 from anisocert import Numerics
 from anisocert.engine import Network
 
@@ -66,3 +68,30 @@ def smooth() -> nn.Module:
     """A smooth random three-class network on 2 x 3 inputs."""
     torch.manual_seed(1)
     return nn.Sequential(nn.Flatten(), nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3)).eval()
+
+
+@pytest.fixture
+def points_of():
+    """Points of a region, most of them next to its border, in random directions and along the axes."""
+
+    def points(region, rng, count=2000):
+        d = region.dim
+        u = np.concatenate([rng.normal(size=(count, d)), np.eye(d), -np.eye(d)])
+        u /= np.linalg.norm(u, axis=1, keepdims=True)
+        u *= np.where(rng.random(len(u)) < 0.7, 1 - 1e-9, rng.random(len(u)))[:, None]
+        return region.center + u * region.axes
+
+    return points
+
+
+@pytest.fixture
+def problem(bands):
+    """A random classifier, selector, codebook and inputs."""
+
+    def make(seed, dim=3, codes=3):
+        rng = np.random.default_rng(seed)
+        book = ac.Codebook(rng.uniform(0.1, 1.5, (codes, dim)) if seed % 2 else rng.uniform(0.1, 1.5, codes), 0.5)
+        model = ac.Coded(bands.random(rng, dim, 3, 0.8), bands.random(rng, dim, codes, 1.0), book)
+        return model.eval(), rng.normal(size=(6, dim)).astype(np.float32), rng
+
+    return make

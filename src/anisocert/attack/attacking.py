@@ -9,6 +9,7 @@ from anisocert.attack.search import Search, search
 from anisocert.certificate import Certificate
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
+from anisocert.optimize import TwoStep
 from anisocert.smoothing import Smoothing
 
 AT_ONCE = 32  # certificates: what is found does not depend on it
@@ -55,6 +56,11 @@ def attack(
         raise ArgumentError(f"expected level in (0, 1), got {level}")
     if not certificates:
         raise ArgumentError("expected at least one certificate with a region to attack, got none")
+    if unsuited := {c.method for c in certificates} & {TwoStep.name}:
+        raise ArgumentError(
+            f"expected certificates of a classifier under the noise of its theta, got {unsuited.pop()}, whose noise is "
+            "chosen anew for every vote"
+        )
     how, each, results = how or Search(), level / len(certificates), list[Attacked]()
     for first in range(0, len(certificates), AT_ONCE):
         part = certificates[first : first + AT_ONCE]

@@ -2,7 +2,7 @@
 
 from anisocert.models.architectures import ARCHITECTURES, build, suited
 from anisocert.models.checkpoint import described, save
-from anisocert.models.coded import Codebook, Coded
+from anisocert.models.coded import Codebook, Coded, TwoSteps
 from anisocert.models.denoised import Denoised, denoised
 from anisocert.models.loading import load
 from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized
@@ -22,6 +22,7 @@ __all__ = [
     "Normalized",
     "ResNet",
     "SmallCNN",
+    "TwoSteps",
     "WideResNet",
     "build",
     "denoised",

@@ -89,3 +89,24 @@ class Coded(nn.Module):
                 f"expected codes as scalars or of the inputs' shape {shape}, got {tuple(self.codes.shape[1:])}"
             )
         return self.codes
+
+
+class TwoSteps(nn.Module):
+    """Chooses by a first noisy copy which of the others the classifier sees: `b x (1 + k) x *shape` -> `b x (k c)`.
+
+    The second to last copies are those with the noise of each code. Scores are 0 except in the block of the code.
+    """
+
+    def __init__(self, coded: Coded) -> None:
+        super().__init__()
+        self.classifier, self.selector, self.count = coded.classifier, coded.selector, len(coded.codes)
+        self.train(coded.training)
+
+    def forward(self, copies: Tensor) -> Tensor:
+        """Scores of (code, class), in this order."""
+        code, flat = self.selector(copies[:, 0]).argmax(1), copies.flatten(2)
+        seen = flat.gather(1, (1 + code)[:, None, None].expand(-1, 1, flat.shape[2]))
+        scores = self.classifier(seen.view_as(copies[:, 0])).float()
+        block = nn.functional.one_hot(code, self.count).unsqueeze(2)
+        joint: Tensor = (block * (1 + scores - scores.amin(1, keepdim=True)).unsqueeze(1)).flatten(1)
+        return joint

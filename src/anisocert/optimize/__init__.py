@@ -10,6 +10,7 @@ from anisocert.optimize.isotropic import Isotropic
 from anisocert.optimize.methods import CODED, FOR_EVERYONE, METHODS, PUBLISHED, SAME_FOR_ALL, Settings
 from anisocert.optimize.published import PublishedAnisotropic, PublishedIsotropic
 from anisocert.optimize.selected import Selected
+from anisocert.optimize.two_step import TwoStep
 
 __all__ = [
     "CODED",
@@ -30,5 +31,6 @@ __all__ = [
     "PublishedIsotropic",
     "Selected",
     "Settings",
+    "TwoStep",
     "checked_theta",
 ]

@@ -48,12 +48,16 @@ class Event:
     """What is certified about each input: that the network answers `label`. theta: scale of the region, `b x ...`.
 
     outcomes: `b x m`, where the votes have finer outcomes than classes, those that count for the label; all others
-    count against it. Without them an outcome is a class.
+    count against it. Without them an outcome is a class. captured, codes: those in which a selector names one of the
+    codes that the event asks for; sigma: of its noise.
     """
 
     label: Counts
     theta: Tensor
     outcomes: NDArray[np.bool_] | None = None
+    captured: NDArray[np.bool_] | None = None
+    codes: Sequence[str] = ()
+    sigma: float = 0.0
 
     @property
     def top(self) -> Counts:
@@ -70,6 +74,14 @@ class Event:
     def seen(self, tally: Tally) -> Tally:
         """A tally with merged counts."""
         return Tally(tally.position, self.merged([tally.position], tally.history[None])[0], tally.votes)
+
+    def evidence(self, tally: Tally) -> dict[str, Any]:
+        """Fields of the certificate of a tallied input, before its counts are merged."""
+        if self.captured is None:
+            return {}
+        top = int(tally.counts[self.captured[tally.position]].sum())
+        said = {"codes": self.codes[tally.position], "selector_sigma": self.sigma}
+        return said | {"selector_top": top, "selector_votes": tally.votes}
 
     def judged(self, judge: WhoStops) -> WhoStops:
         """A judge that sees merged counts."""

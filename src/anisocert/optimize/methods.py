@@ -16,6 +16,7 @@ from anisocert.optimize.isotropic import Isotropic
 from anisocert.optimize.published import PublishedAnisotropic, PublishedIsotropic
 from anisocert.optimize.selected import Selected
 from anisocert.optimize.soft import Outputs
+from anisocert.optimize.two_step import TwoStep
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +45,11 @@ METHODS: Final[dict[str, Callable[[Settings], Method]]] = {
     "anisotropic": lambda s: Anisotropic(s.prefer, s.domain, isotropic=Isotropic(limit=s.limit), outputs=s.outputs),
     "average": lambda s: Fixed() if s.theta is None else Average(s.theta),
     "selected": lambda _: Selected(),
+    "two-step": lambda _: TwoStep(),
 }
 SAME_FOR_ALL: Final = ("fixed", "average")
 """One theta for all inputs."""
-CODED: Final = ("selected",)
+CODED: Final = ("selected", "two-step")
 """A theta for each input, which a selector chooses from a codebook: the model is a `Coded`."""
 FOR_EVERYONE: Final = (*SAME_FOR_ALL, *CODED)
 """One classifier answers all inputs: certificates bind without a memory."""

@@ -14,8 +14,8 @@ from anisocert.smoothing.base import Floats, Smoothing
 
 SELECTOR: Final = ("codes", "selector_top", "selector_votes", "selector_alpha", "selector_sigma", "cap")
 """What only certificates have whose noise a selector chose."""
-CAPPED: Final = ("selected",)
-"""The methods whose certificates rest on the votes of a selector too."""
+EVIDENCE: Final = {"selected": SELECTOR, "two-step": ("codes", "selector_top", "selector_votes", "selector_sigma")}
+"""Which of it, by method. Only a selected code is proven by votes of its own, which have their part of alpha."""
 
 
 def impossible(counted: Mapping[str, Any], most: float = math.inf) -> Iterator[str]:
@@ -54,12 +54,16 @@ def level(said: Mapping[str, Any]) -> float:
 
 def wrong_capture(said: Mapping[str, Any], noise: type[Smoothing]) -> Iterator[str]:
     """Where a certificate claims more than a selector's votes give, or lacks them. said: its fields, by name."""
-    if said["method"] not in CAPPED:
-        if there := [name for name in SELECTOR if said[name] is not None]:
-            yield f"has {', '.join(there)}, which method {said['method']} has not"
+    needed = EVIDENCE.get(said["method"], ())
+    if there := [name for name in SELECTOR if said[name] is not None and name not in needed]:
+        yield f"has {', '.join(there)}, which method {said['method']} has not"
         return
-    if missing := [name for name in SELECTOR if said[name] is None]:
+    if missing := [name for name in needed if said[name] is None]:
         yield f"lacks {', '.join(missing)}, on which method {said['method']} rests"
+        return
+    if said["method"] == "two-step" and not said["top_votes"] <= said["selector_top"] <= said["selector_votes"]:
+        yield f"has {said['top_votes']} votes for its class and codes, and {said['selector_top']} for its codes"
+    if said["selector_alpha"] is None:
         return
     k, n, alpha, sigma = (said[name] for name in SELECTOR[1:-1])
     if not (0 <= k <= n and n >= 1 and 0 < alpha < said["alpha"] and 0 < sigma < math.inf):

@@ -14,7 +14,7 @@ from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, COUNTS
 from anisocert.engine.grid import grain
 from anisocert.errors import AnisocertError
-from anisocert.optimize import SAME_FOR_ALL
+from anisocert.optimize import SAME_FOR_ALL, TwoStep
 from anisocert.optimize.selected import SHARE
 from anisocert.rounding import PORTABLE, TOLERANCE, agrees
 from anisocert.runs import StoredRun
@@ -130,6 +130,8 @@ def _check_selector(row: Row) -> Iterator[str]:
     """What a row says about its selector, against what the run says."""
     if row["selector_sigma"] not in (None, float(np.float32(row["sigma"]))):
         yield f"selector_sigma is {row['selector_sigma']!r}, the run's is {row['sigma']!r}"
+    if row["method"] == TwoStep.name and not row["theta_max"] < float(row["selector_sigma"]):
+        yield f"theta reaches {row['theta_max']!r}, beyond the selector's noise of {row['selector_sigma']!r}"
     if row["selector_alpha"] not in (None, SHARE * row["alpha"]):
         yield f"selector_alpha is {row['selector_alpha']!r}, its share of {row['alpha']!r} is {SHARE * row['alpha']!r}"
 

@@ -10,11 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN
-from anisocert.engine import Query, Stage, count_votes
+from anisocert.engine import Query, Stage, Tally, count_votes
 from anisocert.errors import ArgumentError
-from anisocert.models import Coded
-from anisocert.optimize import Choice
-from anisocert.runs import NotTheRunsError, StoredRun
+from anisocert.optimize import CODED, Choice, Event
+from anisocert.runs import Configuration, NotTheRunsError, StoredRun
 from anisocert.runs.files import DESCRIPTION, TABLE, Finding
 from anisocert.runs.versions import versions
 
@@ -70,51 +69,47 @@ def recount(
             yield Finding(where, f"has no theta of its input's shape {x.shape}")
             continue
         query = Query(network, c.smoothing(), torch.from_numpy(x)[None].to(network.device), [number], c.seed)
-        if isinstance(network.model, Coded):
-            choice = c.chooser().decide(query, run.plan, np.array([row["alpha"]]))
-            yield from (Finding(where, what) for what in _check_choice(row, theta, choice))
-            if not row["votes"]:
-                on_votes(np.zeros(network.num_classes, np.int64))
-                continue
         try:
-            query = replace(query, smoothing=c.smoothing().at(theta))
+            choice = _choice(query, c, theta, float(row["alpha"]))
         except ArgumentError as error:
             yield Finding(where, str(error))
             continue
-        top = int(_counts(query, Stage.SELECT, [c.n0])[c.n0].argmax())
-        looks = sorted({row["bound_n"], row["votes"]})
-        counts = _counts(query, Stage.ESTIMATE, looks)
-        yield from (Finding(where, what) for what in _check(row, top, counts))
-        on_votes(counts[row["votes"]])
+        if choice.capture is not None:
+            yield from (Finding(where, what) for what in _differing(row, choice.capture.evidence(0)))
+        if not choice.positions or not row["votes"]:
+            on_votes(np.zeros(network.num_classes, np.int64))
+            continue
+        (first,) = count_votes(choice.query, choice.scales, Stage.SELECT, [c.n0])
+        event = choice.settle(first.counts[None])
+        (tally,) = count_votes(choice.query, choice.scales, Stage.ESTIMATE, sorted({row["bound_n"], row["votes"]}))
+        yield from (Finding(where, what) for what in _check(row, theta, event, tally))
+        on_votes(tally.counts.reshape(-1, network.num_classes).sum(0))
 
 
-def _counts(query: Query, stage: Stage, looks: Sequence[int]) -> dict[int, NDArray[np.int64]]:
-    """Votes of one input for each class, after each of `looks` votes."""
-    theta = np.array(query.smoothing.theta)
-    shaped = torch.from_numpy(theta).reshape(1, *(theta.shape or (1,) * len(query.shape)))
-    (tally,) = count_votes(query, query.smoothing.scales(shaped.to(query.network.device)), stage, looks)
-    return dict(zip(looks, tally.history, strict=True))
+def _choice(query: Query, c: Configuration, theta: NDArray[np.float32], alpha: float) -> Choice:
+    """What the run's method decides where a selector chooses; elsewhere what follows from the stored theta."""
+    if c.method in CODED:
+        return c.chooser().decide(query, c.plan(), np.array([alpha]))
+    query = replace(query, smoothing=query.smoothing.at(theta))
+    return Choice.of(query, torch.from_numpy(theta.copy()).reshape(1, *(theta.shape or (1,) * len(query.shape))))
 
 
-def _check_choice(row: Mapping[str, Any], theta: NDArray[np.float32], choice: Choice) -> Iterator[str]:
-    """The selector's votes, and whether theta is the code that they name."""
-    assert choice.capture is not None
-    for name, value in choice.capture.evidence(0).items():
-        if row[name] != value:
-            yield f"{name} is {row[name]!r}, votes drawn again give {value!r}"
-    if choice.positions and not np.array_equal(theta.ravel(), choice.scales[0, 0].cpu().numpy().ravel()):
-        yield "theta is not the code that votes drawn again name"
-
-
-def _check(row: Mapping[str, Any], top: int, counts: Mapping[int, NDArray[np.int64]]) -> Iterator[str]:
-    if row["prediction"] not in (ABSTAIN, top):
-        yield f"prediction is {row['prediction']}, votes drawn again select {top}"
-    at_bound, at_end = counts[row["bound_n"]], counts[row["votes"]]
+def _check(row: Mapping[str, Any], theta: NDArray[np.float32], event: Event, tally: Tally) -> Iterator[str]:
+    label, top, history = int(event.label[0]), int(event.top[0]), event.seen(tally).history
+    if row["prediction"] not in (ABSTAIN, label):
+        yield f"prediction is {row['prediction']}, votes drawn again select {label}"
+    if not np.array_equal(theta.ravel(), event.theta[0].cpu().numpy().ravel()):
+        yield "theta is not what votes drawn again choose"
+    at_bound, at_end = history[0], history[-1]  # they are one where the bound was taken at the end
     fresh = {
         "bound_k": int(at_bound[top]),
         "runner_up_votes": int(np.delete(at_bound, top).max()),
         "top_votes": int(at_end[top]),
     }
+    yield from _differing(row, fresh | event.evidence(tally))
+
+
+def _differing(row: Mapping[str, Any], fresh: Mapping[str, Any]) -> Iterator[str]:
     for name, value in fresh.items():
         if row[name] != value:
             yield f"{name} is {row[name]}, votes drawn again give {value}"

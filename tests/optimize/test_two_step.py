@@ -1,0 +1,143 @@
+"""Two steps, against classifiers whose every probability is known."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import ndtri
+
+import anisocert as ac
+from anisocert.errors import ArgumentError
+from anisocert.models import TwoSteps
+from anisocert.smoothing import Gaussian
+
+SURE = 1e-9  # an alpha at which no certificate of a test fails by chance
+
+
+def joint(model, z):
+    """Exact P(code, class) at points: `m x codes x classes`. The two noises are independent."""
+    named = model.selector.shares(z, model.sigma)
+    voted = [model.classifier.shares(z, code.double().numpy()) for code in model.codes]
+    return named[:, :, None] * np.stack(voted, 1)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_exact_shares_of_every_event_give_regions_with_a_majority(problem, points_of, seed):
+    model, x, rng = problem(seed, dim=2 + seed % 3, codes=2 + seed % 3)
+    thetas = np.stack([np.broadcast_to(code.double().numpy(), x.shape[1:]) for code in model.codes])
+    for one in x.astype(np.float64)[:3]:
+        shares = joint(model, one[None])[0]
+        label = int(shares.sum(0).argmax())
+        for size in range(1, len(thetas) + 1):
+            for chosen in itertools.combinations(range(len(thetas)), size):
+                p = min(float(shares[list(chosen), label].sum()), 1 - 1e-12)
+                gap = float(Gaussian.gap(p, 1 - p))
+                if gap > 0:
+                    tau = (model.sigma**-2 + thetas[list(chosen)].min(0) ** -2) ** -0.5
+                    z = points_of(Gaussian.region(one, tau, gap), rng, 300)
+                    assert joint(model, z)[:, :, label].sum(1).min() >= 0.5 - 1e-9
+
+
+def test_votes_give_regions_with_a_majority(problem, points_of):
+    certified = 0
+    for seed in range(6):
+        model, x, rng = problem(seed)
+        plan = ac.Plan(n=1000, alpha=SURE)
+        for one in ac.certify(model, x, num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.TwoStep(), plan=plan):
+            assert (one.method, one.alpha, one.selector_alpha, one.cap) == ("two-step", SURE, None, None)
+            assert one.top_votes <= one.selector_top <= one.selector_votes == one.votes
+            if one.prediction >= 0:
+                certified += 1
+                smallest = model.codes[[int(k) for k in one.codes.split(",")]].double().numpy().min(0)
+                tau = (model.sigma**-2 + smallest**-2) ** -0.5
+                assert (one.theta <= tau).all()
+                np.testing.assert_allclose(one.theta, tau, rtol=2e-7)
+                shares = joint(model, points_of(one.region, rng))
+                assert shares[:, :, one.prediction].sum(1).min() > 0.5
+    assert certified > 10
+
+
+def planes(bands, far_selector, far_class, codes=(0.25, 1.0), sigma=0.5):
+    """Half-spaces across the first and second of two coordinates, at these distances from 0."""
+    classifier = bands([1.0, 0.0], [-far_class], [1, 0], 2)
+    return ac.Coded(classifier, bands([0.0, 1.0], [-far_selector], [1, 0], 2), ac.Codebook(codes, sigma)).eval()
+
+
+def certified(model, n=20_000, **plan):
+    (one,) = ac.certify(
+        model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(model.sigma), method=ac.TwoStep(),
+        plan=ac.Plan(n=n, **plan),
+    )  # fmt: skip
+    return one
+
+
+def test_the_region_is_what_the_event_gives(bands):
+    """The code is always the first: only that both noises tell about x is lost, tau / theta of the distance."""
+    one = certified(planes(bands, 10.0, 0.3))
+    assert one.codes == "0,1"  # the larger noise of the other code costs nothing
+    assert one.selector_top == one.votes
+    tau = (0.5**-2 + 0.25**-2) ** -0.5
+    assert 0.93 * 0.3 * tau / 0.25 < one.radius < 0.3 * tau / 0.25
+
+
+def test_a_rare_code_of_small_noise_is_left_out(bands):
+    """Under sigma, 99.9 % of the copies get the code of large noise."""
+    model = planes(bands, 0.5 * ndtri(0.999), 1.0, codes=(1.0, 0.05))
+    one = certified(model)
+    assert one.codes == "0"
+    assert one.top_votes < one.selector_top < one.votes
+    assert one.theta == pytest.approx((0.5**-2 + 1) ** -0.5)
+    assert one.radius > 0.3  # with both codes at most 0.05 * 3.4
+
+
+def test_alpha_is_kept(bands, within_rate):
+    runs, alpha = 600, 0.1
+    model = planes(bands, 0.5 * ndtri(0.875), 0.25 * ndtri(0.8), codes=(0.25, 0.2))
+    found = ac.certify(
+        model, np.zeros((runs, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.TwoStep(),
+        plan=ac.Plan(n0=20, n=100, alpha=alpha),
+    )  # fmt: skip
+    shares = joint(model, np.zeros((1, 2)))[0]
+    exact = {"0": shares[0, 0], "0,1": shares[:, 0].sum()}
+    wrong = sum(one.prediction == 0 and one.p_a > exact[one.codes] for one in found)
+    assert {one.codes for one in found} == {"0", "0,1"}  # which votes other than these chose
+    assert within_rate(wrong, runs, alpha)
+    assert wrong > runs * alpha / 4
+
+
+@pytest.mark.parametrize("stop", ["checkpoints", "betting"])
+def test_sequential_plans_see_the_event(bands, stop):
+    one = certified(planes(bands, 10.0, 0.5), n=20_000, stop=stop, tolerance=0.3)
+    assert one.votes < 20_000
+    tau = (0.5**-2 + 0.25**-2) ** -0.5
+    assert 0 < one.radius < 0.5 * tau / 0.25
+
+
+def test_scores_are_those_of_the_chosen_copy(bands):
+    model = planes(bands, 0.0, 0.0, codes=(0.25, 1.0))
+    copies = torch.randn(200, 3, 2, generator=torch.Generator().manual_seed(0))
+    code = model.selector(copies[:, 0]).argmax(1)
+    label = model.classifier(copies[torch.arange(200), 1 + code]).argmax(1)
+    assert torch.equal(TwoSteps(model)(copies).argmax(1), 2 * code + label)
+    assert len(set((2 * code + label).tolist())) == 4
+
+
+def test_results_do_not_depend_on_the_batch(problem):
+    model, x, _ = problem(2)
+    ask = {"num_classes": 3, "smoothing": ac.Gaussian(0.5), "method": ac.TwoStep(), "plan": ac.Plan(n=300, alpha=0.05)}
+    together = ac.certify(model, x, **ask)
+    alone = [ac.certify(model, x[i : i + 1], ids=[i], **ask)[0] for i in range(len(x))]
+    kept = ("prediction", "codes", "selector_top", "top_votes", "gap", "radius", "alpha")
+    assert [[getattr(one, name) for name in kept] for one in together] == [
+        [getattr(one, name) for name in kept] for one in alone
+    ]
+
+
+def test_uniform_noise_is_refused(bands):
+    model = planes(bands, 0.3, 0.5)
+    with pytest.raises(ArgumentError, match=r"expected Gaussian noise for two-step, got uniform: use Selected\(\)"):
+        ac.certify(
+            model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Uniform(0.5), method=ac.TwoStep(),
+            plan=ac.Plan(n=100),
+        )  # fmt: skip

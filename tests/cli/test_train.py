@@ -75,7 +75,10 @@ def test_uniform_noise_on_a_file_with_one_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--recipe", "trades"), "expected --recipe to be one of cohen, smoothadv, macer, stability, got 'trades'"),
+        (
+            ("--recipe", "trades"),
+            "expected --recipe to be one of cohen, smoothadv, macer, stability, selector, got 'trades'",
+        ),
         (("--recipe", "macer", "--norm", "l1"), "expected normal noise with recipe macer, got Uniform"),
         (("--norm", "linf"), "expected norm to be one of l2, l1, got 'linf'"),
         (("--set", "epsilon=1"), "expected --set of nothing with cohen, got 'epsilon=1'"),

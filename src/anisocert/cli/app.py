@@ -8,6 +8,7 @@ from anisocert import __version__
 from anisocert.cli import (
     attack,
     certify,
+    codebook,
     data,
     demo,
     diagnose,
@@ -57,6 +58,7 @@ app.add_typer(memory.app, name="memory")
 app.command("train", epilog="Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen")(
     train.train
 )
+app.command("codebook", epilog=codebook.EPILOG)(codebook.codebook)
 app.command("verify", epilog="Example: anisocert verify runs/demo/l2-fixed --recount 10")(verify.verify)
 app.command("attack", epilog=attack.EPILOG)(attack.attack)
 app.command("show", epilog=show.EPILOG)(show.show)

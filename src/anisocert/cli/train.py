@@ -11,6 +11,9 @@ from anisocert.cli.config import ConfigFile
 from anisocert.options import option
 
 if TYPE_CHECKING:
+    from anisocert.data import Dataset
+    from anisocert.models import Codebook
+    from anisocert.smoothing import Smoothing
     from anisocert.train import Recipe, Sgd
 
 
@@ -21,12 +24,23 @@ if TYPE_CHECKING:
 def train(
     asked: options.Asked,
     out: Annotated[Path, typer.Option(help="Folder for weights and log; an interrupted training resumes.")],
-    sigma: Annotated[float, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")],
+    sigma: Annotated[
+        float | None, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")
+    ] = None,
     arch: Annotated[
         str | None,
         typer.Option(help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2. Default: by size."),
     ] = None,
-    recipe: Annotated[str, typer.Option(help="cohen, smoothadv, macer or stability.")] = "cohen",
+    recipe: Annotated[str, typer.Option(help="cohen, smoothadv, macer, stability or selector.")] = "cohen",
+    codebook: Annotated[
+        Path | None, typer.Option(help="Instead of --sigma: noise drawn from its codes; for a selector, its own.")
+    ] = None,
+    classifier: Annotated[
+        Path | None, typer.Option(help="With --recipe selector: the network whose noise it is to choose.")
+    ] = None,
+    worth: Annotated[
+        str, typer.Option(help="With --recipe selector, what a code is chosen for: radius or volume.")
+    ] = "radius",
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 60,
     batch_size: Annotated[
         int | None, typer.Option(help="Default: 256; 64 for macer and below 10,000 examples.")
@@ -65,11 +79,11 @@ def train(
     from anisocert.engine.devices import devices_of
     from anisocert.models import build, suited
     from anisocert.models.normalize import warn_of_units
-    from anisocert.smoothing import usual
     from anisocert.train import train as run
 
     console, data, norm, seed = Console(), asked["data"], asked["norm"], asked["seed"]
-    smoothing = usual(norm).of(sigma)
+    book, smoothing = _noise(norm, sigma, codebook, classifier, recipe)
+    sigma = float(smoothing.theta.mean()) if sigma is None else sigma
     chosen = _recipe(recipe, sigma, changes or [])
     chosen.check(smoothing)
     numerics = Numerics(precision=precision)  # type: ignore[arg-type]  # it checks the name
@@ -91,7 +105,11 @@ def train(
         arch = suited(examples.shape)
         console.print(f"--arch {arch}, for inputs of {' x '.join(map(str, examples.shape))}")
     warn_of_units(sigma, examples.std)
-    test = load(data, "test") if splits(data) else None
+    test = load(data, "test") if splits(data) and recipe != "selector" else None
+    if recipe == "selector":
+        assert book is not None
+        assert classifier is not None
+        examples = _with_codes(console, examples, book, classifier, norm, worth, where, seed)
     torch.manual_seed(seed)
     model = build(arch, examples.num_classes, examples.mean, examples.std)
     with progress(console, "training", epochs, "epochs") as advance:
@@ -108,7 +126,57 @@ def train(
             model, examples, chosen, smoothing, sgd=sgd(len(examples)), test=test, folder=out, crop=crop, flip=flip,
             seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell, force=force,
         )  # fmt: skip
-    _tell_result(console, out, records, data, norm, sigma)
+    if recipe == "selector":
+        console.print(f"{out}/last.safetensors is the selector for --codebook {codebook}", soft_wrap=True)
+    else:
+        _tell_result(console, out, records, data, norm, sigma)
+
+
+def _noise(
+    norm: str, sigma: float | None, codebook: Path | None, classifier: Path | None, recipe: str
+) -> "tuple[Codebook | None, Smoothing]":
+    """The codebook, if any, and the noise to train with: of one level, or drawn from the codes."""
+    from anisocert.errors import ArgumentError
+    from anisocert.models import Codebook
+    from anisocert.smoothing import GaussianMixture, usual
+
+    if (recipe == "selector") != (classifier is not None):
+        raise ArgumentError("expected --classifier, a network, with --recipe selector and with no other")
+    if (sigma is None) != (codebook is not None) or (recipe == "selector" and codebook is None):
+        needed = "--codebook with --recipe selector" if recipe == "selector" else "one of --sigma and --codebook"
+        raise ArgumentError(f"expected {needed}, got {'both' if sigma and codebook else 'none'}")
+    if codebook is None:
+        return None, usual(norm).of(sigma)  # type: ignore[arg-type]  # one of the two is there
+    book = Codebook.load(codebook)
+    if recipe == "selector":
+        return book, usual(norm).of(book.sigma)
+    if norm != "l2":
+        raise ArgumentError("expected --norm l2 with --codebook, whose codes are drawn as a Gaussian mixture, got l1")
+    return book, GaussianMixture([1 / len(book)] * len(book), list(book.codes))
+
+
+def _with_codes(
+    console: Any, examples: "Dataset", book: "Codebook", classifier: Path, norm: str, worth: str, where: Any, seed: int
+) -> "Dataset":
+    """The examples with the code that certifies most as their label."""
+    import numpy as np
+
+    from anisocert.bounds import Plan
+    from anisocert.engine import Network
+    from anisocert.errors import ArgumentError
+    from anisocert.models import load
+    from anisocert.smoothing import usual
+    from anisocert.train import code_values, selector_data
+
+    if worth not in ("radius", "volume"):
+        raise ArgumentError(f"expected --worth radius or volume, got {worth!r}")
+    model, _ = load(classifier, num_classes=examples.num_classes)
+    network = Network(model, examples.num_classes, where)
+    with console.status("certifying the training examples with every code, from few votes"):
+        values = code_values(network, examples, book, usual(norm), Plan(), worth, seed=seed)  # type: ignore[arg-type]
+    shares = np.bincount(values.argmax(1), minlength=len(book)) / len(examples)
+    console.print("best code of the training examples: " + ", ".join(f"{k}: {s:.1%}" for k, s in enumerate(shares)))
+    return selector_data(examples, values, seed)
 
 
 def _recipe(name: str, sigma: float, options: list[str]) -> "Recipe":

@@ -1,14 +1,18 @@
-"""Base classifiers: four losses, and one loop."""
+"""Base classifiers: four losses, and one loop; and selectors, which choose their noise."""
 
 from anisocert.train.accuracy import noisy_accuracy
 from anisocert.train.cohen import Cohen
 from anisocert.train.loop import train
 from anisocert.train.macer import MACER
 from anisocert.train.recipe import Recipe
+from anisocert.train.selector import Selector, code_values, selector_data
 from anisocert.train.sgd import Sgd
 from anisocert.train.smoothadv import SmoothAdv
 from anisocert.train.stability import Stability
 
-RECIPES: dict[str, type[Recipe]] = {recipe.name: recipe for recipe in (Cohen, SmoothAdv, MACER, Stability)}
+RECIPES: dict[str, type[Recipe]] = {recipe.name: recipe for recipe in (Cohen, SmoothAdv, MACER, Stability, Selector)}
 
-__all__ = ["MACER", "RECIPES", "Cohen", "Recipe", "Sgd", "SmoothAdv", "Stability", "noisy_accuracy", "train"]
+__all__ = [
+    "MACER", "RECIPES", "Cohen", "Recipe", "Selector", "Sgd", "SmoothAdv", "Stability", "code_values", "noisy_accuracy",
+    "selector_data", "train",
+]  # fmt: skip

@@ -15,6 +15,7 @@ class Cohen(Recipe):
 
     name = "cohen"
     bases = ("normal", "uniform")
+    mixtures = True
 
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
         """CE(f(x + eps), y)."""

@@ -15,11 +15,12 @@ from anisocert.train.sgd import Sgd
 class Recipe(ABC):
     """A way to train a base classifier; a small frozen dataclass that holds its own options.
 
-    bases: the noises it is defined for, by the name of their base distribution.
+    bases: the noises it is defined for, by the name of their base distribution; mixtures: also of several levels.
     """
 
     name: ClassVar[str]
     bases: ClassVar[tuple[str, ...]] = ("normal",)
+    mixtures: ClassVar[bool] = False
 
     @abstractmethod
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
@@ -39,7 +40,7 @@ class Recipe(ABC):
 
     def check(self, smoothing: Smoothing) -> None:
         """Refuse noise that this recipe is not defined for."""
-        if smoothing.base not in self.bases or len(smoothing.weights) != 1:
+        if smoothing.base not in self.bases or (len(smoothing.weights) != 1 and not self.mixtures):
             raise ArgumentError(
                 f"expected {' or '.join(self.bases)} noise with recipe {self.name}, got {type(smoothing).__name__}"
             )

@@ -1,0 +1,60 @@
+"""`anisocert codebook`: the noises that a selector chooses from."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anisocert.cli import options
+
+EPILOG = (
+    "Example: anisocert codebook --scalars 0.12,0.25,0.5,1 --sigma 0.5 --out codes.safetensors\n\n"
+    "Then: anisocert train --codebook FILE (a classifier for all codes), anisocert train --recipe selector --codebook "
+    "FILE --classifier NETWORK, and anisocert certify --method selected."
+)
+
+
+def codebook(
+    sigma: Annotated[float, typer.Option(help="Noise under which the selector names a code.")],
+    out: Annotated[Path, typer.Option(help="The file to write, .safetensors.", dir_okay=False)],
+    scalars: Annotated[str | None, typer.Option(help="Noise levels that are codes, as in 0.12,0.25,0.5.")] = None,
+    of: Annotated[
+        Path | None, typer.Option("--of", help="A finished run whose thetas give --shapes codes.", exists=True)
+    ] = None,
+    shapes: Annotated[int, typer.Option(help="How many codes from --of, by clusters of log theta.", min=1)] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the clustering.", min=0)] = 0,
+    force: options.Force = False,
+) -> None:
+    """Make a codebook: noise levels, shapes of noise that a run found for its inputs, or both.
+
+    Take the run from training examples (`certify --split train`): codes must not be chosen with the inputs that they
+    are measured on.
+    """
+    import numpy as np
+
+    from anisocert.cli.console import Console
+    from anisocert.durable import claim
+    from anisocert.errors import ArgumentError
+    from anisocert.models import Codebook
+    from anisocert.optimize.clusters import clustered
+    from anisocert.runs import read_run
+
+    levels = options.numbers("--scalars", scalars) or ()
+    if not levels and of is None:
+        raise ArgumentError("expected --scalars or --of, which give the codes, got neither")
+    codes = [np.float32(level) for level in levels]
+    if of is not None:
+        run = read_run(of)
+        thetas = [run.thetas[row["idx"]] for row in run.rows if row["prediction"] >= 0 and row["idx"] in run.thetas]
+        if len({theta.shape for theta in thetas}) != 1:
+            raise ArgumentError(f"expected certified inputs with thetas of one shape in {of}, got others")
+        codes += list(clustered(thetas, shapes, seed))
+    claim(out, force)
+    book = Codebook(np.stack(np.broadcast_arrays(*codes)), sigma)
+    book.save(out)
+    console = Console()
+    console.print(f"{out}: {len(book)} codes, for a selector under noise of {book.sigma:g}", soft_wrap=True)
+    for k, code in enumerate(book.codes):
+        mean = float(np.exp(np.log(code.astype(float)).mean()))
+        shown = f"{mean:.4g}" if code.min() == code.max() else f"{code.min():.4g} to {code.max():.4g}, mean {mean:.4g}"
+        console.print(f"{k:>4}  {shown}")

@@ -195,6 +195,16 @@ def test_show_says_how_surely_the_code_is_named(run, cli):
     assert "the selector names no code surely enough" in shown
 
 
+def test_a_diagnosis_says_what_the_selector_loses(configuration, cli):
+    c = configuration
+    command = ("diagnose", c.model, "--data", "digits", "--sigma", "0.25", "--norm", "l2", "--max", 8, "--votes", 50)
+    found = json.loads(cli(*command, "--codebook", c.codebook, "--selector", c.selector, "--json").out)
+    assert sum(found["captured"]["named"]) == pytest.approx(1)
+    assert 0.4 < found["captured"]["share"] <= 1
+    assert 0 < found["captured"]["reach"] < 0.375 * 3.9
+    assert any("the selector names codes for these shares" in one for one in found["findings"])
+
+
 def test_the_command_line_takes_sigma_from_the_codebook(configuration, cli, tmp_path):
     c = configuration
     arguments = ["certify", c.model, "--data", "digits", "--method", "selected", "--n", 200, "--max", 2]

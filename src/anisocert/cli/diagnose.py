@@ -17,6 +17,7 @@ EPILOG = "Example: anisocert diagnose nets/cohen/last.safetensors --data cifar10
 
 @options.takes(
     "model", "data", "bound", "seed", "split", "outputs", "num_classes", "layout", "mean", "std", "denoise", "model_id",
+    "codebook", "selector",
     n=option(100_000, "Votes per input that you mean to certify with."),
     alpha=option(0.001),
     max=option(64, "Examples to look at, evenly spaced."),
@@ -62,7 +63,7 @@ def diagnose(
     if figure is not None:
         claim(figure, force)
     c = options.configured(
-        asked, sigma=1.0, norm=norms[0], method="fixed",
+        asked, sigma=1.0, norm=norms[0], method="fixed" if asked["codebook"] is None else "selected",
         numerics=Numerics(precision),  # type: ignore[arg-type]  # it checks the name
     )  # fmt: skip
     job = load_job(replace(c, max=None))

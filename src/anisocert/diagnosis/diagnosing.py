@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 from anisocert.diagnosis import _words as words
+from anisocert.diagnosis.capture import Captured, capture
+from anisocert.diagnosis.capture import words as capture_words
 from anisocert.diagnosis.probing import GRID, Level, Sample, matching_noise, probe
 from anisocert.engine import Network, Query
 from anisocert.errors import ModelError
@@ -50,6 +52,7 @@ class Diagnosis:
 
     clean: without noise. levels: of both norms, or of the one asked for. matches: noise, of the first norm, that the
     network seems to have been trained on; trained: what its file says, None where it says nothing. findings: in words.
+    captured: how surely its selector names codes, if it has one.
     """
 
     model: str
@@ -65,6 +68,7 @@ class Diagnosis:
     votes_per_second: float
     recommendation: Recommendation
     findings: tuple[str, ...]
+    captured: Captured | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON keeps it."""
@@ -105,9 +109,10 @@ def diagnose(
     recommended = Recommendation(best.sigma, best.norm, method, useful, command)
     found = Diagnosis(
         c.model, job.examples.name, len(sample.y), votes, 1 / c.num_classes, clean, tuple(levels), matches, known,
-        costs, speed, recommended, (),
+        costs, speed, recommended, (), capture(network, sample, norms[0], c.plan(), votes, c.seed),
     )  # fmt: skip
-    return replace(found, findings=tuple(words.findings(found, c.plan(), most, scale)))
+    selector = () if found.captured is None else capture_words(found.captured)
+    return replace(found, findings=(*words.findings(found, c.plan(), most, scale), *selector))
 
 
 def _best(levels: Sequence[Level], most: float) -> Level:
@@ -137,7 +142,9 @@ def _costs(job: Job, device: str, best: Level, on_step: Callable[[], None]) -> t
     """What each method costs per input, when many are certified."""
     costs, speed = [], 0.0
     for method in COMPARED:
-        chosen = replace(job.configuration, method=method, norm=best.norm, sigma=best.sigma)  # type: ignore[arg-type]
+        chosen = replace(
+            job.configuration, method=method, norm=best.norm, sigma=best.sigma, codebook=None, selector=None,  # type: ignore[arg-type]
+        )  # fmt: skip
         try:
             found = forecast(replace(job, configuration=chosen), device, 100)
         except (ModelError, RuntimeError):  # no gradients, which this method needs
@@ -155,6 +162,6 @@ def _command(job: Job, best: Level, method: str) -> str:
     classes = None if job.metadata.get("num_classes") else c.num_classes
     chosen = replace(
         c, sigma=best.sigma, norm=best.norm, method=method, num_classes=classes, inputs=None, device=None,  # type: ignore[arg-type]
-        memory="memory.sqlite",
+        memory="memory.sqlite", codebook=None, selector=None,
     )  # fmt: skip
     return chosen.command(Path("RUN"))

@@ -1,0 +1,58 @@
+"""How surely a selector names its codes around a sample of inputs: what it is unsure of is lost."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from anisocert.bounds import Plan
+from anisocert.diagnosis.probing import Sample
+from anisocert.engine import Network, Query, Stage, all_votes
+from anisocert.models import Coded
+from anisocert.optimize.base import same_for_all
+from anisocert.optimize.selected import SHARE
+from anisocert.smoothing import cap, usual
+
+
+@dataclass(frozen=True)
+class Captured:
+    """named: share of the inputs for which each code is named most. unproven: share without a proven code.
+
+    share: of the votes for the code that is named, in the median input. reach: how far it would be proven there.
+    """
+
+    sigma: float
+    named: tuple[float, ...]
+    unproven: float
+    share: float
+    reach: float
+
+
+def capture(network: Network, sample: Sample, norm: str, plan: Plan, votes: int, seed: int) -> Captured | None:
+    """From `votes` noisy copies of each input, and what the plan's n would prove at these shares; None if not coded."""
+    if not isinstance(network.model, Coded):
+        return None
+    model, noise = network.model, usual(norm).of(network.model.sigma)
+    query = Query(network.part("selector", model.selector, len(model.codes)), noise, sample.x, sample.ids, seed)
+    counts = all_votes(query, noise.scales(same_for_all(noise.theta, sample.x)), Stage.NAME, [votes])
+    top, code = counts.max(1), counts.argmax(1)
+    # one vote more than was counted, for nobody: a few unanimous votes must not promise what n of them would give
+    expected = np.floor(top / (votes + 1) * plan.n).astype(np.int64)
+    reach = cap(type(noise), expected, plan.n, SHARE * plan.alpha, model.sigma)
+    named = np.bincount(code, minlength=len(model.codes)) / len(code)
+    middle = len(code) // 2
+    return Captured(
+        model.sigma, tuple(named.tolist()), float((reach <= 0).mean()), float(np.sort(top)[middle] / votes),
+        float(np.sort(reach)[middle]),
+    )  # fmt: skip
+
+
+def words(found: Captured) -> Iterator[str]:
+    """What was found, in sentences."""
+    shares = ", ".join(f"{k}: {share:.0%}" for k, share in enumerate(found.named))
+    yield f"Under its noise of {found.sigma:g} the selector names codes for these shares of the inputs: {shares}."
+    yield (
+        f"In the median input {found.share:.1%} of its votes name one code, which would be proven within "
+        f"{found.reach:.3f}: with --method selected no region reaches farther. For {found.unproven:.0%} of the inputs no code would be "
+        "proven, and they abstain."
+    )

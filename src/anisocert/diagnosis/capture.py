@@ -53,6 +53,6 @@ def words(found: Captured) -> Iterator[str]:
     yield f"Under its noise of {found.sigma:g} the selector names codes for these shares of the inputs: {shares}."
     yield (
         f"In the median input {found.share:.1%} of its votes name one code, which would be proven within "
-        f"{found.reach:.3f}: with --method selected no region reaches farther. For {found.unproven:.0%} of the inputs no code would be "
-        "proven, and they abstain."
+        f"{found.reach:.3f}: with --method selected no region reaches farther. "
+        f"For {found.unproven:.0%} of the inputs no code would be proven, and they abstain."
     )

@@ -21,6 +21,7 @@ from anisocert.optimize import CODED, Average
 from anisocert.optimize.domain import check_domain
 from anisocert.runs import Configuration, read_run
 from anisocert.runs.loading import arrays_hash, chosen, examples_hash, load_model
+from anisocert.smoothing import GaussianMixture
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ class Job:
         doubts = []
         if said.get("norm") not in (None, c.norm):
             doubts.append(f"the network was trained with noise for norm {said['norm']}, got norm {c.norm}")
-        if isinstance(said.get("sigma"), int | float) and said["sigma"] != c.sigma and c.method not in CODED:
+        if isinstance(said.get("sigma"), int | float) and not _any_noise(c, said) and said["sigma"] != c.sigma:
             doubts.append(f"the network was trained with noise of sigma {said['sigma']:g}, got {c.sigma:g}")
         farthest = float(c.smoothing().gap(*plan.best_case(c.num_classes))) * c.sigma
         if c.method == "fixed" and plan.target_radius is not None and farthest < plan.target_radius:
@@ -91,6 +92,11 @@ class Job:
             probe = None if c.model_id is None else as_json(network.probe(self.examples.shape))
             self._hashed[numerics] = replace(c, model_hash=network.hash, probe=probe)
         return self._hashed[numerics]
+
+
+def _any_noise(c: Configuration, said: dict[str, Any]) -> bool:
+    """Whether no single level was trained or is certified with: codes are several."""
+    return c.method in CODED or said.get("noise") == GaussianMixture.__name__.lower()
 
 
 def load_job(asked: Configuration) -> Job:

@@ -94,7 +94,7 @@ class Steps:
         classifier, selector = (net / "last.safetensors" for net in nets)
         self.run("train", *common, "--arch", a.arch, "--epochs", a.epochs, "--out", nets[0])
         worth = "volume" if a.budgets else "radius"
-        chooses = ("--recipe", "selector", "--classifier", classifier, "--worth", worth)
+        chooses = ("--recipe", "selector", "--set", f"unsure={a.unsure}", "--classifier", classifier, "--worth", worth)
         self.run("train", *common, *chooses, "--arch", a.selector_arch, "--epochs", a.selector_epochs, "--out", nets[1])
         return classifier, selector
 
@@ -113,6 +113,7 @@ def main() -> None:
     ask.add_argument("--data", default="cifar10")
     ask.add_argument("--scalars", default="0.12,0.25,0.5,1")
     ask.add_argument("--sigma", type=float, default=0.5, help="noise of the selector")
+    ask.add_argument("--unsure", type=float, default=0.5, help="what the selector's doubt costs in its training")
     ask.add_argument("--budgets", type=float, help="of the frame, where the middle has 1")
     ask.add_argument("--arch", default="resnet18")
     ask.add_argument("--selector-arch", default="resnet18-paper")

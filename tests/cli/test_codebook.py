@@ -22,7 +22,7 @@ def test_a_codebook_a_classifier_and_a_selector_make_a_run(cli, tmp_path):
     told = cli("train", *quick, *chosen, "--out", tmp_path / "selector").out
     assert "best code of the training examples: 0: " in told
     _, said = load(tmp_path / "selector" / "last.safetensors")
-    assert (said["num_classes"], said["sigma"], said["recipe"]) == (3, 0.25, {"name": "selector"})
+    assert (said["num_classes"], said["sigma"], said["recipe"]["name"]) == (3, 0.25, "selector")
     for method in ("selected", "two-step"):
         cli(
             "certify", tmp_path / "net" / "last.safetensors", *data, "--method", method, "--codebook",

@@ -141,3 +141,18 @@ def test_uniform_noise_is_refused(bands):
             model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Uniform(0.5), method=ac.TwoStep(),
             plan=ac.Plan(n=100),
         )  # fmt: skip
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("method", [ac.Selected(), ac.TwoStep()])
+def test_a_gpu_gives_the_same_kind_of_certificate(bands, method):
+    model, plan = planes(bands, 0.6, 0.3), ac.Plan(n=20_000)
+    on_cpu, on_gpu = (
+        ac.certify(
+            model, np.zeros((2, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=method, plan=plan,
+            device=device,
+        )[1]
+        for device in ("cpu", "cuda")
+    )  # fmt: skip
+    assert (on_gpu.prediction, on_gpu.codes) == (on_cpu.prediction, on_cpu.codes) == (0, on_cpu.codes)
+    assert on_gpu.radius == pytest.approx(on_cpu.radius, rel=0.1)

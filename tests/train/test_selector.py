@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import ndtri
 
 import anisocert as ac
@@ -9,7 +10,7 @@ from anisocert.data import Dataset
 from anisocert.errors import ArgumentError
 from anisocert.optimize.clusters import clustered
 from anisocert.smoothing import Gaussian
-from anisocert.train import code_values, selector_data
+from anisocert.train import Selector, Sgd, code_values, selector_data, train
 
 CODES = ac.Codebook([0.25, 0.5, 2.0], 0.5)
 
@@ -39,21 +40,48 @@ def test_values_are_what_the_plan_would_certify(bands):
     assert volume[0].argmax() == 0
 
 
-def test_an_example_occurs_as_often_as_a_wrong_code_costs():
-    values = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.0, 3.0, 0.0], [0.0, 0.0, 0.1]] * 250)
-    data = made(np.arange(1000).repeat(2).reshape(1000, 2) % 8, np.zeros(1000, int))
-    drawn = selector_data(data, values)
-    kind = (drawn.x[:, 0] % 4).astype(int)
-    assert (np.array([0, 0, 1, 2])[kind] == drawn.y).all()
-    assert (drawn.num_classes, len(drawn)) == (3, 1000)
-    cost = np.array([1.0, 0.0, 3.0, 0.1])
-    expected = cost + cost.mean() / 4
-    np.testing.assert_allclose(np.bincount(kind) / 1000, expected / expected.sum(), atol=0.02)
+class Scores(torch.nn.Module):
+    """The same scores for every input."""
+
+    def __init__(self, p):
+        super().__init__()
+        self.p = torch.tensor(p)
+
+    def forward(self, x):
+        return self.p.log().expand(len(x), -1)
 
 
-def test_no_code_is_better_anywhere():
-    data = made(np.zeros((5, 2)), np.zeros(5, int))
-    assert len(selector_data(data, np.zeros((5, 3)))) == 5
+@pytest.mark.parametrize(
+    ("p", "value", "expected"),
+    [
+        ([0.5, 0.5], [1.0, 1.0], 0.5 * np.log(2)),  # no code is wrong, but doubt costs
+        ([1.0, 1e-30], [2.0, 0.0], 0.0),
+        ([0.25, 0.75], [0.0, 1.0], -np.log(0.75) + 0.5 * (0.25 * np.log(4) - 0.75 * np.log(0.75))),
+    ],
+)
+def test_the_loss_is_what_a_wrong_code_and_doubt_cost(p, value, expected):
+    recipe = Selector(values=torch.tensor([value, [9.0, 9.0]]))
+    loss = recipe.loss(Scores(p), torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64), ac.Gaussian(0.5))
+    assert float(loss) == pytest.approx(expected, abs=1e-5)
+
+
+def test_doubt_between_codes_of_like_worth_costs_more_than_the_worse_of_them():
+    recipe = Selector(values=torch.tensor([[1.0, 0.9]]))
+    losses = [
+        float(recipe.loss(Scores(p), torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64), ac.Gaussian(0.5)))
+        for p in ([1 - 1e-6, 1e-6], [1e-6, 1 - 1e-6], [0.5, 0.5])
+    ]
+    assert losses[0] < losses[1] < losses[2]
+
+
+def test_a_selector_learns_where_each_code_is_worth_more():
+    """Code 0 left of zero, code 1 right of it; labels are places, and the file has as many outputs as codes."""
+    x = np.random.default_rng(0).uniform(-3, 3, (400, 2)).astype(np.float32)
+    values = torch.from_numpy(np.stack([x[:, 0] < 0, x[:, 0] >= 0], 1).astype(np.float32))
+    data, model = selector_data(made(x, np.zeros(400, int))), torch.nn.Linear(2, 2)
+    train(model, data, Selector(values=values), ac.Gaussian(0.5), sgd=Sgd(8, 50, 0.1), crop=0, flip=False)
+    named = model(torch.from_numpy(x)).argmax(1).numpy()
+    assert (named == (x[:, 0] >= 0)).mean() > 0.97
 
 
 def test_codes_are_the_centres_of_clusters():

@@ -79,6 +79,7 @@ def train(
     from anisocert.engine.devices import devices_of
     from anisocert.models import build, suited
     from anisocert.models.normalize import warn_of_units
+    from anisocert.train import selector_data
     from anisocert.train import train as run
 
     console, data, norm, seed = Console(), asked["data"], asked["norm"], asked["seed"]
@@ -109,9 +110,10 @@ def train(
     if recipe == "selector":
         assert book is not None
         assert classifier is not None
-        examples = _with_codes(console, examples, book, classifier, norm, worth, where, seed)
+        values = _code_values(console, examples, book, classifier, norm, worth, where, seed)
+        chosen, examples = dataclasses.replace(chosen, values=values), selector_data(examples)  # type: ignore[type-var]
     torch.manual_seed(seed)
-    model = build(arch, examples.num_classes, examples.mean, examples.std)
+    model = build(arch, chosen.classes(examples), examples.mean, examples.std)
     with progress(console, "training", epochs, "epochs") as advance:
         shown = 0
 
@@ -155,18 +157,19 @@ def _noise(
     return book, GaussianMixture([1 / len(book)] * len(book), list(book.codes))
 
 
-def _with_codes(
+def _code_values(
     console: Any, examples: "Dataset", book: "Codebook", classifier: Path, norm: str, worth: str, where: Any, seed: int
-) -> "Dataset":
-    """The examples with the code that certifies most as their label."""
+) -> Any:
+    """What each code would certify about each example, as a tensor."""
     import numpy as np
+    import torch
 
     from anisocert.bounds import Plan
     from anisocert.engine import Network
     from anisocert.errors import ArgumentError
     from anisocert.models import load
     from anisocert.smoothing import usual
-    from anisocert.train import code_values, selector_data
+    from anisocert.train import code_values
 
     if worth not in ("radius", "volume"):
         raise ArgumentError(f"expected --worth radius or volume, got {worth!r}")
@@ -176,7 +179,7 @@ def _with_codes(
         values = code_values(network, examples, book, usual(norm), Plan(), worth, seed=seed)  # type: ignore[arg-type]
     shares = np.bincount(values.argmax(1), minlength=len(book)) / len(examples)
     console.print("best code of the training examples: " + ", ".join(f"{k}: {s:.1%}" for k, s in enumerate(shares)))
-    return selector_data(examples, values, seed)
+    return torch.from_numpy(values.astype(np.float32))
 
 
 def _recipe(name: str, sigma: float, options: list[str]) -> "Recipe":

@@ -10,8 +10,8 @@ certificate is that of theta = tau with E's votes (SPEC 10).
 The set is chosen from the votes to select. All copies are drawn, one for each code; the network sees one of them.
 
 Bounding every code's event by itself and adding them up (the radius R with sum_k Phi(Phi^-1(p_k) - R/min tau_k) = 1/2)
-was tried on 16,000 random shares of three codes, known exactly: larger in 2 % of them, by 0.1 % in the mean of all, and
-its bounds would have to share alpha. It is left out.
+was tried on 16,000 random shares of three scalar codes, known exactly: in 2 % of them it was larger by more than a
+thousandth, and by less than that in the mean of all; and its bounds would have to share alpha. It is left out.
 """
 
 from collections.abc import Iterator

@@ -77,8 +77,9 @@ def train(
         "sigma": _plain(smoothing.theta), "sgd": dataclasses.asdict(sgd), "crop": crop,
         "flip": flip, "seed": seed, "numerics": {"precision": precision, "compile": compile, "device": device.type},
     }  # fmt: skip
-    place = None if folder is None else Folder(Path(folder), blueprint(model, data.num_classes) | config, force)
-    for one in (data,) if test is None else (data, test):
+    place = None if folder is None else Folder(Path(folder), blueprint(model, recipe.classes(data)) | config, force)
+    labelled = recipe.classes(data) == data.num_classes
+    for one in filter(None, (data if labelled else None, test)):
         _refuse_labels(model, one, device)
     alone = place.held() if place else nullcontext()
     with alone, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches):

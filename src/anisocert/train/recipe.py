@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from anisocert.data import Dataset
 from anisocert.errors import ArgumentError
 from anisocert.smoothing import Smoothing
 from anisocert.train.sgd import Sgd
@@ -33,6 +34,10 @@ class Recipe(ABC):
     def sgd(self, examples: int, epochs: int) -> Sgd:
         """The optimiser's options that suit this recipe and a data set of this size."""
         return Sgd.suited(examples, epochs)
+
+    def classes(self, data: Dataset) -> int:
+        """Outputs of the network: as many as the data has classes, unless labels are something else."""
+        return data.num_classes
 
     def options(self) -> dict[str, Any]:
         """The recipe as plain data."""

@@ -1,32 +1,72 @@
-"""What a selector learns from: training inputs, each labelled with the code that certifies most there."""
+"""Training of a selector: it learns which code certifies most around an input, and to be sure of it."""
 
+import hashlib
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from anisocert.bounds import Plan
 from anisocert.data import Dataset
 from anisocert.data.dataset import as_float
 from anisocert.engine import Network, Query, Stage, all_votes
+from anisocert.errors import ArgumentError
 from anisocert.models import Codebook, Coded
 from anisocert.smoothing import Smoothing
-from anisocert.train.cohen import Cohen
+from anisocert.train.recipe import Recipe, mean_probabilities, noise_like
 
 Worth = Literal["radius", "volume"]
 AT_ONCE = 1000  # inputs
-FLOOR = 0.25  # of the mean cost: what is known of easy inputs is not forgotten
+TINY = 1e-6
 TIE = 1e-3  # what a share of right votes is worth where no code certifies anything
 
 
-@dataclass(frozen=True)
-class Selector(Cohen):
-    """Cross-entropy on noisy inputs whose labels are codes; what a wrong code costs is how often an input occurs."""
+@dataclass(frozen=True, eq=False)
+class Selector(Recipe):
+    """The worth of what is chosen, and how surely, over noisy copies of each input. Labels are places in `values`.
+
+    copies: noisy copies of each input; unsure: what a nat of doubt about the code costs, as a share of the worth;
+    values: of `code_values`, `n x k`.
+    """
+
+    copies: int = 2
+    unsure: float = 0.5
+    values: Tensor | None = None
 
     name = "selector"
-    mixtures = False
+    bases = ("normal", "uniform")
+
+    def __post_init__(self) -> None:
+        if self.copies < 1 or not self.unsure >= 0:
+            raise ArgumentError(f"expected copies >= 1 and unsure >= 0, got {self.copies} and {self.unsure}")
+
+    def classes(self, data: Dataset) -> int:
+        """See Recipe."""
+        return data.num_classes if self.values is None else self.values.shape[1]
+
+    def options(self) -> dict[str, Any]:
+        """See Recipe; of the values their SHA-256."""
+        digest = "" if self.values is None else hashlib.sha256(self.values.numpy().tobytes()).hexdigest()
+        return {"name": self.name, "copies": self.copies, "unsure": self.unsure, "values": digest}
+
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
+        """(1/b) sum_i u_i [-log sum_k p_k w_k + unsure H(p)], p the mean softmax over copies of the i-th input.
+
+        w_k: what code k is worth there, in units of the best, whose own worth, in units of the mean, is u_i. A wrong
+        code costs what it certifies less; doubt costs too, since no region reaches beyond where a code is sure, and
+        where two codes are nearly as good it costs more than the worse of them.
+        """
+        assert self.values is not None
+        worth = self.values.to(x.device)[y]
+        p = mean_probabilities(model(torch.cat([x] * self.copies) + noise_like(x, smoothing, self.copies)), self.copies)
+        best = worth.amax(1).clamp_min(TINY)
+        missed = -(p * worth / best[:, None]).sum(1).clamp_min(TINY).log()
+        doubt = -(p * p.clamp_min(TINY).log()).sum(1)
+        loss: Tensor = (best / best.mean() * (missed + self.unsure * doubt)).mean()
+        return loss
 
 
 def code_values(
@@ -55,21 +95,7 @@ def code_values(
     return found
 
 
-def selector_data(data: Dataset, values: NDArray[np.float64], seed: int = 0) -> Dataset:
-    """As many examples, drawn by what a wrong code would cost there, with the best code as their label.
-
-    values: of `code_values`. A wrong code costs the best value less the mean of the others.
-    """
-    best, others = values.max(1), values.shape[1] - 1
-    cost = best - (values.sum(1) - best) / others
-    weight = cost + FLOOR * cost.mean() if cost.mean() > 0 else np.ones(len(cost))
-    # Evenly spaced places on a line on which each example, in random order, has its weight: it occurs as many times, or
-    # one more or less.
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(data))
-    ends, places = np.cumsum(weight[order]) / weight.sum(), (np.arange(len(data)) + rng.random()) / len(data)
-    drawn = order[np.minimum(np.searchsorted(ends, places, side="right"), len(data) - 1)]
-    return replace(
-        data, pixels=data.pixels[drawn], y=values.argmax(1)[drawn].astype(np.int64), ids=np.arange(len(data)),
-        num_classes=values.shape[1], class_names=(),
-    )  # fmt: skip
+def selector_data(data: Dataset) -> Dataset:
+    """Examples whose labels are their places, by which the recipe finds what each code is worth."""
+    places = np.arange(len(data))
+    return replace(data, y=places, num_classes=len(data), class_names=())

@@ -54,7 +54,7 @@ class Options:
     paper: bool = option(False, "The published search for theta instead of ours.")
     iterations: int | None = option(None, "With --paper: its isotropic steps. Default: 900.", least=1)
     limit: float | None = option(None, "Theta is at most this times --sigma. Default: 32 for images, else 6.", least=1)
-    prefer: Literal["volume", "ball"] = option("ball", "Shapes of largest volume, or only those with no smaller ball.")
+    prefer: Literal["volume", "ball"] = option("ball", "Shapes of largest volume, or only those that keep the ball.")
     domain: tuple[float, ...] | None = option(
         None, "Range of valid inputs: sizes are also reported for the part inside it.", metavar="LOW,HIGH"
     )

@@ -21,6 +21,7 @@ from anisocert.work import add_to_memory
 
 QUICK = Search(starts=4, steps=10, samples=8, votes=100)
 N = 1000
+PLAN = ac.Plan(n0=300, n=N)
 
 
 @pytest.fixture
@@ -28,10 +29,9 @@ def made(write_run, tmp_path):
     """Certifies inputs, with their classifier's own answers as labels, into a run; (run, network, inputs)."""
     count = itertools.count()
 
-    def run(model, x, smoothing, method=None, labels=None, **options):
+    def run(model, x, smoothing, method=None, labels=None, plan=PLAN, **options):
         x, folder = np.asarray(x, np.float32), tmp_path / f"run{next(count)}"
         network = ac.Network(model.eval(), 2)
-        plan = ac.Plan(n0=300, n=N)
         found = ac.certify(network, x, smoothing=smoothing, method=method, plan=plan)
         labels = model(torch.from_numpy(x)).argmax(1).tolist() if labels is None else labels
         said = {"sigma": float(np.min(smoothing.theta)), "n0": plan.n0, "n": plan.n, "data": "unused.npz"} | options
@@ -151,6 +151,17 @@ def test_fixed_noise_that_claims_too_much_fails(digits_run):
     assert found.found.right(1) == 0
     assert found.found.otherwise_inside() >= 3
     assert found.failed
+
+
+def test_attempts_that_abstain_may_go_wrong_too(made, half_space):
+    """Of undecided inputs the few that are certified are the lucky ones, half of them wrong, as alpha allows."""
+    x = np.zeros((400, 2), np.float32)
+    run, network, inputs = made(half_space([1.0, 0.0]), x, ac.Gaussian(1.0), plan=ac.Plan(n0=20, n=50, alpha=0.05))
+    certified = int((run.column("prediction") >= 0).sum())
+    assert 0 < certified < 100
+    found = attack_first(run, network, inputs, radii=[], how=QUICK, n=N)
+    assert found.expected >= 400 * 0.05
+    assert not found.failed
 
 
 def test_with_a_memory_the_promise_is_the_memorys(made, half_space, tmp_path):

@@ -393,7 +393,7 @@ class Session:
 def test_what_cannot_be_read_is_refused():
     with pytest.raises(ModelError, match=r"got Holding\.held\[0\]\.lock, lock, which cannot .*model_id=.*--model-id"):
         digest(Holding([Session()]))
-    assert digest(Holding([Session()]), model_id="mine") == "mine"
+    assert digest(Holding([Session()]), model_id="mine").startswith("mine")
 
 
 def test_functions_that_a_library_compiled():
@@ -435,7 +435,7 @@ def test_a_module_that_cannot_be_copied_runs_under_its_name():
     network.fit((2,), 1)
     x = torch.rand(160, 2)
     assert torch.equal(network.scores(x), model(x))
-    assert network.hash == "locked"
+    assert network.hash.startswith("locked on grid")
     with pytest.raises(ModelError, match="evaluation mode"):
         Network(model.train(), 2, model_id="locked")
 

@@ -55,7 +55,8 @@ def test_model_that_returns_no_tensor():
 def test_bare_callable_needs_a_name():
     with pytest.raises(ArgumentError, match=r"expected model_id with a bare callable.*got <function"):
         Network(lambda x: x, 2)
-    assert Network(lambda x: x, 2, model_id="mine").hash == "mine"
+    names = [Network(lambda x: x, 2, model_id="mine", numerics=Numerics(grid=g)).hash for g in (0, 1, 1.0, 2.0**-12)]
+    assert names == ["mine", "mine on grid 1", "mine on grid 1", "mine on grid 0.000244141"]
 
 
 @pytest.mark.parametrize("device", ["nonsense", "cuda:99", 3.5])

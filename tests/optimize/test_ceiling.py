@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import anisocert as ac
 from anisocert.optimize._ceiling import Ceiling, Limits, fitted
 from anisocert.optimize.reach import extent
 
@@ -71,3 +72,17 @@ def test_no_semi_axis_goes_beyond_the_farther_wall():
     candidates = torch.tensor([0.1, 0.3, 0.9]).view(1, 3, 1, 1).expand(1, 3, 2, 3)
     found = ceiling.limits.fit(candidates, np.array([[2.0, 2.0, 1.0]]), room=1.0)
     torch.testing.assert_close(found[0, :, 0, 0], torch.tensor([0.1, 0.3, 0.8]))
+
+
+def test_a_blank_image_has_no_reach_and_still_a_theta():
+    """The search measures candidates with votes, and there is no noise of scale 0."""
+    blank = limits(9.0, torch.tensor([0.0]), 2)
+    assert (blank.fit(torch.ones(1, 2, 3, 4), np.ones((1, 2)), 0.97) > 0).all()
+
+
+def test_a_blank_image_half_a_step_off_the_grid(smooth):
+    """Every draw of a candidate without noise would lie on a border between two multiples."""
+    x = np.full((1, 2, 3), 0.5 + 2.0**-13, np.float32)
+    (found,) = ac.certify(smooth, x, num_classes=3, smoothing=ac.Gaussian(0.25), method=ac.Anisotropic(),
+                          plan=ac.Plan(n=500))  # fmt: skip
+    assert found.theta.min() > 0

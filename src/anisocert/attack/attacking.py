@@ -18,7 +18,7 @@ LEVEL = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """What an attack found. expected: the most broken ones that the alphas lead one to expect: their sum."""
+    """What an attack found. expected: the most broken ones that the alphas of all attempts lead one to expect."""
 
     results: tuple[Attacked, ...]
     expected: float
@@ -43,14 +43,17 @@ def attack(
     how: Search | None = None,
     n: int = 10_000,
     level: float = LEVEL,
+    attempts: Sequence[float] | None = None,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> Attack:
     """Try to break certificates of a network: find points of their regions that are answered differently.
 
     certificates: with a region, of one noise and shape; the classifier that is attacked is the one that each was made
     for, with its theta. smoothing: theirs, without which a mixture's components are not known. n: votes at each point
-    found. level: probability with which any correct certificate is called broken, shared by all. on_done is called with
-    how many more certificates were attacked.
+    found. level: probability with which any correct certificate is called broken, shared by all. attempts: the
+    probabilities of an error, abstentions included, among which these certificates are those that were made (default:
+    their own): the votes that may mislead also decide which inputs are certified. on_done is called with how many more
+    certificates were attacked.
     """
     if not 0 < level < 1:
         raise ArgumentError(f"expected level in (0, 1), got {level}")
@@ -68,4 +71,5 @@ def attack(
         found = search(targets, how)
         results += refute(targets, found, [c.radius for c in part], n, each)
         on_done(len(part))
-    return Attack(tuple(results), sum(c.alpha for c in certificates), level)
+    errors = [c.alpha + c.grain for c in certificates] if attempts is None else attempts
+    return Attack(tuple(results), sum(errors), level)

@@ -23,7 +23,7 @@ from anisocert.certificate import ABSTAIN
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
-from anisocert.optimize import SAME_FOR_ALL
+from anisocert.optimize import FOR_EVERYONE
 from anisocert.runs import AttackedFirst, StoredRun
 from anisocert.runs.attacked import MOST_RADII, rows_hash
 from anisocert.system import System
@@ -103,7 +103,7 @@ def attack_first(
         starts=how.starts, steps=how.steps, samples=how.samples, model_hash=run.model_hash or network.hash,
         rows_hash=rows_hash(run.description),
     )  # fmt: skip
-    one_classifier = str(run.said("method")) in SAME_FOR_ALL and not run.has_memory
+    one_classifier = str(run.said("method")) in FOR_EVERYONE and not run.has_memory
     return FirstAttack(
         found, _all(parts, "points"), _all(parts, "deepest"), _all(parts, "radius"),
         sum(part.questions for part in parts),
@@ -162,10 +162,10 @@ def _attacked(
     answers, points = _balls(hunt, radii, on_done)
     inside, deepest = _regions(hunt, radii, answers, points)
     on_done(len(clean))
-    own = clean.errors[clean.promised != ABSTAIN].tolist()
+    # Of those that abstained too: the votes that may mislead also decide which inputs are certified.
     return _Part(
         clean.labels, clean.promised, clean.radius, answers, inside, points, deepest,
-        (*own, *itertools.chain.from_iterable(hunt.errors)), hunt.questions,
+        (*clean.errors.tolist(), *itertools.chain.from_iterable(hunt.errors)), hunt.questions,
     )  # fmt: skip
 
 

@@ -68,8 +68,9 @@ def attack(
 
     A certificate is broken if fresh votes at a point inside its region prove that another class has more of them (a
     sign test), which happens to any correct one with probability 0.001 at most, however many there are. One broken
-    certificate makes the exit code 1. Each may be wrong with probability alpha, so the number to expect from that is
-    printed too: a broken one within it is bad luck, but still a promise that does not hold.
+    certificate makes the exit code 1. Each attempt may go wrong with probability alpha, abstentions included, so the
+    number to expect from that is printed too: a broken one within it is bad luck, but still a promise that does not
+    hold.
 
     With --memory the target is the whole system, a copy of the memory in front of the network: no answer may change in
     any stored region, whoever asks and whatever newcomers claim. No probability is involved: one change is too many.
@@ -117,11 +118,12 @@ def attack(
         found = _attack_system(memory, stored, network, how, n, most)
         tell_system(found, memory, as_json)
     else:
-        chosen = _certificates(stored, ids, most, data)
+        chosen, asked = _certificates(stored, ids, most, data), _ids(stored, ids, None)
+        errors = [row["alpha"] + (row.get("grain") or 0.0) for row in map(stored.row, asked)]
         with progress(Console(stderr=True), "attacking", len(chosen), "certificates") as advance:
             found = attack_certificates(
                 network, chosen, smoothing=stored.configuration.smoothing(), how=how, n=n,
-                on_done=lambda count: advance(count, ""),
+                attempts=errors, on_done=lambda count: advance(count, ""),
             )  # fmt: skip
         tell(found, stored, as_json)
         if out is not None:

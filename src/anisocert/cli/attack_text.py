@@ -64,8 +64,8 @@ def _lines(found: Attack) -> list[str]:
             "be false. What lies between is the room that a better certificate may find."
         )
     lines.append(
-        f"{len(results)} certificates attacked: {broken or 'none'} broken, where their alphas lead one to expect "
-        f"{probability(found.expected)} at most."
+        f"{len(results)} certificates attacked: {broken or 'none'} broken, where the alphas of all attempts lead "
+        f"one to expect {probability(found.expected)} at most."
     )
     if broken:
         lines.append(

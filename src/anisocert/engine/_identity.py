@@ -34,6 +34,11 @@ NO_BEHAVIOUR = {
 }  # fmt: skip
 
 
+def name_of(model_id: str, grid: float) -> str:
+    """What stands for a network that its user named, on a grid: the grid is not the user's to remember."""
+    return f"{model_id} on grid {grid:g}" if grid else model_id
+
+
 def hash_of(model: Classifier, precision: Precision | None, grid: float = 0.0) -> str:
     """SHA-256 of a module, its precision and grid: equal where votes mean the same classifier, in any process.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from anisocert.engine._compiling import compiled, pays
-from anisocert.engine._identity import hash_of
+from anisocert.engine._identity import hash_of, name_of
 from anisocert.engine._trials import companies, trial_inputs
 from anisocert.engine.agreement import identical, leads_kept, same_votes
 from anisocert.engine.fold import fold
@@ -56,7 +56,7 @@ class Network:
         self.grid = numerics.step
         precision = numerics.precision or native_precision(self.device)
         self.numerics = replace(numerics, precision=precision, grid=self.grid)
-        self.hash = model_id or hash_of(self.model, precision, self.grid)
+        self.hash = hash_of(self.model, precision, self.grid) if model_id is None else name_of(model_id, self.grid)
         self.compile_seconds = 0.0
         self._asked, self._run = self.numerics, self.model
         self._shape: tuple[int, ...] | None = None

@@ -50,6 +50,8 @@ class Numerics:
         if self.rows is not None and (not isinstance(self.rows, int) or self.rows < 1 or self.rows % ALIGN):
             raise ArgumentError(f"expected rows a positive multiple of {ALIGN}, got {self.rows!r}")
         check_grid(self.step)
+        if self.grid is not None:
+            object.__setattr__(self, "grid", float(self.grid))  # 1 and 1.0 are one grid, with one hash
 
     @property
     def step(self) -> float:

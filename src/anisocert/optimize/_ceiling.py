@@ -13,6 +13,7 @@ from anisocert.optimize.reach import extent, reach
 
 CUT = 0.1  # of the values may be lowered to one level
 HALVINGS = 20  # of the range of levels
+LEAST = 1e-3  # of theta is left, whatever its limits are
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,8 @@ class Limits:
         gaps = torch.from_numpy(np.maximum(gap, 1e-9)).float().to(theta.device)
         walled = torch.minimum(theta, self.walls.unsqueeze(1) / gaps.view(*gaps.shape, *(1 for _ in theta.shape[2:])))
         most = room * self.farthest.unsqueeze(1) / gaps
-        return fitted(walled.flatten(2), most, self.norm).view(theta.shape)
+        # A blank image has no reach at all, and there is no noise of scale 0.
+        return fitted(walled.flatten(2), most, self.norm).view(theta.shape).maximum(LEAST * theta)
 
 
 class Ceiling:

@@ -304,9 +304,9 @@ def test_many_threads_get_one_answer(system):
     [
         ({"secret": b"short"}, "expected secret as at least 16 bytes"),
         ({"secret": "a text of enough letters"}, "expected secret as at least 16 bytes"),
-        ({"memory": "m.sqlite"}, r"memory=ac.Memory.open\('memory.sqlite'\), got 'm.sqlite'"),
+        ({"memory": "m.sqlite"}, r"memory=ac.Memory.open\('m.sqlite'\), got 'm.sqlite'"),
         ({"smoothing": 0.25}, r"smoothing=ac.Gaussian\(0.25\), got 0.25"),
-        ({"method": "fixed"}, "expected method as in method=ac.Anisotropic"),
+        ({"method": "fixed"}, "expected method as in method=ac.Fixed"),
         ({"plan": {"n": 100}}, "expected plan as in plan=ac.Plan"),
         ({"attempts": 0}, "expected attempts, a whole number >= 1, got 0"),
     ],

@@ -1,23 +1,40 @@
-"""User-supplied arguments, type-checked before any work."""
+"""User-supplied arguments, type-checked before any work: one sentence says what was expected, and what to write."""
+
+from typing import Any
 
 import torch
 
 from anisocert.bounds import Plan
 from anisocert.engine import Classifier, Network, Numerics
 from anisocert.errors import ArgumentError
+from anisocert.inputs import told
 from anisocert.optimize import Method
 from anisocert.smoothing import Smoothing
 
+# How each class of ours is written; of any other class the name and (...) must do.
+WRITTEN = {
+    "Gaussian": "ac.Gaussian(0.25)", "Uniform": "ac.Uniform(0.5)",
+    "GaussianMixture": "ac.GaussianMixture([0.3, 0.7], [0.2, 0.4])", "Fixed": "ac.Fixed()",
+    "Isotropic": "ac.Isotropic()", "Anisotropic": "ac.Anisotropic()", "Average": "ac.Average(theta)",
+    "Plan": "ac.Plan(n=100_000)", "Numerics": "ac.Numerics(precision='float32')",
+}  # fmt: skip
 
-def expect_kinds(*, smoothing: object, method: object = None, plan: object = None) -> None:
+
+def expect_kinds(
+    *, smoothing: object, method: object = None, plan: object = None, numerics: object = None, on_votes: object = None
+) -> None:
     """An error that names the remedy if an argument has the wrong type, such as a number for a noise."""
-    for name, value, kind, like in (
-        ("smoothing", smoothing, Smoothing, "ac.Gaussian(0.25)"),
-        ("method", method, Method | None, "ac.Anisotropic()"),
-        ("plan", plan, Plan | None, "ac.Plan(n=100_000)"),
+    for name, value, kind, usual, meant in (
+        ("smoothing", smoothing, Smoothing, "Gaussian", _noise),
+        ("method", method, Method | None, "Anisotropic", _method),
+        ("plan", plan, Plan | None, "Plan", _plan),
+        ("numerics", numerics, Numerics | None, "Numerics", _numerics),
     ):
         if not isinstance(value, kind):
-            raise ArgumentError(f"expected {name} as in {name}={like}, got {value!r}")
+            write = _of_class(value) if isinstance(value, type) else meant(value)
+            raise ArgumentError(f"expected {name} as in {name}={write or WRITTEN[usual]}, got {told(value)}")
+    if on_votes is not None and not callable(on_votes):
+        raise ArgumentError(f"expected on_votes as a function of a number of votes, got {told(on_votes)}")
 
 
 def as_network(
@@ -34,3 +51,31 @@ def as_network(
         if value is not None:
             raise ArgumentError(f"expected no {name} beside a Network, which has its own, got {value!r}")
     return model
+
+
+def _of_class(value: type) -> str:
+    return WRITTEN.get(value.__name__, f"{value.__name__}(...)")
+
+
+def _noise(value: Any) -> str | None:
+    return f"ac.Gaussian({value!r})" if _is_number(value) and value > 0 else None
+
+
+def _method(value: Any) -> str | None:
+    return WRITTEN.get(value.capitalize()) if isinstance(value, str) else None
+
+
+def _plan(value: Any) -> str | None:
+    if _is_number(value) and value >= 1:
+        return f"ac.Plan(n={int(value)})"
+    if isinstance(value, dict) and all(isinstance(name, str) and name.isidentifier() for name in value):
+        return f"ac.Plan({', '.join(f'{name}={told(one)}' for name, one in value.items())})"
+    return None
+
+
+def _numerics(value: Any) -> str | None:
+    return f"ac.Numerics(precision={value!r})" if value in ("float32", "bfloat16") else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -38,18 +38,42 @@ class Counting:
 class Certificate(Counting):
     """The smoothed classifier answers `prediction` everywhere in `region`, except with probability alpha + grain.
 
-    prediction: the class, or -1 (abstain), with `reason` saying why. gap: r in ||delta / theta|| < r. theta: scale of
-    the noise, float32, scalar or of the input's shape. noise: its name in `smoothing.NOISES`. votes, top_votes: of the
-    estimate stage. The bounds were computed from bound_k votes for the class and runner_up_votes for the next one among
-    the first bound_n votes, which in a sequential plan may be fewer than were counted.
-    grain: how far the votes' noise may be from the theory's, in total variation: it is added to alpha wherever the
-    probability of an error is stated. 0.0 if it is unknown, because noise was not drawn on a grid.
-    model_hash: names the network and its numerics. note: what a memory did (kept, shrunk, inherited, abstained).
-    x: the input of an abstention, which a memory needs to know; otherwise it is the region's centre.
+    Where theta was chosen for the input, that classifier is the one with this input's noise.
 
-    Where a selector chose theta from a codebook: codes, the number of the code; selector_top of selector_votes named it
-    under noise of selector_sigma. They prove, but for the part selector_alpha of alpha, that the selector names it
-    within cap: no semi-axis of the region is longer.
+    Args:
+        id: of the input; with the seed it names the noise that was drawn.
+        prediction: the class, or -1 (abstain), with `reason` saying why.
+        gap: r in ||delta / theta|| < r.
+        seed: of the noise.
+        alpha: probability with which the certificate may be wrong, but for the grain.
+        votes: how many were counted in the estimate stage.
+        top_votes: those of them for the class.
+        runner_up_votes: for the next class, among the first bound_n votes.
+        bound_k: for the class, among the first bound_n votes.
+        bound_n: votes from which the bounds were computed; in a sequential plan they may be fewer than were counted.
+        bound: the name of the plan's bound.
+        stop: how the plan stops, or None.
+        method: the name of the method that chose theta.
+        norm: of the region, 1 or 2.
+        num_classes: of the network.
+        model_hash: names the network and its numerics.
+        noise: its name in `smoothing.NOISES`.
+        region: where the answer holds; None when abstaining.
+        theta: scale of the noise, float32, scalar or of the input's shape.
+        p_a: lower bound of the class's share of all votes that could be drawn.
+        p_b: upper bound of any other class's share.
+        seconds: what it took, theta included.
+        note: what a memory did (kept, shrunk, inherited, abstained); empty if none was asked.
+        reason: why there is no answer, or what was inherited.
+        grain: how far the votes' noise may be from the theory's, in total variation: it is added to alpha wherever the
+            probability of an error is stated. 0.0 if it is unknown, because noise was not drawn on a grid.
+        x: the input of an abstention, which a memory needs to know; otherwise it is the region's centre.
+        codes: the codes of a codebook that theta stands for, where a selector chose it.
+        selector_top: votes of the selector that named them.
+        selector_votes: how many it cast.
+        selector_alpha: the part of alpha with which they may mislead.
+        selector_sigma: of the noise that the selector saw.
+        cap: within which, by these votes, the selector names the same codes: no semi-axis of the region is longer.
     """
 
     noise: str

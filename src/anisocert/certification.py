@@ -39,16 +39,38 @@ def certify(
 ) -> list[Certificate]:
     """Certificates of a batch of inputs, in their order.
 
-    model: maps `b x *shape` to `b x num_classes` scores, in evaluation mode. x: `b x *shape`, floats in the model's own
-    units that float32 holds exactly, as the model sees them (`img / 255.0` is float64: round it to float32 first).
-    ids: one distinct number per input, by which its noise is drawn (default 0, 1, ...).
-    on_votes is called with the number of votes that each network call counted.
-
     alpha holds for an input that was chosen without knowledge of the noise drawn for it. A second call with the same
     seed and ids reuses the noise, so that someone who saw the first answers can adapt x to it, even if the seed is
     secret: give every query an id that was never used, as `System` does.
+
+    Args:
+        model: maps `b x *shape` to `b x num_classes` scores, in evaluation mode, normalisation inside: an `nn.Module`,
+            any function (then with `model_id`), or a `Network`.
+        x: `b x *shape`, floats in the model's own units that float32 holds exactly, as the model sees them
+            (`img / 255.0` is float64: round it to float32 first).
+        smoothing: the noise, `Gaussian(sigma)` for l2 regions or `Uniform(lam)` for l1; best the one that the model was
+            trained with.
+        method: how theta, the noise level of each value, is chosen. Default: `Fixed()`, the same for every input, so
+            that a certificate holds for everyone as it stands, and any function will do as the model. `Isotropic()` and
+            `Anisotropic()` find larger regions, which are about one input's own classifier until they go through a
+            `Memory`. The command line says whose promise each number is, and its default is anisotropic.
+        plan: votes, alpha, bound, and when to stop. Default: `Plan()`, 100,000 votes at alpha = 0.001.
+        num_classes: how many scores the model gives.
+        ids: one distinct number per input, by which its noise is drawn. Default: 0, 1, ...
+        seed: of all noise; the same seed, ids and device kind give the same certificates.
+        device: where the model runs. Default: where its weights are.
+        numerics: precision, compilation, rows per call and grid. Default: what suits the device.
+        model_id: stands for the model in hashes, where it is a function or cannot be hashed.
+        on_votes: called with the number of votes that each network call counted.
+
+    Returns:
+        One `Certificate` per input. An input that could not be certified has prediction -1 and says why in `reason`.
+
+    Raises:
+        ArgumentError: an argument is not what it may be.
+        ModelError: the model does something that a certificate cannot rest on.
     """
-    expect_kinds(smoothing=smoothing, method=method, plan=plan)
+    expect_kinds(smoothing=smoothing, method=method, plan=plan, numerics=numerics, on_votes=on_votes)
     query = Query.of(as_network(model, num_classes, device, numerics, model_id), smoothing, x, ids, seed)
     found = timed_certificates(query, method or Fixed(), plan or Plan(), on_votes=on_votes)
     return [certificate for _, certificate in sorted(found, key=lambda pair: pair[0])]
@@ -125,12 +147,27 @@ def predict(
     numerics: Numerics | None = None,
     model_id: str | None = None,
 ) -> NDArray[np.int64]:
-    """The smoothed classifier's answers, -1 where it abstains (Cohen et al. 2019, PREDICT): `b`.
+    """The smoothed classifier's answers, -1 where it abstains (Cohen et al. 2019, PREDICT).
 
     plan.n votes per input; abstains unless a two-sided binomial test of the two leading classes rejects equality at
-    plan.alpha, so a wrong answer has probability at most alpha over noise that x does not depend on (see certify).
+    plan.alpha, so a wrong answer has probability at most alpha over noise that x does not depend on (see `certify`).
+
+    Args:
+        model: see `certify`, as for all that is not said here.
+        x: `b x *shape`.
+        smoothing: the noise, the same for every input.
+        plan: n and alpha, of which no more is used.
+        num_classes: how many scores the model gives.
+        ids: one distinct number per input, by which its noise is drawn. Default: 0, 1, ...
+        seed: of all noise.
+        device: where the model runs.
+        numerics: those with which certificates were made, else it is a different classifier.
+        model_id: stands for the model in hashes.
+
+    Returns:
+        The classes, `b`, or -1.
     """
-    expect_kinds(smoothing=smoothing, plan=plan)
+    expect_kinds(smoothing=smoothing, plan=plan, numerics=numerics)
     query = Query.of(as_network(model, num_classes, device, numerics, model_id), smoothing, x, ids, seed)
     plan = plan or Plan()
     if binomial_test(plan.n, plan.n) > plan.alpha:

@@ -58,7 +58,7 @@ def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
             "pixels of 0 to 255 and a network that takes 0 to 1, pass x.astype('float32') / 255"
         )
     if given.dtype.kind != "f":
-        raise ArgumentError(f"expected {name} as an array of floats, got {given.dtype}")
+        raise ArgumentError(f"expected {name} as an array of floats, got {_no_array(x, given.dtype)}")
     with np.errstate(over="ignore"):
         narrow = given.astype(np.float32)
     if not bool(np.isfinite(narrow).all()):
@@ -69,6 +69,27 @@ def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
             "round: round it first, with numpy.asarray(x, 'float32'), and use that array everywhere"
         )
     return narrow
+
+
+def told(value: object) -> str:
+    """A wrong value in a sentence: what can be typed as it is, anything else by its type, as it may be large."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if value is None or isinstance(value, str | bytes | Path | bool | int | float):
+        return repr(value)
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiouAEIOU" or name == "ndarray" else f"a {name}"
+
+
+def _no_array(x: object, dtype: object) -> str:
+    """What was given in place of an array, and how to get the array."""
+    if isinstance(x, str | Path):
+        return f"{told(x)}: read the inputs first, as in anisocert.data.load('digits').x"
+    if hasattr(x, "ids") and hasattr(x, "x"):
+        return f"{told(x)}: pass its inputs, data.x (and ids=data.ids)"
+    if hasattr(x, "batch_size") and hasattr(x, "dataset"):
+        return f"{told(x)}: pass the inputs of a batch, with ids=... that no other batch has"
+    return str(dtype) if hasattr(x, "dtype") or isinstance(x, list | tuple) else told(x)
 
 
 def regular_file(path: str | Path) -> Path:

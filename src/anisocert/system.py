@@ -12,6 +12,7 @@ import hmac
 import os
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.certification import timed_certificates, unanswered
 from anisocert.engine import Classifier, Network, Numerics, Query
 from anisocert.errors import ArgumentError
-from anisocert.inputs import exact_float32
+from anisocert.inputs import exact_float32, told
 from anisocert.memory import ABSTAINED, Memory
 from anisocert.optimize import Fixed, Method
 from anisocert.smoothing import Smoothing
@@ -35,11 +36,24 @@ SHORTEST_SECRET = 16  # bytes
 class System:
     """Answers inputs: with a stored promise where one covers the input, else with a new certificate.
 
-    secret: the key of all noise, at least 16 bytes that no client knows. memory: where promises are kept, as in
-    `Memory.open(FILE)` (default: one that ends with the process). attempts: how often votes are drawn about exactly
-    the same input, as the memory counts them; after that, an input that abstained abstains. (Processes that ask at the
-    same moment may make one each, and inputs that arrive together one more: see `answers`.) Safe to use from many
-    threads, which take turns with the network.
+    Safe to use from many threads, which take turns with the network.
+
+    Args:
+        model: maps `b x *shape` to `b x num_classes` scores, in evaluation mode, normalisation inside: an `nn.Module`,
+            any function (then with `model_id`), or a `Network`.
+        smoothing: the noise, `Gaussian(sigma)` for l2 regions or `Uniform(lam)` for l1.
+        secret: the key of all noise, at least 16 bytes that no client knows, as in `os.urandom(32)`.
+        num_classes: how many scores the model gives.
+        method: how theta, the noise level of each value, is chosen. Default: `Fixed()`, the same for every input, as in
+            `certify`; `Anisotropic()` finds larger regions, for models with gradients.
+        plan: votes, alpha, bound, and when to stop. Default: `Plan()`, 100,000 votes at alpha = 0.001.
+        memory: where promises are kept, as in `Memory.open(FILE)`. Default: one that ends with the process.
+        attempts: how often votes are drawn about exactly the same input, as the memory counts them; after that, an
+            input that abstained abstains. (Processes that ask at the same moment may make one each, and inputs that
+            arrive together one more: see `answers`.)
+        device: where the model runs. Default: where its weights are.
+        numerics: precision, compilation, rows per call and grid. Default: what suits the device.
+        model_id: stands for the model in hashes, where it is a function or cannot be hashed.
     """
 
     def __init__(
@@ -61,9 +75,10 @@ class System:
             raise ArgumentError(f"expected secret as at least {SHORTEST_SECRET} bytes, for example os.urandom(32)")
         if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
             raise ArgumentError(f"expected attempts, a whole number >= 1, got {attempts!r}")
-        expect_kinds(smoothing=smoothing, method=method, plan=plan)
+        expect_kinds(smoothing=smoothing, method=method, plan=plan, numerics=numerics)
         if not isinstance(memory, Memory | None):
-            raise ArgumentError(f"expected memory as in memory=ac.Memory.open('memory.sqlite'), got {memory!r}")
+            place = str(memory) if isinstance(memory, str | Path) else "memory.sqlite"
+            raise ArgumentError(f"expected memory as in memory=ac.Memory.open({place!r}), got {told(memory)}")
         self.network = as_network(model, num_classes, device, numerics, model_id)
         self.smoothing, self.method, self.plan = smoothing, method or Fixed(), plan or Plan()
         self.memory = Memory() if memory is None else memory

@@ -29,21 +29,21 @@ WRONG_GIVE_UP = 1e-5
 class Plan:
     """The votes of one input: n0 to choose its class, then up to n fresh ones to bound that class's share.
 
-    n0: votes of the selection stage. n: most votes of the estimate stage. alpha: probability, per input, with which the
-    certificate may be wrong, whatever the rest of the plan says.
-
-    bound: "one-vs-rest" takes p_B = 1 - p_A; "two-class" bounds every other class as well and certifies larger regions;
-    or a Bound, by whose name the plan then calls it.
-
-    stop: the estimate stage looks at its tally at the vote counts in `looks` and may stop there. None: all n votes.
-    "checkpoints": at n/100, n/10 and n, which share alpha. "betting": at many looks, with bounds that hold at all of
-    them at once. Without a target, a sequential plan stops at a look once the gap is within the fraction `tolerance` of
-    the gap that all n votes would give at the same vote shares (`projected`).
-
-    target_radius: stop as soon as "is the radius at least this?" is decided. With stop=None it means stop="betting".
-
-    early_abstain: give up as soon as certifying, or reaching the target, has become hopeless (`optimistic`). Giving up
-    is always safe. Sequential plans always do; early_abstain=True adds it to a fixed n.
+    Args:
+        n0: votes of the selection stage.
+        n: most votes of the estimate stage.
+        alpha: probability, per input, with which the certificate may be wrong, whatever the rest of the plan says.
+        bound: "one-vs-rest" takes p_B = 1 - p_A; "two-class" bounds every other class as well and certifies larger
+            regions; or a Bound, by whose name the plan then calls it.
+        stop: the estimate stage looks at its tally at the vote counts in `looks` and may stop there. None: all n votes.
+            "checkpoints": at n/100, n/10 and n, which share alpha. "betting": at many looks, with bounds that hold at
+            all of them at once.
+        target_radius: stop as soon as "is the radius at least this?" is decided. With stop=None it means
+            stop="betting".
+        early_abstain: give up as soon as certifying, or reaching the target, has become hopeless (`optimistic`). Giving
+            up is always safe. Sequential plans always do; early_abstain=True adds it to a fixed n.
+        tolerance: without a target, a sequential plan stops at a look once the gap is within this fraction of the gap
+            that all n votes would give at the same vote shares (`projected`).
     """
 
     n0: int = 100

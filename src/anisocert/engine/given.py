@@ -1,8 +1,9 @@
 """The model as it was given: a frozen copy, its device, and errors from inside it in our words."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -11,8 +12,37 @@ from torch import Tensor, nn
 from anisocert.engine._content import is_compiled
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import AnisocertError, ArgumentError, ModelError
+from anisocert.inputs import told
 
 Classifier = nn.Module | Callable[[Tensor], Tensor]
+
+
+def expect_classifier(model: object, model_id: object) -> None:
+    """An error that names the remedy unless a model can be called, and can be named in hashes."""
+    if not isinstance(model_id, str | None) or model_id == "":
+        raise ArgumentError(f"expected model_id as a name, as in model_id='digits-3', got {told(model_id)}")
+    if isinstance(model, nn.Module):
+        return
+    if isinstance(model, type):
+        raise ArgumentError(f"expected model as a network, got {told(model)}: make one, as in {model.__name__}(...)")
+    if not callable(model):
+        raise ArgumentError(f"expected model as a network, got {_no_network(model)}")
+    if model_id is None:
+        raise ArgumentError(
+            f"expected model_id with a bare callable (its weights cannot be hashed), got {model!r} alone: give it a "
+            "name that changes whenever its answers do, as in model_id='digits-3'"
+        )
+
+
+def _no_network(given: object) -> str:
+    """What was given in place of a network, and how to get one."""
+    if isinstance(given, str | Path):
+        return f"{told(given)}: load it first, with model, _ = anisocert.models.load({str(given)!r})"
+    if isinstance(given, Mapping):
+        return f"{told(given)} of weights: put them into a network first, with network.load_state_dict(...)"
+    if isinstance(given, tuple) and given and isinstance(given[0], nn.Module):
+        return f"{told(given)} that begins with one: pass that, as in model, _ = anisocert.models.load(...)"
+    return told(given) + (": the model comes first, then x" if hasattr(given, "dtype") else "")
 
 
 def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:

@@ -15,7 +15,7 @@ from anisocert.engine._identity import hash_of, name_of
 from anisocert.engine._trials import companies, trial_inputs
 from anisocert.engine.agreement import identical, leads_kept, same_votes
 from anisocert.engine.fold import fold
-from anisocert.engine.given import Classifier, frozen, home, taking, usable
+from anisocert.engine.given import Classifier, expect_classifier, frozen, home, taking, usable
 from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
 from anisocert.errors import ArgumentError, ModelError
@@ -27,11 +27,17 @@ CACHE_BYTES = 2_600_000
 
 
 class Network:
-    """Votes of `model` on noisy rows.
+    """A model as votes are counted with it: frozen, checked, in one precision, on one device.
 
-    model: maps `b x *shape` to `b x num_classes` scores (logits or probabilities: votes only ask which is largest).
-    model_id: stands for the model in hashes; required when the model is not an `nn.Module`, or one with parts that
-        cannot be read.
+    `certify`, `predict` and `System` make one of the model they are given; make it yourself to use it in several calls.
+
+    Args:
+        model: maps `b x *shape` to `b x num_classes` scores (logits or probabilities: votes only ask which is largest).
+        num_classes: how many scores it gives.
+        device: where it runs. Default: where its weights are.
+        numerics: precision, compilation, rows per call and grid. Default: what suits the device.
+        model_id: stands for the model in hashes; required when the model is not an `nn.Module`, or one with parts that
+            cannot be read. It must change whenever the model's answers do.
     """
 
     def __init__(
@@ -44,10 +50,7 @@ class Network:
     ) -> None:
         if isinstance(num_classes, bool) or not isinstance(num_classes, int | np.integer) or num_classes < 2:
             raise ArgumentError(f"expected num_classes, a whole number >= 2, got {num_classes!r}")
-        if model_id == "":
-            raise ArgumentError("expected model_id, a name, got an empty one")
-        if not isinstance(model, nn.Module) and model_id is None:
-            raise ArgumentError(f"expected model_id with a bare callable (its weights cannot be hashed), got {model!r}")
+        expect_classifier(model, model_id)
         self.device = home(model) if device is None else usable(device)
         named = model_id is not None
         self.model = frozen(model, self.device, named) if isinstance(model, nn.Module) else model
@@ -201,7 +204,9 @@ class Network:
         wanted = (rows, self.num_classes)
         if not isinstance(scores, Tensor) or tuple(scores.shape) != wanted:
             got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-            raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}")
+            other = isinstance(scores, Tensor) and scores.dim() == 2 and len(scores) == rows
+            remedy = f": if it has that many classes, say num_classes={got[1]} (--num-classes)" if other else ""
+            raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}{remedy}")
 
     def _rewritten(self, sample: Tensor, plain: Tensor, gradients: bool = False, to_compile: bool = False) -> nn.Module:
         """The first of the faster forms of the model that runs and gives its scores, or the model itself."""

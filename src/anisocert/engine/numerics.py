@@ -27,14 +27,15 @@ VARIABLE = "ANISOCERT_PRECISION"
 class Numerics:
     """Choices about the arithmetic; None lets the engine decide, and `Network.numerics` says how it did.
 
-    precision: of the network (its noisy inputs are always float32). Votes in bfloat16 certify the bfloat16 network,
-        so prediction must use the same. Default: that of ANISOCERT_PRECISION in the environment, else bfloat16 where
-        the device computes it natively.
-    compile: run the network through torch.compile. Default: when the votes planned repay the time it takes.
-    rows: votes per network call, one fixed, padded shape; a multiple of 32. Default: as many as pay and fit.
-    grid: step of the grid that noisy inputs are rounded to, a power of two in the units of the input; rounding is part
-        of the certified classifier, and lets noise be drawn from its exact distribution. Default: 2**-12. 0: no grid,
-        and noise drawn and added in float32, which is not quite the distribution of the theory.
+    Args:
+        precision: of the network (its noisy inputs are always float32). Votes in bfloat16 certify the bfloat16 network,
+            so prediction must use the same. Default: that of ANISOCERT_PRECISION in the environment, else bfloat16
+            where the device computes it natively.
+        compile: run the network through torch.compile. Default: when the votes planned repay the time it takes.
+        rows: votes per network call, one fixed, padded shape; a multiple of 32. Default: as many as pay and fit.
+        grid: step of the grid that noisy inputs are rounded to, a power of two in the units of the input; rounding is
+            part of the certified classifier, and lets noise be drawn from its exact distribution. Default: 2**-12. 0:
+            no grid, and noise drawn and added in float32, which is not quite the distribution of the theory.
     """
 
     precision: Precision | None = None

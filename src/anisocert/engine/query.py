@@ -66,7 +66,10 @@ def _inputs(x: Tensor | ArrayLike, device: torch.device) -> Tensor:
     else:
         inputs = torch.from_numpy(exact_float32("x", x)).to(device)
     if inputs.dim() < 2 or inputs.numel() == 0:
-        raise ArgumentError(f"expected x of shape (inputs, *shape) with at least one input, got {tuple(inputs.shape)}")
+        raise ArgumentError(
+            f"expected x of shape (inputs, *shape) with at least one input, got {tuple(inputs.shape)}"
+            + (": of one input, pass x[None]" if inputs.numel() else "")
+        )
     if not bool(inputs.isfinite().all()):
         raise ArgumentError("expected finite x, got NaN or infinity")
     return inputs

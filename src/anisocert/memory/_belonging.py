@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError
-from anisocert.inputs import exact_float32
+from anisocert.inputs import exact_float32, told
 from anisocert.memory._evidence import wrong_with
 from anisocert.memory._float_rows import Floats
 from anisocert.memory._head import Head
@@ -35,6 +36,22 @@ def input_of(certificate: Certificate) -> Floats:
         # Without it the answer could be "abstain" inside a promised region.
         raise ArgumentError(f"certificate {certificate.id}: expected its input in x, as it abstains, got None")
     return checked_point(certificate.x)
+
+
+def checked_certificates(given: Any) -> list[Certificate]:
+    """What is to be admitted, in order; an error unless each is a certificate."""
+    if isinstance(given, Certificate):
+        raise ArgumentError("expected several certificates, got one: memory.admit(certificate)")
+    if not isinstance(given, Iterable):
+        raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(given)}")
+    for one in (found := list(given)):
+        if isinstance(one, list | tuple):
+            raise ArgumentError(f"expected one certificate, got {told(one)}: memory.admit_all(certificates)")
+        if not isinstance(one, Certificate):
+            raise ArgumentError(
+                f"expected a certificate, got {told(one)}: certify the input first, or ask memory.lookup(x) about it"
+            )
+    return found
 
 
 def check_belongs(certificate: Certificate, point: Floats, head: Head, place: str | None) -> None:

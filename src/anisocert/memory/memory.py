@@ -12,7 +12,7 @@ from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
 from anisocert.memory import _spending as spending
 from anisocert.memory._admitting import admit
-from anisocert.memory._belonging import check_shape, checked_point
+from anisocert.memory._belonging import check_shape, checked_certificates, checked_point
 from anisocert.memory._evidence import digest_of_input
 from anisocert.memory._export import export
 from anisocert.memory._head import Head
@@ -22,7 +22,7 @@ from anisocert.memory.asking import Prefer, all_covering, covering
 from anisocert.memory.check import Check, check
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.opening import store_of
-from anisocert.memory.policy import INHERITED, named
+from anisocert.memory.policy import INHERITED, POLICIES, named
 from anisocert.memory.stats import Stats, stats
 from anisocert.memory.store import Store
 
@@ -42,6 +42,11 @@ class Memory:
     """
 
     def __init__(self, policy: str = "inherit", *, prefer: Prefer = "volume", lifetime: float | None = None) -> None:
+        if policy not in POLICIES:
+            names = ", ".join(POLICIES)
+            raise ArgumentError(
+                f"policy: expected one of {names}, got {policy!r}; a memory that stays is Memory.open('memory.sqlite')"
+            )
         self._start(partial(store_of(None), None), policy, prefer, lifetime)
 
     @classmethod
@@ -56,8 +61,13 @@ class Memory:
     ) -> Memory:
         """The memory at a place, the path of a file that is created if it does not exist.
 
-        policy, lifetime: fixed when the memory is created (default: inherit, none); others are refused while it holds
-        promises. read_only: for lookups; nothing is created or changed, and nothing is admitted.
+        Args:
+            place: the path of a file.
+            policy: how conflicts are settled, fixed when the memory is created (default: inherit); another one is
+                refused while it holds promises.
+            prefer: what a region that must make room keeps: most "volume", or the largest inscribed "ball".
+            lifetime: as in `Memory`, fixed when the memory is created.
+            read_only: for lookups; nothing is created or changed, and nothing is admitted.
         """
         if place is None:  # Memory() is one that ends with the process; a variable that is not set is a mistake
             raise ArgumentError("expected a path or URL for the memory, got None")
@@ -164,7 +174,7 @@ class Memory:
 
         probe: of the network that they are of, as in `expect`, in the same step: no reset can come between the two.
         """
-        proposals = list(certificates)
+        proposals = checked_certificates(certificates)
         with self._ledger.transaction(write=True):
             for model_hash in {one.model_hash for one in proposals} if probe is not None else ():
                 expect(self._ledger, model_hash, probe)

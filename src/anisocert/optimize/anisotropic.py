@@ -13,12 +13,13 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
+from anisocert.inputs import told
 from anisocert.optimize._ceiling import Limits
 from anisocert.optimize._pilot import Floats, Pilot, pilot_votes, sizes, take
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.domain import Domain, check_domain, proxy_inside
-from anisocert.optimize.isotropic import Isotropic
+from anisocert.optimize.isotropic import Isotropic, check_pilots
 from anisocert.optimize.soft import Outputs, Problem
 
 Prefer = Literal["volume", "ball"]
@@ -40,19 +41,26 @@ FEWEST, VOTES_PER_COPY = 16, 1000  # copies per step are so many at least, and o
 
 @dataclass(frozen=True)
 class Anisotropic(Method):
-    """Grows theta from the isotropic one, then lets fixed, isotropic and anisotropic candidates compete.
+    """One noise level for each value of each input: the largest regions, for models with gradients.
 
-    The ascents maximise weight * log gap + mean log theta, keeping theta at least isotropic and regions within reach:
-    first with a large weight, then on from there with a smaller one, for more volume and less gap. The candidates are
-    what both found, times some scales, and the values that grew most, or that do not matter, alone: what remains where
-    all others cost too much. prefer: "ball", of the candidates whose estimated radius is not below those of fixed and
-    isotropic theta, the one of largest estimated proxy radius wins; "volume", of all that are certified. domain:
-    (low, high) of valid inputs: what of a region lies outside counts for nothing.
+    Grows theta from the isotropic one, then lets fixed, isotropic and anisotropic candidates compete. The ascents
+    maximise weight * log gap + mean log theta, keeping theta at least isotropic and regions within reach: first with a
+    large weight, then on from there with a smaller one, for more volume and less gap. The candidates are what both
+    found, times some scales, and the values that grew most, or that do not matter, alone: what remains where all others
+    cost too much. A certificate is about the classifier with the noise chosen for its input; a `Memory` makes promises
+    of one system from many of them.
 
-    ascent: each of the two, whose learning rates ASCENTS has; its samples are fewer where the plan's votes are few, so
-    that the search costs no more than they do. isotropic: the starting point, whose limits hold here too. pilots: votes
-    per candidate, as shares of the plan's n, in the first round and in the second: fixed, isotropic, the `finalists` of
-    largest proxy radius, the best of the FEW and the one of largest radius.
+    Args:
+        prefer: "ball": of the candidates whose estimated radius is not below those of fixed and isotropic theta, the
+            one of largest estimated proxy radius wins; "volume": of all that are certified.
+        domain: (low, high) of valid inputs: what of a region lies outside counts for nothing.
+        ascent: each of the two, whose learning rates ASCENTS has; its samples are fewer where the plan's votes are
+            few, so that the search costs no more than they do.
+        isotropic: the starting point, whose limits hold here too.
+        pilots: votes per candidate, as shares of the plan's n, in the first round and in the second: fixed, isotropic,
+            the `finalists` of largest proxy radius, the best of the FEW and the one of largest radius.
+        finalists: how many candidates of largest proxy radius reach the second round.
+        outputs: whether the model returns "logits" or "probabilities": the search needs to know, votes do not.
     """
 
     prefer: Prefer = "ball"
@@ -70,8 +78,13 @@ class Anisotropic(Method):
             raise ArgumentError(f"expected prefer 'ball' or 'volume', got {self.prefer!r}")
         if self.domain is not None:
             check_domain(self.domain)
-        if not min(self.pilots) > 0 or self.finalists < 1:
-            raise ArgumentError(f"expected pilots > 0 and finalists >= 1, got {self.pilots} and {self.finalists}")
+        if not isinstance(self.isotropic, Isotropic):
+            raise ArgumentError(f"expected isotropic as in isotropic=ac.Isotropic(), got {told(self.isotropic)}")
+        if self.outputs not in get_args(Outputs):
+            raise ArgumentError(f"expected outputs 'logits' or 'probabilities', got {self.outputs!r}")
+        check_pilots(self.pilots)
+        if self.finalists < 1:
+            raise ArgumentError(f"expected finalists >= 1, got {self.finalists}")
 
     def evaluations(self, plan: Plan) -> int:
         """See Method."""

@@ -10,13 +10,21 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
+from anisocert.inputs import told
 from anisocert.optimize.base import Method, same_for_all
 from anisocert.smoothing.base import positive
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class Average(Method):
-    """A given theta for every input; `Average.of(thetas)` makes it from the optimised ones of a set."""
+    """A given theta for every input; `Average.of(thetas)` makes it from the optimised ones of a set.
+
+    One smoothed classifier answers all inputs, so that a certificate holds whoever asks, and needs no memory.
+
+    Args:
+        theta: scale of the noise, one number or of the input's shape. It must come from other inputs than those that
+            are certified with it.
+    """
 
     theta: NDArray[np.float32]
 
@@ -27,7 +35,9 @@ class Average(Method):
 
     @classmethod
     def of(cls, thetas: Sequence[ArrayLike]) -> "Average":
-        """The elementwise mean of thetas of one shape."""
+        """The elementwise mean of thetas of one shape, as in `Average.of([c.theta for c in certificates])`."""
+        if not hasattr(thetas, "__len__"):
+            raise ArgumentError(f"expected thetas, a list of arrays, got {told(thetas)}")
         if len(thetas) == 0:
             raise ArgumentError("expected at least one theta to average, got none")
         return cls(np.mean([np.asarray(theta, np.float64) for theta in thetas], axis=0))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.errors import ArgumentError
+from anisocert.inputs import told
 from anisocert.optimize._pilot import Floats
 
 Domain = tuple[float, float]
@@ -15,6 +16,8 @@ Domain = tuple[float, float]
 
 def check_domain(domain: tuple[float, ...], x: Tensor | NDArray[np.float32] | None = None) -> None:
     """An error unless it is a range, which inputs, if given, lie in."""
+    if not isinstance(domain, tuple | list):
+        raise ArgumentError(f"expected domain as two numbers, as in (0.0, 1.0), got {told(domain)}")
     if len(domain) != 2 or not all(map(math.isfinite, domain)) or not domain[0] < domain[1]:
         raise ArgumentError(f"expected domain as two numbers, low < high, got {','.join(map(str, domain))}")
     low, high = domain

@@ -11,7 +11,10 @@ from anisocert.optimize.base import Method, same_for_all
 
 @dataclass(frozen=True)
 class Fixed(Method):
-    """The smoothing's own theta, whatever the input (Cohen et al. 2019)."""
+    """The smoothing's own theta, whatever the input (Cohen et al. 2019).
+
+    One smoothed classifier answers all inputs, so that a certificate holds whoever asks, and needs no memory.
+    """
 
     name = "fixed"
 

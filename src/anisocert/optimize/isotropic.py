@@ -11,6 +11,7 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
+from anisocert.inputs import told
 from anisocert.optimize._pilot import Floats, Pilot, pilot_votes, sizes
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.reach import is_image, reach
@@ -25,11 +26,15 @@ FAR, NEAR = 32.0, 6.0  # limits of theta with and without another bound on the r
 
 @dataclass(frozen=True)
 class Isotropic(Method):
-    """The scale with the largest estimated radius, by a search over pilot votes; needs no gradients.
+    """One noise level per input: the scale with the largest estimated radius, by a search over pilot votes.
 
-    limit: theta is at most this times the noise's own (default: 32 for images, which have a reach too, else 6).
-    bounded_reach: nor does an image's region reach farther than half the way to the blank image. pilots: votes a
-    candidate in the coarse and in the fine search, as shares of the plan's n.
+    Needs no gradients, so that any function will do as the model. A certificate is about the classifier with the noise
+    chosen for its input; a `Memory` makes promises of one system from many of them.
+
+    Args:
+        limit: theta is at most this times the noise's own. Default: 32 for images, which have a reach too, else 6.
+        bounded_reach: nor does an image's region reach farther than half the way to the blank image.
+        pilots: votes per candidate in the coarse and in the fine search, as shares of the plan's n.
     """
 
     limit: float | None = None
@@ -39,10 +44,9 @@ class Isotropic(Method):
     name = "isotropic"
 
     def __post_init__(self) -> None:
-        if self.limit is not None and not self.limit >= 1:
-            raise ArgumentError(f"expected limit >= 1, got {self.limit}")
-        if not min(self.pilots) > 0:
-            raise ArgumentError(f"expected pilots > 0, got {self.pilots}")
+        if not isinstance(self.limit, int | float | None) or (self.limit is not None and not self.limit >= 1):
+            raise ArgumentError(f"expected limit, a number >= 1, got {told(self.limit)}")
+        check_pilots(self.pilots)
 
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """See Method."""
@@ -83,6 +87,12 @@ class Isotropic(Method):
         if at_limit:
             log.info("theta is at its limit of %g x %g for %d of %d inputs", limit, sigma, at_limit, len(x))
         return _column(chosen[:, None], x)[:, 0], top
+
+
+def check_pilots(pilots: object) -> None:
+    """An error unless there is a positive share for each of the two rounds."""
+    if not (isinstance(pilots, tuple | list) and len(pilots) == 2 and min(pilots) > 0):
+        raise ArgumentError(f"expected pilots > 0, two shares of the plan's n, as in (0.01, 0.1), got {pilots!r}")
 
 
 def _best(theta: Tensor, gaps: Floats, norm: int, farthest: Floats) -> NDArray[np.int64]:

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, init=False, eq=False)
 class Gaussian(Smoothing):
-    """N(x, diag(sigma^2)). sigma: standard deviation, scalar or of the input's shape."""
+    """Gaussian noise, N(x, diag(sigma^2)): l2 ellipsoids.
+
+    Args:
+        sigma: standard deviation in the input's own units, one number, or one per value: an array of the input's shape.
+            Best the one that the model was trained with. Methods that search for theta start from one number.
+    """
 
     name, title, symbol = "gaussian", "Gaussian", "σ"
     norm = 2

@@ -22,11 +22,15 @@ DRAWN = 2.0**-22  # components are drawn in float32: none more often than its we
 
 @dataclass(frozen=True, init=False, eq=False)
 class GaussianMixture(Smoothing):
-    """sum_j weights[j] N(x, diag(sigmas[j]^2)). sigmas: one scalar, or one array of the input's shape, per component.
+    """Noise from several Gaussians, sum_j weights[j] N(x, diag(sigmas[j]^2)): l2 ellipsoids. With `Fixed()` only.
 
     For f in [0, 1] the smoothed score is Lipschitz with constant 1/sqrt(2 pi) in each component's norm, so the region
     is sqrt(delta' M delta) < sqrt(pi/2) (p_A - p_B) with M = sum_j weights[j] / sigmas[j]^2; theta = M^(-1/2). (The
     paper's constant 1/sqrt(2 pi) for the gap is sound but too small by the factor pi.)
+
+    Args:
+        weights: probability of each component, with sum 1.
+        sigmas: standard deviations, one number, or one array of the input's shape, per component.
     """
 
     name, title, symbol = "gaussian-mixture", "Gaussian-mixture", "σ"
@@ -40,6 +44,8 @@ class GaussianMixture(Smoothing):
         a = np.asarray(weights, np.float64)
         if a.ndim != 1 or len(a) == 0 or not bool(np.all(a > 0)) or not agrees(a.sum(), 1.0, more=TOLERANCE):
             raise ArgumentError(f"expected weights positive with sum 1, got {weights!r}")
+        if not hasattr(sigmas, "__len__"):
+            raise ArgumentError(f"expected sigmas, one per weight, as in [0.2, 0.4], got {sigmas!r}")
         if len(sigmas) != len(a):
             raise ArgumentError(f"expected one of sigmas for each of {len(a)} weights, got {len(sigmas)}")
         each = [positive("sigmas", s) for s in sigmas]

@@ -12,7 +12,12 @@ from anisocert.smoothing.base import Floats, Smoothing, positive
 
 @dataclass(frozen=True, init=False, eq=False)
 class Uniform(Smoothing):
-    """Uniform on [x - lam, x + lam]. lam: half-width, scalar or of the input's shape."""
+    """Uniform noise on [x - lam, x + lam]: l1 cross-polytopes.
+
+    Args:
+        lam: half-width in the input's own units, one number, or one per value: an array of the input's shape. Best the
+            one that the model was trained with. Methods that search for theta start from one number.
+    """
 
     name, title, symbol = "uniform", "uniform", "λ"
     norm = 1

@@ -38,12 +38,19 @@ import anisocert as ac, numpy as np
 for name in ac.__all__:
     getattr(ac, name)
 assert set(ac.__all__) <= set(dir(ac))
+from anisocert import *
 found = ac.certify(lambda x: -x, np.ones((2, 2)) * [0, 9], model_id="mine", num_classes=2,
                    smoothing=ac.Gaussian(1.0), plan=ac.Plan(n=50))
 print([c.prediction for c in found])
+for call in (lambda: ac.evaluate(found, [0, 0]), lambda: ac.report("runs/a")):
+    try:
+        call()
+    except ac.AnisocertError as error:
+        print(error)
 """
     )
-    assert done.stdout == "[0, 0]\n", done.stderr
+    told = "reading a run needs pyarrow and safetensors: pip install 'anisocert[cli]'\n"
+    assert done.stdout == f"[0, 0]\n{told}{told}", done.stderr
 
 
 def test_importing_the_package_is_cheap():

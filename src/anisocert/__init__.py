@@ -6,7 +6,7 @@ Public names are loaded when first used, so that importing the package (and `ani
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0.dev1"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from anisocert import bounds, geometry
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from anisocert.certification import certify, predict
     from anisocert.engine import Network, Numerics
     from anisocert.errors import AnisocertError
+    from anisocert.evaluate import evaluate
     from anisocert.geometry import Region
     from anisocert.memory import Memory
     from anisocert.models import Codebook, Coded
     from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic, Selected, TwoStep
+    from anisocert.report import report
     from anisocert.smoothing import Gaussian, GaussianMixture, Uniform
     from anisocert.system import System
 
@@ -45,7 +47,7 @@ _HOME = {
     "certify": "certification",
     "predict": "certification",
 }
-_ROOMS = ("bounds", "geometry")
+_ROOMS = ("bounds", "evaluate", "geometry", "report")  # two of them are functions too
 
 __all__ = [
     "AnisocertError",
@@ -69,8 +71,10 @@ __all__ = [
     "Uniform",
     "bounds",
     "certify",
+    "evaluate",
     "geometry",
     "predict",
+    "report",
 ]
 
 

@@ -1,7 +1,12 @@
-"""Metrics, comparisons, tables."""
+"""Metrics, comparisons, tables. `ac.evaluate(...)` calls `evaluate`."""
+
+import sys
+from types import ModuleType
+from typing import Any
 
 from anisocert.evaluate.beside_paper import against_paper
 from anisocert.evaluate.comparison import Comparison, Entry, compare
+from anisocert.evaluate.evaluating import Evaluation, evaluate
 from anisocert.evaluate.intervals import bootstrap, clopper_pearson, wilson
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
 from anisocert.evaluate.paper import paper_source, paper_tables, published
@@ -26,6 +31,7 @@ __all__ = [
     "Column",
     "Comparison",
     "Entry",
+    "Evaluation",
     "Results",
     "Table",
     "Withstood",
@@ -41,6 +47,7 @@ __all__ = [
     "compare",
     "down",
     "envelope",
+    "evaluate",
     "explained",
     "keeps_answers",
     "median_certified_radius",
@@ -64,3 +71,13 @@ __all__ = [
     "wilson",
     "withstood",
 ]
+
+
+class _Room(ModuleType):
+    """The room as a function, so that `ac.evaluate(...)` works although a room has that name."""
+
+    def __call__(self, *given: Any, **options: Any) -> Evaluation:
+        return evaluate(*given, **options)
+
+
+sys.modules[__name__].__class__ = _Room

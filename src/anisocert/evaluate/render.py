@@ -18,8 +18,11 @@ PHRASE = 15  # characters per line of a phrase
 WIDE = 3  # columns of a group whose heading goes into the title of a terminal's table, where it has room
 
 
-def render(table: Table, style: str) -> str:
-    """The table as text in one of the formats; for a terminal without colours, as wide as it needs to be."""
+def render(table: Table, style: str, width: int | None = None) -> str:
+    """The table as text in one of the formats; for a terminal without colours, and as wide as it needs to be.
+
+    width: of the terminal, if it is to fit one.
+    """
     if style == "markdown":
         return markdown(table)
     if style == "latex":
@@ -29,8 +32,8 @@ def render(table: Table, style: str) -> str:
     if style == "terminal":
         from rich.console import Console
 
-        console = Console(file=io.StringIO(), width=400)
-        console.print(terminal(table))
+        console = Console(file=io.StringIO(), width=width or 400)
+        console.print(terminal(table, width))
         return str(console.file.getvalue())  # type: ignore[attr-defined]
     raise ArgumentError(f"expected a format of {', '.join(FORMATS)}, got {style!r}")
 

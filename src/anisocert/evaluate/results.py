@@ -78,6 +78,11 @@ class Results:
         """Certified accuracy at each of some sizes."""
         return certified_accuracy(self.certified(size), self.correct, at)
 
+    def curve(self, size: Size = "radius") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(sizes, certified accuracy there): 0, and every size beyond which it is lower."""
+        at = np.unique(np.append(self.certified(size), 0.0))
+        return at, self.accuracy(at, size)
+
     def mean(self, size: Size = "radius") -> float:
         """ACR, or ACR~ of proxy radii."""
         return average_certified_radius(self.certified(size), self.correct)
@@ -114,7 +119,7 @@ def results_of(run: "StoredRun", *, memory: bool = False, label: str | None = No
     if memory and not run.has_memory:
         raise ArgumentError(f"expected a run that went through a memory, got {run.folder}")
     prefix = "memory_" if memory else ""
-    stage: Stage = "after" if memory else "not needed" if method in FOR_EVERYONE else "before"
+    stage: Stage = "after" if memory or run.answered else "not needed" if method in FOR_EVERYONE else "before"
     radius, proxy = (numbers(run, f"{prefix}{name}") for name in ("radius", "proxy_radius"))
     if np.isnan(proxy).all() and method in ("fixed", "isotropic"):
         proxy = radius  # a ball is its own proxy; the field's oldest format has no column for it

@@ -1,6 +1,9 @@
 """Regions beside their inputs: how much of them is in the domain of valid inputs; which reach as far as they may."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -8,7 +11,9 @@ from numpy.typing import NDArray
 
 from anisocert.geometry import Region
 from anisocert.optimize.reach import extent, reach
-from anisocert.runs import StoredRun
+
+if TYPE_CHECKING:
+    from anisocert.runs import StoredRun
 
 NEARLY = 0.9  # of the reach: candidates differ by a tenth
 REACH = (

@@ -55,10 +55,10 @@ def supersets(comparison: Comparison) -> Table | None:
 
 def _rivals(comparison: Comparison) -> Iterator[tuple[str, str, list[list[Results]]]]:
     """(stage, noise level, competitors): runs of one level; and the methods, each with all of its levels."""
-    stages = ["before"] + (["after"] if any(entry.after is not None for entry in comparison.entries) else [])
+    stages = ["before"] + (["after"] if any(entry.binding.stage == "after" for entry in comparison.entries) else [])
     for stage in stages:
         chosen = (
-            [entry.before for entry in comparison.entries if not entry.again]
+            [entry.before for entry in comparison.entries if not entry.again and entry.before.stage != "after"]
             if stage == "before"
             else [entry.binding for entry in comparison.entries]
         )

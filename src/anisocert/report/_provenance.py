@@ -27,7 +27,7 @@ def provenance(comparisons: Sequence[Comparison]) -> Iterator[Provenance]:
     for comparison in comparisons:
         for entry in comparison.entries:
             said = entry.run.description
-            check = shlex.join(("anisocert", "verify", str(entry.run.folder)))
+            check = shlex.join(("anisocert", "verify", str(entry.run.folder))) if entry.run.on_disk else ""
             order = sorted(said, key=lambda name: SHOWN_LAST.index(name) if name in SHOWN_LAST else -1)
             yield Provenance(
                 f"{comparison.data}, {comparison.norm}: {entry.label} ({len(entry.run):,} inputs)",

@@ -1,9 +1,11 @@
 """Everything that a run, its data and its memory know about one input."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +19,9 @@ from anisocert.optimize import FOR_EVERYONE
 from anisocert.report._inputs import Inputs, inputs_of
 from anisocert.report._pictures import is_image
 from anisocert.rounding import TOLERANCE, down
-from anisocert.runs import StoredRun
-from anisocert.verify.backing import memory_of
+
+if TYPE_CHECKING:
+    from anisocert.runs import StoredRun
 
 NORMS = {"l2": 2.0, "l1": 1.0, "l_inf": math.inf}
 PIXELS = 255  # steps from black to white in an image file
@@ -128,6 +131,8 @@ def _in_memory(run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | 
     if x is None:
         return None
     try:
+        from anisocert.verify.backing import memory_of  # here, because reading runs needs more than importing this room
+
         with memory_of(run) as memory:
             if row["memory_note"] == SHRUNK:
                 entry = memory.find(row["idx"])

@@ -1,9 +1,11 @@
 """The report: one HTML file that holds everything it shows."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anisocert.durable import write_whole
 from anisocert.evaluate import LEFT, Comparison, Table, compare, paper_source, published, summary, tables_of
@@ -16,8 +18,9 @@ from anisocert.report._provenance import provenance
 from anisocert.report._sampling import chosen
 from anisocert.report._verdict import Verdict, verdict
 from anisocert.report.gallery import Card, cards
-from anisocert.runs import StoredRun
-from anisocert.verify import memory_backing
+
+if TYPE_CHECKING:
+    from anisocert.runs import StoredRun
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,8 @@ def _part(comparison: Comparison, gallery: int) -> Part:
 
 def _unbacked(comparison: Comparison) -> list[str]:
     """What could not be derived again from the memories that the runs name."""
+    from anisocert.verify import memory_backing  # here, because reading runs needs more than importing this room
+
     told = {entry.label: memory_backing(entry.run) for entry in comparison.entries}
     return [f"{label}: {line}" for label, line in told.items() if line is not None]
 

@@ -1,6 +1,9 @@
 """The sentence about one input that may be quoted, and what it rests on."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import OWN, down, keeps_answers, probability
@@ -9,8 +12,10 @@ from anisocert.evaluate.room import REACH, at_reach
 from anisocert.geometry import Region
 from anisocert.memory import INHERITED
 from anisocert.report.evidence import Evidence, Implied
-from anisocert.runs import StoredRun
 from anisocert.smoothing import named
+
+if TYPE_CHECKING:
+    from anisocert.runs import StoredRun
 
 OTHER_NOISE = ": a changed input is answered with another noise, so it is not a claim about a system"
 MEMORY_REASON = "the memory gives no answer, because an earlier promise leaves no room for this one"

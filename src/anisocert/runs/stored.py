@@ -49,6 +49,16 @@ class StoredRun(Said):
         return "memory_prediction" in self.table.column_names
 
     @property
+    def answered(self) -> bool:
+        """Whether the rows themselves are a memory's answers, with nothing known from before it; not so on disk."""
+        return False
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether there is a folder, which can be verified."""
+        return True
+
+    @property
     def has_votes(self) -> bool:
         """Whether any row holds votes; imported results have none."""
         known = [name for name in COUNTS if name in self.table.column_names]

@@ -1,0 +1,137 @@
+"""From certificates to numbers: `ac.evaluate`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anisocert.certificate import Certificate
+from anisocert.errors import ArgumentError
+from anisocert.evaluate.comparison import Comparison, compare
+from anisocert.evaluate.render import render
+from anisocert.evaluate.results import Results
+from anisocert.evaluate.table import Table
+from anisocert.evaluate.tables import summary, tables_of
+from anisocert.inputs import told
+from anisocert.memory import Memory
+
+Certificates = Sequence[Certificate]
+WIDTH = 120  # of a table that is printed where there is no terminal
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What some certificates say about a network on labelled inputs; printed, it is the table.
+
+    comparisons: one per norm, of the lists of certificates that have it; `ac.report` makes a report of them.
+    """
+
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def results(self) -> list[Results]:
+        """Of each list of certificates, with `accuracy(radii)`, `curve()`, `mean()`, `median()` and `protects`."""
+        return [one for comparison in self.comparisons for one in comparison.stages()]
+
+    @property
+    def tables(self) -> list[Table]:
+        """Every table that these certificates can fill; `anisocert.evaluate.render` makes text of one."""
+        return [table for comparison in self.comparisons for table in tables_of(comparison)]
+
+    def table(self, style: str = "terminal", width: int | None = None) -> str:
+        """Certified accuracy at several radii, means and medians, each line with the words for whom it protects.
+
+        Args:
+            style: "terminal", "markdown", "latex" or "csv".
+            width: columns of the terminal. Default: as many as it takes.
+        """
+        return "\n".join(render(summary(comparison), style, width) for comparison in self.comparisons)
+
+    def __str__(self) -> str:
+        return self.table(width=shutil.get_terminal_size((WIDTH, 24)).columns)
+
+    def _repr_markdown_(self) -> str:
+        """For notebooks."""
+        return self.table("markdown")
+
+
+def evaluate(
+    certificates: Certificates | Mapping[str, Certificates],
+    labels: ArrayLike,
+    *,
+    data: str = "inputs",
+    sigma: float | None = None,
+    memory: Memory | None = None,
+) -> Evaluation:
+    """Certified accuracy, mean and median radius of certificates, and whom these numbers protect.
+
+    Needs `pip install 'anisocert[cli]'`.
+
+    Args:
+        certificates: as `ac.certify` returns them, or as a memory or a `System` answered; several lists, as in
+            `{"fixed": ..., "anisotropic": ...}`, are compared on the same inputs.
+        labels: the true class of each input, in the same order.
+        data: what the inputs are called.
+        sigma: the noise level that the search for theta started from, which certificates do not hold; for tables.
+        memory: the one that answered, where the certificates are its answers: what they promise depends on its
+            policy. Answers that it does not hold are refused.
+
+    Returns:
+        An `Evaluation`: print it, take numbers from its `results`, or pass it to `ac.report`.
+    """
+    lists = _lists(certificates)
+    classes = _labels(labels, lists)
+    if not isinstance(memory, Memory | None):
+        raise ArgumentError(f"expected memory as in memory=system.memory, got {told(memory)}")
+    if not isinstance(data, str) or not data:
+        raise ArgumentError(f"expected data as the name of the inputs, got {told(data)}")
+    if not (sigma is None or (isinstance(sigma, int | float) and sigma > 0)):
+        raise ArgumentError(f"expected sigma, a number > 0, got {told(sigma)}")
+    from anisocert.runs.held import held  # here, because it needs more than the core
+
+    ids, said = _ids(list(lists.values())), {"data": data, "sigma": None if sigma is None else float(sigma)}
+    return Evaluation(compare([held(one, classes, ids, said | {"name": name}, memory) for name, one in lists.items()]))
+
+
+def _lists(given: Any) -> dict[str, list[Certificate]]:
+    """Lists of certificates by name; an error that names the remedy for anything else."""
+    if isinstance(given, Certificate):
+        raise ArgumentError("expected certificates, got one: pass [certificate] and [label]")
+    if isinstance(given, Mapping):
+        return {str(name): one for name, inner in given.items() for one in _lists(inner).values()} or _none()
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        remedy = f"; of a run's folder, ac.report({given!r}) makes a report" if isinstance(given, str) else ""
+        raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(given)}{remedy}")
+    found = list(given)
+    for one in found:
+        if not isinstance(one, Certificate):
+            raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(one)} among them")
+    return {"certificates": found} if found else _none()
+
+
+def _none() -> Any:
+    raise ArgumentError("expected at least one certificate, got none")
+
+
+def _labels(given: ArrayLike, lists: Mapping[str, Certificates]) -> NDArray[np.int64]:
+    """The labels as whole numbers, one per certificate of each list."""
+    raw = np.asarray(given.cpu() if hasattr(given, "cpu") else given)
+    if raw.ndim != 1 or raw.dtype.kind not in "iu":
+        told_ = f"{raw.dtype} of shape {raw.shape}"
+        raise ArgumentError(f"expected labels as whole numbers, one per certificate, got {told_}: labels.astype(int)")
+    for name, one in lists.items():
+        if len(one) != len(raw):
+            raise ArgumentError(f"expected one label per certificate, got {len(raw)} for {len(one)} of {name}")
+    return raw.astype(np.int64)
+
+
+def _ids(lists: Sequence[Certificates]) -> list[int]:
+    """The ids of the inputs, where all lists agree on them; else their places."""
+    named = [[one.id for one in certificates] for certificates in lists]
+    same = all(ids == named[0] for ids in named) and len(set(named[0])) == len(named[0])
+    return named[0] if same else list(range(len(named[0])))

@@ -1,0 +1,73 @@
+"""A report from Python: `ac.report`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anisocert.durable import claim
+from anisocert.errors import ArgumentError
+from anisocert.evaluate import Evaluation
+from anisocert.inputs import told
+from anisocert.report.canvas import styled
+from anisocert.report.figures import accuracy
+from anisocert.report.page import write_report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from anisocert.runs import StoredRun
+
+Source = Evaluation | str | Path
+"""What a report can be about: what `ac.evaluate` returned, or the folder of a run."""
+
+
+def report(
+    what: Source | Sequence[Source], out: str | Path = "report.html", *, gallery: int = 24, force: bool = False
+) -> Path:
+    """Write a report: one HTML file with a verdict in plain words, curves, tables and single inputs.
+
+    Needs `pip install 'anisocert[cli,report]'`.
+
+    Args:
+        what: what `ac.evaluate` returned, or the folder of a run; several in a list are compared.
+        out: the file to write.
+        gallery: how many inputs are shown one by one.
+        force: also in place of a file that anisocert did not write.
+
+    Returns:
+        The path of the file.
+    """
+    target = Path(out)
+    runs = list(_runs(what))
+    claim(target, force)
+    write_report(runs, target, gallery)
+    return target
+
+
+def draw_curves(evaluation: Evaluation) -> list[Figure]:
+    """Certified accuracy against radius and proxy radius: a figure per norm, each curve with whom it protects.
+
+    Needs `pip install 'anisocert[report]'`.
+    """
+    with styled():
+        return [accuracy(comparison, together=False) for comparison in evaluation.comparisons]
+
+
+def _runs(what: Any) -> Iterator[StoredRun]:
+    if isinstance(what, Evaluation):
+        yield from (entry.run for comparison in what.comparisons for entry in comparison.entries)
+    elif isinstance(what, str | Path):
+        from anisocert.runs import read_run
+
+        yield read_run(Path(what))
+    elif isinstance(what, list | tuple):
+        if not what:
+            raise ArgumentError("expected something to report on, got an empty list")
+        for one in what:
+            yield from _runs(one)
+    else:
+        raise ArgumentError(
+            f"expected what ac.evaluate(certificates, labels) returned, or a run's folder, got {told(what)}"
+        )

@@ -6,12 +6,12 @@ PINS := constraints.txt requirements/core.txt requirements/dev.txt
 # Files whose hashes are known, and nothing that would have to be built here by who knows what.
 HASHED := install --quiet --require-hashes --no-deps --only-binary :all: --requirement
 
-.PHONY: demo test lint unit wheel lock clean
+.PHONY: demo test lint unit docs wheel lock clean
 
 demo: .venv/ready
 	$(BIN)/anisocert demo
 
-test: lint unit wheel
+test: lint unit docs wheel
 
 lint: .venv/ready
 	$(BIN)/ruff check
@@ -27,11 +27,17 @@ unit: .venv/ready
 	$(PYTEST)
 	other=$$($(BIN)/python tests/other_precision.py) && ANISOCERT_PRECISION=$$other $(PYTEST) $(LEFT_TO_THE_MACHINE)
 
-# The wheel must import where there is nothing but its own core dependencies: all of them are there, so pip needs no index.
+# The site, in build/site; a warning is an error. Nothing is fetched, neither here nor by its pages.
+docs: .venv/ready
+	$(BIN)/mkdocs build --strict --quiet
+	! grep -rE '<(script|link|img)[^>]* (src|href)="(https?:)?//' --include='*.html' build/site
+
+# The source archive, and the wheel that is built from it, as an installer would. It must import where there is nothing but its own
+# core dependencies: all of them are there, so pip needs no index.
 wheel: build/wheel-checked
-build/wheel-checked: $(SOURCES) $(PINS) | .venv/ready
+build/wheel-checked: $(SOURCES) $(PINS) README.md | .venv/ready
 	rm -rf build/dist build/empty
-	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist
+	$(BIN)/python -m build --no-isolation --outdir build/dist
 	$(PYTHON) -m venv build/empty
 	build/empty/bin/python -m pip $(HASHED) requirements/core.txt --no-compile
 	build/empty/bin/python -m pip install --quiet --no-compile --constraint constraints.txt torch

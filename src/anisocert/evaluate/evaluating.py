@@ -24,7 +24,7 @@ Certificates = Sequence[Certificate]
 WIDTH = 120  # of a table that is printed where there is no terminal
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """What some certificates say about a network on labelled inputs; printed, it is the table.
 
@@ -51,6 +51,9 @@ class Evaluation:
             width: columns of the terminal. Default: as many as it takes.
         """
         return "\n".join(render(summary(comparison), style, width) for comparison in self.comparisons)
+
+    def __repr__(self) -> str:
+        return f"Evaluation({'; '.join(summary(comparison).title for comparison in self.comparisons)})"
 
     def __str__(self) -> str:
         return self.table(width=shutil.get_terminal_size((WIDTH, 24)).columns)

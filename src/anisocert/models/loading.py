@@ -33,14 +33,14 @@ def load(
     """A network in evaluation mode that takes inputs in the data's own units, and what is known about it.
 
     source: a `.safetensors` file (ours, or plain weights), a `.pt`/`.pth`/`.tar` checkpoint, an `.onnx` file, or
-        `package.module:function`, a function without arguments that returns an `nn.Module`, or one itself.
+    `package.module:function`, a function without arguments that returns an `nn.Module`, or one itself.
     architecture: needed only where the weights fit none of our networks by name and shape.
     num_classes: what the data has; a different number in the file is an error.
     mean, std: one per channel, if the file has no normalisation. ONNX networks and functions get one only if given.
     layout: whose checkpoint it is ("cohen", "salman", "macer"), which settles the normalisation.
     gradients: convert an ONNX network to PyTorch (by onnx2torch) instead of running it as a black box.
     denoise: `package.module:function`, a function without arguments that returns a denoiser, an `nn.Module` to put in
-        front of the network.
+    front of the network.
     """
     model, metadata = _network(source, architecture, num_classes, mean, std, layout, gradients)
     if denoise is None:

@@ -13,8 +13,14 @@ Schedule = Literal["one-cycle", "cosine", "step"]
 class Sgd:
     """SGD with Nesterov momentum.
 
-    schedule: "one-cycle" rises for 30 % of the steps and falls as a cosine; "cosine" only falls; "step" divides by ten
-        after each third of the epochs (Cohen et al. 2019: every 30 of 90).
+    Args:
+        epochs: how often each example is seen.
+        batch_size: examples per step.
+        learning_rate: the largest of the schedule.
+        momentum: of the steps.
+        weight_decay: of all weights.
+        schedule: "one-cycle" rises for 30 % of the steps and falls as a cosine; "cosine" only falls; "step" divides by
+            ten after each third of the epochs (Cohen et al. 2019: every 30 of 90).
     """
 
     epochs: int = 60

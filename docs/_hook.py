@@ -63,8 +63,12 @@ def public(file: Path) -> bool:
 
 def reference(name: str) -> str:
     """The page of a room, or of the package."""
-    title = "import anisocert as ac" if name == "anisocert" else name
-    return f"# `{title}`\n\n::: {name}\n"
+    if name != "anisocert":
+        return f"# `{name}`\n\n::: {name}\n"
+    text = "# `import anisocert as ac`\n\n::: anisocert\n"
+    for one in ("evaluate", "report"):  # which are rooms too, and have their pages as such
+        text += f"\n::: anisocert.{one}.{one}\n    options: {{show_root_heading: true, show_root_toc_entry: true}}\n"
+    return text
 
 
 def tour(notebook: dict) -> dict[str, str | bytes]:

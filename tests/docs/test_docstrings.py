@@ -26,6 +26,7 @@ def function(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_argument_is_explained(name):
     thing = function(name)
+    assert inspect.signature(getattr(ac, name)) == inspect.signature(thing)
     arguments = set(inspect.signature(thing).parameters) - {"self"}
     assert described(inspect.getdoc(thing) or "") == arguments
 

@@ -1,6 +1,7 @@
 """Metrics, comparisons, tables. `ac.evaluate(...)` calls `evaluate`."""
 
 import sys
+from inspect import signature
 from types import ModuleType
 from typing import Any
 
@@ -75,6 +76,8 @@ __all__ = [
 
 class _Room(ModuleType):
     """The room as a function, so that `ac.evaluate(...)` works although a room has that name."""
+
+    __signature__ = signature(evaluate)
 
     def __call__(self, *given: Any, **options: Any) -> Evaluation:
         return evaluate(*given, **options)

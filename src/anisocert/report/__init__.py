@@ -1,6 +1,8 @@
 """Figures, the HTML report, and the page of one input's evidence. `ac.report(...)` calls `report`."""
 
 import sys
+from inspect import signature
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -30,7 +32,9 @@ __all__ = [
 class _Room(ModuleType):
     """The room as a function, so that `ac.report(...)` works although a room has that name."""
 
-    def __call__(self, *given: Any, **options: Any) -> Any:
+    __signature__ = signature(report)
+
+    def __call__(self, *given: Any, **options: Any) -> Path:
         return report(*given, **options)
 
 

@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
+
+nbformat = pytest.importorskip("nbformat", reason="needs nbclient: pip install '.[dev]'")
+nbclient = pytest.importorskip("nbclient", reason="needs nbclient: pip install '.[dev]'")
+pytest.importorskip("ipykernel", reason="needs ipykernel: pip install '.[dev]'")
 
 TOUR = Path(__file__).parents[2] / "docs" / "tour.ipynb"
 
@@ -22,7 +24,7 @@ def executed(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR", "MPLCONFIGDIR"):
             patch.setenv(name, str(folder / "jupyter"))
-        NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+        nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
     return notebook, folder
 
 

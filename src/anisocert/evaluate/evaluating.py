@@ -76,8 +76,9 @@ def evaluate(
     Needs `pip install 'anisocert[cli]'`.
 
     Args:
-        certificates: as `ac.certify` returns them, or as a memory or a `System` answered; several lists, as in
-            `{"fixed": ..., "anisotropic": ...}`, are compared on the same inputs.
+        certificates: as `ac.certify` returns them, or as a memory or a `System` answered; of one call, or of several
+            with the same model, smoothing and method. Several lists, as in `{"fixed": ..., "anisotropic": ...}`, are
+            compared on the same inputs.
         labels: the true class of each input, in the same order.
         data: what the inputs are called.
         sigma: the noise level that the search for theta started from, which certificates do not hold; for tables.

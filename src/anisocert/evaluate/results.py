@@ -27,10 +27,21 @@ UNKNOWN = "unknown"
 class Results:
     """Answers and certificates of one run, or chosen from several. Arrays have one entry per input, in order of id.
 
-    stage: whether these are the answers before or after a memory, or of a method that needs none. protects: whom, one
-    of the phrases of `protection`. sigma: the noise the search started from (l1: the half-width); None where runs of
-    several were put together. alpha: the probability that one certificate is wrong; None where the source does not
-    say. Sizes that the source does not say are NaN.
+    Sizes that the source does not say are NaN.
+
+    Args:
+        label: what tells it apart from the results beside it.
+        method: how theta was chosen.
+        norm: of the regions, "l2" or "l1".
+        sigma: the noise the search started from (l1: the half-width); None where runs of several were put together.
+        stage: whether these are the answers before or after a memory, or of a method that needs none.
+        protects: whom, one of the phrases of `protection`.
+        alpha: the probability that one certificate is wrong; None where the source does not say.
+        ids: of the inputs.
+        labels: their true classes.
+        prediction: the answers, -1 where there is none.
+        radius: of the largest ball inside each region.
+        proxy_radius: of the ball of each region's volume.
     """
 
     label: str

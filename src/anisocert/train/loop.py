@@ -48,12 +48,23 @@ def train(
 ) -> list[Record]:
     """Train `model` in place, and leave it on `device` in evaluation mode; returns one record per epoch.
 
-    test: examples to measure noisy accuracy on after each epoch; the best weights are chosen by it. folder: where
-    weights, log and state go; an interrupted training resumes there after the last whole epoch, to the same result.
-    Only one process may use it: BusyError if another is at work. force: begin anew even over other files.
-    crop, flip: augmentation (default: the data's own). precision: None decides by device. compile: by torch.compile,
-    which did not pay where it was measured (benchmarks/train.py).
-    Everything random in an epoch follows from (seed, epoch). on_epoch is called with each record as it is made.
+    Args:
+        model: maps `b x *shape` to `b x num_classes` logits.
+        data: the examples to learn from.
+        recipe: the loss, as in `Cohen()`.
+        smoothing: the noise that is added, best the one that the network will be certified with.
+        sgd: the optimiser's options. Default: 60 epochs of what suits the recipe and the size of the data.
+        test: examples to measure noisy accuracy on after each epoch; the best weights are chosen by it.
+        folder: where weights, log and state go; an interrupted training resumes there after the last whole epoch, to
+            the same result. Only one process may use it: BusyError if another is at work.
+        crop: random crops after padding by so many pixels. Default: the data's own.
+        flip: random mirroring. Default: the data's own.
+        seed: everything random in an epoch follows from it and the epoch's number.
+        device: where to train.
+        precision: of the network. Default: by device.
+        compile: by torch.compile, which did not pay where it was measured (benchmarks/train.py).
+        on_epoch: called with each record as it is made.
+        force: begin anew even over other files.
     """
     device, sgd = usable(device), sgd or recipe.sgd(len(data), 60)
     recipe.check(smoothing)

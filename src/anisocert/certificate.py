@@ -36,7 +36,7 @@ class Counting:
 
 @dataclass(frozen=True, eq=False)
 class Certificate(Counting):
-    """The smoothed classifier answers `prediction` everywhere in `region`, except with probability alpha + grain.
+    """The smoothed classifier answers `prediction` everywhere in `region`, except with probability alpha.
 
     Where theta was chosen for the input, that classifier is the one with this input's noise.
 
@@ -45,7 +45,7 @@ class Certificate(Counting):
         prediction: the class, or -1 (abstain), with `reason` saying why.
         gap: r in ||delta / theta|| < r.
         seed: of the noise.
-        alpha: probability with which the certificate may be wrong, but for the grain.
+        alpha: probability with which the certificate may be wrong.
         votes: how many were counted in the estimate stage.
         top_votes: those of them for the class.
         runner_up_votes: for the next class, among the first bound_n votes.
@@ -65,8 +65,6 @@ class Certificate(Counting):
         seconds: what it took, theta included.
         note: what a memory did (kept, shrunk, inherited, abstained); empty if none was asked.
         reason: why there is no answer, or what was inherited.
-        grain: how far the votes' noise may be from the theory's, in total variation: it is added to alpha wherever the
-            probability of an error is stated. 0.0 if it is unknown, because noise was not drawn on a grid.
         x: the input of an abstention, which a memory needs to know; otherwise it is the region's centre.
         codes: the codes of a codebook that theta stands for, where a selector chose it.
         selector_top: votes of the selector that named them.
@@ -84,7 +82,6 @@ class Certificate(Counting):
     seconds: float
     note: str = ""
     reason: str = ""
-    grain: float = 0.0
     codes: str | None = None
     selector_top: int | None = None
     selector_votes: int | None = None

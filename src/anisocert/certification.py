@@ -14,7 +14,7 @@ from anisocert.arguments import as_network, expect_kinds
 from anisocert.bounds import Plan, binomial_test
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.engine import Classifier, Judge, Network, Numerics, OnVotes, Query, Stage, Tally, all_votes, count_votes
-from anisocert.engine.grid import grain, warn_if_coarse
+from anisocert.engine.grid import warn_if_coarse
 from anisocert.errors import AnisocertWarning
 from anisocert.optimize import Choice, Event, Fixed, Method
 from anisocert.smoothing import Smoothing
@@ -203,16 +203,13 @@ def _certificate(
     at, gap, merged = tally.position, float(judge.gap[tally.position]), event.seen(tally)
     one = event.theta[at].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
     one.setflags(write=False)
-    scales, asked = choice.scales[at].cpu().numpy(), choice.query
     evidence = event.evidence(tally) if choice.capture is None else choice.capture.evidence(i)
     counted = replace(
         unanswered(query, i, method, judge.plan, judge.reason(merged)), gap=gap,
         theta=one.reshape(()) if one.size == 1 else one, p_a=float(judge.p_a[at]), p_b=float(judge.p_b[at]),
         top_votes=int(merged.counts[event.top[at]]), runner_up_votes=int(judge.runner_up[at]), votes=tally.votes,
         bound_k=int(judge.bound_k[at]), bound_n=int(judge.bound_n[at]),
-        alpha=float(judge.alpha[at]) + evidence.get("selector_alpha", 0.0),
-        grain=grain(scales, asked.shape, judge.plan.n, asked.network.grid, query.smoothing.base)
-        + (0.0 if choice.capture is None else choice.capture.grain), **evidence,
+        alpha=float(judge.alpha[at]) + evidence.get("selector_alpha", 0.0), **evidence,
     )  # fmt: skip
     if gap <= 0:
         return counted

@@ -23,7 +23,7 @@ from anisocert.verify.verifying import verify
 COLUMNS = [
     "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
     "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
-    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed", "grain",
+    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
 ]  # fmt: skip
 MEMORY = ["memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note"]
 

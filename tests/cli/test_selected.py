@@ -101,7 +101,6 @@ def test_a_run_of_two_steps_verifies_and_its_votes_are_drawn_again(two_step):
         ({"selector_top": 0}, "and 0 for its codes"),
         ({"selector_sigma": 0.75}, "selector_sigma is 0.75, the run's is 0.375"),
         ({"radius": 5.0}, "radius is 5.0"),
-        ({"grain": 0.0}, "grain is 0.0"),
     ],
 )
 def test_a_row_of_two_steps_that_claims_more_is_found(two_step, tmp_path, change, wrong):
@@ -118,7 +117,7 @@ def test_theta_of_two_steps_is_drawn_again(two_step, tmp_path):
     region = Gaussian.region(np.zeros((1, 8, 8)), theta, row["gap"])
     values = {
         "radius": region.radius, "proxy_radius": region.proxy_radius, "theta_min": wide.min(),
-        "theta_max": wide.max(), "theta_geomean": float(np.exp(np.log(wide).mean())), "grain": 1.0,
+        "theta_max": wide.max(), "theta_geomean": float(np.exp(np.log(wide).mean())),
     }  # fmt: skip
     rows = [{**one, **values} if one is row else one for one in stored.rows]
     rewritten(two_step, out, rows, {**stored.thetas, row["idx"]: theta})
@@ -148,7 +147,6 @@ def test_two_steps_have_no_theta_to_attack(two_step, cli):
         ({"selector_sigma": 0.75}, "selector_sigma is 0.75, the run's is 0.375"),
         ({"selector_alpha": 0.0009}, "selector_alpha is 0.0009, its share of"),
         ({"radius": 5.0}, "radius is 5.0"),
-        ({"grain": 0.0}, "grain is 0.0"),
     ],
 )
 def test_a_row_that_claims_more_is_found(run, tmp_path, change, wrong):

@@ -1,3 +1,8 @@
+from collections import Counter
+from dataclasses import astuple
+from fractions import Fraction
+from itertools import chain, islice
+
 import mpmath
 import numpy as np
 import pytest
@@ -6,9 +11,12 @@ from scipy import stats
 from scipy.special import ndtri
 
 import anisocert as ac
+from anisocert.engine import Stage, Stream, grid
 from anisocert.engine._identity import hash_of
-from anisocert.engine.grid import GRID, MARGIN, check_grid, grain, multiples, thresholds
+from anisocert.engine.grid import FAR, GRID, MARGIN, Cells, check_grid, multiples, settled, thresholds
+from anisocert.engine.noise import noise_source
 from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.smoothing.mixture import DRAWN
 
 EXTREMES = [  # x, theta, h
     (0.3, 0.25, 2.0**-12),
@@ -31,10 +39,13 @@ def border(k, x, theta, h, base):
     return cdf(((k - mpmath.mpf(1) / 2) * h - mpmath.mpf(x)) / mpmath.mpf(theta), base)
 
 
+further = Stream(0, Stage.ESTIMATE, 0).further
+
+
 def found(words, x, theta, h, base):
     row = np.array([np.int64(word - 2**64 if word >= 2**63 else word) for word in words])[None]
     x, theta = (np.full(len(words), np.float64(np.float32(value))) for value in (x, theta))
-    return [int(k) for k in multiples(row, x, theta, h, base)[0]]
+    return [int(k) for k in multiples(row, x, theta, h, base, further)[0]]
 
 
 @pytest.mark.parametrize("base", ["normal", "uniform"])
@@ -48,20 +59,31 @@ def test_every_word_lies_in_the_cell_that_it_is_given(base, x, theta, h):
     with mpmath.workdps(50):
         for k in found(words[7:15], x, theta, h, base):  # words at and next to the borders of their cells
             for side in (k, k + 1):
-                at = int(mpmath.floor(border(side, x, theta, h, base) * 2**64 - 0.5))
-                words += [word for word in range(at - 2, at + 4) if 0 <= word < 2**64]
-        for word, k in zip(words, found(words, x, theta, h, base), strict=True):
-            u = (word + mpmath.mpf(1) / 2) / 2**64
+                at = int(mpmath.floor(border(side, x, theta, h, base) * 2**64))
+                words += [word for word in range(at - 2, at + 3) if 0 <= word < 2**64]
+    with mpmath.workdps(100):
+        for i, (word, k) in enumerate(zip(words, found(words, x, theta, h, base), strict=True)):
+            u = sum(mpmath.mpf(one) / 2 ** (64 * j) for j, one in enumerate([word, *islice(further(0, i), 3)], 1))
             assert border(k, x, theta, h, base) <= u < border(k + 1, x, theta, h, base), (word, k)
 
 
-def test_borders_are_reached_where_float64_cannot_tell():
-    """The words on both sides of a border fall into both cells, and float64 alone sees one number."""
-    x, theta, h = 0.25, 0.5, 2.0**-12
-    with mpmath.workdps(50):
-        at = int(mpmath.floor(border(3000, x, theta, h, "normal") * 2**64 - 0.5))
-    assert found([at, at + 1], x, theta, h, "normal") == [2999, 3000]
-    assert float(at) == float(at + 1)
+@pytest.mark.parametrize("base", ["normal", "uniform"])
+def test_further_words_decide_where_a_border_lies_inside_a_word(base):
+    """The words before and after it fall into its two cells, and float64 alone sees one number."""
+    x, theta, h = np.array([0.25]), np.array([0.3]), 2.0**-12
+    with mpmath.workdps(100):
+        exact = border(1500, x[0], theta[0], h, base)
+        digits = [int(mpmath.floor(exact * 2 ** (64 * i))) % 2**64 for i in (1, 2, 3, 4)]
+    at, *more = digits
+    assert float(at - 1) == float(at + 1)
+
+    def k(word, *asked):
+        words = np.array([[word]], np.uint64).view(np.int64)
+        return multiples(words, x, theta, h, base, lambda row, i: iter(asked))[0, 0]
+
+    assert [k(at - 1), k(at + 1)] == [1499, 1500]
+    for i, one in enumerate(more):
+        assert [k(at, *more[:i], one - 1), k(at, *more[:i], one + 1)] == [1499, 1500]
 
 
 def test_the_quantiles_error_is_far_below_the_margin():
@@ -78,7 +100,7 @@ def test_the_quantiles_error_is_far_below_the_margin():
 def test_cells_have_their_probabilities(base):
     x, theta, h, draws = 0.1, 0.7, 0.25, 400_000
     words = np.random.default_rng(1).integers(-(2**63), 2**63, (draws, 1))
-    k = multiples(words, np.array([x]), np.array([theta]), h, base)[:, 0].astype(int)
+    k = multiples(words, np.array([x]), np.array([theta]), h, base, further)[:, 0].astype(int)
     cells = np.arange(k.min() - 3, k.max() + 4)
     with mpmath.workdps(30):
         p = np.array([float(border(c + 1, x, theta, h, base) - border(c, x, theta, h, base)) for c in cells.tolist()])
@@ -90,24 +112,101 @@ def test_cells_have_their_probabilities(base):
     assert stats.chisquare(observed[keep], expected[keep] * draws / expected[keep].sum()).pvalue > 1e-4
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        Cells(0.1, 0.7, 0.5, "normal"), Cells(0.0, 0.3, 1.0, "normal"), Cells(0.5, 1.0, 1.0, "normal"),
+        Cells(7.77, 0.3, 0.1, "uniform"), Cells(0.25, 1.0, 0.5, "uniform"),
+    ],
+)  # fmt: skip
+def test_words_of_six_bits_give_every_cell_its_exact_probability(cells):
+    """All words are tried: what some of them decide is never more than a cell has, and what they leave open shrinks."""
+    decided, waiting, bits = Counter(), [0], 6
+    for count in (1, 2, 3):
+        begun, waiting = waiting, []
+        size = 2 ** (bits * count)
+        for number in (first << bits | word for first in begun for word in range(2**bits)):
+            words = [number >> bits * i & (2**bits - 1) for i in reversed(range(count))]
+            try:
+                decided[settled(iter(words), cells, bits)] += Fraction(1, size)
+            except StopIteration:  # it asks for further words
+                waiting.append(number)
+        left = Fraction(len(waiting), size)
+        assert sum(decided.values()) + left == 1
+        with mpmath.workdps(50):
+            borders = [border(k, *astuple(cells)) * size for k in range(-60, 150)]
+            assert waiting == sorted({int(one) for one in borders if one % 1})  # exactly where a border lies inside
+            for k in range(min(decided) - 2, max(decided) + 3):
+                low, high = (border(side, *astuple(cells)) for side in (k, k + 1))
+                exact, tiny = high - low, mpmath.mpf(10) ** -40
+                so_far = mpmath.mpf(decided[k].numerator) / decided[k].denominator
+                assert so_far <= exact + tiny
+                assert exact <= so_far + mpmath.mpf(left.numerator) / left.denominator + tiny
+
+
+ONES = 2**64 - 1
+TAILS = [
+    [0, 5], [0, 0, 2**63], [0, ONES], [1, 0], [1, ONES], [5, 7], [1000, 1], [2**40, 3],
+    [ONES, 0], [ONES, ONES, 2**63], [ONES, ONES - 5], [ONES - 1, 0], [ONES - 1000, 1], [2**63, 0], [2**63 - 1, ONES],
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("base", ["normal", "uniform"])
-@pytest.mark.parametrize(("x", "theta", "h"), [(0.1, 0.7, 0.5), (0.0, 3.3, 0.25), (7.77, 0.3, 1.0)])
-def test_grain_bounds_the_total_variation(base, x, theta, h):
-    middle = round(x / h)
+@pytest.mark.parametrize(("x", "theta", "h"), [*EXTREMES, (0.1, 900.0, 2.0**-20)])
+def test_ends_of_the_tails(base, x, theta, h):
+    for words in TAILS:
+        row = np.array([words[0]], np.uint64).view(np.int64)[None]
+        point, scale = (np.array([np.float64(np.float32(value))]) for value in (x, theta))
+        asked = chain(words[1:], [2**62] * 4)
+        (k,) = multiples(row, point, scale, h, base, lambda row, i, asked=asked: asked)[0]
+        with mpmath.workdps(200):
+            u = sum(mpmath.mpf(word) / 2 ** (64 * (i + 1)) for i, word in enumerate([*words, *[2**62] * 4]))
+            low, high = (border(int(k) + side, point[0], scale[0], h, base) for side in (0, 1))
+            assert low <= u < high, words
+
+
+def test_noise_beyond_the_first_words_reach_is_drawn():
+    """2^-128, with 128 bits: some 13 standard deviations, which U of 64 bits never has."""
+    (k,) = multiples(np.zeros((1, 1), np.int64), np.zeros(1), np.ones(1), 2.0**-6, "normal", lambda *_: iter([1, 5]))[0]
+    assert k * 2.0**-6 == pytest.approx(float(ndtri(2.0**-128)), abs=2.0**-7)
+
+
+def test_an_interval_reaches_less_far_than_is_allowed():
+    """Quantiles 2^-65 to either side of a tail: in `multiples` from 2^-20 on, in CUDA's kernel from 2^-58 on."""
     with mpmath.workdps(50):
-        borders = [border(k, x, theta, h, base) for k in range(middle - 250, middle + 251)]
-        drawn = [mpmath.ceil(p * 2**64 - 0.5) / 2**64 for p in borders]  # words below each border
-        cells = zip(np.diff(borders), np.diff(drawn), strict=True)
-        distance = sum(abs(true - one) for true, one in cells) / 2 + borders[0]
-    bound = grain(np.full((1, 1), theta, np.float32), (1,), 1, h, base)
-    assert 0 < distance <= bound < 100 * distance
-    assert grain(np.full((1, 1), theta, np.float32), (3, 5), 7, h, base) == pytest.approx(105 * bound, rel=0.5)
-    assert grain(np.full((1, 1), theta, np.float32), (1,), 1, 0.0, base) == 0
+        width = mpmath.mpf(2) ** -65
+        for z in np.concatenate([np.linspace(-8.8, 0, 300), -ndtri(1 - 2.0 ** -np.arange(1, 20))]).tolist():
+            tail = mpmath.ncdf(z)
+            if tail < mpmath.mpf(2) ** -58:
+                continue
+            reaches = [3 * width / 2 / tail]
+            if tail >= mpmath.mpf(FAR) / 2**64:
+                reaches.append(mpmath.mpf(MARGIN) / 50 * (1 + abs(z)))
+            for reach in reaches:
+                assert mpmath.ncdf(z - reach) < tail - width
+                assert mpmath.ncdf(z + reach) > tail + width
 
 
-def test_grain_of_a_usual_run():
-    """3e-7 for CIFAR-10 at n = 100,000 and sigma = 0.25."""
-    assert 2.5e-7 < grain(np.full((1, 1, 1, 1), 0.25, np.float32), (3, 32, 32), 100_000, 2.0**-12, "normal") < 3.5e-7
+def test_float64_finds_what_exact_arithmetic_does(monkeypatch):
+    words = np.random.default_rng(3).integers(-(2**63), 2**63, (4, 30))
+    given = np.linspace(0, 1, 30), np.linspace(0.1, 2, 30), 2.0**-12, "normal", further
+    quick = multiples(words, *given)
+    asked = []
+    monkeypatch.setattr(grid, "FAR", 2**63)
+    monkeypatch.setattr(grid, "settled", lambda words, cells: asked.append(cells) or settled(words, cells))
+    assert np.array_equal(multiples(words, *given), quick)
+    assert len(asked) == words.size
+
+
+def test_zero_has_one_sign():
+    """f(x) = [1 / x > 0] is one class within the cell of 0."""
+    words = np.random.default_rng(0).integers(-(2**63), 2**63, (50, 4))
+    k = multiples(words, np.zeros(4), np.full(4, 0.3), 1.0, "normal", further)
+    assert (k == 0).sum() > 100
+    assert not np.signbit(k[k == 0]).any()
+    source = noise_source(torch.device("cpu"), "uniform", (1.0,), 1, (4,), 1.0)
+    source.open([0], [Stream(0, Stage.ESTIMATE, 0)], torch.zeros(1, 4), torch.full((1, 1, 4), 0.4))
+    assert (1 / source.noisy(np.zeros(50, int), np.arange(50)) > 0).all()
 
 
 def test_thresholds_are_the_exact_sums_of_weights():
@@ -115,6 +214,16 @@ def test_thresholds_are_the_exact_sums_of_weights():
     assert thresholds([0.5, 0.25, 0.25]).tolist() == [0, 2**62]
     assert thresholds([1 - 2.0**-53, 2.0**-53]).tolist() == [2**63 - 2**11]
     assert thresholds([1.0, 1e-300]).tolist() == [2**63 - 1]
+
+
+@pytest.mark.parametrize(
+    "weights", [[0.3, 0.7], [0.1] * 10, [1e-12, 1 - 1e-12], [0.5, 0.5 - 9e-10], [0.5, 0.5 + 9e-10, 1e-300], [1 / 3] * 3]
+)
+def test_no_component_is_drawn_more_often_than_its_mixtures_region_allows(weights):
+    ac.GaussianMixture(weights, [1.0] * len(weights))  # such weights are allowed
+    edges = [-(2**63), *thresholds(weights).tolist(), 2**63]
+    for low, high, weight in zip(edges, edges[1:], weights, strict=False):
+        assert 0 <= Fraction(high - low, 2**64) <= Fraction(weight) + Fraction(DRAWN) / 2
 
 
 @pytest.mark.parametrize("grid", [0.1, -1.0, 3.0, 2.0**-41, float("nan"), float("inf"), "1", True])
@@ -167,4 +276,3 @@ def test_sums_that_reveal_the_input(grid):
     (answer,) = ac.predict(Reveals().eval(), moved, plan=plan, **given)
     assert certificate.region.contains(moved[0].numpy())
     assert (answer != certificate.prediction) == (grid == 0)
-    assert (certificate.grain > 0) == (grid > 0)

@@ -1,11 +1,13 @@
+from itertools import islice
+
 import numpy as np
 import pytest
 import torch
 from scipy.special import ndtri
 
 from anisocert import Gaussian, GaussianMixture, Numerics, Uniform
-from anisocert.engine import Network, Query, Stage, Stream, count_votes
-from anisocert.engine.grid import MARGIN
+from anisocert.engine import Network, Query, Stage, Stream, count_votes, grid
+from anisocert.engine.grid import MARGIN, settled
 from anisocert.engine.noise import noise_source
 
 triton = pytest.importorskip("triton")
@@ -48,6 +50,40 @@ def test_rows_in_doubt_are_marked(kind):
     at = np.flatnonzero(source.unsettled.cpu().numpy())[:20]
     near = (found[at] - source.settled(np.ones(len(at), int), at)).abs().max()
     assert near <= 2.0**-21
+
+
+@pytest.mark.parametrize(("kind", "listed"), [("normal", 0.0), ("normal", 1.0), ("uniform", 0.0)])
+def test_zero_has_one_sign(kind, listed):
+    """By each kernel: f(x) = [1 / x > 0] is one class within the cell of 0."""
+    source = noise_source(torch.device("cuda", 0), KINDS[kind][0], (1.0,), 1, (64,), 1.0)
+    source.open([0], [Stream(3, Stage.ESTIMATE, 11)], torch.zeros(1, 64), torch.full((1, 1, 64), 0.2))
+    source._listed = listed
+    found = source.noisy(np.zeros(500, int), np.arange(500))
+    assert int((found == 0).sum()) > 25_000
+    assert not bool(torch.signbit(found[found == 0]).any())
+
+
+def test_a_row_with_more_doubts_than_its_list_holds_is_marked():
+    """And reads no other row's list: rows that it was right about before stay as they are."""
+    source = opened("normal", (3, 32, 32), 2.0**-12)
+    right = source.noisy(np.ones(8, int), np.arange(8))
+    source._listed, source.grid = 0.0, 2.0**-24  # float32 comes first, and doubts nearly everything
+    source.noisy(np.ones(8, int), np.arange(8))
+    assert bool(source.unsettled.all())
+    source.grid = 2.0**-12
+    assert torch.equal(source.noisy(np.ones(8, int), np.arange(8)), right)
+
+
+def test_further_words_are_the_streams_own(monkeypatch):
+    """On the host, which draws rows in doubt again: the first words are thrown away, so that further ones decide."""
+    source = opened("normal", (5,), 2.0**-12)
+    monkeypatch.setattr(grid, "FAR", 2**63)
+    monkeypatch.setattr(grid, "settled", lambda words, cells: settled(islice(words, 1, None), cells))
+    found = source.settled(np.ones(3, int), np.array([0, 7, 2**31 - 1])).double().cpu().numpy()
+    x, scale = (values[1].double().cpu().numpy().reshape(-1) for values in (source.x, source.scales))
+    further = Stream(3, Stage.ESTIMATE, 11).further
+    u = [[next(further(vote, i)) * 2.0**-64 for i in range(5)] for vote in (0, 7, 2**31 - 1)]
+    assert np.abs(found - x - scale * ndtri(u)).max() <= 2.0**-13 * (1 + 1e-6)
 
 
 def test_padding_is_never_in_doubt():

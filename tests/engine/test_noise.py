@@ -1,9 +1,12 @@
+from itertools import islice
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from anisocert.engine import Stage, Stream
+from anisocert.engine import Stage, Stream, grid, noise
+from anisocert.engine.grid import settled
 from anisocert.engine.noise import HostNoise, noise_source
 
 CPU = torch.device("cpu")
@@ -46,6 +49,26 @@ def test_draws_do_not_depend_on_batching(kind, shape, grid):
         rows.append(parts.noisy(slot, vote)[pad + between :])
         done, other = done + take, other + between
     assert torch.equal(torch.cat(rows), expected)
+
+
+def test_further_words_do_not_depend_on_batching(monkeypatch):
+    """All first words are thrown away, so that further ones alone decide, as they do in 1e-16 of all draws."""
+    monkeypatch.setattr(grid, "FAR", 2**63)
+    monkeypatch.setattr(grid, "settled", lambda words, cells: settled(islice(words, 1, None), cells))
+
+    def drawn(*sizes):
+        one = source("normal", (3,), grid=2.0**-12)
+        one.open([0], [Stream(3, Stage.ESTIMATE, 11)], torch.zeros(1, 3), torch.ones(1, 1, 3))
+        ends = np.cumsum(sizes)
+        return torch.cat(
+            [one.noisy(np.zeros(n, int), np.arange(end - n, end)) for n, end in zip(sizes, ends, strict=True)]
+        )
+
+    whole = drawn(60)
+    assert len(set(whole.flatten().tolist())) > 170
+    monkeypatch.setattr(noise, "CHUNK", 12)
+    assert torch.equal(drawn(1, 9, 50), whole)
+    assert stats.kstest(whole.flatten().double().numpy(), stats.norm.cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("kind", KINDS)

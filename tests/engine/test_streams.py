@@ -1,3 +1,5 @@
+from itertools import islice
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,17 @@ def test_streams_of_seeds_stages_ids_and_lanes_share_no_draw():
     }
     # 64-bit words: independent sets meet with probability 1e-9.
     assert len(set.union(*draws.values())) == sum(map(len, draws.values()))
+
+
+def test_further_words_are_each_elements_own():
+    """Of a vote, and of nothing else: not of the device, of other elements, or of how far the stream was read."""
+    places = [(vote, element) for vote in (0, 1, 2**31 - 1, 2**32) for element in (0, 1, 2, 2**32 - 1)]
+    streams = [Stream(seed, stage, number) for seed in SEEDS for stage in Stage for number in IDS]
+    words = [list(islice(one.further(*place), 9)) for one in streams for place in places]
+    assert words == [list(islice(one.further(*place), 9)) for one in streams for place in places]
+    drawn = set.union(*map(set, words))
+    assert len(drawn) == 9 * len(words)
+    assert not any(drawn & raw(one, lane) for one in streams for lane in (0, 1))
 
 
 def test_a_stream_is_the_same_whenever_it_is_opened():

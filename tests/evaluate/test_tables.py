@@ -58,7 +58,7 @@ def test_short_lengths_never_grow(value, digits, text):
 
 
 @pytest.mark.parametrize(
-    ("alpha", "shown"), [(0.001, "0.001"), (0.001 / 7, "0.000143"), (2.4999999e-5, "2.5e-05"), (0.0010001, "0.001001")]
+    ("alpha", "shown"), [(0.001, "0.001"), (0.001 / 7, "0.000143"), (2.4999999e-5, "2.5e-05"), (0.0010001, "0.00101")]
 )
 def test_probabilities_are_never_shown_smaller_than_they_are(alpha, shown):
     assert probability(alpha) == shown

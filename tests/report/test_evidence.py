@@ -152,7 +152,7 @@ def test_every_note_of_a_memory(remembered, noted, note, made):
         assert e.promise.id == 0
         assert e.prediction != row["prediction"]
         assert "promised earlier to input 0" in why
-        assert "with the noise of input 0, is wrong with probability at most 0.001001." in said
+        assert "with the noise of input 0, is wrong with probability at most 0.001." in said
 
 
 @pytest.mark.parametrize("note", NOTES)
@@ -200,7 +200,7 @@ def test_a_weaker_policy_is_said(made, tmp_path):
             {"simultaneous": True, "inputs": 12},
             "All 12 certificates of this run hold together except with probability 0.001",
         ),
-        ({"lifetime": True}, "all promises that the memory ever makes, except with probability 0.001 and their grains"),
+        ({"lifetime": True}, "all promises that the memory ever makes, except with probability 0.001 at most"),
     ],
 )
 def test_what_alpha_is_of(made, tmp_path, options, what):

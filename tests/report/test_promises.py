@@ -119,7 +119,7 @@ def test_a_memory_s_promise_has_no_probability_and_no_line_among_the_claims(syst
     group = compare([read_run(systems / policy)])[0]
     (certain,) = (point for point in verdict(group).points if "probability" in point)
     assert certain.startswith("The memory keeps its promises with no probability involved.")
-    assert certain.endswith("is wrong with probability at most 0.001001.")
+    assert certain.endswith("is wrong with probability at most 0.001.")
     (claims,) = (table for table in tables_of(group) if table.title.startswith("What may be claimed"))
     assert [row[2].value for row in claims.rows] == [OWN]
     with pytest.raises(ac.errors.ArgumentError, match="before any memory"):
@@ -133,8 +133,8 @@ def test_the_best_of_several_says_so_and_adds_up_their_alphas(systems):
     alone, best = verdict(one), verdict(both)
     assert "best of" not in alone.title
     assert best.title.endswith(", best of 2 runs")
-    assert "wrong with probability at most 0.001001. " in alone.points[0]
-    assert "at most 0.002001 (the α of 2 runs together, of which the best is shown)" in best.points[0]
+    assert "wrong with probability at most 0.001. " in alone.points[0]
+    assert "at most 0.002 (the α of 2 runs together, of which the best is shown)" in best.points[0]
     assert any(
         caution.startswith("Of 2 runs compared (isotropic σ=0.12, isotropic σ=0.15)") for caution in best.cautions
     )
@@ -171,7 +171,7 @@ def test_envelope_and_oracle_are_called_what_they_are(systems):
     assert "chosen with its true label. No system can achieve this." in oracle["note"]
     for level in (envelope, oracle):
         assert "the best of up to 2 noise levels" in level["note"]
-        assert "up to the sum of the levels' α (0.002001 here)" in level["note"]
+        assert "up to the sum of the levels' α (0.002 here)" in level["note"]
     assert [one["protects"] for one in envelope["series"]] == [f"{OWN}, one radius at a time"]
     assert [one["protects"] for one in oracle["series"]] == ["no system's: chosen with the label"]
 

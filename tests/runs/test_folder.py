@@ -12,7 +12,7 @@ from anisocert.runs import row
 COLUMNS = [
     "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
     "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
-    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed", "grain",
+    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
     "codes", "selector_top", "selector_votes", "selector_alpha", "selector_sigma", "cap",
 ]  # fmt: skip
 

@@ -36,12 +36,12 @@ def test_columns_of_a_run_in_order_of_id():
     found = table_of(packed(table))
     none = dict.fromkeys(SELECTOR)
     assert found.to_pylist() == [
-        {"idx": 1, "reason": "a", "memory_note": None, "grain": 0.0} | none,
-        {"idx": 3, "reason": "b", "memory_note": "kept", "grain": 0.0} | none,
+        {"idx": 1, "reason": "a", "memory_note": None} | none,
+        {"idx": 3, "reason": "b", "memory_note": "kept"} | none,
     ]
     texts = [("reason", pa.string()), ("memory_note", pa.string())]
     selector = [SCHEMA.field(name) for name in SELECTOR]
-    assert found.schema == pa.schema([("idx", pa.int64()), *texts, *selector, ("grain", pa.float64())])
+    assert found.schema == pa.schema([("idx", pa.int64()), *texts, *selector])
 
 
 def test_a_large_honest_table_is_read():

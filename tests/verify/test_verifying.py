@@ -207,8 +207,6 @@ def test_an_inflated_radius_is_found_when_checksums_fit(run, factor):
         (lambda row: {"theta_min": row["theta_min"] * 1.0001}, "theta_min is"),
         (lambda row: {"theta_max": row["theta_max"] * 0.9999}, "theta_max is"),
         (lambda row: {"theta_geomean": row["theta_geomean"] * 1.0001}, "theta_geomean is"),
-        (lambda row: {"grain": row["grain"] * 0.001}, "grain is"),
-        (lambda row: {"grain": 0.0}, "it claims too much"),
         (lambda row: {"idx": 999_999}, "has no theta"),
         (lambda row: {"label": None}, "lacks label"),
     ],
@@ -224,7 +222,7 @@ def test_no_column_of_a_claim_can_be_changed_and_no_value_confuses(run):
     """Every value of a certified row but what it cost, one at a time, becomes something else; checksums fit."""
     honest = pq.read_table(run / "certificates.parquet")
     own = certified(honest.to_pylist())
-    free = {"seconds", "reason", "grain"}  # more grain claims less; less of it is found below
+    free = {"seconds", "reason"}
     free |= {"runner_up_votes"} if own["bound"] == "one-vs-rest" else set()
     free |= {"top_votes"} if own["votes"] > own["bound_n"] else set()
     for name, old in own.items():

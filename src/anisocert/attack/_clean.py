@@ -51,7 +51,7 @@ class Clean:
         return cls(
             list(ids), labels, np.stack(x), np.array(promised, np.int64), regions,
             np.where(right, np.array([row[size] for row in rows], np.float64), -1.0),
-            np.array([row["alpha"] + (row.get("grain") or 0.0) for row in rows], np.float64),
+            np.array([row["alpha"] for row in rows], np.float64),
         )  # fmt: skip
 
     def __len__(self) -> int:

@@ -75,7 +75,7 @@ class Hunt:
         self.questions += len(said)
         self.theta[torch.from_numpy(places)] = self._thetas([one.theta for one in said])
         for place, one in zip(places[covered].tolist(), np.array(said)[covered], strict=True):
-            self.errors[place].append(one.alpha + one.grain)
+            self.errors[place].append(one.alpha)
         return np.array([one.prediction for one in said], np.int64)
 
     def search(self, limit: Limit) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -71,5 +71,5 @@ def attack(
         found = search(targets, how)
         results += refute(targets, found, [c.radius for c in part], n, each)
         on_done(len(part))
-    errors = [c.alpha + c.grain for c in certificates] if attempts is None else attempts
+    errors = [c.alpha for c in certificates] if attempts is None else attempts
     return Attack(tuple(results), sum(errors), level)

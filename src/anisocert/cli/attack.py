@@ -119,7 +119,7 @@ def attack(
         tell_system(found, memory, as_json)
     else:
         chosen, asked = _certificates(stored, ids, most, data), _ids(stored, ids, None)
-        errors = [row["alpha"] + (row.get("grain") or 0.0) for row in map(stored.row, asked)]
+        errors = [row["alpha"] for row in map(stored.row, asked)]
         with progress(Console(stderr=True), "attacking", len(chosen), "certificates") as advance:
             found = attack_certificates(
                 network, chosen, smoothing=stored.configuration.smoothing(), how=how, n=n,

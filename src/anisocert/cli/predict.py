@@ -40,10 +40,9 @@ def predict(
 ) -> None:
     """Answer examples of a data set with the smoothed classifier (Cohen et al. 2019, PREDICT); -1 where it abstains.
 
-    An answer is the class that the noisy inputs get most often; with probability at most alpha (and the grain of
-    the noise, which JSON states) it is not the smoothed classifier's. It comes without a region: `anisocert
-    certify` gives those. Certificates are about the network in one precision and on one grid, so answer with those
-    that you certified with.
+    An answer is the class that the noisy inputs get most often; with probability at most alpha it is not the
+    smoothed classifier's. It comes without a region: `anisocert certify` gives those. Certificates are about the
+    network in one precision and on one grid, so answer with those that you certified with.
     """
     import warnings
     from functools import partial
@@ -74,7 +73,7 @@ def predict(
     summary = {
         "made_by": f"anisocert {__version__}", "inputs": len(answers), "accuracy": right / len(answers),
         "abstention": answers.count(-1) / len(answers),
-        "n": c.n, "alpha": c.alpha, "grain": _grain(job, network), "sigma": c.sigma, "norm": c.norm, "seed": c.seed,
+        "n": c.n, "alpha": c.alpha, "sigma": c.sigma, "norm": c.norm, "seed": c.seed,
         "model_hash": network.hash, "numerics": vars(network.numerics),
     }  # fmt: skip
     _write(list(zip(job.ids, labels, answers, strict=True)), summary, form, out)
@@ -83,19 +82,6 @@ def predict(
         f"{answers.count(-1) / len(answers):.2%} abstained",
         soft_wrap=True,
     )  # fmt: skip
-
-
-def _grain(job: "Job", network: "Network") -> float:
-    """Of one answer's votes: how far their noise may be from the theory's."""
-    import numpy as np
-    import torch
-
-    from anisocert.engine.grid import grain
-
-    c = job.configuration
-    noise = c.smoothing()
-    scales = noise.scales(torch.from_numpy(np.array(noise.theta))[None])[0].numpy()
-    return grain(scales, job.examples.shape, c.n, network.grid, noise.base)
 
 
 def _answers(job: "Job", network: "Network") -> list[int]:

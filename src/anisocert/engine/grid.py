@@ -1,26 +1,30 @@
-"""Noise on a grid, drawn from its true distribution (SPEC section 9).
+"""Noise on a grid, drawn from its exact distribution (SPEC section 9).
 
 What is certified is f o Q: Q rounds every coordinate to the nearest multiple k h of the grid's step h, and f is
 whatever the machine computes from it, the rounding of k h to float32 included (exact below 2^24 steps). So a vote needs
-k alone, and k is drawn exactly: 64 uniform bits m stand for U = (m + 1/2) / 2^64, eps is the noise's quantile of U, and
-k = round((x + theta eps) / h).
+k alone: k = round((x + theta eps) / h), where eps is the noise's quantile of a uniform U. 64 random bits m say that U
+lies in [m, m + 1) / 2^64. Nearly always all of that interval gives one k; where a border between two cells lies inside
+it, further words say where in it U lies, until k is decided. So k is that of a U with all its digits.
 
-Float64 finds k unless (x + theta eps) / h is so close to a border between two cells that its error may matter; there k
-is settled in exact arithmetic. The error: x, theta and h are exact, and division by h, a power of two, is too. U is
-rounded from the nearer tail, to a relative 2^-53, which moves eps by less than 2^-52. The quantile functions are not
-proven: Cephes' (scipy's) is documented to a relative 7.2e-16, and the largest error found against exact values is
-2^-51.4 (1 + |eps|); the tests fail from 2^-50 (1 + |eps|) on, for CUDA's normcdfinv from 2^-49 on. Product and sum
-round to 2^-53 of theirs. MARGIN allows 2^-44 (1 + |eps|) for eps and product together, 32 times as much as the tests
-do, and MARGIN_X 2^-50 of |x| for the sum.
-
-What remains is that U has 2^64 values: `grain` bounds it.
+Float64 finds k unless (x + theta eps) / h, at the middle of the interval, is so close to a border that its error or the
+rest of the interval may matter; there k is settled in exact arithmetic. The error: x, theta and h are exact, and
+division by h, a power of two, is too. U is rounded from the nearer tail, to a relative 2^-53, which moves eps by less
+than 2^-52. The quantile functions are not proven: Cephes' (scipy's) is documented to a relative 7.2e-16, and the
+largest error found against exact values is 2^-51.4 (1 + |eps|); the tests fail from 2^-50 (1 + |eps|) on, for CUDA's
+normcdfinv from 2^-49 on. Product and sum round to 2^-53 of theirs. The interval reaches 2^-65 to either side of its
+middle, which is at most 2^-49.8 (1 + |eps|) of normal noise where the nearer tail is at least 2^-20, and 2^-64 of
+uniform noise; words nearer to 0 or 1, one in 2^19, are settled in exact arithmetic. MARGIN allows 2^-44 (1 + |eps|)
+for eps, product and interval together, 20 times as much as the tests and the interval take, and MARGIN_X 2^-50 of |x|
+for the sum.
 """
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from itertools import chain
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +33,14 @@ from scipy.special import ndtri
 from anisocert.errors import AnisocertWarning, ArgumentError
 
 Base = Literal["normal", "uniform"]
+Further = Callable[[int, int], Iterator[int]]
+"""Further words, 64 random bits each, by a coordinate's row and place in it."""
 GRID = 2.0**-12  # far below a step of 8-bit pixels
 LONGEST = 2.0**30  # steps: beyond, a sizeable part of all coordinates would need exact arithmetic
 COARSE = 64  # steps
 MARGIN, MARGIN_X = 2.0**-44, 2.0**-50
-REACH = {"normal": 9.2, "uniform": 1.0}  # of |eps|: the quantile of 2^-65 is -9.16
+FAR = 2**44  # words from 0 or 1, within which an interval's quantiles are far apart
+REACH = {"normal": 9.2, "uniform": 1.0}  # of |eps| in float64: the quantile of 2^-65 is -9.16
 
 
 def check_grid(grid: float) -> None:
@@ -64,10 +71,17 @@ def warn_if_coarse(theta: NDArray[np.float32] | float, grid: float) -> None:
 
 
 def multiples(
-    words: NDArray[np.int64], x: NDArray[np.float64], scale: NDArray[np.float64], grid: float, base: Base
+    words: NDArray[np.int64],
+    x: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    grid: float,
+    base: Base,
+    further: Further,
 ) -> NDArray[np.float64]:
-    """k for each word: `rows x d`. x: `d`; scale: `d` or `rows x d`; words: 64 uniform bits, as signed numbers."""
-    tail = (words ^ (words >> 63)).astype(np.float64)  # m in the lower half, 2^64 - 1 - m in the upper (signed) one
+    """k for each word: `rows x d`. x: `d`; scale: `d` or `rows x d`; words: 64 random bits, as signed numbers."""
+    ends = words ^ (words >> 63)  # words from the nearer end: m in the lower half, 2^64 - 1 - m in the upper (signed)
+    far = ends < FAR
+    tail = ends.astype(np.float64)
     tail += 0.5
     tail *= 2.0**-64
     eps = ndtri(tail, out=tail) if base == "normal" else np.subtract(tail * 2, 1, out=tail)
@@ -76,41 +90,64 @@ def multiples(
     place += x / grid
     k: NDArray[np.float64] = np.rint(place)
     place -= k
+    k += 0.0  # -0.0 becomes 0.0: a network may tell them apart
     margin = (float(scale.max()) * (1 + REACH[base]) * MARGIN + float(np.abs(x).max()) * MARGIN_X) / grid
-    for row, i in zip(*np.nonzero(np.abs(place, out=place) > 0.5 - margin), strict=True):
-        one = scale[i] if scale.ndim == 1 else scale[row, i]
-        k[row, i] = settled(int(words[row, i]), float(x[i]), float(one), grid, base, int(k[row, i]))
+    for row, i in np.argwhere((np.abs(place, out=place) > 0.5 - margin) | far).tolist():
+        cells = Cells(float(x[i]), float(scale[i] if scale.ndim == 1 else scale[row, i]), grid, base)
+        k[row, i] = settled(chain([int(words[row, i]) % 2**64], further(row, i)), cells)
     return k
 
 
-def settled(word: int, x: float, scale: float, grid: float, base: Base, near: int) -> int:
-    """k for one word in exact arithmetic, searched from a near one."""
-    u = Fraction(2 * (word % 2**64) + 1, 2**65)
+@dataclass(frozen=True)
+class Cells:
+    """The multiples that one coordinate's noise may give, in exact arithmetic."""
 
-    def left_of(k: int) -> bool:
-        """Whether U lies below the cell of k."""
-        return _below(u, ((k - Fraction(1, 2)) * Fraction(grid) - Fraction(x)) / Fraction(scale), base)
+    x: float
+    scale: float
+    grid: float
+    base: Base
 
-    while left_of(near):
-        near -= 1
-    while not left_of(near + 1):
-        near += 1
-    return near
+    def near(self, u: Fraction) -> int:
+        """k at U = u, or one close to it: in float64."""
+        tail = float(min(u, 1 - u))
+        eps = float(ndtri(tail)) if self.base == "normal" else 2 * tail - 1
+        return round((self.x + self.scale * (eps if 2 * u < 1 else -eps)) / self.grid)
+
+    def side(self, k: int, u: Fraction) -> int:
+        """The sign of P - u, where U is below P = P(eps < t) for multiples below k, and at least P for k and above."""
+        t = ((k - Fraction(1, 2)) * Fraction(self.grid) - Fraction(self.x)) / Fraction(self.scale)
+        if self.base == "uniform" or t == 0:
+            return _sign((t + 1) / 2 - u)
+        if not 0 < u < 1:
+            return 1 if u <= 0 else -1
+        import mpmath  # torch brings it, through sympy; 2e-6 of all coordinates come here
+
+        digits = 40
+        while True:
+            with mpmath.workdps(digits):
+                ahead = mpmath.ncdf(mpmath.mpf(t.numerator) / t.denominator) - mpmath.mpf(u.numerator) / u.denominator
+                if abs(ahead) > mpmath.mpf(10) ** (10 - digits):
+                    return _sign(ahead)
+            digits *= 2
 
 
-def _below(u: Fraction, t: Fraction, base: Base) -> bool:
-    """Whether u < P(eps < t)."""
-    if base == "uniform":
-        return u < (t + 1) / 2
-    import mpmath  # torch brings it, through sympy; 1e-9 of all coordinates come here
-
-    digits = 40
+def settled(words: Iterator[int], cells: Cells, bits: int = 64) -> int:
+    """k of the U whose binary digits are those of words, one after another; takes as many as decide it."""
+    low, size = 0, 1
     while True:
-        with mpmath.workdps(digits):
-            ahead = mpmath.ncdf(mpmath.mpf(t.numerator) / t.denominator) - mpmath.mpf(u.numerator) / u.denominator
-            if abs(ahead) > mpmath.mpf(10) ** (10 - digits):
-                return bool(ahead > 0)
-        digits *= 2
+        low, size = low << bits | next(words), size << bits
+        first, last = Fraction(low, size), Fraction(low + 1, size)
+        k = cells.near((first + last) / 2)
+        while cells.side(k, last) >= 0:
+            k -= 1
+        while cells.side(k + 1, first) <= 0:
+            k += 1
+        if cells.side(k, first) <= 0 <= cells.side(k + 1, last):
+            return k
+
+
+def _sign(number: Any) -> int:
+    return int(number > 0) - int(number < 0)
 
 
 def thresholds(weights: Sequence[float]) -> NDArray[np.int64]:
@@ -120,18 +157,3 @@ def thresholds(weights: Sequence[float]) -> NDArray[np.int64]:
         total += Fraction(weight)
         found.append(min(round(total * 2**64), 2**64 - 1) - 2**63)
     return np.array(found, np.int64)
-
-
-def grain(scales: NDArray[np.float32], shape: Sequence[int], votes: int, grid: float, base: Base) -> float:
-    """Total variation between so many votes of one input as drawn and of the real noise, rounded up; 0 without a grid.
-
-    scales: `j x *shape`, or broadcastable to it. At each border between cells the distribution function of the drawn k
-    is off by at most 2^-65, so that a cell's probability is by 2^-64; a coordinate reaches 2 reach scale / h cells and
-    one more at each end, and what lies beyond them counts as another. Of a mixture one component is drawn per vote,
-    whose probability is off by 2^-64, and the widest bounds them all.
-    """
-    if grid == 0:
-        return 0.0
-    widest, size = np.asarray(scales, np.float64).max(0), math.prod(shape)
-    cells = 2 * REACH[base] / grid * float(widest.mean()) * size + 3.0 * size + len(scales)
-    return float(cells * votes * 2.0**-64 * (1 + 1e-9))

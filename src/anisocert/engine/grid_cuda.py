@@ -4,7 +4,7 @@ Three arithmetics, each of which hands on what it cannot settle. A first kernel 
 bits, and lists the coordinates of each row that lie too near a border (about 1 % at sigma = 0.25). A second one settles
 those in float64; where noise is uniform, or so wide that they would be many, it computes all, with no first. A row
 with a coordinate that float64 cannot settle either is marked, is not counted, and is drawn again on the host in exact
-arithmetic, from the same words: no batch waits for that.
+arithmetic, from the same words and, where these do not decide, further ones: no batch waits for that.
 
 Philox4x32 is keyed by the seed; its counter is (pair of elements, vote, id, stage), so any vote can be drawn at any
 place of any batch, and streams are disjoint by construction.
@@ -12,10 +12,17 @@ place of any batch, and streams are disjoint by construction.
 The float32 error, in steps: the upper half of a word and its rounding move U by a relative 3 2^-24 where U >= 2^-9, and
 so eps by less than 2^-22 (smaller U are handed on); float32's normcdfinv was compared with float64's at every float32
 from 2^-9 to 1/2. Together they stay below 2^-21 (1 + |eps|). Product and sum add 2^-24 of theirs, so that QUICK allows
-twice all of it.
+twice all of it. The upper half alone leaves an interval of 2^-32 for U, in whose middle it is computed: the whole
+word's, of 2^-64, lies inside it, and the error covers both.
+
+In float64 the interval of a word reaches 2^-65 to either side of its tail t, and eps moves by less than 2^-65 / phi at
+its outer end, t' = t - 2^-65. As phi(z) / Phi(z) >= sqrt(2/pi) for z <= 0, and t' >= t (1 - 2^-7) where t >= 2^-58,
+that is less than 1.5 2^-65 / t; words nearer to 0 or 1 are handed on. (Uniform noise moves by 2^-64, which MARGIN
+allows.)
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -51,6 +58,7 @@ class CudaGridNoise(SlotsOnDevice):
         self._thresholds = torch.from_numpy(self.thresholds).to(device)
         self._listed = 0.0  # share of the coordinates that float32 is expected to hand on
         self._list = torch.empty(0, 0, dtype=torch.int32, device=device)
+        self._opened = dict[int, Stream]()
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """See NoiseSource."""
@@ -59,6 +67,7 @@ class CudaGridNoise(SlotsOnDevice):
         wide = float(scales.flatten(2).mean(2).max())
         self._listed = max(self._listed, 2 * (2 * wide * QUICK + largest * QUICK_X) / self.grid + 2.0**-8)
         super().open(slots, streams, x, scales)
+        self._opened.update(zip(slots, streams, strict=True))
 
     def noisy_rows(self, rows: Tensor) -> Tensor:
         """See SlotsOnDevice."""
@@ -102,7 +111,10 @@ class CudaGridNoise(SlotsOnDevice):
         x, scales = (values[slot].double().cpu().numpy() for values in (self.x, self.scales))
         component = np.searchsorted(self.thresholds, self._words(slot, vote, np.array([COMPONENT]))[:1], side="right")
         words = self._words(slot, vote, np.arange(-(-self.d // 2)))[: self.d]
-        k: NDArray[np.float64] = multiples(words[None], x, scales[component[0]], self.grid, self.base)[0]
+        further = partial(self._opened[slot].further, vote)
+        k: NDArray[np.float64] = multiples(
+            words[None], x, scales[component[0]], self.grid, self.base, lambda _, i: further(i)
+        )[0]
         return k
 
     def _words(self, slot: int, vote: int, pairs: np.ndarray) -> NDArray[np.int64]:
@@ -161,7 +173,7 @@ def _nearly(  # type: ignore[no-untyped-def]
         doubtful = live & (padding == 0) & ((tail < near) | (tl.abs(place - k) > 0.5 - doubt))
         at = tl.atomic_add(counts + row + zero.to(tl.int32), 1, mask=doubtful)
         tl.store(listed + row.to(tl.int64) * room + at, element, mask=doubtful & (at < room))
-        tl.store(base_o + element, k * grid, mask=live)
+        tl.store(base_o + element, k * grid + 0.0, mask=live)  # -0.0 becomes 0.0: a network may tell them apart
 
 
 @triton.jit
@@ -182,7 +194,7 @@ def _settle(  # type: ignore[no-untyped-def]
     for start in range(0, tl.minimum(count, room) if LISTED else 1, WIDTH):
         at = start + tl.arange(0, WIDTH)
         if LISTED:
-            first = tl.load(listed + row.to(tl.int64) * room + at, mask=at < count, other=d)
+            first = tl.load(listed + row.to(tl.int64) * room + at, mask=at < tl.minimum(count, room), other=d)
             pair = first % pairs
         else:
             pair = tl.program_id(1) * WIDTH + at
@@ -201,8 +213,10 @@ def _settle(  # type: ignore[no-untyped-def]
             place = centre + scale * tl.where(word < 0, -eps, eps)
             k = libdevice.rint(place)
             near = scale * (1 - eps) * margin + tl.abs(centre) * margin_x  # eps <= 0
-            doubt |= (live & (tl.abs(place - k) > 0.5 - near)).to(tl.int32)
-            tl.store(base_o + element, (k * grid).to(tl.float32), mask=live)
+            free = (0.5 - near - tl.abs(place - k)) * tail  # the word's reach is divided by tail
+            sure = (free > scale * 4.0657581468206416e-20) & (tail >= 3.469446951953614e-18)  # 1.5 2^-65 and 2^-58
+            doubt |= tl.where(sure, 0, live.to(tl.int32))
+            tl.store(base_o + element, (k * grid + 0.0).to(tl.float32), mask=live)
     wrong = (tl.max(doubt, 0) > 0) & (padding == 0)
     if LISTED:
         wrong = wrong | (count > room)

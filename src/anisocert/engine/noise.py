@@ -102,8 +102,10 @@ class HostNoise:
             if not self.grid:
                 self._fill(state, rows)
                 continue
+            first = int(vote[start])
             for part in torch.split(rows, max(1, CHUNK // rows.shape[1])):
-                self._fill_on_grid(state, part.numpy())
+                self._fill_on_grid(state, first, part.numpy())
+                first += len(part)
         return out.view(len(slot), *self.shape).to(self.device)
 
     def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
@@ -124,7 +126,7 @@ class HostNoise:
             scale = state.scales[torch.from_numpy(np.searchsorted(self.cumulative, u, side="right"))]
         torch.addcmul(state.x, rows, scale, out=rows)
 
-    def _fill_on_grid(self, state: "_Slot", rows: np.ndarray) -> None:
+    def _fill_on_grid(self, state: "_Slot", first: int, rows: np.ndarray) -> None:
         words = state.values.bit_generator.random_raw(rows.size).view(np.int64).reshape(rows.shape)
         scales = state.scales.double().numpy()
         if len(self.thresholds):
@@ -132,8 +134,9 @@ class HostNoise:
             scales = scales[np.searchsorted(self.thresholds, drawn, side="right")]
         scale = np.broadcast_to(scales, (len(scales), rows.shape[1]))
         k = multiples(
-            words, state.x.double().numpy(), scale if len(self.thresholds) else scale[0], self.grid, self.base
-        )
+            words, state.x.double().numpy(), scale if len(self.thresholds) else scale[0], self.grid, self.base,
+            lambda row, i: state.stream.further(first + row, i),
+        )  # fmt: skip
         np.multiply(k, self.grid, out=rows, casting="same_kind")
 
 
@@ -141,7 +144,7 @@ class _Slot:
     """One input in flight and how far its stream has been read."""
 
     def __init__(self, stream: Stream, x: Tensor, scales: Tensor) -> None:
-        self.x, self.scales, self.drawn = x, scales, 0
+        self.stream, self.x, self.scales, self.drawn = stream, x, scales, 0
         self.values, self.components = stream.generator(lane=0), stream.generator(lane=1)
 
 

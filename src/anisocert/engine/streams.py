@@ -3,6 +3,7 @@
 Stages never share noise: a stage-0 vote that reappeared in the estimate would break the certificate's alpha.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -25,6 +26,10 @@ class Stage(IntEnum):
     CAPTURE = 8  # how surely it names that code
 
 
+FURTHER = 2
+"""The lane of words that are needed now and then; lanes 0 and 1 are read in order."""
+
+
 @dataclass(frozen=True)
 class Stream:
     """The noise of one stage of one example.
@@ -42,11 +47,20 @@ class Stream:
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**power:
                 raise ArgumentError(f"expected {name}: whole numbers in [0, 2**{power}), got {value!r}")
 
-    def generator(self, lane: int = 0) -> np.random.Generator:
-        """A generator at this stream's first draw; streams and lanes are disjoint parts of Philox' counter space."""
+    def generator(self, lane: int = 0, at: tuple[int, int] = (0, 0)) -> np.random.Generator:
+        """A generator at this stream's first draw; streams and lanes are disjoint parts of Philox' counter space.
+
+        at: where in the lane, each below 2^64, the second one counting for 2^64 of the first.
+        """
         key = np.array([self.seed, self.stage], np.uint64)
-        counter = np.array([0, 0, lane, self.id], np.uint64)  # 2^128 draws before the next lane begins
+        counter = np.array([*at, lane, self.id], np.uint64)  # 2^128 draws before the next lane begins
         return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
+    def further(self, vote: int, element: int) -> Iterator[int]:
+        """Words of 64 bits for one element (below 2^32) of one vote whose first word does not decide, on any device."""
+        source = self.generator(FURTHER, (element << 32, vote)).bit_generator
+        while True:  # 2^34 words before the next element's begin
+            yield int(source.random_raw())
 
 
 def philox(seed: int, *counter: np.ndarray) -> list[np.ndarray]:

@@ -172,9 +172,9 @@ def _classes(run: "StoredRun", name: str) -> NDArray[np.int64]:
 
 
 def _alpha(run: "StoredRun") -> float | None:
-    """Of one certificate, with its grain, the largest: where inputs share alpha, `run.json` says what they share."""
-    known, grains = numbers(run, "alpha"), np.nan_to_num(numbers(run, "grain"))
-    return _number(run.said("alpha")) if np.isnan(known).any() else float((known + grains).max())
+    """Of one certificate, the largest: where inputs share alpha, `run.json` says what they share."""
+    known = numbers(run, "alpha")
+    return _number(run.said("alpha")) if np.isnan(known).any() else float(known.max())
 
 
 def _number(value: Any) -> float | None:

@@ -77,13 +77,9 @@ def percent(share: float, upper: bool = False) -> str:
 
 
 def probability(alpha: float) -> str:
-    """A probability of being wrong, never rounded down: in three digits, or in four where that adds more than 1/4 %.
-
-    An alpha of 0.001 with its grain is 0.001001, not 0.00101.
-    """
+    """A probability of being wrong, in three digits, never rounded down."""
     exact = Decimal(repr(float(alpha)))
-    three, four = (exact.quantize(Decimal(1).scaleb(exact.adjusted() - n), ROUND_CEILING) for n in (2, 3))
-    return f"{float(three if three <= exact * Decimal('1.0025') else four):g}"
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING)):g}"
 
 
 def shown(value: str | float | None, kind: Kind, upper: bool = False) -> str:

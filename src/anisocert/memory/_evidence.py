@@ -50,9 +50,9 @@ def wrong_with(c: Certificate) -> str | None:
     """What a certificate claims beyond its votes and its noise; None if everything follows from them."""
     if not (isinstance(c.id, int | np.integer) and 0 <= c.id < 2**60):
         return f"expected an id in [0, 2**60), got {c.id!r}"
-    numbers = [c.gap, c.p_a, c.p_b, c.alpha, c.seconds, c.grain]
+    numbers = [c.gap, c.p_a, c.p_b, c.alpha, c.seconds]
     if not all(isinstance(value, int | float | np.number) and math.isfinite(value) for value in numbers):
-        return f"expected finite numbers, got gap, p_a, p_b, alpha, seconds, grain = {numbers}"
+        return f"expected finite numbers, got gap, p_a, p_b, alpha, seconds = {numbers}"
     if not 0 < c.alpha < 1:
         return f"expected alpha in (0, 1), got {c.alpha}"
     if c.prediction == ABSTAIN:

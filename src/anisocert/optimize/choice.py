@@ -20,7 +20,7 @@ class Capture:
     """What the votes of a smoothed selector say about each input; arrays of `b`.
 
     code: the one that other votes named first; top: how many of `votes` named it again. But for alpha, the selector
-    names it everywhere within cap, under noise of sigma; 0 where that is not proven. grain: see Certificate.
+    names it everywhere within cap, under noise of sigma; 0 where that is not proven.
     """
 
     code: Counts
@@ -29,7 +29,6 @@ class Capture:
     alpha: Floats
     sigma: float
     cap: Floats
-    grain: float
 
     def evidence(self, i: int) -> dict[str, Any]:
         """Fields of the certificate of input i."""

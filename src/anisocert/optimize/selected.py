@@ -14,7 +14,6 @@ from torch import Tensor
 
 from anisocert.bounds import Plan
 from anisocert.engine import Network, Query, Stage, all_votes
-from anisocert.engine.grid import grain
 from anisocert.errors import ArgumentError
 from anisocert.models import Coded
 from anisocert.optimize.base import Method, checked_theta, same_for_all, scalar_theta
@@ -55,8 +54,7 @@ class Selected(Method):
         top = all_votes(asked, scales, Stage.CAPTURE, [plan.n])[np.arange(len(query)), code]
         selector.expect_no_state()
         spent, sigma = SHARE * alphas, float(noise.theta)
-        lost = grain(noise.theta.reshape(1), query.shape, plan.n, selector.grid, noise.base)
-        capture = Capture(code, top, plan.n, spent, sigma, cap(type(noise), top, plan.n, spent, sigma), lost)
+        capture = Capture(code, top, plan.n, spent, sigma, cap(type(noise), top, plan.n, spent, sigma))
         theta = model.thetas(query.shape)[torch.from_numpy(code).to(model.codes.device)]
         return checked_theta(theta, query.x), capture
 

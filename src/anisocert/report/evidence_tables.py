@@ -29,7 +29,7 @@ def votes_table(e: Evidence) -> Table:
         "votes": f"{row['votes']:,}", f"for {_top(e)}": f"{row['top_votes']:,}",
         "for the next class": f"{row['runner_up_votes']:,}", "bound": str(row["bound"]),
         "taken after": f"{row['bound_n']:,} votes ({row['bound_k']:,} for the class)",
-        "alpha": f"{row['alpha']:g}", "grain, which is added to it": f"{row.get('grain') or 0.0:.2g}",
+        "alpha": f"{row['alpha']:g}",
         "lower bound of its share, p_A": f"{row['p_a']:.6f}", "upper bound of any other's, p_B": f"{row['p_b']:.6f}",
         "gap r": down(row["gap"], FINE), "noise θ": _theta(e),
     }  # fmt: skip

@@ -78,7 +78,7 @@ def _length(one: Implied) -> str:
 
 def _certainty(e: Evidence) -> str:
     """What the sentence's probability is, and of what."""
-    alpha = probability(e.row["alpha"] + (e.row.get("grain") or 0.0))
+    alpha = probability(e.row["alpha"])
     if not e.note:
         return f"The probability that this is wrong is at most {alpha}, over the noise drawn for it."
     sure = (
@@ -90,7 +90,7 @@ def _certainty(e: Evidence) -> str:
     if e.promise is None:
         return f"{sure} region is as certain as the promise that it comes from."
     of = f"region, with the noise of input {e.promise.id}, is wrong with probability at most"
-    return f"{sure} {of} {probability(e.promise.alpha + e.promise.grain)}."
+    return f"{sure} {of} {probability(e.promise.alpha)}."
 
 
 def assumptions(evidence: Evidence) -> list[str]:
@@ -135,17 +135,16 @@ def _assumptions(e: Evidence) -> Iterator[str]:
 
 def _together(run: StoredRun) -> str:
     """What the probability is of, where there are many such sentences."""
-    grains = " and their grains" if run.numerics.step else ""
     chosen = "if every input was chosen without knowledge of the noise drawn for it"
     if run.said("simultaneous"):
         return (
             f"All {run.said('inputs'):,} certificates of this run hold together except with probability "
-            f"{probability(run.said('alpha'))}{grains} at most, {chosen}."
+            f"{probability(run.said('alpha'))} at most, {chosen}."
         )
     if run.said("lifetime"):
         return (
             "The smoothed classifier agrees with all promises that the memory ever makes, except with probability "
-            f"{probability(run.said('alpha'))}{grains} at most, {chosen}."
+            f"{probability(run.said('alpha'))} at most, {chosen}."
         )
     return (
         "The probability is for this one input, chosen without knowledge of the noise drawn for it: a secret seed is "

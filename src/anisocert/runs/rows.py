@@ -33,8 +33,7 @@ _TYPES |= {kind | None: arrow for kind, arrow in _TYPES.items()}
 _COLUMNS = (
     "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
     "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
-    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed", "grain",
-    *SELECTOR,
+    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed", *SELECTOR,
 )  # fmt: skip
 # From types, because a column without values (`stop`) would have no type, and parts must merge.
 _KINDS = {name: _TYPES[kind] for name, kind in (get_type_hints(Certificate) | _OWN).items() if name in _COLUMNS}
@@ -149,11 +148,9 @@ def expect_sound(table: Any) -> None:
 
 
 def completed(table: Any) -> Any:
-    """A table with what old ones lack: its noise's names, None where a row leaves it open; no grain, no selector."""
+    """A table with what old ones lack: its noise's names, None where a row leaves it open; no selector."""
     for name in SELECTOR if SELECTOR[0] not in table.column_names else ():
         table = table.append_column(name, pa.nulls(len(table), SCHEMA.field(name).type))
-    if "grain" not in table.column_names:
-        table = table.append_column("grain", pa.array([0.0] * len(table), pa.float64()))
     if "noise" in table.column_names or not _TELLING.keys() <= set(table.column_names):
         return table
     rows = table.select(list(_TELLING)).to_pylist()

@@ -17,7 +17,9 @@ from anisocert.smoothing.base import Floats, Smoothing, positive
 if TYPE_CHECKING:
     from torch import Tensor
 
-DRAWN = 2.0**-22  # components are drawn in float32: none more often than its weight and this
+DRAWN = 2.0**-22
+"""No component is drawn more often than its weight and this: shares are rounded to 2^-64, without a grid to float32,
+and weights may fail to add up to 1 by TOLERANCE. What is certified is the mixture as drawn, so nothing remains."""
 
 
 @dataclass(frozen=True, init=False, eq=False)

@@ -7,12 +7,10 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, COUNTS
-from anisocert.engine.grid import grain
 from anisocert.errors import AnisocertError
 from anisocert.optimize import SAME_FOR_ALL, TwoStep
 from anisocert.optimize.selected import SHARE
@@ -70,7 +68,7 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
         if own is not None and not np.array_equal(theta, own):
             what = f"theta is not the one that method {run.said('method')} has for every input of the run"
             yield Finding(f"example {row['idx']}", what)
-        for what in (*_check_claim(row, theta, *bounds[row["idx"]]), *_check_grain(row, theta, run, fixed)):
+        for what in _check_claim(row, theta, *bounds[row["idx"]]):
             yield Finding(f"example {row['idx']}", what)
     yield from check_columns(run, rows)
 
@@ -181,30 +179,6 @@ def _check_claim(row: Row, theta: NDArray[np.float32], p_a: float, p_b: float, g
     geomean = float(np.exp(np.log(wide).mean()))
     if not agrees(row["theta_geomean"], geomean, more=TOLERANCE):
         yield f"theta_geomean is {row['theta_geomean']!r}, theta's is {geomean!r}"
-
-
-def _check_grain(row: Row, theta: NDArray[np.float32], run: StoredRun, fixed: Smoothing | None) -> Iterator[str]:
-    """What remains between noise as drawn and that of the theory; more of it claims less. fixed: the run's."""
-    if not row["votes"]:
-        return
-    try:
-        noise = fixed or named(row["noise"]).of(theta)
-        scales = noise.scales(torch.from_numpy(theta.copy())[None])[0].numpy()
-    except AnisocertError:
-        # A mixture whose components are unknown, which reach at least as far as theta; or a theta that is not its own,
-        # which is found to be wrong elsewhere.
-        scales = theta[None]
-    shape = theta.shape or run.description.get("input_shape") or ()
-    try:
-        step, base = run.numerics.step, named(row["noise"]).base
-        least = grain(scales, shape, run.plan.n, step, base)
-        if row["cap"] is not None:
-            least += grain(np.full(1, row["selector_sigma"], np.float32), shape, row["selector_votes"], step, base)
-    except (TypeError, ValueError, OverflowError) as error:
-        yield f"grain cannot be recomputed, as the run's input_shape is {shape!r}: {error}"
-        return
-    if not row["grain"] >= least * (1 - TOLERANCE):
-        yield f"grain is {row['grain']!r}, theta, votes and grid give {least!r}: it claims too much"
 
 
 def _compare(row: Row, name: str, fresh: float, source: str, better: int = 1, more: float = PORTABLE) -> Iterator[str]:

@@ -88,7 +88,9 @@ class Options:
 
     outputs: Literal["logits", "probabilities"] = option("logits", "What it returns: logits or probabilities.", NETWORK)
     num_classes: int | None = option(None, "Default: what the network's file says, else the data.", NETWORK, least=2)
-    layout: Literal["cohen", "salman", "macer"] | None = option(None, "Whose checkpoint it is.", NETWORK)
+    layout: Literal["cohen", "salman", "macer", "flat", "channels-last"] | None = option(
+        None, "Whose checkpoint: cohen, salman, macer; or how it takes images: flat, channels-last.", NETWORK
+    )
     mean: tuple[float, ...] | None = option(None, "Mean of its inputs, as in 0.49,0.48,0.45.", NETWORK)
     std: tuple[float, ...] | None = option(None, "Standard deviation, as in 0.2,0.2,0.2.", NETWORK)
     denoise: str | None = option(None, "A denoiser to put in front of it: package.module:function.", NETWORK)

@@ -75,7 +75,7 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         (
             f"certify net.safetensors {CERTIFY} --layout x",
             2,
-            "expected layout to be one of cohen, salman, macer, got 'x'",
+            "expected layout to be one of cohen, salman, macer, flat, channels-last, got 'x'",
         ),
         (f"certify net.safetensors {CERTIFY} --num-classes 7", 2, "expected a network with 7 classes"),
         (f"certify net.safetensors {CERTIFY} --num-classes 0", 2, "expected num_classes >= 2, got 0"),

@@ -98,7 +98,7 @@ def test_cohen_and_salman(tmp_path: Path, network: nn.Module, prefix: str) -> No
     assert agree(load(path, mean=CIFAR10_MEAN, std=CIFAR10_STD)[0], network, CIFAR10_MEAN, CIFAR10_STD)
     with pytest.raises(ModelError, match="layout='cohen' or 'salman'"):
         load(path)
-    with pytest.raises(ArgumentError, match="expected layout to be one of cohen, salman, macer, got 'carmon'"):
+    with pytest.raises(ArgumentError, match=r"expected layout to be one of cohen, salman, macer for .*, got 'carmon'"):
         load(path, layout="carmon")  # type: ignore[arg-type]
 
 
@@ -332,8 +332,8 @@ def test_the_users_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("my_nets:needy", r"expected my_nets:needy to be a function without arguments, .* argument: 'size'"),
         ("my_nets:number", r"expected my_nets:number to be a function without arguments, .*, got int"),
         ("my_nets:failing", r"expected my_nets:failing\(\) .*, got what it raised: OSError\('no weights here'\)"),
-        ("no_such_module:f", r"expected a Python module no_such_module, .* got: ModuleNotFoundError"),
-        ("my_broken:f", r"expected a Python module my_broken, .*No module named 'no_such_package'"),
+        ("no_such_module:f", r"expected a Python module no_such_module, .* got none in .*: go to the folder"),
+        ("my_broken:f", r"expected my_broken to be imported, .*'no_such_package'.*: install no_such_package"),
     ):
         wrong_name = name in ("my_nets:absent", "no_such_module:f")
         with pytest.raises(ArgumentError if wrong_name else ModelError, match=words):

@@ -97,7 +97,8 @@ def test_a_typed_function_is_called_and_its_exit_is_an_error(run, here):
 
 def test_a_typed_function_may_be_another_one_if_the_network_is_the_same(run, here, network_file, monkeypatch):
     code = f"from anisocert.models import load\ndef go():\n    return load({str(network_file)!r})[0]\n"
-    (here / "friend.py").write_text(code + "def other():\n    import torch\n    return torch.nn.Linear(64, 10)\n")
+    other = "def other():\n    from torch import nn\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    (here / "friend.py").write_text(code + other)
     monkeypatch.delitem(sys.modules, "friend", raising=False)
     refit(run, model="elsewhere:go")
     stored = read_run(run)

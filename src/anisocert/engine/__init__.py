@@ -1,7 +1,7 @@
 """Counts votes of a network under noise: streams, batching, precision, compilation."""
 
 from anisocert.engine.given import Classifier
-from anisocert.engine.network import Network
+from anisocert.engine.network import Network, OnRows
 from anisocert.engine.numerics import Numerics
 from anisocert.engine.probe import same_behaviour
 from anisocert.engine.query import Query
@@ -14,6 +14,7 @@ __all__ = [
     "Judge",
     "Network",
     "Numerics",
+    "OnRows",
     "OnVotes",
     "Query",
     "Stage",

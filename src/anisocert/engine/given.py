@@ -1,6 +1,7 @@
 """The model as it was given: a frozen copy, its device, and errors from inside it in our words."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,7 +94,7 @@ def usable(device: torch.device | str) -> torch.device:
 
 
 @contextmanager
-def taking(shape: tuple[int, ...]) -> Iterator[None]:
+def taking(shape: tuple[int, ...], model: Classifier) -> Iterator[None]:
     """For a network's first call with inputs of a shape: an error there most often means that it cannot take them."""
     try:
         yield
@@ -101,4 +102,17 @@ def taking(shape: tuple[int, ...]) -> Iterator[None]:
         if isinstance(error, AnisocertError) or out_of_memory(error):
             raise
         reason = str(error).partition("\n")[0] or repr(error)
-        raise ModelError(f"expected a network that takes inputs of shape {shape}, got: {reason}") from error
+        if (double := _double(model)) is not None:
+            raise ModelError(
+                f"expected a network in float32, in which inputs come, got float64 in {double}: call model.float() "
+                f"({reason})"
+            ) from error
+        row = f"anisocert.models.Reshaped(model, [{math.prod(shape)}]) (--layout flat)"
+        flat = f"; if it takes them as one row of values: {row}" if len(shape) > 1 else ""
+        raise ModelError(f"expected a network that takes inputs of shape {shape}, got: {reason}{flat}") from error
+
+
+def _double(model: Classifier) -> str | None:
+    """A weight of 64 bits, by name."""
+    known = model.named_parameters() if isinstance(model, nn.Module) else ()
+    return next((name for name, weight in known if weight.dtype == torch.float64), None)

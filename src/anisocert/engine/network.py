@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 ROWS = (20_000, 4_000, 800, 160, 32)  # multiples of 32 that divide the usual 100,000 votes: no padding
 CACHE_BYTES = 2_600_000
+OnRows = Callable[[int, bool], None]
+"""Called with the rows of each call of a network, and whether with gradients, while votes and searches are at work."""
 
 
 class Network:
@@ -60,6 +63,7 @@ class Network:
         precision = numerics.precision or native_precision(self.device)
         self.numerics = replace(numerics, precision=precision, grid=self.grid)
         self.hash = hash_of(self.model, precision, self.grid) if model_id is None else name_of(model_id, self.grid)
+        self.on_rows: OnRows | None = None
         self.compile_seconds = 0.0
         self._asked, self._run = self.numerics, self.model
         self._shape: tuple[int, ...] | None = None
@@ -72,7 +76,10 @@ class Network:
 
     def scores(self, x: Tensor) -> Tensor:
         """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`."""
-        return self._evaluate(self._run, x)
+        scores = self._evaluate(self._run, x)
+        if self.on_rows is not None:
+            self.on_rows(len(x), False)
+        return scores
 
     def part(self, name: str, model: nn.Module, num_classes: int) -> "Network":
         """A part of the model, or another use of its parts, that votes as it does; made once for each name."""
@@ -95,12 +102,14 @@ class Network:
             run = self._compiled_differentiable
         with torch.autocast(self.device.type, torch.bfloat16, self.numerics.precision == "bfloat16"):
             scores: Tensor = run(x)
-            return scores.float()
+        if self.on_rows is not None:
+            self.on_rows(len(x), True)
+        return scores.float()
 
     def probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Scores of a few fixed inputs, by the model as it was given: for `same_behaviour`. `rows x num_classes`."""
         x = torch.from_numpy(probe_inputs(shape)).to(self.device)
-        with taking(shape):
+        with taking(shape, self.model):
             scores = self._evaluate(self.model, x)
         self._check_shape(scores, len(x))
         return scores.float().cpu().numpy()
@@ -183,7 +192,7 @@ class Network:
 
     def _checked(self, sample: Tensor) -> Tensor:
         """The model's scores of a batch; an error unless votes can rest on them."""
-        with taking(tuple(sample.shape[1:])):
+        with taking(tuple(sample.shape[1:]), self.model):
             scores = self._evaluate(self.model, sample)
         self._check_shape(scores, len(sample))
         for changed, kept in companies(sample):
@@ -202,11 +211,15 @@ class Network:
 
     def _check_shape(self, scores: object, rows: int) -> None:
         wanted = (rows, self.num_classes)
-        if not isinstance(scores, Tensor) or tuple(scores.shape) != wanted:
-            got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-            other = isinstance(scores, Tensor) and scores.dim() == 2 and len(scores) == rows
-            remedy = f": if it has that many classes, say num_classes={got[1]} (--num-classes)" if other else ""
-            raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}{remedy}")
+        if isinstance(scores, Tensor) and tuple(scores.shape) == wanted:
+            return
+        got: object = type(scores).__name__
+        remedy = ": take them out of it with anisocert.models.ScoresOf(model, 'logits'), say, or a position"
+        if isinstance(scores, Tensor):
+            got, classes = tuple(scores.shape), scores.shape[1] if scores.dim() == 2 else 0
+            many = scores.dim() == 2 and len(scores) == rows and classes > 1
+            remedy = f": give num_classes={classes} (--num-classes {classes})" if many else ""
+        raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}{remedy}")
 
     def _rewritten(self, sample: Tensor, plain: Tensor, gradients: bool = False, to_compile: bool = False) -> nn.Module:
         """The first of the faster forms of the model that runs and gives its scores, or the model itself."""

@@ -1,5 +1,6 @@
 """Networks and their files; any `nn.Module` works as well."""
 
+from anisocert.models.adapters import Reshaped, ScoresOf
 from anisocert.models.architectures import ARCHITECTURES, build, suited
 from anisocert.models.checkpoint import described, save
 from anisocert.models.coded import Codebook, Coded, TwoSteps
@@ -21,6 +22,8 @@ __all__ = [
     "Denoised",
     "Normalized",
     "ResNet",
+    "Reshaped",
+    "ScoresOf",
     "SmallCNN",
     "TwoSteps",
     "WideResNet",

@@ -6,15 +6,16 @@ they are. MACER (Zhai et al. 2020) saves a bare network that takes raw pixels.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from torch import Tensor
 
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
-from anisocert.models.weights import FLOATS, check_tensors
+from anisocert.models.weights import FLOATS, OWN, check_tensors
 
-Layout = Literal["cohen", "salman", "macer"]
+Layout = Literal["cohen", "salman", "macer", "flat", "channels-last"]
+WHOSE = ("cohen", "salman", "macer")  # the others say how a network takes images, which ours need not be told
 Channels = tuple[float, ...]
 
 CONTAINERS = ("state_dict", "net", "model", "model_state_dict")
@@ -37,15 +38,17 @@ class Foreign:
 
 def take_apart(content: Any, source: str, layout: Layout | None = None) -> Foreign:
     """Weights and normalisation of a checkpoint. content: what the file held; layout: whose it is, where known."""
-    if layout is not None and layout not in get_args(Layout):
-        raise ArgumentError(f"expected layout to be one of {', '.join(get_args(Layout))}, got {layout!r}")
+    if layout is not None and layout not in WHOSE:
+        raise ArgumentError(f"expected layout to be one of {', '.join(WHOSE)} for {source}, got {layout!r}")
     if not isinstance(content, dict):
-        raise ModelError(f"expected a state dict in {source}, got {type(content).__name__}")
+        raise ModelError(f"expected a state dict in {source}, got {type(content).__name__}; {OWN}")
     container = next((name for name in CONTAINERS if isinstance(content.get(name), dict)), None)
     tensors = content if container is None else content[container]
     state = {str(name): tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
     if not state or len(state) != len(tensors):
-        raise ModelError(f"expected a state dict of tensors in {source}, got keys {', '.join(map(str, content))[:100]}")
+        raise ModelError(
+            f"expected a state dict of tensors in {source}, got keys {', '.join(map(str, content))[:100]}; {OWN}"
+        )
     check_tensors(state, source)
     if container == "net" and layout is None:
         layout = "macer"

@@ -1,8 +1,5 @@
 """`load`: a network from whatever the user has: our files, other people's checkpoints, ONNX, their own function."""
 
-import importlib
-import inspect
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,12 +8,16 @@ from torch import nn
 
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import regular_file
+from anisocert.models.adapters import Declared, adapt
 from anisocert.models.architectures import ARCHITECTURES, build, recognize
 from anisocert.models.checkpoint import from_metadata
 from anisocert.models.denoised import Denoised
 from anisocert.models.foreign import Foreign, Layout, normalization, take_apart
+from anisocert.models.functions import from_function
 from anisocert.models.normalize import Normalized, per_channel
 from anisocert.models.weights import put, read_safetensors, read_torch
+
+FEW = 32  # rows per call, below which a network is slow
 
 
 def load(
@@ -29,6 +30,7 @@ def load(
     layout: Layout | None = None,
     gradients: bool = False,
     denoise: str | None = None,
+    shape: Sequence[int] | None = None,
 ) -> tuple[nn.Module, dict[str, Any]]:
     """A network in evaluation mode that takes inputs in the data's own units, and what is known about it.
 
@@ -37,19 +39,25 @@ def load(
     architecture: needed only where the weights fit none of our networks by name and shape.
     num_classes: what the data has; a different number in the file is an error.
     mean, std: one per channel, if the file has no normalisation. ONNX networks and functions get one only if given.
-    layout: whose checkpoint it is ("cohen", "salman", "macer"), which settles the normalisation.
+    layout: whose checkpoint it is ("cohen", "salman", "macer"), which settles the normalisation; or how an ONNX network
+        or a function takes images ("flat", "channels-last").
     gradients: convert an ONNX network to PyTorch (by onnx2torch) instead of running it as a black box.
     denoise: `package.module:function`, a function without arguments that returns a denoiser, an `nn.Module` to put in
-    front of the network.
+        front of the network.
+    shape: of an input. The network is then tried on such inputs and, where it takes the same values in another shape,
+        or returns its scores among other things, made to fit. What is known has `notes` that say so.
     """
-    model, metadata = _network(source, architecture, num_classes, mean, std, layout, gradients)
+    like = None if shape is None else tuple(shape)
+    model, metadata = _network(source, architecture, num_classes, mean, std, layout, gradients, like)
     if denoise is None:
         return model, metadata
     if not is_function(denoise):
         raise ArgumentError(f"expected a denoiser as package.module:function, got {denoise!r}")
     # What the network was trained with says nothing about the two together.
     known = {name: value for name, value in metadata.items() if name not in ("noise", "norm", "sigma")}
-    return Denoised(model, _from_function(denoise)).eval(), known | {"denoise": denoise}
+    denoiser, notes = from_function(denoise)
+    known |= {"denoise": denoise, "notes": (*known.get("notes", ()), *notes)}
+    return Denoised(model, denoiser).eval(), known
 
 
 def _network(
@@ -60,28 +68,48 @@ def _network(
     std: Sequence[float] | None,
     layout: Layout | None,
     gradients: bool,
+    shape: tuple[int, ...] | None,
 ) -> tuple[nn.Module, dict[str, Any]]:
     if (mean is None) != (std is None):
         raise ArgumentError(f"expected both mean and std or neither, got mean {mean!r} and std {std!r}")
     if mean is not None and std is not None:
         per_channel(mean, std)
-    text = str(source)
+    text, takes, notes = str(source), None, tuple[str, ...]()
     if is_function(text):
-        model, metadata = _from_function(text), dict[str, Any]()
+        (model, notes), metadata = from_function(text), dict[str, Any]()
     elif not Path(source).exists():
         raise ArgumentError(f"expected a network file, or package.module:function, at {text}, got nothing there")
     elif regular_file(source).suffix == ".onnx":
-        from anisocert.models.onnx_network import OnnxNetwork, to_torch
-
-        model = to_torch(Path(source)) if gradients else OnnxNetwork(Path(source))
+        model, takes, notes = _onnx(Path(source), gradients, shape)
         metadata = {"num_classes": getattr(model, "num_classes", None)}
     else:
         return _from_weights(Path(source), architecture, num_classes, mean, std, layout)
+    known: dict[str, Any] = {"architecture": text, "num_classes": None, "mean": mean, "std": std} | metadata
+    _check_classes(known["num_classes"], num_classes, text)
+    if shape is not None:
+        found = adapt(model.eval(), shape, layout, takes, num_classes)
+        model, notes = found.model, (*notes, *found.notes)
+        known["num_classes"] = known["num_classes"] or found.num_classes
     if mean is not None and std is not None:
         model = Normalized(model, mean, std)
-    metadata = {"architecture": text, "num_classes": None, "mean": mean, "std": std} | metadata
-    _check_classes(metadata["num_classes"], num_classes, text)
-    return model.eval(), metadata
+    return model.eval(), known | {"notes": notes}
+
+
+def _onnx(path: Path, gradients: bool, shape: tuple[int, ...] | None) -> tuple[nn.Module, Declared, tuple[str, ...]]:
+    """(network, the shape that it declares, what is worth knowing)."""
+    from anisocert.models.onnx_file import read_onnx
+    from anisocert.models.onnx_network import OnnxNetwork
+
+    read = read_onnx(path)
+    box = OnnxNetwork(path, read, shape)
+    if gradients:
+        from anisocert.models.onnx_torch import to_torch
+
+        return to_torch(path, read, box), box.shape, ()
+    few = (
+        f"its graph has a batch of {box.batch} baked in, so it runs {box.batch} at a time: a free batch is far quicker"
+    )
+    return box, box.shape, (few,) if box.batch is not None and box.batch < FEW else ()
 
 
 def _from_weights(
@@ -146,51 +174,3 @@ def is_function(text: str) -> bool:
     """Whether a text names a function, `package.module:function`, which loading would call."""
     module, colon, function = text.partition(":")
     return bool(colon) and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
-
-
-def _from_function(text: str) -> nn.Module:
-    """What the user's function returns, or their module itself; it may be defined in the current folder."""
-    module, _, name = text.partition(":")
-    sys.path.insert(0, "")
-    try:
-        found = _named(module, name)
-        made = found if isinstance(found, nn.Module) else _called(found, text)
-    finally:
-        sys.path.remove("")
-    if not isinstance(made, nn.Module):
-        raise ModelError(
-            f"expected an nn.Module from {text}, got {type(made).__name__}: a bare callable has no weights to hash, "
-            "give it to anisocert.certify in Python with a model_id"
-        )
-    return made
-
-
-def _named(module: str, name: str) -> Any:
-    try:
-        imported = importlib.import_module(module)
-    except Exception as error:  # user code may raise anything
-        missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
-        raise (ArgumentError if missing else ModelError)(
-            f"expected a Python module {module}, in the current folder or installed, got: {error!r}"
-        ) from error
-    try:
-        return getattr(imported, name)
-    except AttributeError as error:
-        where = getattr(imported, "__file__", None) or module
-        raise ArgumentError(f"expected a function {module}:{name}, got no such name in {where}") from error
-
-
-def _called(function: Any, text: str) -> Any:
-    try:
-        inspect.signature(function).bind()
-    except TypeError as error:  # not callable, or one that wants arguments
-        raise ModelError(
-            f"expected {text} to be a function without arguments, or an nn.Module, got {type(function).__name__}: "
-            f"{str(error)[:200]}"
-        ) from error
-    except ValueError:  # builtins may have no signature
-        pass
-    try:
-        return function()
-    except Exception as error:  # user code may raise anything
-        raise ModelError(f"expected {text}() to return an nn.Module, got what it raised: {error!r}") from error

@@ -1,6 +1,5 @@
-"""ONNX networks: as a black box by onnxruntime, or converted to PyTorch where gradients are wanted."""
+"""ONNX networks as a black box, by onnxruntime."""
 
-import importlib
 import math
 from pathlib import Path
 from typing import Any
@@ -9,26 +8,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anisocert.engine.agreement import GROUPS, alike
 from anisocert.engine.probe import probe_inputs
 from anisocert.errors import MissingExtraError, ModelError
 from anisocert.models.onnx_file import OnnxFile, read_onnx
 
-NEWEST_OPSET = 17  # that onnx2torch knows throughout; newer files are converted down
 FATAL = 4  # onnxruntime's highest level of severity
-AGREEMENT = 1e-3  # between onnxruntime's scores and those of the converted network
 # What files may declare: more than any network has, and less than memory holds.
 LARGEST_BATCH, LARGEST_INPUT, LARGEST_CLASSES = 1 << 16, 1 << 28, 1 << 20
+LARGEST_TRIAL = 1 << 24  # values of an input with which the batch is tried
+LONGEST_REASON = 2000  # characters
 
 
 class OnnxNetwork(nn.Module):
     """The network of an ONNX file, run by onnxruntime in the file's own precision; without gradients.
 
     One input of shape `b x *shape`, one output of `b x num_classes`. In the model hash it stands for the bytes of
-    the file and of the files that it keeps data in.
+    the file and of the files that it keeps data in. like: the shape of an input, for sizes that the file leaves open.
     """
 
-    def __init__(self, path: Path, read: OnnxFile | None = None) -> None:
+    def __init__(self, path: Path, read: OnnxFile | None = None, like: tuple[int, ...] | None = None) -> None:
         super().__init__()
         try:
             import onnxruntime
@@ -45,7 +43,7 @@ class OnnxNetwork(nn.Module):
         try:
             self.session = onnxruntime.InferenceSession(read.content, options, providers=wanted)
         except Exception as error:  # onnxruntime's own exceptions share no public root
-            raise ModelError(f"expected a whole ONNX file at {path}, got: {str(error)[:200]}") from error
+            raise ModelError(f"expected a whole ONNX file at {path}, got: {whole(error)}") from error
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
         if len(outputs) != 1:  # of several, it is unknown which are the scores
             names = ", ".join(f"{one.name[:50]!r} {one.shape}" for one in outputs[:8]) or "none"
@@ -69,6 +67,19 @@ class OnnxNetwork(nn.Module):
         if self.dtype is None:
             raise ModelError(f"expected a floating-point input in {path}, got {inputs[0].type}")
         self.eval()
+        sizes = like if like is not None and len(like) == len(self.shape) else (8,) * len(self.shape)
+        self.trial_shape = tuple(
+            size if isinstance(size, int) else other for size, other in zip(self.shape, sizes, strict=True)
+        )
+        if self.batch is None and math.prod(self.trial_shape) <= LARGEST_TRIAL and not self._takes(2):
+            self.batch = 1 if self._takes(1) else None
+
+    def _takes(self, rows: int) -> bool:
+        """Whether it answers each of so many rows: a file may declare a free batch and have 1 baked in."""
+        try:
+            return len(self(torch.from_numpy(probe_inputs(self.trial_shape)[:rows]))) == rows
+        except Exception:  # onnxruntime's own exceptions share no public root
+            return False
 
     def _refuse_sizes(self, path: Path) -> None:
         """Check sizes that the file declares, before memory is allocated for them."""
@@ -105,59 +116,6 @@ class OnnxNetwork(nn.Module):
         return self
 
 
-def to_torch(path: Path) -> nn.Module:
-    """The network of an ONNX file as a PyTorch module with gradients, checked against onnxruntime on random inputs."""
-    read = read_onnx(path)
-    box = OnnxNetwork(path, read)
-    try:
-        import onnx.version_converter
-
-        _declare_torchvision_operators()
-        from onnx2torch import convert
-    except ImportError as error:
-        raise MissingExtraError(
-            f"gradients of ONNX networks need onnx and onnx2torch: pip install 'anisocert[onnx]' ({error})"
-        ) from error
-    shape = tuple(size if isinstance(size, int) else 8 for size in box.shape)
-    inputs = torch.from_numpy(probe_inputs(shape))
-    x = inputs[torch.arange(box.batch or len(inputs)) % len(inputs)]
-    try:
-        graph = read.graph
-        if graph.opset_import[0].version > NEWEST_OPSET:
-            graph = onnx.version_converter.convert_version(graph, NEWEST_OPSET)
-        model = convert(graph).eval()
-        with torch.no_grad():
-            converted = model(x)
-    except Exception as error:  # conversion and the converted code fail in as many ways as there are operators
-        raise ModelError(
-            f"expected an ONNX file that onnx2torch converts at {path}, got: {str(error)[:200]}; "
-            "without gradients it still works as a black box"
-        ) from error
-    reference = box(x)
-    agree = converted.shape == reference.shape and all(
-        alike(reference[group::GROUPS].double(), converted[group::GROUPS].double(), AGREEMENT, AGREEMENT)
-        for group in range(min(GROUPS, len(reference)))
-    )
-    if not agree:
-        raise ModelError(f"expected onnx2torch's network to agree with {path}, got different scores")
-    model.num_classes = reference.shape[1]
-    return model  # type: ignore[no-any-return]
-
-
-def _declare_torchvision_operators() -> None:
-    """Let torchvision, which onnx2torch imports, be imported beside a torch that its compiled part does not fit.
-
-    Its Python part registers shapes for two operators that are then not defined; declaring them is enough, as nothing
-    here calls them. The declarations must stay alive as long as the process.
-    """
-    try:
-        importlib.import_module("torchvision")
-    except RuntimeError:
-        library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
-        for operator in ("nms", "qnms"):
-            schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            library.define(schema)  # type: ignore[no-untyped-call]
-        _DECLARED.append(library)
-
-
-_DECLARED: list[torch.library.Library] = []
+def whole(error: Exception) -> str:
+    """A library's reason in one line, all of it, unless it has no end."""
+    return " ".join(str(error).split())[:LONGEST_REASON] or repr(error)

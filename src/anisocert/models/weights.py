@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.durable import write_whole
-from anisocert.errors import ArgumentError, MissingExtraError, ModelError
+from anisocert.errors import AnisocertError, ArgumentError, MissingExtraError, ModelError
 from anisocert.inputs import check_archive, regular_file
 
 OWN = (
@@ -55,8 +55,13 @@ def read_torch(path: Path) -> Any:
     try:
         if zipfile.is_zipfile(regular_file(path)):
             check_archive(path)
+            if _is_script(path):
+                raise ModelError(
+                    f"expected tensors and plain values in {path}, got TorchScript, which is code and is not loaded: "
+                    "write a function that returns torch.jit.load of it, and give package.module:function"
+                )
         return torch.load(path, map_location="cpu", weights_only=True)
-    except ArgumentError:
+    except AnisocertError:
         raise
     except pickle.UnpicklingError as error:
         raise ModelError(
@@ -66,6 +71,11 @@ def read_torch(path: Path) -> Any:
     except Exception as error:  # damage shows itself to the unpickler or to torch, in their own ways
         got = f"{type(error).__name__}: {str(error)[:200]}"
         raise ModelError(f"expected a whole file written by torch.save at {path}, got another ({got})") from error
+
+
+def _is_script(path: Path) -> bool:
+    with zipfile.ZipFile(path) as archive:
+        return any(name.endswith("/constants.pkl") for name in archive.namelist())
 
 
 def check_tensors(state: Mapping[str, Tensor], source: str) -> None:

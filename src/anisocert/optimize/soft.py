@@ -66,7 +66,7 @@ class Problem:
         if slope is None:
             raise ModelError(
                 "expected a network with gradients to its input for this method, got a black box: "
-                "use Fixed(), or Isotropic(), which needs votes alone"
+                "use Isotropic() (--method isotropic), which needs votes alone, or Fixed() (--method fixed)"
             ) from cause
         total = p.detach().sum(1)
         if self.outputs == "probabilities" and not bool(((total - 1).abs() < 1e-2).all() and (p >= 0).all()):

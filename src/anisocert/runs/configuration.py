@@ -92,7 +92,7 @@ class Configuration(Options):
             raise ArgumentError("expected simultaneous, of one run, or lifetime, of a memory, got both")
         for name, unset in (("memory_policy", None), ("memory_prefer", "volume"), ("lifetime", False)):
             if self.memory is None and (value := getattr(self, name)) != unset:
-                raise ArgumentError(f"expected memory, a file, with {name} {value!r}, got none")
+                raise ArgumentError(f"expected memory, a file (--memory FILE), with {name} {value!r}, got none")
         self.smoothing()  # these are made for their own checks
         self.chooser()
         if self.components is not None and self.method != "fixed":

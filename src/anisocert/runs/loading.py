@@ -59,6 +59,7 @@ def load_model(
     model, said = models.load(
         source or c.model, num_classes=c.num_classes, mean=c.mean, std=c.std, layout=c.layout,
         gradients=c.needs_gradients if gradients is None else gradients, denoise=c.denoise,
+        shape=c.input_shape,
     )  # fmt: skip
     if c.codebook is None or c.selector is None:
         return model, said

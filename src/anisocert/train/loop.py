@@ -131,7 +131,9 @@ def train(
 
 def _refuse_labels(model: nn.Module, data: Dataset, device: torch.device) -> None:
     """An error for classes that the network does not have; a GPU's own error would not say what is wrong."""
-    with taking(data.shape), torch.no_grad():
+    if not data.labelled:
+        raise ArgumentError(f"expected labels to train on in {data.name}, got none")
+    with taking(data.shape, model), torch.no_grad():
         classes = model.eval()(torch.from_numpy(data.subset(most=1).x).to(device)).shape[1]
     if data.y.max() >= classes:
         raise ArgumentError(

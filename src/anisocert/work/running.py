@@ -117,7 +117,8 @@ def _begun(job: Job, folder: Path) -> Configuration | None:
         compared = replace(compared, memory=None, memory_policy=None, memory_prefer="volume")
     if differing := differences(compared, job.hashed(compared.numerics)):
         raise ArgumentError(
-            f"expected the configuration that {folder} began with, got a different one: {'; '.join(differing)}"
+            f"expected the configuration that {folder} began with, got a different one: {'; '.join(differing)}: "
+            "choose another --out, or repeat its own options"
         )
     return begun
 

@@ -1,0 +1,73 @@
+"""A network from the user's own code, `package.module:function`: imported, called, and what went wrong there told."""
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from anisocert.errors import ArgumentError, ModelError
+
+
+def from_function(text: str) -> tuple[nn.Module, tuple[str, ...]]:
+    """What the user's function returns, or their module itself, and what is worth knowing about it.
+
+    It may be defined in the current folder.
+    """
+    module, _, name = text.partition(":")
+    sys.path.insert(0, "")
+    try:
+        found = _named(module, name)
+        made = found if isinstance(found, nn.Module) else _called(found, text)
+    finally:
+        sys.path.remove("")
+    if not isinstance(made, nn.Module):
+        raise ModelError(
+            f"expected an nn.Module from {text}, got {type(made).__name__}: a bare callable has no weights to hash, "
+            "give it to anisocert.certify in Python with a model_id"
+        )
+    training = [name or type(made).__name__ for name, one in made.named_modules() if one.training]
+    note = f"{text} is in training mode ({training[0]}, say), and is used in evaluation mode" if training else ""
+    return made, (note,) if note else ()
+
+
+def _named(module: str, name: str) -> Any:
+    try:
+        imported = importlib.import_module(module)
+    except Exception as error:  # user code may raise anything
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise ArgumentError(
+                f"expected a Python module {module}, in the current folder or installed, got none in {Path.cwd()}: "
+                "go to the folder that holds it, or name that folder in the variable PYTHONPATH"
+            ) from error
+        raise ModelError(f"expected {module} to be imported, got what that raised: {_raised(error)}") from error
+    try:
+        return getattr(imported, name)
+    except AttributeError as error:
+        where = getattr(imported, "__file__", None) or module
+        raise ArgumentError(f"expected a function {module}:{name}, got no such name in {where}") from error
+
+
+def _called(function: Any, text: str) -> Any:
+    if function is None:
+        raise ModelError(f"expected {text} to be a function, got None, as where an import failed and was caught")
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:  # not callable, or one that wants arguments
+        raise ModelError(
+            f"expected {text} to be a function without arguments, or an nn.Module, got {type(function).__name__}: "
+            f"{str(error)[:200]}"
+        ) from error
+    except ValueError:  # builtins may have no signature
+        pass
+    try:
+        return function()
+    except Exception as error:  # user code may raise anything
+        raise ModelError(f"expected {text}() to return an nn.Module, got what it raised: {_raised(error)}") from error
+
+
+def _raised(error: Exception) -> str:
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    return f"{error!r}{f': install {missing}' if missing else ''}"

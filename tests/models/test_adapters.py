@@ -1,0 +1,162 @@
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import anisocert as ac
+from anisocert.errors import ModelError
+from anisocert.models import Reshaped, ScoresOf, load
+from anisocert.models.adapters import adapt
+
+IMAGE = (3, 4, 4)
+
+
+class Returns(nn.Module):
+    """A linear network whose scores come in a wrapping."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.linear = how, nn.Linear(48, 5)
+        nn.init.constant_(self.linear.weight, 0.1)
+
+    def forward(self, x: Tensor) -> Any:
+        z = self.linear(x.flatten(1))
+        wrapped = {
+            "object": SimpleNamespace(logits=z, hidden=x), "dict": {"features": x.flatten(1), "logits": z},
+            "tuple": (z, x), "named": {"image": x, "answer": z}, "two": (z, 2 * z), "keys": {"a": z, "b": 2 * z},
+            "nothing": SimpleNamespace(answer=z),
+        }  # fmt: skip
+        return wrapped[self.how]
+
+
+class Counts(nn.Module):
+    """Remembers that it was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.linear = 0, nn.Linear(48, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        scores: Tensor = self.linear(x.flatten(1))
+        return scores
+
+
+@pytest.mark.parametrize(("how", "part"), [("object", "logits"), ("dict", "logits"), ("tuple", 0), ("named", "answer")])
+def test_scores_among_other_things_are_found(how: str, part: str | int) -> None:
+    network = Returns(how).eval()
+    found = adapt(network, IMAGE)
+    assert isinstance(found.model, ScoresOf)
+    assert (found.model.part, found.num_classes) == (part, 5)
+    assert len(found.notes) == 1
+    x = torch.rand(3, *IMAGE)
+    torch.testing.assert_close(found.model(x), network.linear(x.flatten(1)))
+    certificate = ac.certify(
+        found.model, x[:1], num_classes=5, smoothing=ac.Gaussian(0.25), method=ac.Fixed(), plan=ac.Plan(n0=20, n=100)
+    )[0]
+    assert certificate.votes == 100
+
+
+@pytest.mark.parametrize(("how", "got"), [("two", "tuple of 0, 1"), ("keys", "dict of 'a', 'b'"), ("nothing", "Simpl")])
+def test_scores_that_could_be_anywhere_are_refused(how: str, got: str) -> None:
+    with pytest.raises(ModelError, match=rf"got {got}.*ScoresOf"):
+        adapt(Returns(how).eval(), IMAGE)
+    with pytest.raises(ModelError, match=r"ScoresOf\(model, 'logits'\)"):
+        ac.Network(Returns(how).eval(), 5).fit(IMAGE, 0)
+
+
+def test_hash_covers_which_part_and_which_order() -> None:
+    network = Returns("two").eval()
+    models = [ScoresOf(network, 0), ScoresOf(network, 1), Reshaped(network, (48,)), Reshaped(network, (48,), True)]
+    assert len({ac.Network(model.eval(), 5).hash for model in models}) == len(models)
+
+
+def test_trying_a_network_does_not_change_it() -> None:
+    network = Counts().eval()
+    before = ac.Network(network, 5).hash
+    found = adapt(network, IMAGE)
+    assert found.model is network
+    assert (network.calls, ac.Network(network, 5).hash) == (0, before)
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "takes", "expected"),
+    [
+        ((1, 4, 4), None, (16,), lambda x: x.reshape(2, 16)),
+        ((1, 4, 4), None, (4, 4, 1), lambda x: x.permute(0, 2, 3, 1)),
+        (IMAGE, None, (4, 4, 3), lambda x: x.permute(0, 2, 3, 1)),
+        (IMAGE, "flat", (48,), lambda x: x.reshape(2, 48)),
+        (IMAGE, "channels-last", (48,), lambda x: x.permute(0, 2, 3, 1).reshape(2, 48)),
+        (IMAGE, "flat", None, lambda x: x.reshape(2, 48)),
+        (IMAGE, "channels-last", None, lambda x: x.permute(0, 2, 3, 1)),
+        ((16, 1), None, (16,), lambda x: x.reshape(2, 16)),
+        ((16, 1), None, (1, 4, 4), lambda x: x.reshape(2, 1, 4, 4)),
+        (IMAGE, None, (3, "height", None), lambda x: x),
+        ((16, 1), None, (16, 1), lambda x: x),
+    ],
+)  # fmt: skip
+def test_inputs_in_the_shape_that_a_network_takes(shape: Any, layout: Any, takes: Any, expected: Any) -> None:
+    class Seen(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append(x)
+            return x.flatten(1)[:, :5]
+
+    seen: list[Tensor] = []
+    x = torch.rand(2, *shape)
+    found = adapt(Seen().eval(), shape, layout, takes)
+    found.model(x)
+    assert torch.equal(seen[-1], expected(x))
+    assert len(found.notes) == (seen[-1].shape != x.shape)
+
+
+def test_orders_that_nobody_can_know_are_asked_for() -> None:
+    for shape, takes in ((IMAGE, (48,)), ((48,), IMAGE)):
+        with pytest.raises(ModelError, match=r"two orders, so say which: .*--layout flat.*--layout channels-last"):
+            adapt(Returns("tuple").eval(), shape, None, takes)
+    with pytest.raises(ModelError, match=re.escape("inputs of shape (3, 4, 4), got one that takes 3 x 5 x 5")):
+        adapt(Returns("tuple").eval(), IMAGE, None, (3, 5, 5))
+    with pytest.raises(ModelError, match="with channels for layout channels-last, got inputs of shape"):
+        adapt(Returns("tuple").eval(), (48,), "channels-last")
+
+
+def test_what_a_network_cannot_take_names_the_remedy() -> None:
+    with pytest.raises(ModelError, match=r"takes inputs of shape \(3, 4, 4\), got: mat1 .*\(--layout flat\)"):
+        adapt(nn.Linear(48, 5).eval(), IMAGE)
+    with pytest.raises(
+        ModelError, match=r"network in float32, .* got float64 in linear\.weight: call model\.float\(\)"
+    ):
+        adapt(Counts().double().eval(), IMAGE)
+    with pytest.raises(ModelError, match=r"got float64 in linear\.weight: call model\.float\(\)"):
+        ac.Network(Counts().double().eval(), 5).fit(IMAGE, 0)
+    with pytest.raises(ModelError, match=r"got \(32, 5\): give num_classes=5 \(--num-classes 5\)"):
+        ac.Network(Counts().eval(), 2, numerics=ac.Numerics(rows=32)).fit(IMAGE, 0)
+
+
+def test_functions_are_fitted_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets_to_fit.py").write_text(
+        "from torch import nn\n"
+        "flat = nn.Sequential(nn.Linear(48, 5), nn.Dropout(0.5)).eval()\n"
+        "def training():\n    return nn.Sequential(nn.Flatten(), nn.Linear(48, 5), nn.Dropout(0.5))\n"
+        "try:\n    from no_such_package import net\nexcept ImportError:\n    net = None\n"
+    )
+    model, known = load("nets_to_fit:flat", shape=IMAGE, layout="flat")
+    assert known["num_classes"] == 5
+    assert known["notes"] == ("inputs of 3 x 4 x 4 are given to it as 48, which it takes",)
+    assert model(torch.rand(2, *IMAGE)).shape == (2, 5)
+    model, known = load("nets_to_fit:training", shape=IMAGE, mean=(0.5,) * 3, std=(0.5,) * 3)
+    assert not any(one.training for one in model.modules())
+    assert "is in training mode" in known["notes"][0]
+    with pytest.raises(ModelError, match="got None, as where an import failed and was caught"):
+        load("nets_to_fit:net")
+
+
+def test_scripts_name_the_remedy(tmp_path: Path) -> None:
+    with pytest.warns(DeprecationWarning, match="script"):
+        torch.jit.script(nn.Linear(2, 2)).save(tmp_path / "script.pt")
+    with pytest.raises(ModelError, match=r"got TorchScript, .*torch\.jit\.load.*package\.module:function"):
+        load(tmp_path / "script.pt")

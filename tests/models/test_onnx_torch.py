@@ -1,0 +1,139 @@
+"""Files as older and other exporters write them: made by hand, operator by operator."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import anisocert as ac
+from anisocert.errors import ModelError
+from anisocert.models import load
+
+onnx = pytest.importorskip("onnx", reason="needs the extra onnx: pip install '.[onnx]'")
+pytest.importorskip("onnxruntime", reason="needs the extra onnx: pip install '.[onnx]'")
+if find_spec("onnx2torch") is None:  # importing it needs what only loading prepares
+    pytest.skip("needs the extra onnx: pip install '.[onnx]'", allow_module_level=True)
+
+WEIGHTS = np.random.default_rng(0).normal(size=(16, 3)).astype(np.float32)
+IMAGE = (1, 4, 4)
+
+
+def _save(path: Path, before: list[Any], *, shape: tuple[Any, ...] = ("b", *IMAGE), opset: int = 13) -> Path:
+    """x -> some operators -> features, `b x 16` -> scores."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [*before, helper.make_node("MatMul", ["features", "weights"], ["scores"])]
+    constants = {"weights": WEIGHTS, "one_row": np.array([1, 16]), "one_open": np.array([1, -1])}
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [shape[0], 3])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )  # fmt: skip
+    other = helper.make_opsetid("ai.onnx.ml", 1)  # it comes first, and says nothing about the operators
+    model = helper.make_model(graph, opset_imports=[other, helper.make_opsetid("", opset)], ir_version=4)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def _scores(x: Tensor) -> Tensor:
+    return x.flatten(1) @ torch.from_numpy(WEIGHTS)
+
+
+def _old(path: Path) -> Path:
+    """Slice with attributes, of operator set 1."""
+    from onnx import helper
+
+    cut = helper.make_node("Slice", ["x"], ["cut"], axes=[1], starts=[0], ends=[1])
+    return _save(path, [cut, helper.make_node("Flatten", ["cut"], ["features"])], opset=7)
+
+
+def _baked(path: Path, batch: Any, sizes: str = "one_row") -> Path:
+    from onnx import helper
+
+    return _save(path, [helper.make_node("Reshape", ["x", sizes], ["features"])], shape=(batch, *IMAGE))
+
+
+def test_old_operators_are_converted(tmp_path: Path) -> None:
+    x = torch.rand(5, *IMAGE)
+    for gradients in (False, True):
+        model, known = load(_old(tmp_path / "old.onnx"), gradients=gradients, shape=IMAGE)
+        assert known["notes"] == ()
+        torch.testing.assert_close(model(x), _scores(x), rtol=1e-5, atol=1e-5)
+    (slope,) = torch.autograd.grad(model(x.requires_grad_())[:, 1].sum(), [x])
+    torch.testing.assert_close(slope.flatten(1), torch.from_numpy(WEIGHTS[:, 1]).expand(5, 16))
+
+
+@pytest.mark.parametrize("sizes", ["one_row", "one_open"])
+@pytest.mark.parametrize("batch", ["b", 1])
+def test_a_batch_that_is_baked_in(tmp_path: Path, batch: Any, sizes: str) -> None:
+    """Declared or not: votes are counted row by row, and a network with gradients takes many rows."""
+    path, x = _baked(tmp_path / "baked.onnx", batch, sizes), torch.rand(5, *IMAGE)
+    box, known = load(path, shape=IMAGE)
+    torch.testing.assert_close(box(x), _scores(x), rtol=1e-5, atol=1e-5)
+    assert len(known["notes"]) == 1
+    assert "a batch of 1 baked in" in known["notes"][0]
+    model, known = load(path, gradients=True, shape=IMAGE)
+    torch.testing.assert_close(model(x), _scores(x), rtol=1e-5, atol=1e-5)
+    assert known["notes"] == ()
+    plan = ac.Plan(n0=20, n=100)
+    for one in (box, model):
+        ac.certify(one, x[:1], num_classes=3, smoothing=ac.Gaussian(0.25), method=ac.Fixed(), plan=plan)
+
+
+def test_a_batch_that_cannot_be_freed_is_named(tmp_path: Path) -> None:
+    """Its rows would run into each other: the mean is over all that it is given."""
+    from onnx import helper
+
+    mean = helper.make_node("ReduceMean", ["x"], ["mean"], axes=[0, 1], keepdims=1)
+    less = helper.make_node("Sub", ["x", "mean"], ["less"])
+    path = _save(tmp_path / "mean.onnx", [less, helper.make_node("Flatten", ["less"], ["features"])], shape=(1, *IMAGE))
+    model = onnx.load(path)
+    model.graph.node.insert(0, mean)
+    path.write_bytes(model.SerializeToString())
+    words = r"a batch of 1 is baked into it, scores that differ.*Export it with a free batch.*--method isotropic"
+    with pytest.raises(ModelError, match=words):
+        load(path, gradients=True, shape=IMAGE)
+
+
+def test_the_whole_reason_is_kept(tmp_path: Path) -> None:
+    from onnx import helper
+
+    unknown = helper.make_node("Shrink", ["x"], ["y"])
+    path = _save(tmp_path / "unknown.onnx", [unknown, helper.make_node("Flatten", ["y"], ["features"])], opset=12)
+    assert load(path, shape=IMAGE)[0](torch.rand(2, *IMAGE)).shape == (2, 3)
+    with pytest.raises(ModelError, match=r"operation_type='Shrink'.*--method isotropic, or fixed"):
+        load(path, gradients=True, shape=IMAGE)
+    name = f"No{300 * 'o'}Operator"
+    with pytest.raises(ModelError, match=f"No Op registered for {name} with domain_version of 13"):
+        load(_save(tmp_path / "no.onnx", [helper.make_node(name, ["x"], ["features"])]))
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("declared", [("b", 16), ("b", 4, 4, 1)])
+def test_flat_and_channels_last(tmp_path: Path, declared: tuple[Any, ...], gradients: bool) -> None:
+    from onnx import helper
+
+    path = _save(tmp_path / "shaped.onnx", [helper.make_node("Flatten", ["x"], ["features"])], shape=declared)
+    x = torch.rand(5, *IMAGE)
+    model, known = load(path, gradients=gradients, shape=IMAGE)
+    torch.testing.assert_close(model(x), _scores(x), rtol=1e-5, atol=1e-5)
+    assert known["notes"][0].startswith("inputs of 1 x 4 x 4 are given to it as ")
+    same, known = load(path, gradients=gradients, shape=declared[1:])
+    assert known["notes"] == ()
+    assert ac.Network(same, 3).hash != ac.Network(model, 3).hash
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_channels_last_colours_keep_their_pixels(tmp_path: Path, gradients: bool) -> None:
+    """An order that no error would show: as many values, and a Flatten that takes them in any shape."""
+    from onnx import helper
+
+    shape = (4, 2, 2)
+    path = _save(tmp_path / "last.onnx", [helper.make_node("Flatten", ["x"], ["features"])], shape=("b", 2, 2, 4))
+    x = torch.rand(5, *shape)
+    model, _ = load(path, gradients=gradients, shape=shape)
+    torch.testing.assert_close(model(x), _scores(x.permute(0, 2, 3, 1)), rtol=1e-5, atol=1e-5)

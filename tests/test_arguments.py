@@ -69,7 +69,7 @@ def test_certify_says_what_to_write(given, said):
 
 
 def test_a_wrong_number_of_classes_says_the_right_one():
-    with pytest.raises(ModelError, match=r"got \(\d+, 3\): if it has that many classes, say num_classes=3"):
+    with pytest.raises(ModelError, match=r"got \(\d+, 3\): give num_classes=3"):
         certify(num_classes=10)
 
 

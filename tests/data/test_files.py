@@ -1,4 +1,5 @@
 import hashlib
+import re
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +133,52 @@ def test_wrong_npz(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) 
     np.savez(tmp_path / "wrong.npz", **arrays)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=message):
         load(tmp_path / "wrong.npz")
+
+
+@pytest.mark.parametrize(
+    ("y", "remedy"),
+    [
+        (np.arange(4.0), "save y.astype(int)"),
+        (np.array(["0", "1", "1", "0"]), "save y.astype(int)"),
+        (np.array(["cat", "dog", "dog", "cat"]), "save numpy.unique(y, return_inverse=True)[1]"),
+        (np.eye(4), "save y.argmax(1)"),
+        (np.arange(4)[:, None], "save y.ravel().astype(int)"),
+        (np.array([True, False, True, False]), "save y.astype(int)"),
+    ],
+)
+def test_labels_in_another_form_name_the_remedy(tmp_path: Path, y: np.ndarray, remedy: str) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((4, 1, 2, 2), np.float32), y=y)
+    with pytest.raises(ArgumentError, match=re.escape(remedy)):
+        load(tmp_path / "a.npz")
+
+
+def test_labels_that_are_no_numbers_at_all_get_no_remedy(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((2, 1, 2, 2), np.float32), y=np.array([0.5, np.nan]))
+    with pytest.raises(ArgumentError, match=r"got float64 of shape \(2,\) in y$"):
+        load(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("shape", [(784, 1), (1, 784), (784,), (28, 28), (28, 28, 1), (1, 28, 28)])
+def test_rows_of_values_are_not_taken_for_images(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((3, *shape), np.float32), y=np.arange(3))
+    image = len(shape) == 3 or shape == (28, 28)
+    assert load(tmp_path / "a.npz").shape == ((1, 28, 28) if image else shape)
+
+
+def test_without_labels(tmp_path: Path) -> None:
+    x = np.zeros((3, 1, 2, 2), np.float32)
+    np.savez(tmp_path / "a.npz", x=x)
+    np.savez(tmp_path / "b.npz", x_train=x, x_test=x[:2])
+    for name, length in (("a.npz", 3), ("b.npz", 2)):
+        found = load(tmp_path / name)
+        assert (found.labelled, found.y.tolist(), len(found)) == (False, [-1] * length, length)
+    np.savez(tmp_path / "c.npz", x_train=x, y_train=np.arange(3), x_test=x)
+    assert load(tmp_path / "c.npz", "train").labelled
+    with pytest.raises(ArgumentError, match="expected x_train, y_train, x_test, y_test"):
+        load(tmp_path / "c.npz", "test")
+    np.savez(tmp_path / "d.npz", x=x, y=np.array([-1, 0, 1]))
+    with pytest.raises(ArgumentError, match="expected labels 0 to 1 in d, got -1 to 1"):
+        load(tmp_path / "d.npz")
 
 
 def test_truncated_npz_and_unknown_name(tmp_path: Path) -> None:

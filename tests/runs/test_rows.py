@@ -137,7 +137,7 @@ def test_thetas_that_claim_more_than_there_is(tensor):
     ("name", "values", "complaint"),
     [
         ("votes", [-1], "expected votes to be at least 0, got -1"),
-        ("label", [-5], "expected label to be at least 0, got -5"),
+        ("label", [-5], "expected label to be at least -1, got -5"),
         ("prediction", [-2], "expected prediction to be at least -1, got -2"),
         ("radius", [float("inf")], "expected finite numbers in radius"),
         ("gap", [float("nan")], "expected gap to be at least 0.0, got nan"),

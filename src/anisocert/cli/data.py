@@ -61,12 +61,15 @@ def info(
         data = load(name, split)
         if split == "test":
             data = data.subset(skip, most, parse_ids(ids) if ids else None)
-        counts = bincount(data.y, minlength=data.num_classes)
+        counts = bincount(data.y, minlength=data.num_classes) if data.labelled else None
         columns[split if splits(name) else "all"] = {
             "examples": f"{len(data):,}",
             "ids": f"{data.ids.min()} to {data.ids.max()}",
+            **({"files": f"{data.names[0]} (id {data.ids[0]}), ..."} if data.names else {}),
             "shape": " x ".join(map(str, data.shape)),
-            "classes": f"{data.num_classes}, with {counts.min():,} to {counts.max():,} examples",
+            "classes": "unknown, as there are no labels"
+            if counts is None
+            else f"{data.num_classes}, with {counts.min():,} to {counts.max():,} examples",
             "class names": ", ".join(data.class_names[:10]) + (", ..." if len(data.class_names) > 10 else ""),
             "mean": " ".join(f"{value:.4g}" for value in data.mean),
             "std": " ".join(f"{value:.4g}" for value in data.std),

@@ -79,6 +79,7 @@ def lookup(
     data: Annotated[str | None, typer.Option(help="A name of `anisocert data list`, or a path.")] = None,
     split: Annotated[str, typer.Option(help="test or train.")] = "test",
     ids: Annotated[str | None, typer.Option(help="Only these examples, as in 3,17,100-199.")] = None,
+    most: Annotated[int | None, typer.Option("--max", help="At most this many examples.", min=1)] = None,
     inputs: Inputs = None,
 ) -> None:
     """Find which inputs lie in a promised region: their class and the region around them, with no network."""
@@ -91,10 +92,10 @@ def lookup(
     from anisocert.evaluate.protection import promised
     from anisocert.memory import POLICIES, Memory
 
-    wanted = parse_ids(ids) if ids else None
+    wanted = parse_ids(ids)[:most] if ids else None
     if data is not None and inputs is None:
         examples = load(data, split)  # type: ignore[arg-type]  # it checks the name
-        examples = examples if wanted is None else examples.subset(ids=wanted)
+        examples = examples.subset(most=most, ids=wanted)
         known = dict(zip(examples.ids.tolist(), examples.x, strict=True))
     elif inputs is not None and data is None:
         known = _from_file(inputs)
@@ -102,7 +103,8 @@ def lookup(
         raise ArgumentError("expected either --data or --inputs")
     if missing := set(wanted or ()) - set(known):
         raise ArgumentError(f"expected --ids of the inputs, got {min(missing)}, which is not among them")
-    table, chosen = Table("id", "class", "radius", "proxy radius", "promised to input", box=None), wanted or list(known)
+    table = Table("id", "class", "radius", "proxy radius", "promised to input", box=None)
+    chosen = wanted or list(known)[:most]
     with Memory.open(file, read_only=True) as memory:
         whose = promised(POLICIES[memory.policy])
         for id_ in chosen:

@@ -53,7 +53,6 @@ def predict(
     from anisocert.engine import Network, Numerics
     from anisocert.engine.devices import devices_of
     from anisocert.errors import ArgumentError
-    from anisocert.work import load_job
 
     form = form or (out.suffix.removeprefix(".") if out is not None else "table")
     if form not in ("csv", "json") and not (form == "table" and out is None):
@@ -61,7 +60,8 @@ def predict(
     if out is not None:
         claim(out, force)
     numerics = Numerics(precision, compile, rows, grid)  # type: ignore[arg-type]  # it checks the name
-    job = load_job(options.configured(asked, partial(typer.echo, err=True), method="fixed", numerics=numerics))
+    tell = partial(typer.echo, err=True)
+    job = options.loaded(options.configured(asked, tell, method="fixed", numerics=numerics), tell)
     c = job.configuration
     assert c.num_classes is not None
     network = Network(job.model, c.num_classes, devices_of(device)[0], c.numerics, c.model_id)
@@ -69,16 +69,17 @@ def predict(
         warnings.simplefilter("once")  # a plan that cannot answer warns for every batch
         answers = _answers(job, network)
     labels = job.examples.y.tolist()
-    right = sum(answer == label for answer, label in zip(answers, labels, strict=True))
+    right = sum(answer == label != -1 for answer, label in zip(answers, labels, strict=True))
+    accuracy = right / len(answers) if job.examples.labelled else None
     summary = {
-        "made_by": f"anisocert {__version__}", "inputs": len(answers), "accuracy": right / len(answers),
+        "made_by": f"anisocert {__version__}", "inputs": len(answers), "accuracy": accuracy,
         "abstention": answers.count(-1) / len(answers),
         "n": c.n, "alpha": c.alpha, "sigma": c.sigma, "norm": c.norm, "seed": c.seed,
         "model_hash": network.hash, "numerics": vars(network.numerics),
     }  # fmt: skip
-    _write(list(zip(job.ids, labels, answers, strict=True)), summary, form, out)
+    _write(list(zip(job.ids, labels, answers, strict=True)), summary, form, out, job.examples.names)
     Console(stderr=form != "table" and out is None).print(
-        f"{len(answers)} examples of {c.data}: {right / len(answers):.2%} answered correctly, "
+        f"{len(answers)} examples of {c.data}: {'' if accuracy is None else f'{accuracy:.2%} answered correctly, '}"
         f"{answers.count(-1) / len(answers):.2%} abstained",
         soft_wrap=True,
     )  # fmt: skip
@@ -88,20 +89,23 @@ def _answers(job: "Job", network: "Network") -> list[int]:
     """One answer per example, in order of id."""
     from anisocert.certification import predict as answer
     from anisocert.cli.console import Console
-    from anisocert.cli.progress import progress
+    from anisocert.cli.progress import Bar
 
     c, answers = job.configuration, list[int]()
     network.fit(job.examples.shape, len(job.ids) * c.n)
-    with progress(Console(stderr=True), "predict", len(job.ids), "inputs") as advance:
+    with Bar(Console(stderr=True), "predict", "inputs", len(job.ids)) as bar:
+        network.on_rows = lambda rows, _: bar.advance(rows / c.n)
         for first in range(0, len(job.ids), AT_ONCE):
             chunk = job.chunk(job.ids[first : first + AT_ONCE])
             found = answer(network, chunk.x, ids=chunk.ids, smoothing=c.smoothing(), plan=c.plan(), seed=c.seed)
             answers += found.tolist()
-            advance(len(chunk.ids), "")
+            bar.reach(len(answers))
     return answers
 
 
-def _write(rows: list[tuple[int, int, int]], summary: dict[str, Any], form: str, out: Path | None) -> None:
+def _write(
+    rows: list[tuple[int, int, int]], summary: dict[str, Any], form: str, out: Path | None, names: tuple[str, ...]
+) -> None:
     import json
 
     from anisocert.durable import write_whole
@@ -111,13 +115,15 @@ def _write(rows: list[tuple[int, int, int]], summary: dict[str, Any], form: str,
 
         from anisocert.cli.console import Console
 
-        table = Table(*COLUMNS, box=None)
-        for row in rows:
-            table.add_row(*("abstains" if value == -1 else str(value) for value in row))
+        table = Table("file" if names else "id", *COLUMNS[1:], box=None)
+        for place, (number, label, answer) in enumerate(rows):
+            which = names[place] if names else str(number)
+            table.add_row(which, "" if label == -1 else str(label), "abstains" if answer == -1 else str(answer))
         Console().print(table)
         return
     if form == "json":
-        answers = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+        files = [{"file": name} for name in names] or [{}] * len(rows)
+        answers = [dict(zip(COLUMNS, row, strict=True)) | file for row, file in zip(rows, files, strict=True)]
         text = json.dumps(summary | {"answers": answers}, indent=2) + "\n"
     else:
         text = "".join(",".join(map(str, row)) + "\n" for row in (COLUMNS, *rows))

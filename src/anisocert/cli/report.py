@@ -26,6 +26,9 @@ def report(
         str | None, typer.Option(metavar="FORMAT", help="Also print the tables: terminal, markdown, latex or csv.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="For --figures: the network, if not where the run says.")] = None,
+    denoise: Annotated[
+        str | None, typer.Option(help="For --figures: the run's denoiser, package.module:function, if it has one.")
+    ] = None,
     force: options.Force = False,
 ) -> None:
     """Compare runs in one HTML file that needs nothing else: a verdict in plain words, curves, tables, single inputs.
@@ -36,12 +39,13 @@ def report(
     from dataclasses import replace
 
     from anisocert.cli.console import Console
+    from anisocert.cli.progress import progress
     from anisocert.durable import claim
     from anisocert.errors import ArgumentError
-    from anisocert.evaluate import render, tables_of, terminal
+    from anisocert.evaluate import NO_LABELS, render, tables_of, terminal
     from anisocert.evaluate.render import FORMATS
     from anisocert.report import write_report
-    from anisocert.runs import read_run
+    from anisocert.runs import StoredRun, read_run
     from anisocert.verify import memory_backing
 
     if table is not None and table not in FORMATS:
@@ -49,12 +53,17 @@ def report(
     said = Console(stderr=table is not None)  # standard output is kept for what other programs read
     target = out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
     claim(target, force)
-    stored = [read_run(folder) for folder in dict.fromkeys(runs)]
-    comparisons = write_report(stored, target, gallery)
+    folders, stored = list(dict.fromkeys(runs)), list[StoredRun]()
+    with progress(Console(stderr=True), "report", 2 * len(folders), "runs read and shown") as advance:
+        for folder in folders:
+            stored.append(read_run(folder))
+            advance(1, "")
+        comparisons = write_report(stored, target, gallery, lambda count: advance(count, ""))
     if table is not None:
         shown, unbacked = Console(), [said_of for run in stored if (said_of := memory_backing(run))]
         for comparison in comparisons:
-            for one in (replace(one, caption=" ".join((one.caption, *unbacked))) for one in tables_of(comparison)):
+            also = unbacked if comparison.headline.before.labelled else [NO_LABELS, *unbacked]
+            for one in (replace(one, caption=" ".join((one.caption, *also))) for one in tables_of(comparison)):
                 if table == "terminal" and shown.is_terminal:
                     shown.print(terminal(one, shown.width), "")
                 else:
@@ -63,5 +72,5 @@ def report(
     if figures is not None:
         from anisocert.report.figures import write_figures
 
-        for name in write_figures(comparisons, figures, model, force):
+        for name in write_figures(comparisons, figures, model, force, denoise):
             said.print(f"figure: {name}", soft_wrap=True)

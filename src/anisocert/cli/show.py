@@ -20,7 +20,7 @@ EPILOG = "Example: anisocert show runs/demo/l2-anisotropic 15 --out input15.html
 
 def show(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
-    id: Annotated[int, typer.Argument(metavar="ID", help="An example id in the run.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="An example id in the run, or the name of its image file.")],
     out: Annotated[Path | None, typer.Option(help="Also write an HTML page with pictures.", dir_okay=False)] = None,
     recount: Annotated[
         bool, typer.Option("--recount", help="Draw the votes again, to show those of every class.")
@@ -45,8 +45,9 @@ def show(
     if out is not None:
         claim(out, force)
     stored = read_run(run)
-    counts = _recounted(stored, id, model, denoise, data, device) if recount else None
-    evidence = evidence_of(stored, id, counts, data)
+    number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else _named(stored, id, data)
+    counts = _recounted(stored, number, model, denoise, data, device) if recount else None
+    evidence = evidence_of(stored, number, counts, data)
     if as_json:
         _print_json(evidence)
     else:
@@ -58,16 +59,36 @@ def show(
         Console(stderr=as_json).print(f"page: {out}", soft_wrap=True)
 
 
+def _named(stored: "StoredRun", name: str, data: str | None) -> int:
+    """The id of the example whose image file has this name."""
+    from anisocert.errors import ArgumentError
+
+    examples = stored.examples(data=data, whole=False)
+    known = dict(zip(examples.names, examples.ids.tolist(), strict=bool(examples.names)))
+    if name not in known:
+        like = f", as in {next(iter(known))}" if known else ""
+        raise ArgumentError(
+            f"expected the id of an example in {stored.folder}, or the name of its file{like}, got {name!r}"
+        )
+    return int(known[name])
+
+
 def _recounted(
     stored: "StoredRun", number: int, model: str | None, denoise: str | None, data: str | None, device: str
 ) -> "NDArray[Any]":
     """The votes of every class, after a check that they are those of the run."""
+    from anisocert.cli.console import Console
+    from anisocert.cli.progress import progress
     from anisocert.errors import AnisocertError
     from anisocert.verify.recounting import recount
 
-    stored.row(number)  # an error if it is not in the run
+    votes = int(stored.said("n0") or 0) + (stored.row(number)["votes"] or 0)  # an error if it is not in the run
     counts: list[NDArray[Any]] = []
-    wrong = list(recount(stored, [number], model, device, counts.append, denoise, data))
+    with progress(Console(stderr=True), "recounting", votes, "votes") as advance:
+        found = recount(
+            stored, [number], model, device, counts.append, denoise, data, lambda rows, _: advance(rows, "")
+        )
+        wrong = list(found)
     if wrong:
         raise AnisocertError(f"expected the run's votes when drawn again, got others: {wrong[0]}")
     return counts[0]
@@ -78,9 +99,10 @@ def _print(console: "Console", e: "Evidence") -> None:
     from anisocert.report.evidence_tables import implied_table, memory_table, vote_counts, votes_table
     from anisocert.report.gallery import NOTES
 
-    label = e.name(int(e.row["label"]))
-    console.print(f"Input {e.id} of {e.comparison.data}: {e.name(e.prediction)}", style="bold")
-    console.print(f"its label is {label}; {e.row['method']} noise, {e.row['norm']}\n")
+    label = "it has no label" if e.row["label"] < 0 else f"its label is {e.name(int(e.row['label']))}"
+    file = f" ({e.inputs.names[e.id]})" if e.id in e.inputs.names else ""
+    console.print(f"Input {e.id}{file} of {e.comparison.data}: {e.name(e.prediction)}", style="bold")
+    console.print(f"{label}; {e.row['method']} noise, {e.row['norm']}\n")
     console.print("What may be quoted", style="bold")
     console.print(sentence(e))
     for one in assumptions(e):

@@ -75,8 +75,13 @@ def _recounted(
 
     assert found.run is not None
     ids, notes = pick(found.run, count), other_versions(found.run)
-    with progress(Console(stderr=True), "recounting", len(ids), "examples") as advance:
-        wrong = tuple(recount(found.run, ids, model, device, lambda _: advance(1, ""), denoise, data))
+    votes = sum(int(found.run.said("n0") or 0) + found.run.row(number)["votes"] for number in ids)
+    with progress(Console(stderr=True), "recounting", votes, "votes") as advance:
+        wrong = tuple(
+            recount(
+                found.run, ids, model, device, denoise=denoise, data=data, on_rows=lambda rows, _: advance(rows, "")
+            )
+        )
     if wrong and notes:
         notes.append("other versions can round differently: a difference of a few votes need not be anyone's fault")
     return replace(found, findings=found.findings + wrong, notes=(*found.notes, *notes)), ids

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.data.dataset import FIRST_TRAIN_ID, Dataset, Split
+from anisocert.data.dataset import FIRST_TRAIN_ID, UNLABELLED, Dataset, Split
 from anisocert.data.numpy_files import npz_names, read_npy, read_npz
 from anisocert.errors import ArgumentError
 
 EXAMPLES = ("x", "x_train", "x_test")
-NUMBERS = ("y", "y_train", "y_test", "ids", "ids_train", "ids_test")
+LABELS = ("y", "y_train", "y_test")
+NUMBERS = (*LABELS, "ids", "ids_train", "ids_test")
 Array = NDArray[np.uint8] | NDArray[np.float32]
 LAYOUT = (
-    "x_train, y_train, x_test, y_test (or x and y alone; ids, ids_train, ids_test if wanted) in an .npz, "
-    "or NAME.npy and NAME_labels.npy"
+    "x_train, y_train, x_test, y_test (or x and y alone; ids, ids_train, ids_test if wanted; without labels: x alone) "
+    "in an .npz, or NAME.npy and NAME_labels.npy"
 )
 
 
@@ -24,22 +25,38 @@ def load(path: Path, split: Split) -> Dataset:
     """A split of a file; a file with one set of examples gives it for either split.
 
     Images are uint8, or float32 in the data's own units; `n x h x w x c` and `n x h x w` are brought to
-    `n x c x h x w`. Mean and standard deviation are those of the training examples.
+    `n x c x h x w`, but a row of values, as in `n x 784 x 1`, stays as it is. Mean and standard deviation are those of
+    the training examples. Without labels, everything but accuracy can be found out.
     """
     arrays = read(path)
     suffix = f"_{split}" if has_splits(arrays) else ""
-    if f"x{suffix}" not in arrays or f"y{suffix}" not in arrays:
+    labelled = any(name in arrays for name in LABELS)
+    if f"x{suffix}" not in arrays or (labelled and f"y{suffix}" not in arrays):
         raise ArgumentError(f"expected {LAYOUT}, got {', '.join(_names(path)) or 'nothing'} in {path}")
-    x, y = channels_first(arrays[f"x{suffix}"], path), arrays[f"y{suffix}"]
+    x = channels_first(arrays[f"x{suffix}"], path)
+    y = arrays.get(f"y{suffix}", np.full(len(x), UNLABELLED))
     for name in set(arrays) - set(EXAMPLES):
         if arrays[name].ndim != 1 or not np.issubdtype(arrays[name].dtype, np.integer):
-            got = f"{arrays[name].dtype} of shape {arrays[name].shape}"
-            raise ArgumentError(f"expected one whole number per label and id in {path}, got {got} in {name}")
+            got = f"{arrays[name].dtype} of shape {arrays[name].shape} in {name}{_remedy(name, arrays[name])}"
+            raise ArgumentError(f"expected one whole number per label and id in {path}, got {got}")
     reference = channels_first(arrays["x_train"], path) if suffix else x
     mean, std = statistics(reference)
     ids = arrays.get(f"ids{suffix}", np.arange(len(x)) + (FIRST_TRAIN_ID if suffix == "_train" else 0))
-    classes = 1 + max(int(arrays[name].max(initial=0)) for name in arrays if name in ("y", "y_train", "y_test"))
+    classes = 1 + max((int(arrays[name].max(initial=0)) for name in LABELS if name in arrays), default=1)
     return Dataset(path.stem, x, y.astype(np.int64), ids.astype(np.int64), max(classes, 2), mean, std)
+
+
+def _remedy(name: str, values: NDArray[Any]) -> str:
+    """How to save labels that are whole numbers in another form, or one-hot, or names."""
+    if values.ndim == 2 and values.shape[1] > 1 and values.dtype.kind in "iufb":
+        return f": save {name}.argmax(1)"
+    if values.ndim > 1 and values.size == len(values):
+        return f": save {name}.ravel().astype(int)"
+    if values.dtype.kind in "US" and not all(str(one).isdecimal() for one in values.ravel()[:100].tolist()):
+        return f": save numpy.unique({name}, return_inverse=True)[1], if the network's classes are in that order"
+    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == values.round()).all()):
+        return ""
+    return f": save {name}.astype(int)" if values.dtype.kind in "fUSb" else ""
 
 
 def has_splits(names: Collection[str]) -> bool:
@@ -61,7 +78,7 @@ def channels_first(x: NDArray[np.generic], path: Path) -> Array:
             x = x.astype(np.float32)
         if not np.isfinite(x).all():
             raise ArgumentError(f"expected finite examples in {path}, got NaN or infinity")
-    if x.ndim == 3:
+    if x.ndim == 3 and 1 not in x.shape[1:]:  # else a row of values, not an image
         x = x[:, None]
     elif x.ndim == 4 and x.shape[3] in (1, 3) and x.shape[1] not in (1, 3):
         x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))

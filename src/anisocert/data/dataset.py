@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from anisocert.data._folder_notes import printable
 from anisocert.data._image_files import ImageFiles
 from anisocert.errors import ArgumentError
 from anisocert.inputs import MOST_CLASSES
@@ -18,6 +19,7 @@ Pixels = NDArray[np.uint8] | NDArray[np.float32] | ImageFiles
 # Test examples are numbered as the field does, from 0; train examples from here on, so that no two share an id.
 FIRST_TRAIN_ID = 1_000_000
 MOST_IDS = 1_000_000  # in one list of ids; more than any data set of the catalogue has
+UNLABELLED = -1
 LONGEST_ID = 18  # digits: such numbers fit into 64 bits
 
 
@@ -26,7 +28,8 @@ class Dataset:
     """Examples of one split.
 
     pixels: `n x *shape`, uint8 (0 to 255), float32 in the data's own units, or image files that are read on demand.
-    y: `n` class numbers. ids: `n` numbers that name an example for good, whatever subset it is seen in.
+    y: `n` class numbers, or UNLABELLED for all of them. ids: `n` numbers that name an example for good, whatever subset
+    it is seen in.
     mean, std: one value per channel, for the normalisation inside a network. crop, flip: what the field's training does
     with this data: random crops after padding by `crop` pixels, and random mirroring.
     """
@@ -53,7 +56,7 @@ class Dataset:
             raise ArgumentError(
                 f"expected at most {MOST_CLASSES:,} classes, numbered from 0, in {self.name}, got {self.num_classes:,}"
             )
-        if self.y.min() < 0 or self.y.max() >= self.num_classes:
+        if self.labelled and (self.y.min() < 0 or self.y.max() >= self.num_classes):
             raise ArgumentError(
                 f"expected labels 0 to {self.num_classes - 1} in {self.name}, got {self.y.min()} to {self.y.max()}"
             )
@@ -65,9 +68,20 @@ class Dataset:
         return len(self.pixels)
 
     @property
+    def labelled(self) -> bool:
+        """Whether the classes of the examples are known."""
+        return bool((self.y != UNLABELLED).any())
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one example."""
         return tuple(self.pixels.shape[1:])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the examples' files, `class/file`, in their order; none where they have no files of their own."""
+        files = self.pixels.paths if isinstance(self.pixels, ImageFiles) else ()
+        return tuple(printable(f"{path.parent.name}/{path.name}") for path in files)
 
     @property
     def preparation(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from anisocert.evaluate.metrics import average_certified_radius, certified_accur
 from anisocert.evaluate.paper import paper_source, paper_tables, published
 from anisocert.evaluate.protection import ADMITTED, EVERYONE, NOBODY, OR_ABSTAINS, OWN, explained, keeps_answers
 from anisocert.evaluate.render import render, terminal
-from anisocert.evaluate.results import Results, aligned, results_of
+from anisocert.evaluate.results import NO_LABELS, Results, aligned, results_of
 from anisocert.evaluate.sigmas import added_alphas, envelope, oracle
 from anisocert.evaluate.supersets import superset, supersets
 from anisocert.evaluate.table import Cell, Column, Table, down, percent, probability, short_down
@@ -25,6 +25,7 @@ __all__ = [
     "EVERYONE",
     "LEFT",
     "NOBODY",
+    "NO_LABELS",
     "OR_ABSTAINS",
     "OWN",
     "STRANGER",

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anisocert.bounds import high_probability_accuracy
 from anisocert.certificate import ABSTAIN
+from anisocert.data.dataset import UNLABELLED
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
 from anisocert.evaluate.protection import Stage, whom
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Size = Literal["radius", "proxy_radius"]
 SIZES: tuple[Size, Size] = ("radius", "proxy_radius")
 UNKNOWN = "unknown"
+NO_LABELS = "The inputs have no labels: accuracy and correct stand for whatever was answered, right or wrong."
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +69,15 @@ class Results:
         return len(self.ids)
 
     @property
+    def labelled(self) -> bool:
+        """Whether the inputs have labels; where they have none, `correct` is whatever was answered."""
+        return bool((self.labels != UNLABELLED).any())
+
+    @property
     def correct(self) -> NDArray[np.bool_]:
         """Whether the answer is the label; an abstention never is."""
-        right: NDArray[np.bool_] = (self.prediction == self.labels) & (self.prediction != ABSTAIN)
-        return right
+        answered: NDArray[np.bool_] = self.prediction != ABSTAIN
+        return (self.prediction == self.labels) & answered if self.labelled else answered
 
     @property
     def abstention(self) -> float:

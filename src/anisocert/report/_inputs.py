@@ -1,7 +1,7 @@
 """The inputs that a run was about, from the data set it names; a run does not hold them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,16 @@ from anisocert.evaluate import Comparison
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """x: by id. shape: of one, None if unknown. domain: range of values. missing: why there are none, else empty."""
+    """x: by id. shape: of one, None if unknown. domain: range of values. missing: why there are none, else empty.
+
+    names: of their files, by id, where they have any.
+    """
 
     x: dict[int, NDArray[np.float64]]
     shape: tuple[int, ...] | None = None
     domain: tuple[float, float] = (0.0, 1.0)
     class_names: tuple[str, ...] = ()
+    names: dict[int, str] = field(default_factory=dict)
     missing: str = ""
 
     @property
@@ -50,4 +54,6 @@ def inputs_of(comparison: Comparison, ids: Sequence[int], data: str | None = Non
         return Inputs({}, missing=f"the data named {name} has other labels than the run")
     low, high = float(x.min()), float(x.max())
     domain = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
-    return Inputs(dict(zip(found.ids.tolist(), x, strict=True)), found.shape, domain, found.class_names)
+    known = dict(zip(found.ids.tolist(), x, strict=True))
+    names = dict(zip(found.ids.tolist(), found.names, strict=False))
+    return Inputs(known, found.shape, domain, found.class_names, names)

@@ -24,7 +24,7 @@ PLANES = ((1, r"$\nu_2$"), (-1, r"$\nu_\mathrm{min}$"))  # the other direction b
 LINES = {"anisotropic": "-", "isotropic": "--", "fixed": ":"}
 
 
-def landscape(comparison: Comparison, model: str | None = None) -> "Figure | None":
+def landscape(comparison: Comparison, model: str | None = None, denoise: str | None = None) -> "Figure | None":
     """The planes of the two most bent directions, and of the most and the least bent one, through one input.
 
     None where the runs lack what it takes: an input, its network with gradients, and its theta. A network that was
@@ -37,14 +37,14 @@ def landscape(comparison: Comparison, model: str | None = None) -> "Figure | Non
     level = entry.before.sigma
     if not ids or ids[0] not in inputs.x or level is None:
         return None
-    network = _network(entry, model)
+    network = _network(entry, model, denoise)
     if network is None:
         return None
     number = ids[0]
     place = int(np.searchsorted(entry.before.ids, number))
     gap = float(entry.run.column("gap")[np.flatnonzero(entry.run.column("idx") == number)[0]])
     x = torch.from_numpy(inputs.x[number]).float()
-    probability = _probability(network, int(entry.before.labels[place]), x.shape, entry)
+    probability = _probability(network, int(entry.before.prediction[place]), x.shape, entry)
     directions = bent_directions(probability, x, level / 2)
     axes = theta_of[number].astype(np.float64).reshape(-1) * gap
     norm = 1 if comparison.norm == "l1" else 2
@@ -65,7 +65,7 @@ def landscape(comparison: Comparison, model: str | None = None) -> "Figure | Non
         axis.plot(0, 0, "k.", markersize=4)
         axis.set(xlabel=r"$\nu_1$", ylabel=name, aspect="equal")
     axis.legend(loc="upper left", fontsize=6.5, frameon=True)
-    figure.colorbar(drawn, ax=figure.axes, label=f"smoothed probability of the label, input {number}", shrink=0.9)
+    figure.colorbar(drawn, ax=figure.axes, label=f"smoothed probability of the answer, input {number}", shrink=0.9)
     return figure
 
 
@@ -106,20 +106,20 @@ def _probability(network: nn.Module, label: int, shape: tuple[int, ...], entry: 
     return SmoothProbability(network, label, eps, str(entry.run.said("outputs") or "logits"))
 
 
-def _network(entry: Entry, model: str | None) -> nn.Module | None:
+def _network(entry: Entry, model: str | None, denoise: str | None) -> nn.Module | None:
     """The run's network, with gradients to its input; None where it is not there, unless it was asked for."""
     try:
-        return _loaded(entry, model).requires_grad_(False)
+        return _loaded(entry, model, denoise).requires_grad_(False)
     except (AnisocertError, OSError):
-        if model is not None:
+        if model is not None or denoise is not None:
             raise
         return None
 
 
-def _loaded(entry: Entry, model: str | None) -> nn.Module:
+def _loaded(entry: Entry, model: str | None, denoise: str | None) -> nn.Module:
     from anisocert.engine import Network
 
-    c, network = entry.run.configuration, entry.run.module(model, gradients=True)
+    c, network = entry.run.configuration, entry.run.module(model, denoise, gradients=True)
     classes = c.num_classes or int(entry.run.column("num_classes")[0])
     if Network(network, classes, numerics=c.numerics).hash != c.model_hash:
         raise ModelError(f"expected the network that {entry.run.folder} is of, got another one in {model or c.model}")

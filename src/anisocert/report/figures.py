@@ -24,11 +24,16 @@ FINE = 10_000  # points of a curve: a panel shows what a tenth of the inputs rea
 
 
 def write_figures(
-    comparisons: Sequence[Comparison], folder: Path, model: str | None = None, force: bool = False
+    comparisons: Sequence[Comparison],
+    folder: Path,
+    model: str | None = None,
+    force: bool = False,
+    denoise: str | None = None,
 ) -> list[Path]:
     """Write every figure that the runs can fill; its files.
 
-    model: the network, if it is not where the run says. force: also in place of files that are not ours.
+    model, denoise: the network and its denoiser, if not where the run says. force: also in place of files that are not
+    ours.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -42,7 +47,7 @@ def write_figures(
                 ("gap-and-noise", noise(comparison)),
                 ("theta-ratio", ratio(comparison)),
                 ("theta-maps", theta_maps(comparison, ids, inputs)),
-                ("landscape", landscape(comparison, model)),
+                ("landscape", landscape(comparison, model, denoise)),
             ):
                 if figure is not None:
                     written += save(figure, folder / f"{kind}-{name}", force=force)

@@ -69,14 +69,16 @@ class _Maker:
         place = int(np.searchsorted(one.ids, number))
         answer, label = int(one.prediction[place]), int(one.labels[place])
         if answer == ABSTAIN:
-            mood, title = "abstained", f"no answer; the label is {self._name(label)}"
-        elif answer == label:
+            mood, title = "abstained", f"no answer{f'; the label is {self._name(label)}' if one.labelled else ''}"
+        elif one.correct[place]:
             mood, title = "right", self._name(answer)
         else:
             mood, title = "wrong", f"{self._name(answer)}; the label is {self._name(label)}"
         theta = entry.run.thetas.get(number)
         pictures, lines = pictures_of(number, theta, self.inputs), list[str]()
         radius = "" if answer == ABSTAIN else down(float(one.radius[place]))
+        if number in self.inputs.names:
+            lines.append(f"Its file is {self.inputs.names[number]}.")
         if radius:
             lines.append(f"The radius of {radius} is {one.protects}.")
         its = "Its region" if entry.after is None else "Before the memory its region"

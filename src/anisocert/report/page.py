@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anisocert.durable import write_whole
-from anisocert.evaluate import LEFT, Comparison, Table, compare, paper_source, published, summary, tables_of
+from anisocert.evaluate import LEFT, NO_LABELS, Comparison, Table, compare, paper_source, published, summary, tables_of
 from anisocert.evaluate.beside_paper import RULES
 from anisocert.evaluate.protection import MEANING
 from anisocert.report._charts import curves, histograms
@@ -49,21 +49,26 @@ class Part:
         return f"{self.comparison.data}, {self.comparison.norm}"
 
 
-def write_report(runs: Sequence[StoredRun], out: Path, gallery: int = 24) -> tuple[Comparison, ...]:
+def write_report(
+    runs: Sequence[StoredRun], out: Path, gallery: int = 24, on_runs: Callable[[int], None] = lambda _: None
+) -> tuple[Comparison, ...]:
     """Write the report on some runs, and return what it compares.
 
-    gallery: how many inputs of each comparison are shown one by one.
+    gallery: how many inputs of each comparison are shown one by one. on_runs: called with how many more runs are in it.
     """
     comparisons = compare(runs)
-    text = page(comparisons, gallery)
+    text = page(comparisons, gallery, on_runs)
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, lambda part: part.write_text(text, "utf-8"))
     return comparisons
 
 
-def page(comparisons: Sequence[Comparison], gallery: int = 24) -> str:
+def page(comparisons: Sequence[Comparison], gallery: int = 24, on_runs: Callable[[int], None] = lambda _: None) -> str:
     """The report as HTML."""
-    parts = [_part(comparison, gallery) for comparison in comparisons]
+    parts = []
+    for comparison in comparisons:
+        parts.append(_part(comparison, gallery))
+        on_runs(len(comparison.entries))
     beside = any(published(c.data, c.norm, c.entries[0].recipe) for c in comparisons)
     names = ", ".join(dict.fromkeys(comparison.data for comparison in comparisons))
     return fill(
@@ -86,11 +91,12 @@ def _part(comparison: Comparison, gallery: int) -> Part:
 
 
 def _unbacked(comparison: Comparison) -> list[str]:
-    """What could not be derived again from the memories that the runs name."""
+    """What the numbers lack: labels, or memories from which they could be derived again."""
     from anisocert.verify import memory_backing  # here, because reading runs needs more than importing this room
 
     told = {entry.label: memory_backing(entry.run) for entry in comparison.entries}
-    return [f"{label}: {line}" for label, line in told.items() if line is not None]
+    unlabelled = [] if comparison.headline.before.labelled else [NO_LABELS]
+    return [*unlabelled, *(f"{label}: {line}" for label, line in told.items() if line is not None)]
 
 
 def _subtitle(comparisons: Sequence[Comparison]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.data.dataset import UNLABELLED
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.geometry import Region
 from anisocert.rounding import TOLERANCE, agrees
@@ -39,7 +40,7 @@ _COLUMNS = (
 _KINDS = {name: _TYPES[kind] for name, kind in (get_type_hints(Certificate) | _OWN).items() if name in _COLUMNS}
 SCHEMA = pa.schema([(name, pa.uint64() if name == "seed" else _KINDS[name]) for name in _COLUMNS])
 _SAME = [one.name for one in fields(Certificate) if one.name in _COLUMNS and one.name not in _OWN]
-_LEAST = {"label": 0, "prediction": ABSTAIN, "votes": 0, "bound_n": 0, "num_classes": 2}
+_LEAST = {"label": UNLABELLED, "prediction": ABSTAIN, "votes": 0, "bound_n": 0, "num_classes": 2}
 _HINTS = get_type_hints(Certificate)
 OPTIONAL = tuple(name for name in _COLUMNS if type(None) in get_args(_HINTS.get(name)))
 """Columns that rows may leave empty."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, COUNTS
+from anisocert.data.dataset import UNLABELLED
 from anisocert.errors import AnisocertError
 from anisocert.optimize import SAME_FOR_ALL, TwoStep
 from anisocert.optimize.selected import SHARE
@@ -106,7 +107,7 @@ def _check_said(row: Row, run: StoredRun, plan: Plan, alpha: float) -> Iterator[
         yield f"norm is {row['norm']!r}, that of {noise.name} noise is l{noise.norm}"
     if not (row["num_classes"] >= 2 and ABSTAIN <= row["prediction"] < row["num_classes"]):
         yield f"prediction is {row['prediction']} of {row['num_classes']} classes"
-    elif not 0 <= row["label"] < row["num_classes"]:
+    elif not UNLABELLED <= row["label"] < row["num_classes"]:
         yield f"label is {row['label']} of {row['num_classes']} classes"
     if row["correct"] != (row["prediction"] == row["label"] and row["prediction"] != ABSTAIN):
         yield f"correct is {row['correct']}, with prediction {row['prediction']} and label {row['label']}"

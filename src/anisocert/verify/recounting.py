@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN
-from anisocert.engine import Query, Stage, Tally, count_votes
+from anisocert.engine import OnRows, Query, Stage, Tally, count_votes
 from anisocert.errors import ArgumentError
 from anisocert.optimize import CODED, Choice, Event
 from anisocert.runs import Configuration, NotTheRunsError, StoredRun
@@ -42,18 +42,20 @@ def recount(
     on_votes: Callable[[NDArray[np.int64]], None] = lambda _: None,
     denoise: str | None = None,
     data: str | None = None,
+    on_rows: OnRows | None = None,
 ) -> Iterator[Finding]:
     """Draw the votes of some examples again, one after the other, and yield where they are not those of the rows.
 
     model, denoise, data: where these are, if not where the run says; functions must be given. device: of the kind that
     the run was made on (the default), because each kind draws its own noise. on_votes is called with each example's
-    votes by class.
+    votes by class, on_rows as the network evaluates them.
     """
     if not run.has_votes:
         raise ArgumentError(f"expected a run with votes to draw again, got {run.folder}, which was imported without")
     c = run.configuration
     try:
         network = run.network(model, denoise, device)
+        network.on_rows = on_rows
         examples = run.examples(data=data)
     except NotTheRunsError as error:
         yield Finding(DESCRIPTION, str(error))

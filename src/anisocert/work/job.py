@@ -103,8 +103,11 @@ def load_job(asked: Configuration) -> Job:
     """Load what a configuration names, and complete it from that."""
     examples = chosen(asked, load(asked.data, asked.split))
     Stream(asked.seed, Stage.ESTIMATE, int(examples.ids.max()))  # an error now if the seed names no stream
+    asked = replace(asked, input_shape=list(examples.shape))
     model, metadata = load_model(asked)
-    num_classes = asked.num_classes or metadata.get("num_classes") or examples.num_classes
+    num_classes = asked.num_classes or metadata.get("num_classes") or (examples.num_classes if examples.labelled else 0)
+    if num_classes == 0:
+        raise ArgumentError(f"expected num_classes (--num-classes), as {asked.data} has no labels to tell it, got none")
     if examples.y.max() >= num_classes:
         raise ArgumentError(
             f"expected labels below {num_classes}, the network's number of classes, got {examples.y.max()}"

@@ -19,6 +19,7 @@ from anisocert.optimize.reach import extent
 Floats = NDArray[np.float64]
 CANDIDATES_AT_ONCE = 4096
 DOUBT = 2.0  # standard deviations: several candidates try, and the luckiest must not win by its luck
+PLENTY = 10_000  # votes of a plan, below which the search takes fewer too
 BLOCKS = 8  # in which votes are counted, to see how much candidates differ by chance
 
 
@@ -71,10 +72,17 @@ class Pilot:
         return self.query.smoothing.gap(p_a, p_b)
 
 
+def effort(plan: Plan) -> float:
+    """How thorough a search is that costs at least so much, whatever the plan: 1, and less where votes are few."""
+    return min(1.0, math.sqrt(plan.n / PLENTY))
+
+
 def pilot_votes(plan: Plan, share: float) -> int:
     """Pilot votes per candidate, for a share of the plan's n: some in every block, no padding in a network call."""
-    whole = BLOCKS * ALIGN
-    return whole * max(1, round(share * plan.n / whole))
+    if plan.n >= PLENTY:
+        whole = BLOCKS * ALIGN
+        return whole * max(1, round(share * plan.n / whole))
+    return ALIGN * max(2, round(effort(plan) * BLOCKS), round(share * plan.n / ALIGN))
 
 
 def sizes(theta: Tensor, gap: Floats, norm: int) -> tuple[Floats, Floats, Floats]:

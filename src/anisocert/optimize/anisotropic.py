@@ -15,7 +15,7 @@ from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
 from anisocert.inputs import told
 from anisocert.optimize._ceiling import Limits
-from anisocert.optimize._pilot import Floats, Pilot, pilot_votes, sizes, take
+from anisocert.optimize._pilot import Floats, Pilot, effort, pilot_votes, sizes, take
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.domain import Domain, check_domain, proxy_inside
@@ -54,8 +54,8 @@ class Anisotropic(Method):
         prefer: "ball": of the candidates whose estimated radius is not below those of fixed and isotropic theta, the
             one of largest estimated proxy radius wins; "volume": of all that are certified.
         domain: (low, high) of valid inputs: what of a region lies outside counts for nothing.
-        ascent: each of the two, whose learning rates ASCENTS has; its samples are fewer where the plan's votes are
-            few, so that the search costs no more than they do.
+        ascent: each of the two, whose learning rates ASCENTS has; its samples and steps are fewer where the plan's
+            votes are few, so that the search follows them.
         isotropic: the starting point, whose limits hold here too.
         pilots: votes per candidate, as shares of the plan's n, in the first round and in the second: fixed, isotropic,
             the `finalists` of largest proxy radius, the best of the FEW and the one of largest radius.
@@ -86,9 +86,9 @@ class Anisotropic(Method):
         if self.finalists < 1:
             raise ArgumentError(f"expected finalists >= 1, got {self.finalists}")
 
-    def evaluations(self, plan: Plan) -> int:
+    def ascents(self, plan: Plan) -> tuple[Ascent, ...]:
         """See Method."""
-        return len(ASCENTS[self.prefer]) * self._ascent(plan).evaluations
+        return tuple(replace(self._ascent(plan), learning_rate=rate) for _, rate in ASCENTS[self.prefer])
 
     def pilot_votes(self, plan: Plan) -> int:
         """See Method."""
@@ -115,15 +115,15 @@ class Anisotropic(Method):
         round_ = isotropic.expand(query.x.shape).contiguous()
         problem = Problem(query, self.outputs, torch.from_numpy(top).to(query.x.device))
         grown = [round_]
-        for weight, rate in ASCENTS[self.prefer]:
-            ascent = replace(self._ascent(plan), learning_rate=rate)
+        for (weight, _), ascent in zip(ASCENTS[self.prefer], self.ascents(plan), strict=True):
             grown.append(ascent.climb(problem, grown[-1], partial(_height, weight), lower=round_, limits=limits))
         few = [*_peaks(round_, grown[-1]), _idle(round_, grown[-1], self._ascent(plan).sensitivity(problem, round_))]
         scaled = [(shape * scale).clamp(max=limits.upper) for shape in grown[1:] for scale in SCALES.tolist()]
         return self._compete(pilot, sigma, [round_, *scaled, *few], top, limits)
 
     def _ascent(self, plan: Plan) -> Ascent:
-        return replace(self.ascent, samples=min(self.ascent.samples, max(FEWEST, plan.n // VOTES_PER_COPY)))
+        samples = min(self.ascent.samples, max(FEWEST, plan.n // VOTES_PER_COPY))
+        return replace(self.ascent, iterations=math.ceil(effort(plan) * self.ascent.iterations), samples=samples)
 
     def _compete(
         self, pilot: Pilot, sigma: float, candidates: list[Tensor], top: NDArray[np.int64], limits: Limits

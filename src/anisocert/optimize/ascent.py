@@ -5,7 +5,7 @@ Inputs go through in groups of one fixed, padded size, so that a group's other i
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -75,6 +75,12 @@ class Ascent:
             found = self._within_memory(problem.part(places), at_once, *rest)
             results.append(found[:real])
         return torch.cat(results)
+
+    def rehearse(self, problem: Problem, steps: int) -> None:
+        """Some steps of all inputs, for whoever measures what they cost; the theta that they end in is nobody's."""
+        start = torch.ones_like(problem.query.x)
+        limits = Limits.of(problem.query, float("inf"))
+        replace(self, iterations=steps).climb(problem, start, lambda gap, _: gap, lower=start, limits=limits)
 
     def sensitivity(self, problem: Problem, theta: Tensor) -> Tensor:
         """See SoftVotes, over the copies of one step. theta: `b x *shape`."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
+from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.choice import Choice, Floats
 from anisocert.smoothing import Smoothing
 
@@ -20,9 +21,13 @@ class Method(ABC):
 
     name: str
 
+    def ascents(self, plan: Plan) -> tuple[Ascent, ...]:
+        """What climbs by gradients, one after the other."""
+        return ()
+
     def evaluations(self, plan: Plan) -> int:
         """Network evaluations with gradients per input."""
-        return 0
+        return sum(ascent.evaluations for ascent in self.ascents(plan))
 
     def pilot_votes(self, plan: Plan) -> int:
         """Pilot votes per input."""

@@ -34,9 +34,9 @@ class PublishedIsotropic(Method):
 
     name = "isotropic"
 
-    def evaluations(self, plan: Plan) -> int:
+    def ascents(self, plan: Plan) -> tuple[Ascent, ...]:
         """See Method."""
-        return self._ascent.evaluations
+        return (self._ascent,)
 
     def group(self, network: Network, plan: Plan) -> int:
         """See Method."""
@@ -76,9 +76,9 @@ class PublishedAnisotropic(Method):
         if not self.kappa >= 0:
             raise ArgumentError(f"expected kappa >= 0, got {self.kappa}")
 
-    def evaluations(self, plan: Plan) -> int:
+    def ascents(self, plan: Plan) -> tuple[Ascent, ...]:
         """See Method."""
-        return self.isotropic.evaluations(plan) + self.ascent.evaluations
+        return (*self.isotropic.ascents(plan), self.ascent)
 
     def pilot_votes(self, plan: Plan) -> int:
         """See Method."""

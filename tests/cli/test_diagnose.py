@@ -42,14 +42,17 @@ def test_json_for_levels_of_ones_own(cli, trained_digits):
 def test_with_a_denoiser(cli, trained_digits, tmp_path, monkeypatch):
     (tmp_path / "users_blank.py").write_text(
         "from torch import nn\nclass Blank(nn.Module):\n    def forward(self, x): return 0 * x\n"
-        "def blank(): return Blank()\n"
+        "def blank(): return Blank()\ndef same(): return nn.Identity()\n"
     )
     monkeypatch.chdir(tmp_path)
     arguments = ("diagnose", trained_digits, "--data", "digits", *QUICK, "--sigma", "0.1", "--norm", "l2", "--json")
     blank = json.loads(cli(*arguments, "--denoise", "users_blank:blank").out)
     assert blank["levels"][0]["largest_class"] == 1.0  # all inputs have become the same
     assert json.loads(cli(*arguments).out)["levels"][0]["largest_class"] < 0.5
-    assert "--denoise users_blank:blank" in blank["recommendation"]["command"]
+    assert (blank["recommendation"]["useful"], blank["recommendation"]["command"], blank["costs"]) == (False, "", [])
+    assert [line for line in blank["findings"] if "something before the noise is wrong" in line] == blank["findings"]
+    same = json.loads(cli(*arguments, "--denoise", "users_blank:same").out)
+    assert "--denoise users_blank:same" in same["recommendation"]["command"]
 
 
 def test_wrong_options(cli, trained_digits):

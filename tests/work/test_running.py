@@ -213,6 +213,7 @@ def test_average_of_a_run(quick, do, tmp_path, short_search):
         replace(quick, method="average")
 
 
+@pytest.mark.filterwarnings("ignore:Without any noise")  # its network was never trained
 def test_the_command_in_the_description_is_the_run(quick, whole, tmp_path, same, monkeypatch):
     import shlex
 
@@ -264,7 +265,7 @@ def test_the_forecast_counts_what_is_evaluated(quick, tmp_path, do, monkeypatch)
         monkeypatch.setattr(f"{room}.count_votes", count)
     do(asked, tmp_path / "run")
     assert found.evaluations == {
-        "with gradients": 2 * 4 * 16, "pilot votes": votes["PILOT"], "votes to select": votes["SELECT"],
+        "with gradients": 2 * 2 * 16, "pilot votes": votes["PILOT"], "votes to select": votes["SELECT"],
         "votes to certify": votes["ESTIMATE"],
     }  # fmt: skip
     assert found.total == sum(found.evaluations.values())

@@ -49,9 +49,10 @@ def certify(
     do not depend on interruptions, nor on the number of shards, devices and machines.
     """
     from anisocert.cli.certify_text import Told
+    from anisocert.diagnosis import warn_if_wrong
     from anisocert.engine import Numerics
     from anisocert.engine.devices import device_kind, devices_of
-    from anisocert.work import Circumstances, load_job
+    from anisocert.work import Circumstances
     from anisocert.work.workers import InProcess, Processes
 
     told = Told(quiet, as_json)
@@ -59,19 +60,24 @@ def certify(
     circumstances = Circumstances(
         _shard(shard), options.seconds(time_budget), told.begin, told.rows, told.remembered, force
     )
+    tell = partial(told.console.print, soft_wrap=True)
     configuration = options.configured(
-        asked, partial(told.console.print, soft_wrap=True), device=None if on_cluster else device_kind(devices),
+        asked, tell, device=None if on_cluster else device_kind(devices),
         numerics=Numerics(precision, compile, rows, grid),  # type: ignore[arg-type]  # it checks the name
     )  # fmt: skip
     options.checked()
-    job = load_job(configuration)
+    job = options.loaded(configuration, tell)
     job.warn()
+    warn_if_wrong(job)
     if dry_run:
-        from anisocert.work.forecast import forecast
+        from anisocert.cli.progress import progress
+        from anisocert.work.forecast import MEASUREMENTS, forecast
         from anisocert.work.running import inputs_left
 
         left = inputs_left(job, out, circumstances.shard)
-        told.forecast(job, out, forecast(job, devices[0], len(left)), len(devices))
+        with progress(told.console, "measuring", MEASUREMENTS, "speeds") as advance:
+            found = forecast(job, devices[0], len(left), lambda: advance(1, ""))
+        told.forecast(job, out, found, len(devices))
         return
 
     def workers() -> "Workers":
@@ -81,7 +87,7 @@ def certify(
             return Cluster(job, ray_address, ray_workers)
         if len(devices) > 1:
             return Processes(job, devices)
-        return InProcess(job, devices[0], told.votes)
+        return InProcess(job, devices[0], told.work)
 
     told.start(job, out, "a Ray cluster" if on_cluster else ", ".join(devices))
     _run(told, job, out, workers, circumstances)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from anisocert.cli.console import Console
+from anisocert.cli.progress import Bar, duration
+from anisocert.data.dataset import UNLABELLED
 from anisocert.evaluate import (
     average_certified_radius,
     down,
@@ -36,59 +37,53 @@ class Told:
     def __init__(self, quiet: bool, as_json: bool) -> None:
         self.as_json = as_json
         self.console = Console(stderr=as_json, quiet=quiet)
-        self.bar = Progress(
-            TextColumn("{task.description:<11}"), BarColumn(), MofNCompleteColumn(),
-            TextColumn("inputs  {task.fields[note]}"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-            console=self.console, disable=quiet or not self.console.is_terminal, speed_estimate_period=600,
-        )  # fmt: skip
-        self.task = self.bar.add_task("certify", total=None, note="")
-        self.clock, self.live = time.monotonic(), False
-        self.inputs = self.pilots = self.counted = self.correct = self.done = self.in_memory = 0
+        self.bar = Bar(self.console, "certify", "inputs")
+        self.clock, self.labelled = time.monotonic(), False
+        self.evaluated = self.correct = self.done = self.before = self.inputs = 0
 
     def __enter__(self) -> "Told":
-        self.bar.start()
+        self.bar.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+        self.bar.__exit__()
 
     def start(self, job: Job, out: Path, where: str) -> None:
         """The first line."""
-        self.inputs, self.pilots = (
-            len(job.ids),
-            job.configuration.chooser(job.theta).pilot_votes(job.configuration.plan()),
-        )
+        self.inputs = len(job.ids)
         self.console.print(f"{_task(job)} -> {out}, on {where}", soft_wrap=True)
 
     def begin(self, done: int, of: int) -> None:
         """How many of this shard's inputs are done already."""
-        self.bar.update(self.task, total=of, completed=done)
+        self.before = done
+        self.bar.begin(of, done)
         if done:
             self.console.print(f"{done} of {of} inputs were done before")
         self.clock = time.monotonic()
 
-    def votes(self, count: int) -> None:
-        """Votes were counted, in this process."""
-        self.live = True
-        self._count(count)
+    def work(self, rows: int, inputs: float) -> None:
+        """The network has evaluated rows, in this process; that was some inputs' share of the work."""
+        self.evaluated += rows
+        self.bar.advance(inputs, self._note())
 
     def rows(self, rows: Sequence[dict[str, Any]]) -> None:
         """Inputs are done."""
         self.done += len(rows)
         self.correct += sum(row["correct"] for row in rows)
-        self.bar.advance(self.task, len(rows))
-        self._count(len(rows) * self.pilots + (0 if self.live else sum(row["votes"] for row in rows)))
+        self.labelled = self.labelled or any(row["label"] != UNLABELLED for row in rows)
+        self.bar.reach(self.before + self.done, self._note())
 
-    def _count(self, votes: int) -> None:
-        self.counted += votes
-        speed = self.counted / max(time.monotonic() - self.clock, 1e-6)
-        share = f"{self.correct / self.done:.1%} correct" if self.done else ""
-        self.bar.update(self.task, note=f"{speed:,.0f} votes/s  {share}")
+    def _note(self) -> str:
+        speed = self.evaluated / max(time.monotonic() - self.clock, 1e-6)
+        told = [f"{speed:,.0f} evaluations/s"] if self.evaluated else []
+        told += [f"{self.correct / self.done:.1%} correct"] if self.done and self.labelled else []
+        return "  ".join(told)
 
     def remembered(self, count: int) -> None:
         """More certificates went through the memory."""
-        self.in_memory += count
-        self.bar.update(self.task, description="remember", note="", completed=self.in_memory, total=self.inputs)
+        if self.bar.task != "remember":
+            self.bar.begin(self.inputs, 0, "remember")
+        self.bar.advance(count, "")
 
     def stopped(self, outcome: Outcome, why: str, out: Path) -> None:
         """It ended before all was done."""
@@ -111,7 +106,7 @@ class Told:
         summary = {name: _summary(results) | {"protects": results.protects} for name, results in shown.items()}
         levels = (run.said("preparation") or {}).get("levels")
         units = "in units of the network's input" + (f" (times {levels}: in pixel units)" if levels else "")
-        self.console.print(_table(summary, units))
+        self.console.print(_table(summary, units, shown["certified"].labelled))
         if run.has_memory and (inherited := int((run.column("memory_note") == "inherited").sum())):
             line = f"{inherited} of {len(run)} answers are promises that the memory made before, to or around them"
             self.console.print(line, soft_wrap=True)
@@ -176,7 +171,7 @@ def _task(job: Job) -> str:
 
 def _summary(results: "Results") -> dict[str, Any]:
     return {
-        "accuracy": float(results.accuracy(0.0)[0]),
+        "accuracy" if results.labelled else "answered": float(results.accuracy(0.0)[0]),
         "abstain": results.abstention,
         "ACR": results.mean(),
         "ACR~": results.mean("proxy_radius"),
@@ -185,13 +180,14 @@ def _summary(results: "Results") -> dict[str, Any]:
     }
 
 
-def _table(summary: dict[str, dict[str, Any]], units: str) -> Table:
+def _table(summary: dict[str, dict[str, Any]], units: str, labelled: bool) -> Table:
     """Shares to a tenth of a percent, radii rounded down; each line says whom its certificates protect."""
     whom = explained(values["protects"] for values in summary.values())
-    caption = f"ACR, median: of the radius of correct answers, {units}; ~: of the proxy radius. {whom}"
+    which = "correct answers" if labelled else "all answers, as the inputs have no labels"
+    caption = f"ACR, median: of the radius of {which}, {units}; ~: of the proxy radius. {whom}"
     table = Table(box=None, caption=caption, caption_justify="left")
     table.add_column("")
-    shares, radii = ("accuracy", "abstain"), ("ACR", "ACR~", "median", "median~")
+    shares, radii = ("accuracy" if labelled else "answered", "abstain"), ("ACR", "ACR~", "median", "median~")
     for name in (*shares, *radii):
         table.add_column(name, justify="right", no_wrap=True)
     for name, values in summary.items():
@@ -199,11 +195,3 @@ def _table(summary: dict[str, dict[str, Any]], units: str) -> Table:
         shown = [f"{percent(values[key], key == 'abstain')}%" for key in shares]
         table.add_row(whose, *shown, *(down(values[key], 4) for key in radii))
     return table
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it."""
-    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} seconds"

@@ -85,8 +85,15 @@ def _run(configuration: "Configuration", folder: Path, advance: "Advance") -> No
         job.warn()  # the other runs would repeat it
     Unfinished(folder).remove()
     clear(folder)
-    told = Circumstances(on_rows=lambda rows: advance(len(rows), configuration.method), force=True)
-    certify_run(job, folder, lambda: InProcess(job, "cpu"), told)
+    shown = 0.0
+
+    def work(_: int, inputs: float) -> None:
+        nonlocal shown
+        shown += inputs
+        advance(inputs, configuration.method)
+
+    certify_run(job, folder, lambda: InProcess(job, "cpu", work), Circumstances(force=True))
+    advance(len(job.ids) - shown, configuration.method)
 
 
 def _report(console: "Console", folders: list[Path], out: Path) -> None:

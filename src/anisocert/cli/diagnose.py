@@ -41,6 +41,7 @@ def diagnose(
     votes could reach at best, and a recommendation of noise, norm and method.
     """
     from dataclasses import replace
+    from functools import partial
 
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
@@ -51,7 +52,6 @@ def diagnose(
     from anisocert.engine import Numerics
     from anisocert.engine.devices import devices_of
     from anisocert.errors import ArgumentError
-    from anisocert.work import load_job
 
     if norm not in ("l1", "l2", "both"):
         raise ArgumentError(f"expected --norm l2, l1 or both, got {norm!r}")
@@ -66,7 +66,7 @@ def diagnose(
         asked, sigma=1.0, norm=norms[0], method="fixed" if asked["codebook"] is None else "selected",
         numerics=Numerics(precision),  # type: ignore[arg-type]  # it checks the name
     )  # fmt: skip
-    job = load_job(replace(c, max=None))
+    job = options.loaded(replace(c, max=None), partial(typer.echo, err=True))
     steps = 1 + len(norms) * len(sigmas or GRID) + len(COMPARED)
     with progress(Console(stderr=True), "diagnosing", steps, "steps") as advance:
         found = look(
@@ -93,8 +93,8 @@ def diagnose(
 def _print(found: "Diagnosis", total: int) -> None:
     from rich.table import Table
 
-    from anisocert.cli.certify_text import duration
     from anisocert.cli.console import Console
+    from anisocert.cli.progress import duration
     from anisocert.evaluate import EVERYONE, down
 
     console = Console()

@@ -14,6 +14,7 @@ from anisocert.options import NETWORK, Options, check, choices, plain
 
 if TYPE_CHECKING:
     from anisocert.runs import Configuration
+    from anisocert.work import Job
 
 ONLY_CHECK = ContextVar("ONLY_CHECK", default=False)
 DECLARED = {one.name: one for one in fields(Options)}
@@ -100,6 +101,16 @@ def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: 
                 f"expected no --{name} with --method {configuration.method}, which searches for no theta, got one"
             )
     return configuration
+
+
+def loaded(configuration: "Configuration", tell: Callable[[str], None] = typer.echo) -> "Job":
+    """What a configuration names, with a line about whatever was done to the network to make it fit."""
+    from anisocert.work import load_job
+
+    job = load_job(configuration)
+    for note in job.metadata.get("notes", ()):
+        tell(f"note: {note}")
+    return job
 
 
 MemoryPrefer = Annotated[str, typer.Option("--memory-prefer", help=DECLARED["memory_prefer"].metadata["help"])]

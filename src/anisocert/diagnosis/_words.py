@@ -16,20 +16,19 @@ MOSTLY = 0.5
 TOO_SURE, BETTER = 0.75, 1.15  # without noise, and with it by this factor less so: a network that expects noise
 
 
-def findings(d: "Diagnosis", plan: Plan, most: float, scale: float) -> Iterator[str]:
-    """Sentences, the most important first. most: share of the most frequent label; scale: range of the inputs."""
+def findings(d: "Diagnosis", plan: Plan, most: float, scale: float, doubt: str = "") -> Iterator[str]:
+    """Sentences, the most important first. most: share of the most frequent label; scale: range of the inputs.
+
+    doubt: what is wrong before any noise; nothing else that was measured then means much.
+    """
     p_a, p_b = plan.best_case(round(1 / d.chance))
     if p_a <= p_b:
         yield (
             f"Every input will abstain, whatever the network: {plan.n} votes are too few for alpha {plan.alpha:g}, "
             "even if all agree. Use more votes (--n) or a larger --alpha."
         )
-    if d.clean.accuracy < max(2 * d.chance, most * 1.2):
-        yield (
-            f"Without any noise it answers {d.clean.accuracy:.0%} correctly, and chance is {d.chance:.0%}: something "
-            "before the noise is wrong. Look at the normalisation (--mean, --std, --layout), the order of the classes, "
-            "and the range of the inputs."
-        )
+    if doubt:
+        yield doubt
         return
     yield from _training(d, scale)
     yield from _abstention(d, most, scale)

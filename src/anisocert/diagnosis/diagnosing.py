@@ -11,10 +11,12 @@ import torch
 from anisocert.diagnosis import _words as words
 from anisocert.diagnosis.capture import Captured, capture
 from anisocert.diagnosis.capture import words as capture_words
+from anisocert.diagnosis.clean import look
 from anisocert.diagnosis.probing import GRID, Level, Sample, matching_noise, probe
 from anisocert.engine import Network, Query
-from anisocert.errors import ModelError
+from anisocert.errors import ArgumentError, MissingExtraError, ModelError
 from anisocert.optimize.soft import Problem
+from anisocert.runs.loading import load_model
 from anisocert.smoothing import Gaussian
 from anisocert.work import Job
 from anisocert.work.forecast import forecast
@@ -37,7 +39,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to certify with. useful: whether it is expected to certify anything worth the name."""
+    """What to certify with. useful: whether it is expected to certify anything worth the name; else no command."""
 
     sigma: float
     norm: str
@@ -88,6 +90,8 @@ def diagnose(
     """Look at a network on a small sample of a job's examples, evenly spaced. on_step is told of each level done."""
     c = job.configuration
     assert c.num_classes is not None
+    if not job.examples.labelled:
+        raise ArgumentError(f"expected labels, to tell right answers from wrong ones, in {c.data}, got none")
     at = np.unique(np.linspace(0, len(job.ids) - 1, min(inputs, len(job.ids))).round().astype(int))
     chunk = job.chunk([job.ids[i] for i in at])
     network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=False), c.model_id)
@@ -102,17 +106,20 @@ def diagnose(
     matches = matching_noise(clean, [one for one in levels if one.norm == norms[0]])
     most = float(np.bincount(sample.y).max() / len(sample.y))
     best = _best(levels, most)
-    method = "anisotropic" if _has_gradients(network, sample, job) else "isotropic"
-    costs, speed = _costs(job, device, best, on_step)
-    command = _command(job, best, method)
+    shaped = _with_gradients(job, network, sample)
+    method = "isotropic" if shaped is None else "anisotropic"
+    plain = look(job)
+    doubt = "" if plain is None else plain.doubt
+    costs, speed = ((), 0.0) if doubt else _costs(job, shaped, device, best, on_step)
     useful = best.certified > 0.5 * max(clean.smoothed, 0.01) and best.largest_class <= max(ONE_CLASS * most, 0.5)
-    recommended = Recommendation(best.sigma, best.norm, method, useful, command)
+    useful = useful and not doubt
+    recommended = Recommendation(best.sigma, best.norm, method, useful, _command(job, best, method) if useful else "")
     found = Diagnosis(
         c.model, job.examples.name, len(sample.y), votes, 1 / c.num_classes, clean, tuple(levels), matches, known,
         costs, speed, recommended, (), capture(network, sample, norms[0], c.plan(), votes, c.seed),
     )  # fmt: skip
     selector = () if found.captured is None else capture_words(found.captured)
-    return replace(found, findings=(*words.findings(found, c.plan(), most, scale), *selector))
+    return replace(found, findings=(*words.findings(found, c.plan(), most, scale, doubt), *selector))
 
 
 def _best(levels: Sequence[Level], most: float) -> Level:
@@ -129,30 +136,34 @@ def _best(levels: Sequence[Level], most: float) -> Level:
     return max(chosen, key=lambda one: one.mean_radius * (FARTHER if one.norm == "l2" else 1.0))
 
 
-def _has_gradients(network: Network, sample: Sample, job: Job) -> bool:
-    c = job.configuration
+def _with_gradients(job: Job, network: Network, sample: Sample) -> Job | None:
+    """The job as a method with gradients runs it: ONNX networks are then converted; None where there are none."""
+    c = replace(job.configuration, method="anisotropic")
     try:
+        model = load_model(c)[0] if Path(c.model).suffix == ".onnx" else job.model
+        if model is not job.model:
+            network = Network(model, network.num_classes, network.device, network.numerics, c.model_id)
         Problem(Query(network, Gaussian(1.0), sample.x[:1], sample.ids[:1], c.seed), c.outputs).require_gradients()
-    except ModelError:
-        return False
-    return True
+    except (ModelError, MissingExtraError):
+        return None
+    return replace(job, model=model)
 
 
-def _costs(job: Job, device: str, best: Level, on_step: Callable[[], None]) -> tuple[tuple[Cost, ...], float]:
-    """What each method costs per input, when many are certified."""
+def _costs(
+    job: Job, shaped: Job | None, device: str, best: Level, on_step: Callable[[], None]
+) -> tuple[tuple[Cost, ...], float]:
+    """What each method costs per input, when many are certified. shaped: the job of the last one."""
     costs, speed = [], 0.0
     for method in COMPARED:
-        chosen = replace(
-            job.configuration, method=method, norm=best.norm, sigma=best.sigma, codebook=None, selector=None,  # type: ignore[arg-type]
-        )  # fmt: skip
-        try:
-            found = forecast(replace(job, configuration=chosen), device, 100)
-        except (ModelError, RuntimeError):  # no gradients, which this method needs
-            continue
-        finally:
-            on_step()
-        costs.append(Cost(method, found.total // found.inputs, found.seconds / found.inputs))
-        speed = speed or found.votes_per_second
+        whose = shaped if method == "anisotropic" else job
+        if whose is not None:
+            chosen = replace(
+                job.configuration, method=method, norm=best.norm, sigma=best.sigma, codebook=None, selector=None,  # type: ignore[arg-type]
+            )  # fmt: skip
+            found = forecast(replace(whose, configuration=chosen), device, 100)
+            costs.append(Cost(method, found.total // found.inputs, found.seconds / found.inputs))
+            speed = speed or found.votes_per_second
+        on_step()
     return tuple(costs), speed
 
 

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from anisocert.certification import timed_certificates
-from anisocert.engine import Network, Numerics, OnVotes, Query
+from anisocert.engine import Network, Numerics, Query
 from anisocert.errors import AnisocertWarning, ModelError
 from anisocert.runs import Configuration, row
 from anisocert.runs.loading import load_model
+from anisocert.work._cost import Meter, rows_of
 from anisocert.work.job import Chunk
 
 
@@ -54,7 +55,7 @@ class Certifier:
         self.smoothing, self.plan = configuration.smoothing(), configuration.plan()
         self.method = configuration.chooser(theta)
         self.network: Network | None = None
-        self.on_votes: OnVotes | None = None
+        self.meter: Meter | None = None
 
     def settle(self, numerics: Numerics, shape: tuple[int, ...], inputs: int) -> Settled:
         """Decide what `numerics` leaves open, with the whole run in view, and make the network ready."""
@@ -74,12 +75,13 @@ class Certifier:
         deadline = time.monotonic() + seconds
         numerics, rows = self.network.numerics, list[dict[str, Any]]()
 
-        def tell(votes: int) -> None:
+        def tell(_: int) -> None:
             if rows and time.monotonic() > deadline:  # at least one, so that even a short time makes progress
                 raise OutOfTimeError
-            if self.on_votes is not None:
-                self.on_votes(votes)
 
+        self.network.on_rows = self.meter
+        if self.meter is not None:
+            self.meter.begin(rows_of(self.method, self.plan, self.network, len(chunk.ids)), len(chunk.ids))
         query = Query.of(self.network, self.smoothing, chunk.x, chunk.ids, self.configuration.seed)
         found = timed_certificates(query, self.method, self.plan, chunk.alphas, tell)
         with warnings.catch_warnings():

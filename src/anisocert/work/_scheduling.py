@@ -16,6 +16,7 @@ from anisocert.work.workers import Lost, Workers
 
 CHUNK_SECONDS = 4.0
 LARGEST_CHUNK = 4096
+MOST_GROWTH = 4.0  # from one chunk to the next: the first ones also pay the one-off costs
 MOST_LOSSES = 3  # of one worker, or of one input's workers, before giving up
 
 Rows = list[dict[str, Any]]
@@ -104,8 +105,7 @@ class Schedule:
         done = {row["idx"] for row in rows}
         self.waiting.extendleft(number for number in reversed(chunk) if number not in done)
         seconds = max(time.monotonic() - self.since[worker], 1e-3)
-        # at most fourfold: the first chunks also pay the one-off costs
-        self.size[worker] = max(1.0, len(chunk) * min(CHUNK_SECONDS / seconds, 4.0))
+        self.size[worker] = max(1.0, len(chunk) * min(CHUNK_SECONDS / seconds, MOST_GROWTH))
         self.idle.add(worker)
 
     def _lost(self, worker: int, chunk: Sequence[int]) -> None:

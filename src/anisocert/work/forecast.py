@@ -1,18 +1,22 @@
 """What a run will cost, from a short measurement on this machine."""
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 
+from anisocert.bounds import Plan
 from anisocert.engine import Network, Query, Stage, all_votes
-from anisocert.optimize import Fixed
-from anisocert.optimize.ascent import ROWS_SHARE
+from anisocert.optimize import Fixed, Method
+from anisocert.optimize.soft import Problem
+from anisocert.work._cost import rows_of
+from anisocert.work._scheduling import CHUNK_SECONDS, LARGEST_CHUNK, MOST_GROWTH
 from anisocert.work.job import Job
 
 PROBE_SECONDS = 1.0
+STEPS = 4  # of an ascent, at a time
+MEASUREMENTS = 2
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,11 @@ class Forecast:
         return self.inputs * sum(self.evaluations.values())
 
 
-def forecast(job: Job, device: str, inputs: int) -> Forecast:
-    """Count evaluations for a number of inputs, and measure their speed; compiles nothing unless asked to."""
+def forecast(job: Job, device: str, inputs: int, on_step: Callable[[], None] = lambda: None) -> Forecast:
+    """Count evaluations for a number of inputs, and measure their speed; compiles nothing unless asked to.
+
+    on_step is called after each of MEASUREMENTS.
+    """
     c = job.configuration
     plan, method = c.plan(), c.chooser(job.theta)
     assert c.num_classes is not None
@@ -40,32 +47,51 @@ def forecast(job: Job, device: str, inputs: int) -> Forecast:
     rows = network.fit(job.examples.shape, 0)
     purposes = {"with gradients": method.evaluations(plan), "pilot votes": method.pilot_votes(plan)}
     purposes |= {"votes to select": plan.n0, "votes to certify": plan.n}
-    vote_seconds = _vote_seconds(job, network, rows)
-    seconds = inputs * sum(list(purposes.values())[1:]) * vote_seconds
-    if steps := method.evaluations(plan):
-        group = method.group(network, plan)  # the last group is filled up
-        seconds += math.ceil(inputs / group) * group * steps * _gradient_seconds(job, network, rows)
-    return Forecast(inputs, purposes, 1 / vote_seconds, seconds)
+    vote = _vote_seconds(job, network, rows)
+    on_step()
+    gradient = _gradient_seconds(job, network, method, plan)
+    on_step()
+
+    def chunk_seconds(count: int) -> float:
+        found = rows_of(method, plan, network, count)
+        return found.votes * vote + found.gradients * gradient
+
+    return Forecast(inputs, purposes, 1 / vote, _scheduled(chunk_seconds, inputs, method.group(network, plan)))
+
+
+def _scheduled(chunk_seconds: Callable[[int], float], inputs: int, group: int) -> float:
+    """Seconds of a run whose chunks grow as a schedule lets them: each has padding of its own."""
+    total, left, size = 0.0, inputs, group
+    while left > 0:
+        count = min(size, left, LARGEST_CHUNK)
+        seconds = chunk_seconds(count)
+        total, left = total + seconds, left - count
+        size = group * max(1, round(count * min(CHUNK_SECONDS / max(seconds, 1e-3), MOST_GROWTH) / group))
+    return total
 
 
 def _vote_seconds(job: Job, network: Network, rows: int) -> float:
     """Seconds per vote."""
-    c, chunk = job.configuration, job.chunk(job.ids[:1])
-    query = Query.of(network, c.smoothing(), chunk.x, chunk.ids, c.seed)
-    scales = query.smoothing.scales(Fixed().choose(query, c.plan()))
+    query = _query(job, network, 1)
+    scales = query.smoothing.scales(Fixed().choose(query, job.configuration.plan()))
     return _measured(lambda: all_votes(query, scales, Stage.PILOT, [rows])) / rows
 
 
-def _gradient_seconds(job: Job, network: Network, rows: int) -> float:
-    """Seconds per evaluation with its gradient, in batches as the search for theta takes them."""
-    noisy = torch.rand(max(1, rows // ROWS_SHARE), *job.examples.shape, device=network.device).requires_grad_(True)
+def _gradient_seconds(job: Job, network: Network, method: Method, plan: Plan) -> float:
+    """Seconds per evaluation with its gradient, in steps as the search for theta takes them; 0 where it takes none."""
+    if not (ascents := method.ascents(plan)):
+        return 0.0
+    group = method.group(network, plan)
+    query = _query(job, network, group)
+    top = torch.zeros(len(query), dtype=torch.int64, device=network.device)
+    problem = Problem(query, job.configuration.outputs, top)
+    steps = min(STEPS, ascents[-1].iterations) or 1
+    return _measured(lambda: ascents[-1].rehearse(problem, steps)) / (steps * group * ascents[-1].samples)
 
-    def step() -> None:
-        scores = network.differentiable_scores(noisy).softmax(1)
-        (slope,) = torch.autograd.grad(scores[:, 0].sum(), [noisy])
-        slope.sum().item()  # waits for the device
 
-    return _measured(step) / len(noisy)
+def _query(job: Job, network: Network, inputs: int) -> Query:
+    c, chunk = job.configuration, job.chunk(job.ids[:inputs])
+    return Query.of(network, c.smoothing(), chunk.x, chunk.ids, c.seed)
 
 
 def _measured(work: Callable[[], object]) -> float:

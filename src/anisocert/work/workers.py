@@ -7,7 +7,7 @@ import os
 import signal
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -16,6 +16,7 @@ import torch
 
 from anisocert.errors import AnisocertError
 from anisocert.work._certifier import Certifier
+from anisocert.work._cost import Advance, Meter
 from anisocert.work.job import Job
 
 
@@ -45,13 +46,13 @@ class Workers(ABC):
 
 
 class InProcess(Workers):
-    """One certifier in this process. on_votes: called with the number of votes that each network call counted."""
+    """One certifier in this process. advance: called as the work goes on, also within a chunk."""
 
     count = 1
 
-    def __init__(self, job: Job, device: str, on_votes: Callable[[int], None] | None = None) -> None:
+    def __init__(self, job: Job, device: str, advance: Advance | None = None) -> None:
         self.certifier = Certifier(job.configuration, job.theta, device, job.model)
-        self.certifier.on_votes = on_votes
+        self.certifier.meter = None if advance is None else Meter(advance)
         self.task: tuple[str, tuple[Any, ...]] | None = None
 
     def start(self, worker: int, task: str, *arguments: Any) -> None:

@@ -1,0 +1,97 @@
+"""A network's answers without noise: whether something before the noise is wrong, and which options may mend it."""
+
+import copy
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from anisocert.data import Dataset
+from anisocert.engine.given import home
+from anisocert.errors import AnisocertWarning
+from anisocert.models import Normalized
+from anisocert.work import Job
+
+INPUTS, FEWEST = 32, 8  # to look at; fewer may all be wrong by chance
+ABOVE_CHANCE = 0.1  # of the way from chance to 1: less is no better than guessing
+BETTER = 0.15  # more of the inputs, for another normalisation to be worth a word
+
+
+@dataclass(frozen=True)
+class Clean:
+    """Answers to some inputs. one_answer: all get the same, though their labels differ.
+
+    normalization: what makes more of them correct, options where possible, and `mended` the share then; empty where
+    the network has its own, or none of those tried helps.
+    """
+
+    accuracy: float
+    chance: float
+    one_answer: bool
+    normalization: str = ""
+    mended: float = 0.0
+
+    @property
+    def doubt(self) -> str:
+        """What is wrong, in one sentence; empty if nothing seems to be."""
+        guessing = self.accuracy < self.chance + ABOVE_CHANCE * (1 - self.chance) or self.one_answer
+        if not guessing and not self.normalization:
+            return ""
+        found = f"Without any noise it answers {self.accuracy:.0%} correctly, and chance is {self.chance:.0%}"
+        if self.normalization:
+            wrong = "something before the noise is wrong" if guessing else "its normalisation seems to be missing"
+            return f"{found}: {wrong}. With {self.normalization} it answers {self.mended:.0%} correctly."
+        look = "the normalisation (--mean, --std, --layout), the order of the classes, and the range of the inputs"
+        return f"{found}: something before the noise is wrong. Look at {look}."
+
+
+def look(job: Job) -> Clean | None:
+    """How a job's network answers some of its inputs; None where there is nothing to compare, or it does not run."""
+    examples, count = job.examples, job.configuration.num_classes
+    if not examples.labelled or len(job.ids) < FEWEST or count is None:
+        return None
+    at = np.unique(np.linspace(0, len(job.ids) - 1, min(INPUTS, len(job.ids))).round().astype(int))
+    chunk = job.chunk([job.ids[i] for i in at])
+    x, y = torch.from_numpy(chunk.x).to(home(job.model)), torch.tensor(chunk.y)
+    try:
+        model = copy.deepcopy(job.model)  # the hash is of a network that was never called
+        answers = _answers(model, x)
+    except Exception:  # the user's network may raise anything; certifying will report it
+        return None
+    accuracy, one = _share(answers, y), len(set(answers.tolist())) == 1 < len(set(chunk.y))
+    own = job.metadata.get("mean") is not None or job.configuration.denoise is not None
+    tried = () if own else _normalizations(examples)
+    found = [(_share(_answers(Normalized(model, *two), x), y), two) for two in tried]
+    mended, two = max(found, default=(0.0, ((), ())))
+    if mended < accuracy + BETTER:
+        return Clean(accuracy, 1 / count, one)
+    mean, std = (",".join(f"{value:.4g}" for value in values) for values in two)
+    bytes_ = "inputs of 0 to 255 (by a package.module:function that multiplies them)"
+    return Clean(accuracy, 1 / count, one, f"--mean {mean} --std {std}" if any(two[0]) else bytes_, mended)
+
+
+def warn_if_wrong(job: Job) -> None:
+    """Warn, before hours are spent on it, if a network seems not to get its inputs as it was trained on them."""
+    found = look(job)
+    if found is not None and found.doubt:
+        warnings.warn(found.doubt, AnisocertWarning, stacklevel=2)
+
+
+def _normalizations(examples: Dataset) -> Iterator[tuple[tuple[float, ...], tuple[float, ...]]]:
+    """Mean and standard deviation as networks are usually given inputs: the data's, -1 to 1, and 0 to 255."""
+    ones = (1.0,) * len(examples.mean)
+    yield examples.mean, examples.std
+    yield tuple(0.5 * one for one in ones), tuple(0.5 * one for one in ones)
+    yield tuple(0.0 * one for one in ones), tuple(one / 255 for one in ones)
+
+
+def _answers(model: nn.Module, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return model.eval()(x).argmax(1).cpu()  # type: ignore[no-any-return]
+
+
+def _share(answers: Tensor, labels: Tensor) -> float:
+    return float((answers == labels).double().mean())

@@ -1,0 +1,111 @@
+"""Networks that answer badly before there is any noise, and what is said about them."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from anisocert.diagnosis.clean import Clean, look, warn_if_wrong
+from anisocert.errors import AnisocertWarning
+from anisocert.runs import Configuration
+from anisocert.work import load_job
+
+CODE = """
+from torch import nn
+import torch
+
+class Reads(nn.Module):
+    '''Answers with the number that the mean pixel stands for, once inputs are prepared as it expects them.'''
+    def __init__(self, levels, turned=False):
+        super().__init__()
+        self.register_buffer("levels", torch.tensor(levels))
+        self.turned = turned
+    def forward(self, x):
+        mean = x.flatten(1).mean(1, keepdim=True)
+        near = -(mean - self.levels).abs()
+        return near.flip(1) if self.turned else near
+
+class Counting(Reads):
+    calls = 0
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x)
+
+def counting(): return Counting([0.2, 0.4, 0.6, 0.8]).eval()
+def right(): return Reads([0.2, 0.4, 0.6, 0.8]).eval()
+def bytes(): return Reads([51.0, 102.0, 153.0, 204.0]).eval()
+def centred(): return Reads([-0.6, -0.2, 0.2, 0.6]).eval()
+def turned(): return Reads([0.2, 0.4, 0.6, 0.8], turned=True).eval()
+def constant(): return Reads([0.2, 9.0, 9.0, 9.0]).eval()
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Images of four grey levels, which are their classes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets_of_levels.py").write_text(CODE)
+    y = np.arange(40) % 4
+    np.savez(tmp_path / "levels.npz", x=np.repeat((0.2 + 0.2 * y)[:, None], 9, 1).reshape(-1, 1, 3, 3), y=y)
+    np.savez(tmp_path / "few.npz", x=np.full((40, 1, 3, 3), 0.2), y=np.zeros(40, int))
+    return tmp_path / "levels.npz"
+
+
+def _job(net: str, data: Path, **options: object):
+    return load_job(Configuration(f"nets_of_levels:{net}", str(data), 0.25, method="fixed", **options))
+
+
+def test_a_network_that_answers_well_is_not_doubted(data: Path) -> None:
+    assert look(_job("right", data)) == Clean(1.0, 0.25, False)
+    with warnings.catch_warnings(action="error"):
+        warn_if_wrong(_job("right", data))
+
+
+def test_options_that_mend_it_are_named(data: Path) -> None:
+    found = look(_job("bytes", data))
+    assert found is not None
+    assert (found.accuracy, found.mended) == (0.25, 1.0)
+    with pytest.warns(AnisocertWarning, match=r"25% correctly.*is wrong\. With inputs of 0 to 255 .* it answers 100%"):
+        warn_if_wrong(_job("bytes", data))
+    found = look(_job("centred", data))
+    assert found is not None
+    assert (found.normalization, found.mended) == ("--mean 0.5 --std 0.5", 1.0)
+    assert look(_job("centred", data, mean=(0.5,), std=(0.5,))) == Clean(1.0, 0.25, False)
+
+
+def test_wrong_classes_and_one_answer_for_all(data: Path) -> None:
+    with pytest.warns(AnisocertWarning, match=r"answers 0% correctly, and chance is 25%: something before the noise"):
+        warn_if_wrong(_job("turned", data))
+    found = look(_job("constant", data))
+    assert found is not None
+    assert found.one_answer
+    assert found.doubt
+
+
+def test_two_classes_at_95_percent_are_well() -> None:
+    assert Clean(0.95, 0.5, False).doubt == ""
+    assert Clean(0.5, 0.5, False).doubt
+
+
+def test_few_inputs_no_labels_and_one_label_prove_nothing(data: Path) -> None:
+    assert look(_job("turned", data, max=7)) is None
+    np.savez(data.with_name("unlabelled.npz"), x=np.zeros((40, 1, 3, 3)))
+    assert look(_job("right", data.with_name("unlabelled.npz"))) is None
+    found = look(_job("right", data.with_name("few.npz")))
+    assert found is not None
+    assert found.doubt == ""
+
+
+def test_looking_does_not_change_the_network(data: Path) -> None:
+    job = _job("counting", data)
+    assert look(job) is not None
+    assert job.model.calls == 0
+
+
+def test_a_network_that_fails_is_left_to_the_run(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = _job("right", data)
+    monkeypatch.setattr(type(job.model), "forward", lambda self, x: nn.Linear(2, 2)(torch.zeros(1, 3)))
+    assert look(job) is None

@@ -125,3 +125,21 @@ def test_rooms_use_each_others_public_names():
             if any(part.startswith("_") for part in (*inner, *named)) or (inner and named & public):
                 wrong.append(f"{file.relative_to(source)}: from {node.module} import {', '.join(sorted(named))}")
     assert not wrong
+
+
+POSIX_ONLY = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+POSIX_NAMES = {"uname", "fork", "forkpty", "getuid", "geteuid", "getgid", "chown", "mkfifo", "setsid", "killpg", "nice"}
+
+
+def test_nothing_needs_a_posix_system():
+    """Windows and macOS are not tested here, but nothing may stand in their way."""
+    found = []
+    for path in Path(anisocert.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                found += [(path.name, one.name) for one in node.names if one.name in POSIX_ONLY]
+            elif isinstance(node, ast.ImportFrom) and node.module in POSIX_ONLY:
+                found.append((path.name, node.module))
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+                found += [(path.name, f"os.{node.attr}")] * (node.attr in POSIX_NAMES)
+    assert found == []

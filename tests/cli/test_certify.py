@@ -24,6 +24,7 @@ COLUMNS = [
     "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
     "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
     "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
+    "codes", "selector_top", "selector_votes", "selector_alpha", "selector_sigma", "cap",
 ]  # fmt: skip
 MEMORY = ["memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note"]
 
@@ -216,7 +217,10 @@ def test_a_model_from_a_function_and_in_onnx(cli, network, tmp_path, monkeypatch
         (["--shard", "3/2"], "expected shard 1/2 to 2/2, got 3/2"),
         (["--shard", "two"], "expected --shard as in 2/8, got 'two'"),
         (["--time-budget", "soon"], "expected --time-budget as in 90, 10m or 2h, got 'soon'"),
-        (["--method", "best"], "expected method to be one of fixed, isotropic, anisotropic, average, got 'best'"),
+        (
+            ["--method", "best"],
+            "expected method to be one of fixed, isotropic, anisotropic, average, ",
+        ),
         (["--norm", "l3"], "expected norm to be one of l2, l1, got 'l3'"),
         (["--alpha", "2"], "alpha in (0, 1), got 2"),
         (["--data", "nothing"], "expected a data set among"),
@@ -381,10 +385,10 @@ def test_a_network_that_cannot_be_hashed_needs_a_name(cli, tmp_path, monkeypatch
     assert "--model-id" in cli(*run, code=1).err
     cli(*run, "--model-id", "locked 1")
     said = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert said["model_id"] == said["model_hash"] == "locked 1"
+    assert (said["model_id"], said["model_hash"]) == ("locked 1", "locked 1 on grid 2^-12")
     assert "--model-id 'locked 1'" in said["command"]
     answered = cli("predict", *options, "--model-id", "locked 1", "--format", "json")
-    assert json.loads(answered.out)["model_hash"] == "locked 1"
+    assert json.loads(answered.out)["model_hash"] == "locked 1 on grid 2^-12"
     assert "expected model_id" in cli(*run, "--model-id", "", code=2).err
     looked = ("diagnose", "users_locked:make", "--data", "digits", "--max", 2, "--votes", 20, "--json")
     assert "--model-id" in cli(*looked, code=1).err

@@ -56,7 +56,7 @@ def test_bare_callable_needs_a_name():
     with pytest.raises(ArgumentError, match=r"expected model_id with a bare callable.*got <function"):
         Network(lambda x: x, 2)
     names = [Network(lambda x: x, 2, model_id="mine", numerics=Numerics(grid=g)).hash for g in (0, 1, 1.0, 2.0**-12)]
-    assert names == ["mine", "mine on grid 1", "mine on grid 1", "mine on grid 0.000244141"]
+    assert names == ["mine", "mine on grid 2^0", "mine on grid 2^0", "mine on grid 2^-12"]
 
 
 @pytest.mark.parametrize("device", ["nonsense", "cuda:99", 3.5])

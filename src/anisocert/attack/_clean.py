@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN
+from anisocert.data.dataset import UNLABELLED
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
 from anisocert.memory import KEPT
@@ -36,7 +37,7 @@ class Clean:
     def of(cls, run: StoredRun, ids: Sequence[int], inputs: Inputs) -> "Clean":
         """The examples with these ids. After a memory, if the run has one: then the promise is the memory's."""
         rows = [run.row(number) for number in ids]
-        if any(row.get("label") is None for row in rows):
+        if any(row.get("label") in (None, UNLABELLED) for row in rows):
             raise ArgumentError(f"expected a run with the label of every input, got {run.folder}, which lacks some")
         found = [inputs(number) for number in ids]
         x = [one for one in found if one is not None]

@@ -6,6 +6,7 @@ name, so that a new version of one does not end a memory. What cannot be read is
 """
 
 import copyreg
+import math
 import types
 import weakref
 from collections.abc import Iterable
@@ -36,7 +37,7 @@ NO_BEHAVIOUR = {
 
 def name_of(model_id: str, grid: float) -> str:
     """What stands for a network that its user named, on a grid: the grid is not the user's to remember."""
-    return f"{model_id} on grid {grid:g}" if grid else model_id
+    return f"{model_id} on grid 2^{math.log2(grid):g}" if grid else model_id
 
 
 def hash_of(model: Classifier, precision: Precision | None, grid: float = 0.0) -> str:

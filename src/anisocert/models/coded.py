@@ -19,9 +19,11 @@ MOST_CODES = 256
 
 @dataclass(frozen=True, init=False, eq=False)
 class Codebook:
-    """The noises that a selector chooses from. codes: `k` scalars or `k x *shape`; sigma: of the selector's own noise.
+    """The noises that a selector chooses from. All are float32, the very numbers that noise is drawn with.
 
-    All are float32, the very numbers that noise is drawn with.
+    Args:
+        codes: `k` scalars or `k x *shape`.
+        sigma: of the selector's own noise.
     """
 
     codes: NDArray[np.float32]
@@ -65,6 +67,11 @@ class Coded(nn.Module):
     """A classifier, a selector with one output per code, and the codebook: together one function with one hash.
 
     Its scores are the classifier's; which noise they are smoothed with is the selector's part, see `optimize.Selected`.
+
+    Args:
+        classifier: answers, under any of the noises.
+        selector: its scores name a code, under noise of the codebook's sigma.
+        codebook: the codes.
     """
 
     codes: Tensor

@@ -253,8 +253,13 @@ def test_the_pictures(script, results, tmp_path):
     assert all(file.read_bytes()[:4] == b"\x89PNG" for file in files)
 
 
+@pytest.fixture(scope="module")
+def committed(script):
+    return script.all_tables(script.RESULTS)
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/reproduction.md", "docs/how-to-choose.md", "docs/guarantees.md"])
-def test_pages_are_what_the_committed_rows_say(script, page):
+def test_pages_are_what_the_committed_rows_say(script, committed, page):
     text = (ROOT / page).read_text("utf-8")
     assert script.BLOCK.search(text)
-    assert script.written(text, script.all_tables(script.RESULTS)) == text
+    assert script.written(text, committed) == text

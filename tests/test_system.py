@@ -325,3 +325,14 @@ def test_inputs_without_values_are_refused(system, x):
 def test_inputs_that_would_be_rounded_are_refused(system):
     with pytest.raises(ArgumentError, match="float32 holds exactly"):
         system().answer(np.array([0.1, 0.2]))
+
+
+def test_what_is_no_fault_of_the_network_is_not_called_one(half_space):
+    """An input outside the domain of the method, beside one inside."""
+    deployed = ac.System(
+        half_space([1.0, 0.0]).eval(), num_classes=2, smoothing=ac.Gaussian(0.1), secret=SECRET, plan=PLAN,
+        method=ac.Anisotropic(domain=(0.0, 1.0)),
+    )  # fmt: skip
+    inside, outside = deployed.answers(np.stack([point(0.9, 0.5), point(0.9, 1.5)]))
+    assert inside.prediction == 0
+    assert outside.reason.startswith("no certificate was made: expected inputs in their domain, 0 to 1, got")

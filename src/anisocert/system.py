@@ -24,7 +24,7 @@ from anisocert.bounds import Plan, lifetime_alpha
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.certification import timed_certificates, unanswered
 from anisocert.engine import Classifier, Network, Numerics, Query
-from anisocert.errors import ArgumentError
+from anisocert.errors import AnisocertError, ArgumentError, ModelError
 from anisocert.inputs import exact_float32, told
 from anisocert.memory import ABSTAINED, Memory
 from anisocert.optimize import Fixed, Method
@@ -165,9 +165,9 @@ class System:
         except BaseException as error:
             # Votes may have been drawn: they are counted, and neither their noise nor their numbers are used again.
             of = zip(points, ids, alphas.tolist(), strict=True)
-            failed = [
-                self._without_votes(x, id_, seed, alpha, f"the network failed: {error!r}") for x, id_, alpha in of
-            ]
+            refused = isinstance(error, AnisocertError) and not isinstance(error, ModelError)
+            reason = f"no certificate was made: {error}" if refused else f"the network failed: {error!r}"
+            failed = [self._without_votes(x, id_, seed, alpha, reason) for x, id_, alpha in of]
             self.memory.admit_all(failed, self._probe(points.shape[1:]))
             if not isinstance(error, Exception):
                 raise

@@ -56,7 +56,10 @@ class Options:
     limit: float | None = option(None, "Theta is at most this times --sigma. Default: 32 for images, else 6.", least=1)
     prefer: Literal["volume", "ball"] = option("ball", "Shapes of largest volume, or only those that keep the ball.")
     domain: tuple[float, ...] | None = option(
-        None, "Range of valid inputs: sizes are also reported for the part inside it.", metavar="LOW,HIGH"
+        None,
+        "Range of valid inputs: no axis is searched beyond its farther wall, and regions are compared, and sizes also "
+        "reported, by the part inside.",
+        metavar="LOW,HIGH",
     )
     codebook: str | None = option(
         None, "With --method selected or two-step: the noises to choose from, a file of `codebook`.", place="name"

@@ -163,3 +163,17 @@ def test_one_file_for_training_certification_and_prediction(cli, tmp_path):
 @pytest.mark.parametrize("command", ["train", "certify", "predict"])
 def test_commands_that_take_it(command):
     assert "config" in [parameter.name for parameter in get_command(app).commands[command].params]
+
+
+def test_numbers_that_are_typed_with_commas_may_be_a_list(cli, tmp_path):
+    def certify(text):
+        (tmp_path / "c.toml").write_text(text)
+        asked = ("nets", "--data", "digits", "--sigma", 1, "--out", tmp_path / "run")
+        return cli("certify", *asked, "--config", tmp_path / "c.toml", "--dry-run", code=2).err
+
+    for text in ('domain = "1,0"', "domain = [1, 0]", "domain = [1.0, 0.0]"):
+        assert "expected domain as two numbers, low < high, got 1.0,0.0" in certify(text)
+    assert "low < high, got 1.0,0.0,2.0" in certify("domain = [1, 0, 2]")
+    for text in ("domain = [true, false]", 'domain = ["a", "b"]', "domain = 5", "sigma = [1.0, 2.0]"):
+        assert "low < high" not in (said := certify(text))
+        assert "expected" in said

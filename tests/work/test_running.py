@@ -307,3 +307,12 @@ def test_a_network_that_changes_from_call_to_call_gives_no_rows_out_of_time_eith
     certifier.settle(asked.numerics, (1, 8, 8), 3)
     with pytest.raises(ModelError, match="in every call"):
         certifier.certify(load_job(asked).chunk([0, 5]), seconds=0.0)
+
+
+def test_inputs_outside_the_domain_begin_no_run(quick, do, tmp_path):
+    with pytest.raises(ArgumentError, match=r"expected inputs in their domain, 0 to 0\.5, got values from 0 to 1"):
+        do(replace(quick, max=2, domain=(0.0, 0.5)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert do(replace(quick, max=2, domain=(0.0, 1.0)), tmp_path / "run").finished
+    with pytest.raises(ArgumentError, match=r"Use another --out, or remove that folder$"):
+        do(replace(quick, max=3), tmp_path / "run")

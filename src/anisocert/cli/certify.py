@@ -40,7 +40,10 @@ def certify(
     dry_run: Annotated[bool, place("--dry-run", help="Print what would be done and how long it takes.")] = False,
     quiet: Annotated[bool, place("--quiet", help="Print only warnings and errors.")] = False,
     as_json: Annotated[bool, place("--json", help="Print a JSON object to standard output at the end.")] = False,
-    force: options.Force = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace files that anisocert did not write; never a run with other options."),
+    ] = False,
     config: ConfigFile = None,
 ) -> None:
     """Certify examples of a data set, each with as large a region as can be found in which the answer does not change.

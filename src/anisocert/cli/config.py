@@ -6,12 +6,13 @@ so that they are converted and checked as if they had been typed.
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
+from anisocert.cli.options import KINDS
 from anisocert.errors import ArgumentError
-from anisocert.options import fits, words
+from anisocert.options import fits, plain, words
 
 
 def _fill(context: typer.Context, file: Path | None) -> None:
@@ -53,6 +54,8 @@ def _defaults(context: typer.Context, file: Path, said: dict[str, Any]) -> dict[
             raise ArgumentError(f"{file}: [{key}] is not a command{_nearest(key, commands)}")
         if name is None:
             raise ArgumentError(f"{file}: {key!r} is not an option of {context.command_path}{_nearest(key, names)}")
+        if get_origin(plain(KINDS.get(name))) is tuple and isinstance(value, list) and fits(tuple(value), KINDS[name]):
+            value = ",".join(map(str, value))  # as it would be typed
         if not fits(value, types[name]):
             raise ArgumentError(f"{file}: expected {key} as {words(types[name])}, got {value!r}")
         if name in ("model", "denoise"):

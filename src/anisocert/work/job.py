@@ -112,6 +112,8 @@ def load_job(asked: Configuration) -> Job:
         raise ArgumentError(
             f"expected labels below {num_classes}, the network's number of classes, got {examples.y.max()}"
         )
+    if asked.domain is not None:  # before the run begins, which fixes its domain
+        check_domain(asked.domain, _extremes(examples))
     check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
     theta = None
     if asked.average_of is not None:
@@ -123,6 +125,14 @@ def load_job(asked: Configuration) -> Job:
         theta_hash=None if theta is None else arrays_hash(theta),
     )  # fmt: skip
     return Job(configuration, examples, model, metadata, theta)
+
+
+def _extremes(examples: Dataset) -> NDArray[np.float32]:
+    """The smallest and the largest value; of image files, a sample: the others are checked when they are read."""
+    if isinstance(found := examples.pixels, np.ndarray):
+        ends: NDArray[np.uint8] | NDArray[np.float32] = np.array([np.nanmin(found), np.nanmax(found)])
+        return as_float(ends)
+    return examples.sample()
 
 
 def model_files(configuration: Configuration) -> dict[str, bytes] | None:

@@ -118,7 +118,7 @@ def _begun(job: Job, folder: Path) -> Configuration | None:
     if differing := differences(compared, job.hashed(compared.numerics)):
         raise ArgumentError(
             f"expected the configuration that {folder} began with, got a different one: {'; '.join(differing)}: "
-            "choose another --out, or repeat its own options"
+            "choose another --out, repeat its own options, or remove that folder"
         )
     return begun
 

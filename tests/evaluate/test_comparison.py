@@ -51,6 +51,19 @@ def test_recipes_are_named_where_there_are_several(run, columns):
     assert [e.label for e in compare(runs)[0].entries] == ["fixed, cohen", "fixed, macer"]
 
 
+def test_what_the_search_was_told_tells_runs_apart(run, columns):
+    rows = columns("anisotropic", [0.5])
+    told = ({}, {"prefer": "volume"}, {"prefer": "ball", "domain": [0.0, 1.0]}, {"prefer": "volume", "domain": [0, 2]})
+    runs = [run(rows, f"runs/{number}", **one) for number, one in enumerate(told)]
+    assert sorted(e.label for e in compare(runs)[0].entries) == [
+        "anisotropic", "anisotropic, domain 0 to 1", "anisotropic, preferring volume",
+        "anisotropic, preferring volume, domain 0 to 2",
+    ]  # fmt: skip
+    assert [e.label for e in compare(runs[1:2])[0].entries] == ["anisotropic"]  # alone it needs no other name
+    for hostile in (["<b>", 1], [0], "01", {"low": 0}, [float("nan"), 1.0], [True, 2], [0, 10**400]):
+        assert [e.label for e in compare([run(rows, domain=hostile)])[0].entries] == ["anisotropic"]
+
+
 def twice(run, columns, sigma=0.25):
     """One run through two memories, and the published algorithm through one."""
     return [

@@ -162,3 +162,9 @@ def test_a_sample_is_called_one(make_run):
 
 def test_no_gallery(make_run, data):
     assert "<template" not in page(compare([make_run("a", data)]), 0)
+
+
+def test_what_the_search_was_told_is_beside_the_command(make_run, data):
+    told = make_run("told", data, prefer="volume", domain=[0.0, 1.0])
+    assert "anisotropic, preferring volume, domain 0 to 1 (12 inputs)" in page(compare([told]))
+    assert "anisotropic (12 inputs)" in page(compare([make_run("usual", data)]))

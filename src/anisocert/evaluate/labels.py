@@ -17,6 +17,12 @@ def algorithm(run: "StoredRun") -> str:
     return str(run.said("method") or UNKNOWN) + (AS_PUBLISHED if run.said("paper") else "")
 
 
+def searched(run: "StoredRun") -> str:
+    """What the search for theta was told that is not usual: which regions to prefer, and the range of valid inputs."""
+    prefers = ", preferring volume" if run.said("prefer") == "volume" else ""
+    return prefers + ("" if run.domain is None else f", domain {run.domain[0]:g} to {run.domain[1]:g}")
+
+
 def recipe_of(run: "StoredRun") -> str | None:
     """How the network was trained, if the run knows."""
     told = run.said("recipe")
@@ -40,6 +46,7 @@ def labels(runs: Sequence["StoredRun"]) -> list[str]:
         + (f", {recipe_of(run) or UNKNOWN}" if recipes else "")
         for run in runs
     ]
+    names = _unless_clear(names, [name + searched(run) for name, run in zip(names, runs, strict=True)], runs)
     pairs = list(zip(names, runs, strict=True))
     memories = [name if kept_of(run) == "volume" else f"{name}, memory keeps the {kept_of(run)}" for name, run in pairs]
     folders = _unless_clear([f"{name} ({run.folder.name})" for name, run in pairs],

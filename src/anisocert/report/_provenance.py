@@ -7,6 +7,7 @@ from typing import Any
 
 from anisocert.errors import AnisocertError
 from anisocert.evaluate import Comparison, Entry
+from anisocert.evaluate.labels import searched
 from anisocert.report._notes import notes
 
 SHOWN_LAST = ("files", "versions", "numerics")
@@ -30,10 +31,16 @@ def provenance(comparisons: Sequence[Comparison]) -> Iterator[Provenance]:
             check = shlex.join(("anisocert", "verify", str(entry.run.folder))) if entry.run.on_disk else ""
             order = sorted(said, key=lambda name: SHOWN_LAST.index(name) if name in SHOWN_LAST else -1)
             yield Provenance(
-                f"{comparison.data}, {comparison.norm}: {entry.label} ({len(entry.run):,} inputs)",
+                f"{comparison.data}, {comparison.norm}: {_named(entry)} ({len(entry.run):,} inputs)",
                 tuple(notes(entry.run)), tuple(filter(None, (check, command(entry)))),
                 {name: _text(said[name]) for name in order},
             )  # fmt: skip
+
+
+def _named(entry: Entry) -> str:
+    """The label, and what the search was told, unless the label says it."""
+    told = searched(entry.run)
+    return entry.label if told in entry.label else entry.label + told
 
 
 def command(entry: Entry) -> str:

@@ -10,6 +10,7 @@ from anisocert.bounds import Plan
 from anisocert.engine import Numerics
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.memory import POLICIES, Policy
+from anisocert.optimize.domain import check_domain
 from anisocert.runs._spending import alphas_of
 from anisocert.runs.configuration import Configuration, computed, planned
 from anisocert.smoothing import Smoothing, named, usual
@@ -49,6 +50,18 @@ class Said:
             return self.description[name]
         values = self.table[name].unique().to_pylist() if name in self.table.column_names else []
         return values[0] if len(values) == 1 else None
+
+    @property
+    def domain(self) -> tuple[float, float] | None:
+        """The range of valid inputs; None where all are, or the run does not say it as a range."""
+        said = self.description.get("domain")
+        if not isinstance(said, list | tuple) or not all(type(one) in (int, float) for one in said):
+            return None
+        try:
+            check_domain(tuple(said))
+        except (ArgumentError, OverflowError):
+            return None
+        return float(said[0]), float(said[1])
 
     @property
     def imported(self) -> bool:

@@ -1,5 +1,6 @@
 """Whom certified accuracies protect: for everyone, from admission on, and what a stranger who comes first leaves."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ from anisocert.evaluate.comparison import ORDER
 from anisocert.evaluate.results import Results
 from anisocert.evaluate.table import WHOM
 from anisocert.evaluate.tables import table_radii
-from anisocert.evaluate.withstood import Withstood, line_cells, line_columns
+from anisocert.evaluate.withstood import Withstood, line_cells, line_columns, search_words
 from anisocert.smoothing import usual
 from first import Measured
 from levels import OURS, after
@@ -45,7 +46,7 @@ def first_table(lines: Sequence[Measured]) -> Table | None:
     rows: list[tuple[Cell, ...]] = []
     for group in _groups(lines):
         told = [one.line for one in group]
-        shown = [nearest(told, TELLING * group[0].sigma), *(one for one in told if one.radius is None)]
+        shown = [nearest(told, TELLING * group[0].sigma, math.inf), *(one for one in told if one.radius is None)]
         head = (_noise(group[0]), Cell(group[0].method), Cell(group[0].protects))
         rows += [(*head, *line_cells(line)) for line in shown if line is not None]
     if not rows:
@@ -54,7 +55,7 @@ def first_table(lines: Sequence[Measured]) -> Table | None:
     columns = (Column("network, noise"), Column("method"), Column(WHOM), *line_columns(norms))
     caption = (
         f"% certified: what the runs state about these inputs. % left: answered with their label after the attack. "
-        f"{_attack(lines)} {EXACT} All radii: experiments/results/attacked-first.tsv."
+        f"{_attack(lines)} {EXACT} {_command(lines)}"
     )
     return Table(f"What is {LEFT}", columns, tuple(rows), caption)
 
@@ -94,7 +95,7 @@ def _attacked_rows(lines: Sequence[Measured]) -> list[tuple[Cell, ...]]:
     for sigma in sorted({one.sigma for one in lines}):
         found = {name: [one.line for one in lines if (one.method, one.sigma) == (name, sigma)]
                  for name in ("fixed", OURS)}  # fmt: skip
-        fixed, ours = (nearest(part, TELLING * sigma) for part in found.values())
+        fixed, ours = (nearest(part, TELLING * sigma, math.inf) for part in found.values())
         if fixed is not None and ours is not None and fixed.radius == ours.radius and ours.radius is not None:
             certified = (Cell(one.certified_share) for one in (fixed, ours))
             left = (Cell(one.share, *one.interval()) for one in (fixed, ours))
@@ -144,15 +145,22 @@ def _noise(one: Measured) -> Cell:
     return Cell(f"{one.recipe}, {usual(one.norm).symbol} = {one.sigma:g}")
 
 
+def _command(lines: Sequence[Measured]) -> str:
+    """What measures such lines, with the radii of the first network, and where the others are."""
+    radii = dict.fromkeys(one.line.radius for one in _groups(lines)[0] if one.line.radius)
+    asked = " ".join(f"--radius {radius:g}" for radius in radii)
+    return (
+        f"For {_noise(lines[0]).value}: `anisocert attack RUN --first {asked}`; which runs these are: "
+        "docs/reproduction.md; all radii: experiments/results/attacked-first.tsv."
+    )
+
+
 def _attack(lines: Sequence[Measured]) -> str:
     """How strong the attack was; of several, each."""
-    told = dict.fromkeys((one.starts, one.steps, one.samples, one.n) for one in lines)
-    efforts = [
-        f"{starts} starts of {steps} steps with {copies} noisy copies, n = {n:,}" for starts, steps, copies, n in told
-    ]
+    efforts = dict.fromkeys(search_words(one.starts, one.steps, one.samples, one.n) for one in lines)
     inputs = sorted({one.line.inputs for one in lines})
     many = f"{inputs[0]:,}" if len(inputs) == 1 else f"{inputs[0]:,} to {inputs[-1]:,}"
     return (
         f"The whole system, with an empty memory, attacked on {many} images before it has seen them: "
-        f"{'; '.join(efforts)} votes per question. A stronger attack may leave less."
+        f"{'; '.join(efforts)}. A stronger attack may leave less."
     )

@@ -26,6 +26,7 @@ MARKS = (
     b"\0id,label,answer\n",  # what `predict` writes, as CSV
     b'\0{\n  "made_by": "anisocert',  # and as JSON
     b"\0anisocert memory\0",  # what `memory export` writes: the comment of the archive
+    b"\0anisocert attack\0",  # and `attack --out`
 )
 LOOKED_AT = 4096  # bytes at either end, where all of them are; a 0 stands for the beginning
 

@@ -8,10 +8,12 @@ import pytest
 
 import anisocert as ac
 from anisocert import models
+from anisocert.attack import FirstAttack
+from anisocert.cli.attack_first import tell_first
 from anisocert.data import digits
 from anisocert.engine import Numerics
 from anisocert.evaluate import ADMITTED, EVERYONE, OWN
-from anisocert.runs import read_run
+from anisocert.runs import AttackedFirst, read_run, write_attacked
 from anisocert.runs.files import ATTACKED
 from anisocert.work import add_to_memory
 
@@ -22,7 +24,7 @@ QUICK = ("--n", 500, "--starts", 2, "--steps", 5, "--samples", 8, "--radius", 0.
 def run(trained_digits, write_run, tmp_path):
     """Makes a run on a few digits. factor: how much larger than certified its regions claim to be."""
 
-    def make(method=None, factor=1.0, memory=False, most=6):
+    def make(method=None, factor=1.0, memory=False, most=6, **options):
         numerics = Numerics("float32", False, 800)
         network = ac.Network(models.load(trained_digits)[0], 10, numerics=numerics)
         some, plan = digits("test").subset(most=most), ac.Plan(n0=200, n=2000)
@@ -32,7 +34,7 @@ def run(trained_digits, write_run, tmp_path):
             c if c.region is None else replace(c, gap=factor * c.gap, region=c.region.scaled(factor)) for c in found
         ]
         said = {"model": str(trained_digits), "n0": plan.n0, "n": plan.n, "numerics": numerics, "num_classes": 10}
-        write_run(tmp_path / "run", found, some.y, **said)
+        write_run(tmp_path / "run", found, some.y, **said | options)
         if memory:
             with ac.Memory.open(tmp_path / "memory.sqlite") as opened:
                 add_to_memory(tmp_path / "run", opened, dict(zip(ids, some.x, strict=True)))
@@ -53,7 +55,10 @@ def test_fixed_noise_withstands_what_it_certifies(cli, run):
     kept = read_run(folder).attacked
     assert (kept.radii.tolist(), kept.n, kept.starts, kept.steps, kept.samples) == ([0.0, 0.2, 0.6], 500, 2, 5, 8)
     assert len(kept) == 6
-    assert cli("verify", folder).out.startswith(f"{folder}: nothing wrong")
+    assert cli("verify", folder).out.splitlines() == [
+        f"note: {ATTACKED}: the attack was not repeated; anisocert attack {folder} --first does",
+        f"{folder}: nothing wrong; 2 files checked, 6 rows recomputed",
+    ]
 
 
 def test_everything_as_json_and_the_points(cli, run, tmp_path):
@@ -106,9 +111,100 @@ def test_mistakes(cli, run, tmp_path):
     assert "expected --first without --memory" in cli("attack", folder, "--first", "--memory", memory, code=2).err
     for option in (("--radius", 0.5), ("--no-save",)):
         assert "with --first, got one without it" in cli("attack", folder, *option, code=2).err
-    for radius in ("-1", "nan", "inf"):
+    for radius, words in (
+        ("-1", "finite and at least 0"),
+        ("nan", "finite"),
+        ("inf", "finite"),
+        ("1e300", "at most 1e+06"),
+    ):
         said = cli("attack", folder, "--first", "--radius", radius, code=2).err
-        assert "expected each radius finite and at least 0" in said
+        assert f"expected each radius {words}" in said
+    assert "--seed" in cli("attack", folder, "--first", "--seed", -1, code=2).err
     (folder / ATTACKED).symlink_to(tmp_path / "elsewhere")
-    assert "expected a regular file, or nothing" in cli("attack", folder, "--first", *QUICK, "--max", 1, code=2).err
+    assert "is a link, or not a regular file" in cli("attack", folder, "--first", *QUICK, "--max", 1, code=2).err
     assert not (tmp_path / "elsewhere").exists()
+
+
+WEAK = ("--n", 100, "--starts", 1, "--steps", 1, "--samples", 1)
+
+
+def test_a_weaker_attack_does_not_replace_a_stronger_one(cli, run):
+    folder = run(most=2)
+    cli("attack", folder, "--first", *WEAK, "--radius", 0.05, "--radius", 0.1)
+    kept = (folder / ATTACKED).read_bytes()
+    one = read_run(folder).attacked
+    for weaker, what in (
+        (("--radius", 0.05), "2 radii"), (("--radius", 0.05, "--radius", 0.1, "--max", 1), "1 more inputs"),
+        (("--radius", 0.05, "--radius", 0.1, "--n", 50), "n 100"),
+    ):  # fmt: skip
+        said = cli("attack", folder, "--first", *WEAK, *weaker, code=2).err
+        assert f"keeps, which has {what}: add --no-save, or replace it with --force" in said
+    cli("attack", folder, "--first", *WEAK, "--radius", 0.05, "--no-save")
+    assert (folder / ATTACKED).read_bytes() == kept
+    cli("attack", folder, "--first", *WEAK, "--radius", 0.05, "--radius", 0.1, "--steps", 2)  # a stronger one does
+    assert read_run(folder).attacked.steps == 2
+    cli("attack", folder, "--first", *WEAK, "--radius", 0.05, "--force")
+    assert read_run(folder).attacked.radii.tolist() == [0.0, 0.05]
+    # Nor does one that found less replace one that contradicts the run.
+    write_attacked(folder, replace(one, inside=(one.promised + 1) % 10, attempts=2, expected=0.002))
+    said = cli("attack", folder, "--first", *WEAK, "--radius", 0.05, "--radius", 0.1, code=2).err
+    assert "which has answers that contradict the run" in said
+    said = cli("verify", folder, code=1).out
+    assert f"{ATTACKED}: contradicts the run: 2 of 2 regions were answered with another class inside" in said
+    # One that is of other rows is no loss.
+    write_attacked(folder, replace(one, rows_hash="other"))
+    cli("attack", folder, "--first", *WEAK, "--radius", 0.05)
+
+
+def test_the_points_have_a_place_before_the_attack_begins(cli, run, tmp_path, monkeypatch):
+    folder = run(most=1)
+    quick = ("attack", folder, "--first", *WEAK, "--radius", 0.05, "--out")
+    mine = tmp_path / "mine.npz"
+    mine.write_bytes(b"mine")
+    (tmp_path / "file").write_text("")
+    with monkeypatch.context() as patch:
+        patch.setattr("anisocert.cli.attack_first.attack_first", lambda *_, **__: pytest.fail("it has begun"))
+        assert "replace it with --force" in cli(*quick, mine, code=2).err
+        cli(*quick, tmp_path / "file" / "points.npz", code=1)
+    new = tmp_path / "new" / "points.npz"
+    for _ in range(2):  # one of our own is replaced
+        cli(*quick, new)
+    assert np.load(new)["points"].shape == (1, 1, 8, 8)
+    cli(*quick, mine, "--force")
+    assert np.load(mine)["ids"].tolist() == [0]
+
+
+def test_the_radius_that_is_told_is_where_least_is_left_of_what_is_certified(run, capsys):
+    """Where more is left than certified, that is no loss, however large the difference."""
+    stored = read_run(run(most=4))
+    labels = stored.column("label")
+    one = AttackedFirst(
+        radii=np.array([0.0, 0.1, 0.3]), ids=stored.column("idx"), labels=labels,
+        answers=np.where([[0, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]], -1, labels[:, None]),
+        promised=labels, inside=labels, n=100, alpha=0.001, questions=9, attempts=9, expected=0.009, seed=0, starts=1,
+        steps=1, samples=1, model_hash="m", rows_hash="r",
+    )  # fmt: skip
+    points = np.zeros((4, 1, 8, 8), np.float32)
+    tell_first(FirstAttack(one, points, points, np.array([0.3, 0.3, 0.1, -1.0])), stored, as_json=False)
+    said = capsys.readouterr().out
+    assert "At radius 0.1, 75.0 % are certified for everyone; a stranger who comes first leaves 75.0 % right" in said
+    assert "% of all such by this attack, with confidence 95 %)" in said
+
+
+def test_points_are_valid_inputs_where_the_run_has_a_domain(cli, run, tmp_path):
+    folder = run(most=1, domain=(0.0, 1.0))
+    said = cli("attack", folder, "--first", *WEAK, "--radius", 0.5, "--out", tmp_path / "points.npz").out
+    assert "All points are valid inputs, in the run's domain: 0 to 1." in said
+    points = np.load(tmp_path / "points.npz")
+    for name in ("points", "inside_points"):
+        assert points[name].min() >= 0
+        assert points[name].max() <= 1
+    outside = run(most=1)
+    assert "valid inputs" not in cli("attack", outside, "--first", *WEAK, "--radius", 0.5).out
+
+
+def test_a_memory_that_answers_later_is_told_that_the_attack_is_stale(cli, run, tmp_path):
+    folder = run(ac.Isotropic(), most=1)
+    cli("attack", folder, "--first", *WEAK, "--radius", 0.05)
+    said = cli("memory", "add", folder, "--memory", tmp_path / "later.sqlite").out
+    assert f"{folder / ATTACKED} is of other rows, or of another network: repeat anisocert attack --first" in said

@@ -17,8 +17,9 @@ def attacked(run, reach, ids=None, other=2, regions=None):
     labels = np.ones(len(reach), np.int64)
     inside = np.array(regions or labels)
     run.__dict__["attacked"] = AttackedFirst(
-        np.array(RADII), numbers, labels, np.where(held, 1, other), labels, inside, 100, 0.001, 0, 1, 1, 1, "m", "r"
-    )
+        np.array(RADII), numbers, labels, np.where(held, 1, other), labels, inside, 100, 0.001, 9, 0, None, 0, 1, 1, 1,
+        "m", "r",
+    )  # fmt: skip
     return run
 
 
@@ -68,7 +69,8 @@ def test_attacked_inputs_that_are_not_compared_leave_nothing(promise, run, colum
 
 def test_the_nearest_radius_is_one_that_was_searched(promise):
     found = lines(attacked(promise, [0.6] * 4))
-    assert [nearest(found, at).radius for at in (0.01, 0.44, 0.45, 9.0)] == [0.3, 0.3, 0.6, 0.6]
+    assert [nearest(found, at).radius for at in (0.25, 0.375, 0.5, 0.75)] == [0.3, 0.3, 0.6, 0.6]
+    assert [nearest(found, at) for at in (0, 0.01, 0.23, 0.4, 0.47, 0.76, 9.0)] == 7 * [None]  # none is near
     assert nearest(found[:1], 0.5) is None
     assert nearest((), 0.5) is None
 

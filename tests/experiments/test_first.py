@@ -27,8 +27,9 @@ def attacked(run, columns):
         labels = np.ones(3, np.int64)
         answers = np.where(np.array(reach)[:, None] >= RADII, 1, 2)
         found.__dict__["attacked"] = AttackedFirst(
-            RADII, np.arange(3), labels, answers, labels, labels, 10_000, 0.001, 0, 4, 60, 64, "m" * 64, "r"
-        )
+            RADII, np.arange(3), labels, answers, labels, labels, 10_000, 0.001, 20, 0, None, 0, 4, 60, 64,
+            "m" * 64, "r",
+        )  # fmt: skip
         return found
 
     return made
@@ -176,8 +177,8 @@ def run_folder(tmp_path):
     write_description(folder, {"model_hash": "toy", "files": files})
     label = np.ones(2, np.int64)
     found = AttackedFirst(
-        np.array([0.0, 0.2]), np.arange(2), label, np.array([[1, 1], [1, 2]]), label, label, 100, 0.001, 0, 1, 1, 1,
-        "toy", rows_hash(read_run(folder).description),
+        np.array([0.0, 0.2]), np.arange(2), label, np.array([[1, 1], [1, 2]]), label, label, 100, 0.001, 9,
+        4, 0.004, 0, 1, 1, 1, "toy", rows_hash(read_run(folder).description),
     )  # fmt: skip
     write_attacked(folder, found)
     return folder

@@ -19,16 +19,21 @@ RADII = np.array([0.0, 0.1, 0.2, 0.3])
 
 @pytest.fixture
 def attacked(make_run, data):
-    """attacked(name, method, reach) -> a run that keeps its answers up to `reach` times what it certifies."""
+    """attacked(name, method, reach) -> a run that keeps its answers up to `reach` times what it certifies.
 
-    def made(name, method="anisotropic", reach=0.6, **options):
+    inside: what to change among the answers inside regions.
+    """
+
+    def made(name, method="anisotropic", reach=0.6, radii=RADII, inside=None, **options):
         run = make_run(name, data, method, model_hash="toy", **options)
         prefix = "memory_" if run.has_memory else ""
         radius, given, label = (run.column(f"{c}") for c in (f"{prefix}radius", f"{prefix}prediction", "label"))
-        held = np.where(given == label, reach * radius, -1.0)[:, None] >= RADII
+        held = np.where(given == label, reach * radius, -1.0)[:, None] >= radii
         answers = np.where(held, label[:, None], (label[:, None] + 1) % 4)
+        inside = given if inside is None else np.where(given >= 0, inside(given), -1)
         found = AttackedFirst(
-            RADII, run.column("idx"), label, answers, given, given, 100, 0.001, 0, 1, 1, 1, "toy",
+            radii, run.column("idx"), label, answers, given, inside, 100, 0.001, 99,
+            *((20, 0.02) if run.for_everyone else (0, None)), 0, 1, 1, 1, "toy",
             rows_hash(run.description),
         )  # fmt: skip
         write_attacked(run.folder, found)
@@ -49,10 +54,14 @@ def test_the_verdict_says_what_was_measured_first(attacked):
     )
     assert f"] at radius {at:g}, where {percent(promised.mean())} % are {ADMITTED}; " in said
     assert f"; {(promised & ~left).sum()} of {promised.sum()} certified inputs were answered otherwise." in said
-    assert said.endswith(f" Searched in their whole regions instead of the ball: 0 of {(one.prediction >= 0).sum()}.")
+    regions = f" Searched in their whole regions instead of the ball: 0 of {(one.prediction >= 0).sum()}."
+    effort = "1 starts of 1 steps with 1 noisy copies, n = 100 votes per question, 99 questions, all 12 inputs"
+    assert said.endswith(f"{regions} The attack: {effort}.")
+    assert f"The attack: {effort}." in page([group])  # the table's caption
     assert (promised & ~left).any()  # else this test tells nothing
     tile = found.tiles[-1]
     assert (tile.value, tile.name) == (f"{percent(left.mean())} %", f"at radius {at:g}, {LEFT}")
+    assert tile.note.startswith("of 12 inputs; 95 % confidence ")
     low, high = map(float, re.search(r"\[(.*) to (.*)\]", said).groups())
     assert low < 100 * left.mean() < high
     assert not any("Nothing here measures" in caution for caution in found.cautions)
@@ -63,7 +72,11 @@ def test_before_a_memory_each_is_about_its_own_classifier(attacked):
 
 
 def test_fixed_noise_is_certified_for_everyone_and_keeps_at_least_that(attacked):
-    said = verdict(compare([attacked("f", "fixed", reach=1.2)])[0]).points[0]
+    run = attacked("first", "fixed", reach=1.2)
+    at = telling_radius(compare([run])[0].headline.binding)
+    found = verdict(compare([attacked("f", "fixed", reach=1.2, radii=np.array([0.0, at]))])[0])
+    assert found.alarms == ()
+    said = found.points[0]
     assert re.search(rf"% are {EVERYONE}; 0 of \d+ certified inputs were answered otherwise\.", said)
 
 
@@ -77,6 +90,39 @@ def test_what_was_not_measured_is_said_with_the_command_that_measures_it(make_ru
     )
     assert said.startswith("The promise begins with admission. ") == memory
     assert said in page(compare([run])).replace("&#39;", "'")
+
+
+@pytest.mark.parametrize(("factor", "measured"), [(0.01, False), (0.79, False), (0.81, True), (1.24, True), (3, False)])
+def test_a_far_radius_does_not_stand_in_for_the_one_that_is_told(attacked, factor, measured):
+    at = telling_radius(compare([attacked("first", memory=True)])[0].headline.binding)
+    run = attacked("a", memory=True, radii=np.array([0.0, factor * at]))
+    found = verdict(compare([run])[0])
+    assert (LEFT in found.tiles[-1].name) == found.points[0].startswith("A stranger") == measured
+    (*said,) = (one for one in found.cautions if "Nothing here measures" in one)
+    assert bool(said) != measured
+    if said:
+        end = f", at radius {at:g}: anisocert attack {run.folder} --first --radius {at:g} does."
+        assert said[0].endswith(end)
+
+
+def test_abstentions_inside_regions_are_told(attacked):
+    run = attacked("a", memory=True, inside=lambda given: np.full_like(given, -1))
+    regions = int(run.attacked.has_region.sum())
+    assert f"0 of {regions}, and {regions} not answered at all." in verdict(compare([run])[0]).points[0]
+
+
+def test_a_contradicted_run_is_told_before_everything_else(attacked, make_run, data):
+    run = attacked("f", "fixed", inside=lambda given: (given + 1) % 4)
+    group = compare([run, make_run("a", data, memory=True)])[0]  # even if the verdict is about another
+    (alarm,) = verdict(group).alarms
+    count = int(run.attacked.has_region.sum())
+    assert alarm.startswith(f"Do not rely on fixed ({run.folder}): in {count} of its {count} regions an attack was")
+    assert "expect 0.02. " in alarm
+    whole = page([group])
+    assert whole.index("Do not rely on fixed") < whole.index('class="lead"')
+    # the same of noise chosen per input contradicts nothing
+    own = attacked("own", inside=lambda given: (given + 1) % 4)
+    assert verdict(compare([own])[0]).alarms == ()
 
 
 def test_fixed_noise_needs_no_such_caution(make_run, data):

@@ -23,7 +23,8 @@ def measured(run, **changes):
     answers[1, 2] = answers[1, 1]
     made = AttackedFirst(
         radii=np.array([0.0, 0.1, 0.25]), ids=run.column("idx")[:4], labels=labels, answers=answers, promised=promised,
-        inside=np.where([0, 0, 0, 1], 1 - promised, promised), n=100, alpha=0.001, seed=0, starts=2, steps=3,
+        inside=np.where([0, 0, 0, 1], 1 - promised, promised), n=100, alpha=0.001,
+        questions=12, attempts=0, expected=None, seed=0, starts=2, steps=3,
         samples=4, model_hash=run.model_hash, rows_hash=rows_hash(run.description),
     )  # fmt: skip
     return replace(made, **changes)
@@ -59,7 +60,10 @@ def test_what_is_counted(run):
 
 
 WRONG = {
-    "radii": [np.array([0.1, 0.2, 0.3]), np.array([0.0, 0.2, 0.2]), np.array([0.0, 0.1, np.inf])],
+    "radii": [
+        np.array(radii)
+        for radii in ([0.1, 0.2, 0.3], [0.0, 0.2, 0.2], [0.0, 0.1, np.inf], [0.0, 0.1, np.nan], [0.0, 0.1, 2e6])
+    ],
     "ids": [np.array([0, 2, 1, 3]), np.array([-1, 0, 1, 2]), np.array([0, 1, 2])],
     "labels": [np.array([-1, 0, 1, 1]), np.array([0, 1, 0, 100_000])],
     "answers": [np.zeros((4, 2), np.int64), np.full((4, 3), -2), np.array([[0, 0, 0], [0, 1, 0], [1, 0, 1], [1] * 3])],
@@ -67,6 +71,10 @@ WRONG = {
     "alpha": [0.0, 1.0, np.nan],
     "n": [0],
     "steps": [-1],
+    "seed": [-1],
+    "questions": [0],
+    "attempts": [-1, 3],
+    "expected": [0.1],
 }
 
 
@@ -94,6 +102,11 @@ HOSTILE = [
     ("n", None),
     ("model_hash", 3),
     ("rows_hash", ["\ud800"]),
+    ("expected", 0),
+    ("expected", "0.1"),
+    ("attempts", 1.0),
+    ("seed", -5),
+    ("questions", True),
     ("more", 1),
 ]
 
@@ -151,10 +164,45 @@ def test_labels_and_promises_are_the_rows_own(run):
     labels = 1 - one.labels
     for changes in (
         {"labels": labels, "answers": np.repeat(labels[:, None], 3, 1)}, {"promised": 1 - one.promised},
+        {"promised": np.full(4, -1), "inside": np.full(4, -1)},
     ):  # fmt: skip
         write_attacked(run, replace(one, **changes))
         with pytest.raises(ArgumentError, match="is of other rows"):
             _ = read_run(run).attacked
+
+
+def test_classes_are_the_runs_own(run):
+    one = measured(read_run(run))
+    for changes in ({"inside": np.array([0, 1, 2, 0])}, {"answers": np.where(one.answers < 0, 7, one.answers)}):
+        write_attacked(run, replace(one, **changes))
+        with pytest.raises(ArgumentError, match="has answers beyond the run's 2 classes: repeat"):
+            _ = read_run(run).attacked
+
+
+def test_errors_are_told_exactly_where_one_classifier_answers(run, systems, tmp_path):
+    write_attacked(run, replace(measured(read_run(run)), attempts=5, expected=0.005))
+    with pytest.raises(ArgumentError, match="tells of errors"):
+        _ = read_run(run).attacked
+    fixed = shutil.copytree(systems / "fixed", tmp_path / "fixed")
+    write_attacked(fixed, measured(read_run(fixed)))
+    with pytest.raises(ArgumentError, match="does not tell which errors"):
+        _ = read_run(fixed).attacked
+
+
+@pytest.mark.parametrize(("expected", "ok"), [(0.005, False), (0.5, True)])
+def test_verify_reports_what_errors_do_not_explain(systems, tmp_path, expected, ok):
+    fixed = shutil.copytree(systems / "fixed", tmp_path / "fixed")
+    stored = read_run(fixed)
+    one = measured(stored, attempts=10, expected=expected)
+    write_attacked(fixed, replace(one, inside=np.where(one.has_region, 1 - one.promised, -1)))
+    lost = read_run(fixed).attacked.otherwise_inside()
+    assert lost >= 2
+    found = verify(fixed)
+    assert read_run(fixed).attacked.failed != ok
+    said = f"contradicts the run: {lost} of {lost} regions were answered with another class inside, where errors lead"
+    assert [str(one)[: len(ATTACKED) + 2 + len(said)] for one in found.findings] == [f"{ATTACKED}: {said}"] * (not ok)
+    assert any("the attack was not repeated" in note for note in found.notes)
+    assert not found.undone
 
 
 def test_a_memory_that_answers_later_makes_it_stale(run, systems, tmp_path):

@@ -314,5 +314,5 @@ def test_inputs_outside_the_domain_begin_no_run(quick, do, tmp_path):
         do(replace(quick, max=2, domain=(0.0, 0.5)), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert do(replace(quick, max=2, domain=(0.0, 1.0)), tmp_path / "run").finished
-    with pytest.raises(ArgumentError, match=r"Use another --out, or remove that folder$"):
+    with pytest.raises(ArgumentError, match=r"or remove that folder$"):
         do(replace(quick, max=3), tmp_path / "run")

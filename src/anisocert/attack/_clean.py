@@ -44,8 +44,9 @@ class Clean:
         if len(x) < len(ids):
             raise ArgumentError(f"expected the inputs of {run.folder}, got none for some of its ids")
         regions = [_region(run, number, one) for number, one in zip(ids, x, strict=True)]
-        answer = "memory_prediction" if run.has_memory else "prediction"
-        promised = [ABSTAIN if one is None else row[answer] for row, one in zip(rows, regions, strict=True)]
+        promised = [run.promised(number) for number in ids]
+        if any(one is None and given != ABSTAIN for one, given in zip(regions, promised, strict=True)):
+            raise ArgumentError(f"expected the theta of every certified input of {run.folder}, got none for some")
         labels = np.array([row["label"] for row in rows], np.int64)
         size = "memory_radius" if run.has_memory else "radius"
         right = np.array(promised) == labels

@@ -19,6 +19,7 @@ from anisocert.attack._targets import Targets
 from anisocert.attack.search import INSIDE, Finder, Search
 from anisocert.certificate import ABSTAIN
 from anisocert.engine import Query
+from anisocert.optimize.domain import Domain
 from anisocert.system import System
 
 QUESTIONS = 4  # to the system, per input and limit: each costs a whole certificate
@@ -45,16 +46,18 @@ class Hunt:
     """The attack on one group of clean inputs.
 
     said: `m`, the system's answers to the clean inputs. errors: for each input, the probabilities of an error in the
-    questions asked at points that the run's own promise covers. questions: how many were asked in all.
+    questions asked at points that the run's own promise covers. questions: how many were asked in all. domain: range of
+    valid inputs, within which the adversary stays.
     """
 
-    def __init__(self, system: System, clean: Clean, how: Search) -> None:
+    def __init__(self, system: System, clean: Clean, how: Search, domain: Domain | None = None) -> None:
         self.system, self.clean, self.how, self.questions = system, clean, how, 0
         self.shape, device = clean.x.shape[1:], system.network.device
         x, top = torch.from_numpy(clean.x).to(device), torch.from_numpy(clean.labels).to(device)
         query, flat = Query(system.network, system.smoothing, x, clean.ids, how.seed), x.flatten(1)
         training = self._thetas([system.smoothing.theta] * len(clean))
-        self.base = Targets(query, flat.double(), torch.ones_like(flat, dtype=torch.float64), training, top)
+        axes = torch.ones_like(flat, dtype=torch.float64)
+        self.base = Targets(query, flat.double(), axes, training, top, domain)
         self.finder = Finder(self.base, how)
         self.theta = training.clone()  # what the system chose when it was last asked
         self.away = torch.zeros_like(flat)  # the most hostile change so far

@@ -13,6 +13,7 @@ from anisocert.certificate import Certificate
 from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.engine.votes import WhoStops
 from anisocert.errors import ArgumentError
+from anisocert.optimize.domain import Domain, inner
 from anisocert.smoothing import Smoothing, named
 
 
@@ -21,7 +22,7 @@ class Targets:
     """Certified inputs of one noise, on a device.
 
     query: the centres as the network sees them, and the attack's own noise. x (the centres, in float64), axes, theta:
-    `m x d`; top: `m`, the class that was promised.
+    `m x d`; top: `m`, the class that was promised. domain: range of valid inputs, which no point leaves; None: all are.
     """
 
     query: Query
@@ -29,10 +30,16 @@ class Targets:
     axes: Tensor
     theta: Tensor
     top: Tensor
+    domain: Domain | None = None
 
     @classmethod
     def of(
-        cls, network: Network, certificates: Sequence[Certificate], seed: int, smoothing: Smoothing | None = None
+        cls,
+        network: Network,
+        certificates: Sequence[Certificate],
+        seed: int,
+        smoothing: Smoothing | None = None,
+        domain: Domain | None = None,
     ) -> "Targets":
         """What certificates promise; all have a region, of one noise and shape.
 
@@ -56,6 +63,7 @@ class Targets:
             stacked([region.axes for region in regions]),
             stacked([np.broadcast_to(c.theta, shape) for c in certificates]).float(),
             torch.tensor([c.prediction for c in certificates], device=network.device),
+            domain,
         )
 
     @property
@@ -70,11 +78,30 @@ class Targets:
         """Some of them, in any order and any number of times."""
         at = places.to(self.x.device)
         query = self.query.part(places.tolist())
-        return Targets(query, self.x[at], self.axes[at], self.theta[at], self.top[at])
+        return Targets(query, self.x[at], self.axes[at], self.theta[at], self.top[at], self.domain)
 
     def points(self, u: Tensor) -> Tensor:
         """Inputs as the network sees them, in float32. u: `m x d`."""
-        return (self.x + self.axes * u.double()).float()
+        found = (self.x + self.axes * u.double()).float()
+        return found if self.domain is None else found.clamp(*inner(self.domain))
+
+    def valid(self, u: Tensor) -> Tensor:
+        """The nearest points of the domain, which are no farther from the centres. u: `m x d`."""
+        if self.domain is None:
+            return u
+        low, high = self._walls(self.domain, u.dtype)
+        return torch.minimum(torch.maximum(u, low), high)
+
+    def open(self, u: Tensor, slope: Tensor) -> Tensor:
+        """A slope without what leads out of the domain, so that a step is not spent there. u, slope: `m x d`."""
+        if self.domain is None:
+            return slope
+        low, high = self._walls(self.domain, u.dtype)
+        return torch.where(((u <= low) & (slope < 0)) | ((u >= high) & (slope > 0)), 0.0, slope)
+
+    def _walls(self, domain: Domain, kind: torch.dtype) -> tuple[Tensor, Tensor]:
+        low, high = (((wall - self.x) / self.axes).to(kind) for wall in domain)
+        return low, high
 
     def gauges(self, points: Tensor) -> Tensor:
         """Gauges of points after rounding to float32. points: `m x d` -> `m`."""
@@ -83,7 +110,10 @@ class Targets:
     def settled(self, u: Tensor, limit: float) -> Tensor:
         """The same directions, a little shorter where rounding took a point beyond the limit."""
         for _ in range(20):
-            over = self.gauges(self.points(u)) / limit
+            points = self.points(u)
+            if not bool(points.isfinite().all()):  # the centre would take its place, and show nothing
+                raise ArgumentError("expected points of the region or ball that float32 can hold, got some beyond it")
+            over = self.gauges(points) / limit
             if not bool((over > 1).any()):
                 return u
             u = u / (over * (1 + 1e-7)).clamp_min(1.0).unsqueeze(1).to(u.dtype)

@@ -14,19 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.attack._clean import Clean, Inputs
-from anisocert.attack._errors import explained
 from anisocert.attack._hunt import Hunt, Limit
-from anisocert.attack.attacking import LEVEL
 from anisocert.attack.search import Search
 from anisocert.attack.system import system_of
 from anisocert.certificate import ABSTAIN
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
-from anisocert.optimize import FOR_EVERYONE
+from anisocert.optimize import TwoStep
 from anisocert.runs import AttackedFirst, StoredRun
-from anisocert.runs.attacked import MOST_RADII, rows_hash
-from anisocert.system import System
+from anisocert.runs.attacked import LARGEST_RADIUS, MOST_RADII, rows_hash
 
 AT_ONCE = 64  # inputs
 STRONG = Search(starts=4, steps=60, samples=64)
@@ -40,28 +37,18 @@ class FirstAttack:
     """What was found, and the points.
 
     points: `m x *shape`, where an input was lost, at the smallest radius, else the most hostile one of the last ball;
-    inside: `m x *shape`, the same in the regions. questions: how many the system was asked. radius: `m`, certified by
-    the run for the label, -1 without. errors: the probabilities of the errors that may explain an answer with another
-    class inside a region; None where noise is chosen per input, as then such an answer is no error.
+    inside: `m x *shape`, the same in the regions. radius: `m`, certified by the run for the label, -1 without.
     """
 
     found: AttackedFirst
     points: NDArray[np.float32] = field(repr=False)
     inside: NDArray[np.float32] = field(repr=False)
     radius: NDArray[np.float64] = field(repr=False)
-    questions: int
-    errors: tuple[float, ...] | None = field(repr=False)
-    level: float
-
-    @property
-    def expected(self) -> float | None:
-        """The most inputs answered with another class that errors lead one to expect; None: errors play no part."""
-        return None if self.errors is None else sum(self.errors)
 
     @property
     def failed(self) -> bool:
         """Whether one classifier for all inputs contradicts its certificates more often than errors explain."""
-        return self.errors is not None and not explained(self.found.otherwise_inside(), self.errors, self.level)
+        return self.found.failed
 
     def certified(self, index: int) -> NDArray[np.bool_]:
         """Which inputs the run certifies at the radius at `index`, with their label: `m`."""
@@ -92,29 +79,35 @@ def attack_first(
     grid = ascending(usual_radii(run) if radii is None else radii)
     if any(row["label"] is not None and row["label"] >= network.num_classes for row in map(run.row, ids)):
         raise ArgumentError(f"expected labels below {network.num_classes}, the network's classes, got others")
-    system = system_of(run, network, Memory(), n)
-    parts = []
+    if run.said("method") == TwoStep.name:
+        raise ArgumentError(
+            f"expected a run under noise that a search can follow, got {TwoStep.name}, whose noise is chosen anew for "
+            "every vote"
+        )
+    system, parts = system_of(run, network, Memory(), n), []
     for first in range(0, len(ids), AT_ONCE):
         clean = Clean.of(run, ids[first : first + AT_ONCE], inputs)
-        parts.append(_attacked(system, clean, grid, how, on_done))
+        parts.append(_attacked(Hunt(system, clean, how, run.domain), grid, on_done))
+    errors = [one for part in parts for one in part.errors] if run.for_everyone else []
     found = AttackedFirst(
         radii=grid, ids=np.array(ids, np.int64), labels=_all(parts, "labels"), answers=_all(parts, "answers"),
-        promised=_all(parts, "promised"), inside=_all(parts, "inside"), n=n, alpha=system.plan.alpha, seed=how.seed,
-        starts=how.starts, steps=how.steps, samples=how.samples, model_hash=run.model_hash or network.hash,
-        rows_hash=rows_hash(run.description),
+        promised=_all(parts, "promised"), inside=_all(parts, "inside"), n=n, alpha=system.plan.alpha,
+        questions=sum(part.questions for part in parts), attempts=len(errors),
+        expected=float(sum(errors)) if errors else None, seed=how.seed, starts=how.starts, steps=how.steps,
+        samples=how.samples, model_hash=run.model_hash or network.hash, rows_hash=rows_hash(run.description),
     )  # fmt: skip
-    one_classifier = str(run.said("method")) in FOR_EVERYONE and not run.has_memory
-    return FirstAttack(
-        found, _all(parts, "points"), _all(parts, "deepest"), _all(parts, "radius"),
-        sum(part.questions for part in parts),
-        tuple(one for part in parts for one in part.errors) if one_classifier else None, LEVEL,
-    )  # fmt: skip
+    return FirstAttack(found, _all(parts, "points"), _all(parts, "deepest"), _all(parts, "radius"))
 
 
 def ascending(radii: Sequence[float]) -> NDArray[np.float64]:
-    """Radii in order, with 0 before them."""
+    """Radii in order, with 0 before them; an error if one is so large that float32 would lose the input beside it."""
     if not all(0 <= radius < np.inf for radius in radii):
         raise ArgumentError(f"expected each radius finite and at least 0, got {list(radii)}")
+    if any(radius > LARGEST_RADIUS for radius in radii):
+        raise ArgumentError(
+            f"expected each radius at most {LARGEST_RADIUS:g}, in units of the network's input, got {max(radii):g}: "
+            "beside such a change float32 loses the input, and no search would tell anything"
+        )
     found: NDArray[np.float64] = np.unique([0.0, *radii])
     if len(found) > MOST_RADII:
         raise ArgumentError(f"expected at most {MOST_RADII} radii, 0 included, got {len(found)}")
@@ -155,10 +148,8 @@ def _all(parts: Sequence[_Part], name: str) -> NDArray[Any]:
     return np.concatenate([getattr(part, name) for part in parts])
 
 
-def _attacked(
-    system: System, clean: Clean, radii: NDArray[np.float64], how: Search, on_done: Callable[[int], None]
-) -> _Part:
-    hunt = Hunt(system, clean, how)
+def _attacked(hunt: Hunt, radii: NDArray[np.float64], on_done: Callable[[int], None]) -> _Part:
+    clean = hunt.clean
     answers, points = _balls(hunt, radii, on_done)
     inside, deepest = _regions(hunt, radii, answers, points)
     on_done(len(clean))

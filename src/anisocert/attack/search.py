@@ -47,6 +47,8 @@ class Search:
     def __post_init__(self) -> None:
         if min(self.starts, self.steps, self.samples, self.votes) < 1 or not self.reach >= 1:
             raise ArgumentError(f"expected starts, steps, samples, votes and reach of at least 1, got {self}")
+        if not 0 <= self.seed < 2**63:
+            raise ArgumentError(f"expected seed, a whole number of 0 or more and below 2^63, got {self.seed}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +185,7 @@ class Finder:
         x, shape = targets.query.x, targets.query.x.shape
         axes, theta = targets.axes.float().view(shape), targets.theta.view(shape)
         votes = SoftVotes(self._problem(targets), max(1, self.rows // len(targets)), Stage.SEARCH)
-        u = project(u.float(), budget, targets.norm)
+        u = targets.valid(project(u.float(), budget, targets.norm))
         for i in range(steps):
             u = u.detach().requires_grad_(True)
             p = votes.mean(theta, i * self.how.samples, self.how.samples, x + axes * u.view(shape))
@@ -195,6 +197,7 @@ class Finder:
             swing = (1 + math.cos(math.pi * i / steps)) / 2
             step = SHORTEST_STEP + (LONGEST_STEP - SHORTEST_STEP) * swing
             with torch.no_grad():
-                ahead = u + (step * budget).unsqueeze(1) * steepest(slope.nan_to_num(), targets.norm)
-                u = project(ahead, budget, targets.norm)
+                slope = targets.open(u, slope.nan_to_num())
+                ahead = u + (step * budget).unsqueeze(1) * steepest(slope, targets.norm)
+                u = targets.valid(project(ahead, budget, targets.norm))
         return u.detach()

@@ -20,6 +20,7 @@ from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.engine import Network
 from anisocert.geometry import Region
 from anisocert.memory import INHERITED, POLICIES, BrokenMemoryError, Memory
+from anisocert.optimize import Anisotropic
 from anisocert.system import System
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ def attack_system(
     promises = [everyone[i] for i in spaced]
     for first in range(0, len(promises), AT_ONCE):
         part = promises[first : first + AT_ONCE]
-        targets = Targets.of(system.network, part, how.seed, system.smoothing)
+        # A method refuses inputs outside its domain: no newcomer comes from there.
+        domain = system.method.domain if isinstance(system.method, Anisotropic) else None
+        targets = Targets.of(system.network, part, how.seed, system.smoothing, domain)
         points = _points(targets, part, everyone, how)
         proposals = system.propose(np.stack([point for _, point in points]))
         for (promise, point), proposal in zip(points, proposals, strict=True):

@@ -8,6 +8,7 @@ from anisocert.bounds.accuracy import (
 from anisocert.bounds.binomial import binomial_test
 from anisocert.bounds.bound import BOUNDS, Bound
 from anisocert.bounds.clopper_pearson import lower, upper
+from anisocert.bounds.explaining import errors_explain
 from anisocert.bounds.plan import Plan
 from anisocert.bounds.schedule import Look
 from anisocert.bounds.two_class import one_vs_rest_bound, two_class_bound
@@ -20,6 +21,7 @@ __all__ = [
     "betting",
     "binomial_test",
     "clopper_pearson",
+    "errors_explain",
     "high_probability_accuracy",
     "lifetime_alpha",
     "lower",

@@ -49,15 +49,21 @@ def attack(
         int | None,
         typer.Option(help="Noisy copies per step. Default: 32, with --first 64.", min=1, rich_help_panel=EFFORT),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the search's noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the search's noise.", min=0)] = 0,
     model: options.RunModel = None,
     denoise: options.RunDenoise = None,
     data: options.RunData = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     out: Annotated[Path | None, typer.Option(help="An .npz file for the points that were found.")] = None,
     save: Annotated[
-        bool, typer.Option("--save/--no-save", help="With --first: keep the result in RUN, for its report.")
+        bool,
+        typer.Option(
+            "--save/--no-save", help="With --first: keep the result in RUN, for its report, as attacked-first.json."
+        ),
     ] = True,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a stronger result of --first, and a file --out of whatever kind.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Try to break certificates: search each region for points that the smoothed classifier answers differently.
@@ -81,11 +87,13 @@ def attack(
     certified inputs exceed. With one noise for all inputs, more answers of another class inside what is certified than
     errors explain (at level 0.001) make the exit code 1. With noise chosen per input they contradict no certificate,
     which is about one input's own classifier or begins with admission: then it is a measurement. The search repeats
-    with its seed; the system's noise is fresh for every question, so that close answers may differ.
+    with its seed; the system's noise is fresh for every question, so that close answers may differ. In a run with a
+    --domain all points are valid inputs. The result is kept in RUN, in place of an earlier one that is no stronger.
     """
     from anisocert.attack import STRONG, Search
     from anisocert.attack import attack as attack_certificates
     from anisocert.cli import FAILED
+    from anisocert.cli.attack_points import expect_place, write_points
     from anisocert.cli.attack_text import tell, tell_system
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
@@ -98,6 +106,8 @@ def attack(
         raise ArgumentError("expected --first without --memory, as the memory that it attacks is empty, got both")
     if not first and (radius or not save):
         raise ArgumentError("expected --radius and --no-save with --first, got one without it")
+    if out is not None:
+        expect_place(out, force)
     stored, usual = read_run(run), STRONG if first else Search()
     network = stored.network(model, denoise, device, same_kind=False)
     how = Search(
@@ -106,14 +116,17 @@ def attack(
     )  # fmt: skip
     found: Attack | SystemAttack | FirstAttack
     if first:
-        from anisocert.cli.attack_first import attack_first, save_points, tell_first
+        from anisocert.cli.attack_first import attack_first, expect_stronger, points_of, tell_first
 
-        found = attack_first(stored, network, how, n, radii=radius, ids=_ids(stored, ids, most), data=data)
+        chosen_ids = _ids(stored, ids, most)
+        if save:
+            expect_stronger(stored, how, n, radii=radius, ids=chosen_ids, force=force)
+        found = attack_first(stored, network, how, n, radii=radius, ids=chosen_ids, data=data)
         tell_first(found, stored, as_json)
-        if out is not None:
-            save_points(found, out)
         if save:
             write_attacked(run, found.found)
+        if out is not None:
+            write_points(out, points_of(found))
     elif memory is not None:
         found = _attack_system(memory, stored, network, how, n, most)
         tell_system(found, memory, as_json)
@@ -127,7 +140,7 @@ def attack(
             )  # fmt: skip
         tell(found, stored, as_json)
         if out is not None:
-            _save(found, out)
+            write_points(out, _points(found))
     if found.failed:
         raise typer.Exit(FAILED)
 
@@ -189,14 +202,15 @@ def _attack_system(
             return attack_system(system, how=how, most=most, on_done=lambda count: advance(count, ""))
 
 
-def _save(found: "Attack", out: Path) -> None:
+def _points(found: "Attack") -> dict[str, Any]:
     """The most hostile point of each region, and the nearest with another answer (its class is -1 if there is none)."""
     import numpy as np
 
     changes = [one.change or one.inside for one in found.results]
-    np.savez_compressed(
-        out, ids=[one.id for one in found.results], promised=[one.prediction for one in found.results],
-        inside=np.stack([one.inside.x for one in found.results]), change=np.stack([point.x for point in changes]),
-        change_class=[one.change.rival if one.change else -1 for one in found.results],
-        gauge=[one.change.gauge if one.change else np.nan for one in found.results],
-    )  # fmt: skip
+    return {
+        "ids": [one.id for one in found.results], "promised": [one.prediction for one in found.results],
+        "inside": np.stack([one.inside.x for one in found.results]),
+        "change": np.stack([point.x for point in changes]),
+        "change_class": [one.change.rival if one.change else -1 for one in found.results],
+        "gauge": [one.change.gauge if one.change else np.nan for one in found.results],
+    }  # fmt: skip

@@ -2,10 +2,8 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
 from anisocert.attack import FirstAttack, Search, ascending, usual_radii
@@ -14,10 +12,37 @@ from anisocert.bounds import upper
 from anisocert.cli.console import Console
 from anisocert.cli.progress import progress
 from anisocert.engine import Network
+from anisocert.errors import ArgumentError
 from anisocert.evaluate import EVERYONE, OWN, Results, clopper_pearson, percent, probability, results_of
 from anisocert.runs import StoredRun
+from anisocert.runs.attacked import LEVEL as FALSE_ALARM
+from anisocert.runs.files import ATTACKED, WrongFileError, expect_own
 
 LEVEL = 0.05  # with which an interval or a bound may miss
+
+
+def expect_stronger(
+    run: StoredRun, how: Search, n: int, *, radii: Sequence[float] | None, ids: Sequence[int], force: bool
+) -> None:
+    """An error, before the attack, unless its result may take the place of what is kept beside the run."""
+    expect_own(run.folder / ATTACKED)
+    try:
+        kept = None if force else run.attacked
+    except WrongFileError:  # of other rows, or damaged: nothing is lost with it
+        return
+    if kept is None:
+        return
+    grid, left_out = ascending(radii or usual_radii(run)), set(kept.ids.tolist()) - set(ids)
+    effort = {"n": n, "starts": how.starts, "steps": how.steps, "samples": how.samples}
+    more = [f"{name} {getattr(kept, name):,}" for name, now in effort.items() if getattr(kept, name) > now]
+    more += [f"{len(kept.radii) - 1} radii"] * (len(kept.radii) > len(grid))
+    more += [f"{len(left_out):,} more inputs"] * bool(left_out)
+    more += ["answers that contradict the run"] * kept.failed
+    if more:
+        raise ArgumentError(
+            f"expected an attack no weaker than the one that {run.folder / ATTACKED} keeps, which has "
+            f"{', '.join(more)}: add --no-save, or replace it with --force"
+        )
 
 
 def attack_first(
@@ -58,17 +83,14 @@ def tell_first(found: FirstAttack, run: StoredRun, as_json: bool) -> None:
             f"{one['otherwise']} of {one['certified']}", str(one["abstained"]),
         )  # fmt: skip
     console.print(table)
-    for line in _lines(found, promise, balls):
+    for line in _lines(found, run, promise, balls):
         console.print(line, soft_wrap=True)
 
 
-def save_points(found: FirstAttack, out: Path) -> None:
+def points_of(found: FirstAttack) -> dict[str, Any]:
     """The most hostile point of each input's balls and of its region, and the system's answers."""
-    one = found.found
-    np.savez_compressed(
-        out, ids=one.ids, labels=one.labels, radii=one.radii, answers=one.answers, points=found.points,
-        promised=one.promised, inside=one.inside, inside_points=found.inside,
-    )  # fmt: skip
+    kept = {name: getattr(found.found, name) for name in ("ids", "labels", "radii", "answers", "promised", "inside")}
+    return {**kept, "points": found.points, "inside_points": found.inside}
 
 
 def _ball(found: FirstAttack, index: int) -> dict[str, Any]:
@@ -95,8 +117,9 @@ def _regions(found: FirstAttack) -> dict[str, Any]:
 def _plain(found: FirstAttack, run: StoredRun, promise: Results, balls: list[dict[str, Any]]) -> dict[str, Any]:
     one = found.found
     return {
-        "run": str(run.folder), "attacked": len(one), "questions": found.questions, "protects": promise.protects,
-        "expected": found.expected, "failed": found.failed, "level": found.level, "n": one.n, "alpha": one.alpha,
+        "run": str(run.folder), "attacked": len(one), "questions": one.questions, "protects": promise.protects,
+        "expected": one.expected, "failed": one.failed, "level": FALSE_ALARM, "n": one.n, "alpha": one.alpha,
+        "domain": run.domain,
         "balls": balls, "regions": _regions(found),
         "results": [
             {"id": int(one.ids[i]), "label": int(one.labels[i]), "answers": one.answers[i].tolist(),
@@ -106,10 +129,10 @@ def _plain(found: FirstAttack, run: StoredRun, promise: Results, balls: list[dic
     }  # fmt: skip
 
 
-def _lines(found: FirstAttack, promise: Results, balls: list[dict[str, Any]]) -> list[str]:
+def _lines(found: FirstAttack, run: StoredRun, promise: Results, balls: list[dict[str, Any]]) -> list[str]:
     m, regions = len(found.found), _regions(found)
     some = [ball for ball in balls[1:] if ball["certified"]] or balls
-    told = max(some, key=lambda ball: (ball["otherwise"], abs(ball["certified"] - ball["right"])))
+    told = max(some, key=lambda ball: (ball["otherwise"], ball["certified"] - ball["right"]))
     lines = [
         "right under attack: no point of the ball was found that the system, with an empty memory, answers otherwise "
         "than with the label; otherwise: of those certified at the radius, how many were answered with another class; "
@@ -123,18 +146,20 @@ def _lines(found: FirstAttack, promise: Results, balls: list[dict[str, Any]]) ->
             f"Inside the regions that the run gives, {regions['otherwise']} of {regions['certified']} were answered "
             f"with another class{_at_most(regions)}, {regions['abstained']} more with none."
         )
-    if found.expected is None:
+    if (domain := run.domain) is not None:
+        lines.append(f"All points are valid inputs, in the run's domain: {domain[0]:g} to {domain[1]:g}.")
+    expected, seen = found.found.expected, found.found.otherwise_inside()
+    if expected is None:
         return [
             *lines,
             f"{_why(promise)} What was found is a measurement of this attack: a stronger one may find more.",
         ]
     verdict = "which is more than errors explain: something is wrong" if found.failed else "which errors explain"
-    seen = found.found.otherwise_inside() or "none"
     return [
         *lines,
         f"One classifier answers all inputs: another class inside a region is an error, of the certificate or of the "
-        f"answer. Their probabilities add up to {probability(found.expected)}; {seen} happened"
-        + (f", {verdict}." if found.found.otherwise_inside() else "."),
+        f"answer. Their probabilities add up to {probability(expected)}; {seen or 'none'} happened"
+        + (f", {verdict}." if seen else "."),
     ]
 
 
@@ -153,7 +178,8 @@ def _why(promise: Results) -> str:
 def _at_most(counts: dict[str, Any]) -> str:
     """The upper confidence bound, in words."""
     bound = counts["otherwise_at_most"]
-    return "" if bound is None else f" (at most {percent(bound, upper=True)} % of all such, with confidence 95 %)"
+    told = "" if bound is None else f"at most {percent(bound, upper=True)} % of all such by this attack"
+    return f" ({told}, with confidence 95 %)" if told else ""
 
 
 def _interval(interval: tuple[float, float]) -> str:

@@ -49,6 +49,7 @@ def add(
     from anisocert.evaluate.protection import promised
     from anisocert.memory import POLICIES, Memory, shown
     from anisocert.runs import read_run
+    from anisocert.runs.files import WrongFileError
     from anisocert.work import add_to_memory, copy_run
 
     Memory(policy or "inherit", prefer=prefer).close()  # type: ignore[arg-type]  # it checks both
@@ -68,6 +69,10 @@ def add(
         console.print(
             f"{told}; {len(opened)} entries in {shown(memory)}, policy {opened.policy}: {whose}", soft_wrap=True
         )
+        try:
+            _ = read_run(out or run).attacked
+        except WrongFileError as error:  # it was measured before these answers
+            console.print(str(error), soft_wrap=True)
         earlier = stored.memory and stored.memory.place
         if out is None and earlier not in (None, "", options.absolute(shown(memory), new=True)):
             console.print(f"these answers replaced those of {earlier}; --out keeps both", soft_wrap=True)

@@ -18,7 +18,7 @@ from anisocert.evaluate.sigmas import added_alphas, envelope, oracle
 from anisocert.evaluate.supersets import superset, supersets
 from anisocert.evaluate.table import Cell, Column, Table, down, percent, probability, short_down
 from anisocert.evaluate.tables import claims, memory_effect, runtime, summary, tables_of
-from anisocert.evaluate.withstood import LEFT, STRANGER, Withstood, attacked_first, nearest, withstood
+from anisocert.evaluate.withstood import LEFT, STRANGER, Withstood, attacked_first, effort, nearest, withstood
 
 __all__ = [
     "ADMITTED",
@@ -48,6 +48,7 @@ __all__ = [
     "clopper_pearson",
     "compare",
     "down",
+    "effort",
     "envelope",
     "evaluate",
     "explained",

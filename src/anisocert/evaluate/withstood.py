@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,8 +11,12 @@ from anisocert.evaluate.comparison import Comparison, Entry
 from anisocert.evaluate.intervals import clopper_pearson
 from anisocert.evaluate.table import WHOM, Cell, Column, Table, short_down
 
+if TYPE_CHECKING:
+    from anisocert.runs import StoredRun
+
 STRANGER = "a stranger who comes first"
 LEFT = f"left by {STRANGER}"
+NEAR = 1.25  # factor between radii, up to which what was measured at one may stand beside what is said at the other
 
 
 @dataclass(frozen=True)
@@ -73,9 +78,12 @@ def withstood(entry: Entry) -> tuple[Withstood, ...]:
     return tuple(lines)
 
 
-def nearest(lines: Sequence[Withstood], radius: float) -> Withstood | None:
-    """The line of the ball whose radius is nearest to this one, of two the larger; None where none was searched."""
-    balls = [(one.radius, one) for one in lines if one.radius]
+def nearest(lines: Sequence[Withstood], radius: float, within: float = NEAR) -> Withstood | None:
+    """The line of the ball whose radius is nearest to this one, of two the larger; None where none is near.
+
+    within: the largest factor between the two.
+    """
+    balls = [(one.radius, one) for one in lines if one.radius and radius / within <= one.radius <= radius * within]
     return min(balls, key=lambda ball: (round(abs(ball[0] - radius), 9), -ball[0]), default=(0.0, None))[1]
 
 
@@ -86,7 +94,34 @@ def attacked_first(comparison: Comparison) -> Table | None:
         one = entry.binding
         rows += [(Cell(one.label), noise(one), Cell(one.protects), *line_cells(line)) for line in withstood(entry)]
     columns = (Column("method"), Column(comparison.symbol), Column(WHOM), *line_columns(comparison.norm))
-    return Table(f"What is {LEFT}", columns, tuple(rows), CAPTION) if rows else None
+    caption = f"{CAPTION} {_efforts(comparison)}"
+    return Table(f"What is {LEFT}", columns, tuple(rows), caption) if rows else None
+
+
+def effort(run: "StoredRun") -> str:
+    """How hard a run was attacked, in words; empty where it was not."""
+    if (found := run.attacked) is None:
+        return ""
+    whole = f"all {len(run):,} inputs" if len(found) == len(run) else f"{len(found):,} of the run's {len(run):,} inputs"
+    within = "" if (domain := run.domain) is None else f", within the domain, {domain[0]:g} to {domain[1]:g}"
+    return (
+        f"{search_words(found.starts, found.steps, found.samples, found.n)}, {found.questions:,} questions, "
+        f"{whole}{within}"
+    )
+
+
+def search_words(starts: int, steps: int, samples: int, n: int) -> str:
+    """The settings of an attack."""
+    return f"{starts:,} starts of {steps:,} steps with {samples:,} noisy copies, n = {n:,} votes per question"
+
+
+def _efforts(comparison: Comparison) -> str:
+    """How hard each run was attacked; once where that is the same for all."""
+    told = [(entry.binding, effort(entry.run)) for entry in comparison.entries if withstood(entry)]
+    if len({words for _, words in told}) == 1:
+        return f"The attack: {told[0][1]}."
+    each = (f"{one.label}, {comparison.symbol} = {noise(one).value}: {words}" for one, words in told)
+    return f"The attacks: {'; '.join(each)}."
 
 
 CAPTION = (

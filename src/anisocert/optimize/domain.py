@@ -9,6 +9,7 @@ from torch import Tensor
 from anisocert.errors import ArgumentError
 from anisocert.inputs import told
 from anisocert.optimize._pilot import Floats
+from anisocert.rounding import float32_up
 
 Domain = tuple[float, float]
 """(low, high): the range of every coordinate."""
@@ -26,6 +27,12 @@ def check_domain(domain: tuple[float, ...], x: Tensor | NDArray[np.float32] | No
             f"expected inputs in their domain, {low:g} to {high:g}, got values from {float(x.min()):g} to "
             f"{float(x.max()):g}: give the domain in the units of the network's input"
         )
+
+
+def inner(domain: Domain) -> Domain:
+    """The smallest and the largest float32 in it."""
+    low, negative_high = float32_up(np.array([domain[0], -domain[1]]))
+    return float(low), -float(negative_high)
 
 
 def proxy_inside(theta: Tensor, gap: Floats, x: Tensor, domain: Domain) -> Floats:

@@ -1,13 +1,13 @@
 """What a verdict says of a stranger whose input comes before the clean one, measured or not."""
 
 import shlex
-from collections.abc import Sequence
 
-from anisocert.evaluate import OWN, Entry, Results, Withstood, nearest, percent
+from anisocert.evaluate import OWN, Entry, effort, nearest, percent, probability, withstood
 
 
-def strangers_words(lines: Sequence[Withstood], at: float, one: Results, confidence: float) -> str:
+def strangers_words(entry: Entry, at: float, confidence: float) -> str:
     """What an attack achieved that came before the clean inputs, near a radius; empty where none was made."""
+    lines, one = withstood(entry), entry.binding
     attacked = nearest(lines, at)
     if attacked is None:
         return ""
@@ -22,12 +22,34 @@ def strangers_words(lines: Sequence[Withstood], at: float, one: Results, confide
     said += f", and {attacked.abstained:,} not at all." if attacked.abstained else "."
     for line in lines:
         if line.radius is None:
-            said += f" Searched in their whole regions instead of the ball: {line.otherwise:,} of {line.certified:,}."
-    return said + (f" Attacked: {attacked.inputs:,} of the {len(one):,} inputs." * (attacked.inputs < len(one)))
+            said += f" Searched in their whole regions instead of the ball: {line.otherwise:,} of {line.certified:,}"
+            said += f", and {line.abstained:,} not answered at all." if line.abstained else "."
+    return f"{said} The attack: {effort(entry.run)}."
 
 
-def unmeasured(entry: Entry) -> str:
-    """That nobody has tried what a stranger achieves who comes first, where the promise leaves that open."""
+def unmeasured(entry: Entry, at: float) -> str:
+    """That nobody has tried what a stranger achieves who comes first, near a radius; empty where somebody has."""
+    lines = withstood(entry)
+    if nearest(lines, at) is not None or (lines and not at):
+        return ""
     begins = "" if entry.unbound else "The promise begins with admission. "
-    command = "" if entry.run.imported else f": anisocert attack {shlex.quote(str(entry.run.folder))} --first does"
-    return f"{begins}Nothing here measures what a stranger achieves whose input comes before the clean one{command}."
+    here = f", at radius {at:g}" if lines else ""
+    radius = f" --radius {at:g}" if lines else ""
+    command = f": anisocert attack {shlex.quote(str(entry.run.folder))} --first{radius} does"
+    return (
+        f"{begins}Nothing here measures what a stranger achieves whose input comes before the clean one{here}"
+        f"{'' if entry.run.imported else command}."
+    )
+
+
+def contradicted(entry: Entry) -> str:
+    """That an attack contradicts a run which is certified for everyone; empty where it does not."""
+    found = entry.run.attacked
+    if found is None or found.expected is None or not found.failed:
+        return ""
+    return (
+        f"Do not rely on {entry.label} ({entry.run.folder}): in {found.otherwise_inside():,} of its "
+        f"{found.has_region.sum():,} regions an attack was answered with another class, where errors lead one to "
+        f"expect {probability(found.expected)}. One classifier answers all inputs, so something is wrong with the run, "
+        "with its network, or with this program."
+    )

@@ -25,7 +25,7 @@ from anisocert.evaluate import (
 )
 from anisocert.evaluate.tables import RHO
 from anisocert.report._notes import notes
-from anisocert.report._stranger import strangers_words, unmeasured
+from anisocert.report._stranger import contradicted, strangers_words, unmeasured
 
 WORDS = {
     "fixed": "the same noise for every input",
@@ -53,13 +53,14 @@ class Tile:
 
 @dataclass(frozen=True)
 class Verdict:
-    """lead: the one sentence; points: the next ones; cautions: what the numbers do not say."""
+    """lead: the one sentence; points: the next ones; cautions: what the numbers do not say; alarms: before all this."""
 
     title: str
     lead: str
     points: tuple[str, ...]
     cautions: tuple[str, ...]
     tiles: tuple[Tile, ...]
+    alarms: tuple[str, ...] = ()
 
 
 def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = False) -> Verdict:
@@ -70,7 +71,7 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
     share = float(one.accuracy(at)[0])
     # The best of several is shown, and the interval must hold for whichever that is.
     low, high = (float(end) for end in wilson(round(share * len(one)), len(one), 1 - 0.05 / rivals))
-    attacked = nearest(withstood(entry), at or 1.0)
+    attacked = nearest(withstood(entry), at)
     title = f"{comparison.norm}: {WORDS.get(one.method, one.label)}" + (f", best of {rivals} runs" * (rivals > 1))
     tiles = (
         Tile(f"{percent(one.accuracy(0)[0])} %", "answered correctly", f"of {len(one):,} inputs"),
@@ -87,16 +88,17 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
         Tile(f"{percent(one.abstention)} %", "without an answer", "abstentions"),
         *([_left(attacked, 1 - 0.05 / rivals)] if attacked is not None else []),
     )
-    cautions = tuple(_cautions(comparison, entry))
+    cautions = tuple(_cautions(comparison, entry, at))
+    alarms = tuple(filter(None, map(contradicted, comparison.entries)))
     if at == 0:
-        return Verdict(title, _nothing(entry), (), cautions, tiles)
+        return Verdict(title, _nothing(entry), (), cautions, tiles, alarms)
     change = f"every change of {comparison.norm} length up to {at:g}"
     lead = f"{percent(share)} % of the {len(one):,} inputs are answered correctly{LEADS[one.protects].format(change)}"
     points = [
-        strangers_words(withstood(entry), at, one, 1 - 0.05 / rivals), _scale(comparison.norm, at, dim, unit_range),
+        strangers_words(entry, at, 1 - 0.05 / rivals), _scale(comparison.norm, at, dim, unit_range),
         _rivals(comparison, entry), _certainty(comparison, one, at), _system(one),
     ]  # fmt: skip
-    return Verdict(title, lead, tuple(point for point in points if point), cautions, tiles)
+    return Verdict(title, lead, tuple(point for point in points if point), cautions, tiles, alarms)
 
 
 def telling_radius(one: Results) -> float:
@@ -198,19 +200,20 @@ def _left(attacked: Withstood, confidence: float) -> Tile:
     return Tile(
         f"{percent(attacked.share)} %",
         f"at radius {attacked.radius:g}, {LEFT}",
-        f"95 % confidence {percent(low)} to {percent(high, True)} % about inputs not seen, under this attack",
+        f"of {attacked.inputs:,} inputs; 95 % confidence {percent(low)} to {percent(high, True)} % about inputs not "
+        "seen, under this attack",
     )
 
 
-def _cautions(comparison: Comparison, entry: Entry) -> Iterator[str]:
+def _cautions(comparison: Comparison, entry: Entry, at: float) -> Iterator[str]:
     if entry.unbound:
         yield (
             "These certificates have not been through a memory. The noise depends on the input, so each one is "
             f"{OWN}: together they promise nothing about one system that answers all inputs. A memory (anisocert "
             "memory --help) turns them into such a promise, and may shrink regions."
         )
-    if entry.before.stage == "before" and nearest(withstood(entry), 1.0) is None:
-        yield unmeasured(entry)
+    if entry.before.stage == "before" and (said := unmeasured(entry, at)):
+        yield said
     if entry.before.stage == "before" and entry.after is not None:
         lost = entry.before.mean() - entry.after.mean()
         if lost > 0.005 * entry.before.mean():

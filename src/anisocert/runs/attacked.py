@@ -10,20 +10,27 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anisocert.bounds import errors_explain
 from anisocert.certificate import ABSTAIN
 from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import MOST_CLASSES
 from anisocert.runs.files import ATTACKED, MOST_ATTACKED_BYTES, WrongFileError, read_bytes, rendered
 
+if TYPE_CHECKING:
+    from anisocert.runs.stored import StoredRun
+
 MOST_RADII = 100
+LARGEST_RADIUS = 1e6  # in the input's units: beyond it float32 rounds away all but the largest differences of inputs
+LEVEL = 1e-3  # probability with which `failed` may be a false alarm
 Integers = NDArray[np.int64]
-_COUNTS = ("n", "starts", "steps", "samples")
+_COUNTS = ("n", "questions", "starts", "steps", "samples")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +42,9 @@ class AttackedFirst:
     if an abstention was all that was found. promised: `m`, the class of the region that the run promises, after its
     memory if it has one; -1 if there is no region. inside: `m`, as answers, of the points in that region: the promised
     class where it held.
-    n, alpha: of each question to the system. seed, starts, steps, samples: of the search. rows_hash: of the rows.
+    n, alpha: of each question to the system. questions: how many it was asked. seed, starts, steps, samples: of the
+    search. rows_hash: of the rows. attempts, expected: how many errors may explain another class inside a region, and
+    the sum of their probabilities; 0 and None where noise is chosen per input, as then such an answer is no error.
     """
 
     radii: NDArray[np.float64]
@@ -46,6 +55,9 @@ class AttackedFirst:
     inside: Integers = field(repr=False)
     n: int
     alpha: float
+    questions: int
+    attempts: int
+    expected: float | None
     seed: int
     starts: int
     steps: int
@@ -58,8 +70,8 @@ class AttackedFirst:
         shapes = [one.shape for one in (self.labels, self.promised, self.inside)]
         if m < 1 or shapes != 3 * [(m,)] or self.answers.shape != (m, len(radii)):
             raise ArgumentError(f"expected labels, promised and inside of {m} inputs, and their answers, got others")
-        if not 1 <= len(radii) <= MOST_RADII or not np.isfinite(radii).all():
-            raise ArgumentError(f"expected 1 to {MOST_RADII} radii, finite numbers, got {len(radii)}")
+        if not 1 <= len(radii) <= MOST_RADII or not (radii <= LARGEST_RADIUS).all():
+            raise ArgumentError(f"expected 1 to {MOST_RADII} radii, at most {LARGEST_RADIUS:g}, got {len(radii)}")
         if radii[0] != 0 or (np.diff(radii) <= 0).any():
             raise ArgumentError(f"expected radii that ascend from 0, got {radii.tolist()}")
         if (np.diff(self.ids) <= 0).any() or self.ids[0] < 0:
@@ -76,9 +88,25 @@ class AttackedFirst:
             raise ArgumentError("expected inside to be -1 where there is no region, got a class")
         if not 0 < self.alpha < 1 or min(getattr(self, name) for name in _COUNTS) < 1:
             raise ArgumentError(f"expected alpha in (0, 1), and {', '.join(_COUNTS)} of at least 1, got others")
+        if self.seed < 0:
+            raise ArgumentError(f"expected seed of at least 0, got {self.seed}")
+        if not 0 <= self.attempts <= m + self.questions or (self.attempts == 0) != (self.expected is None):
+            raise ArgumentError(
+                f"expected attempts, one per input and question at most, and what they lead one to expect, got "
+                f"{self.attempts} and {self.expected}"
+            )
+        if self.expected is not None and not 0 <= self.expected <= self.attempts:
+            raise ArgumentError(f"expected the sum of {self.attempts} probabilities as expected, got {self.expected}")
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def failed(self) -> bool:
+        """Whether one classifier for all inputs contradicts its certificates more often than errors explain."""
+        if self.expected is None:
+            return False
+        return not errors_explain(self.otherwise_inside(), self.expected, self.attempts, LEVEL)
 
     @property
     def withstood(self) -> NDArray[np.bool_]:
@@ -143,6 +171,24 @@ def read_attacked(folder: Path) -> AttackedFirst:
         raise WrongFileError(folder, ATTACKED, what) from error
 
 
+def foreign(run: "StoredRun", found: AttackedFirst) -> str:
+    """Why a measurement cannot be of this run; empty where it can."""
+    ids = set(found.ids.tolist())
+    rows = [row for row in run.rows if row["idx"] in ids]
+    same = (found.model_hash, found.rows_hash) == (run.model_hash, rows_hash(run.description))
+    labels, promised = [row["label"] for row in rows], [run.promised(row["idx"]) for row in rows]
+    if not same or (labels, promised) != (found.labels.tolist(), found.promised.tolist()):
+        return "is of other rows, or of another network"
+    classes = run.said("num_classes")
+    if type(classes) is int and max(one.max() for one in (found.labels, found.answers, found.inside)) >= classes:
+        return f"has answers beyond the run's {classes} classes"
+    if (found.expected is not None) != run.for_everyone:
+        return (
+            "tells of errors" if found.expected is not None else "does not tell which errors may explain what it found"
+        )
+    return ""
+
+
 def _short(error: Exception) -> str:
     """A file may hold anything: what is quoted of it is kept short."""
     told = " ".join(str(error).split())
@@ -158,7 +204,9 @@ def _checked(said: dict[str, Any]) -> AttackedFirst:
             raise ArgumentError(f"expected {name}, a text, got {type(said[name]).__name__}")
     if type(said["alpha"]) is not float:
         raise ArgumentError(f"expected alpha, a number, got {type(said['alpha']).__name__}")
-    for name in (*_COUNTS, "seed"):
+    if type(said["expected"]) not in (float, NoneType):
+        raise ArgumentError(f"expected the sum of probabilities as expected, got {type(said['expected']).__name__}")
+    for name in (*_COUNTS, "seed", "attempts"):
         _whole(name, said[name])
     arrays = {name: np.array(_wholes(name, said[name]), np.int64) for name in ("ids", "labels", "promised", "inside")}
     radii, answers = said["radii"], said["answers"]

@@ -24,8 +24,9 @@ from anisocert.engine.devices import devices_of
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.geometry import Region
 from anisocert.models.loading import is_function
+from anisocert.optimize import FOR_EVERYONE
 from anisocert.runs._said import Said
-from anisocert.runs.attacked import AttackedFirst, read_attacked, rows_hash
+from anisocert.runs.attacked import AttackedFirst, foreign, read_attacked
 from anisocert.runs.differences import same_network
 from anisocert.runs.files import ATTACKED, TABLE, THETA, Contents, WrongFileError, read_bytes, sound
 from anisocert.runs.loading import chosen, examples_hash, load_model
@@ -94,14 +95,22 @@ class StoredRun(Said):
         """
         if not os.path.lexists(self.folder / ATTACKED):
             return None
-        found, prefix = read_attacked(self.folder), "memory_" if self.has_memory else ""
-        rows = [self.rows[self._places[number]] for number in found.ids.tolist() if number in self._places]
-        labels, promised = [row["label"] for row in rows], [row[f"{prefix}prediction"] for row in rows]
-        ours = (found.model_hash, found.rows_hash) == (self.model_hash, rows_hash(self.description))
-        if not ours or labels != found.labels.tolist() or (found.has_region & (found.promised != promised)).any():
-            what = "is of other rows, or of another network: repeat anisocert attack --first, or remove the file"
-            raise WrongFileError(self.folder, ATTACKED, what)
+        found = read_attacked(self.folder)
+        if what := foreign(self, found):
+            raise WrongFileError(self.folder, ATTACKED, f"{what}: repeat anisocert attack --first, or remove the file")
         return found
+
+    def promised(self, number: int) -> int:
+        """The class that an example's region promises, after the memory if there is one; -1 without a region."""
+        row = self.row(number)
+        if not self.has_memory:
+            return int(row["prediction"])
+        return int(row["memory_prediction"]) if row["memory_radius"] > 0 else ABSTAIN
+
+    @property
+    def for_everyone(self) -> bool:
+        """Whether one classifier answers all inputs, with no memory that changes its answers."""
+        return self.said("method") in FOR_EVERYONE and not self.has_memory
 
     @cached_property
     def thetas(self) -> dict[int, NDArray[np.float32]]:

@@ -1,12 +1,14 @@
 """Whether a run on disk is what it says: no byte of its files changed, every row recomputed from its votes."""
 
+import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from anisocert.runs import StoredRun, run_of
-from anisocert.runs.files import JOURNAL, TABLE, Finding, WrongFileError, look
+from anisocert.runs.files import ATTACKED, JOURNAL, TABLE, Finding, WrongFileError, look
 from anisocert.verify._recomputing import check_rows
 from anisocert.verify.backing import backing
 
@@ -67,13 +69,22 @@ def verify(folder: Path, memory: str | Path | None = None, data: str | None = No
 
 
 def _attacked(run: StoredRun) -> Iterator[Finding]:
-    """What is wrong with the attack that is kept beside the run, if there is one; its points are not asked again."""
+    """What is wrong with the attack that is kept beside the run, if there is one, or with the run, as it shows."""
     try:
-        _ = run.attacked
+        found = run.attacked
     except WrongFileError as error:
         yield error.finding
+        return
+    if found is not None and found.failed and found.expected is not None:
+        yield Finding(
+            ATTACKED,
+            f"contradicts the run: {found.otherwise_inside()} of {found.has_region.sum()} regions were answered with "
+            f"another class inside, where errors lead one to expect {found.expected:.3g}",
+        )
 
 
 def _notes(folder: Path, described: dict[str, Any]) -> Iterator[str]:
+    if os.path.lexists(folder / ATTACKED):  # a measurement beside the run, which run.json does not vouch for
+        yield f"{ATTACKED}: the attack was not repeated; anisocert attack {shlex.quote(str(folder))} --first does"
     if described.get("next") or (folder / JOURNAL).is_file():
         yield "adding this run to a memory was interrupted: the same `anisocert memory add` completes it"

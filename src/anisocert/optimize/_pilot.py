@@ -25,10 +25,11 @@ BLOCKS = 8  # in which votes are counted, to see how much candidates differ by c
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """Estimates what each candidate would certify."""
+    """Estimates what each candidate would certify. thrifty: with fewer votes where the plan's are few."""
 
     query: Query
     plan: Plan
+    thrifty: bool = False
 
     def votes(self, theta: Tensor, share: float) -> NDArray[np.int64]:
         """Counts of a share of the plan's n votes for each candidate, in BLOCKS of votes on the same noise.
@@ -36,7 +37,7 @@ class Pilot:
         theta: `b x c x ...` -> `b x c x blocks x num_classes`.
         """
         b, c = theta.shape[:2]
-        looks = [pilot_votes(self.plan, share) // BLOCKS * (i + 1) for i in range(BLOCKS)]
+        looks = [pilot_votes(self.plan, share, self.thrifty) // BLOCKS * (i + 1) for i in range(BLOCKS)]
         counts = np.zeros((b * c, BLOCKS, self.query.network.num_classes), np.int64)
         step = max(1, CANDIDATES_AT_ONCE // c)
         for first in range(0, b, step):
@@ -77,12 +78,12 @@ def effort(plan: Plan) -> float:
     return min(1.0, math.sqrt(plan.n / PLENTY))
 
 
-def pilot_votes(plan: Plan, share: float) -> int:
+def pilot_votes(plan: Plan, share: float, thrifty: bool = False) -> int:
     """Pilot votes per candidate, for a share of the plan's n: some in every block, no padding in a network call."""
-    if plan.n >= PLENTY:
-        whole = BLOCKS * ALIGN
-        return whole * max(1, round(share * plan.n / whole))
-    return ALIGN * max(2, round(effort(plan) * BLOCKS), round(share * plan.n / ALIGN))
+    if thrifty and plan.n < PLENTY:
+        return ALIGN * max(2, round(effort(plan) * BLOCKS), round(share * plan.n / ALIGN))
+    whole = BLOCKS * ALIGN
+    return whole * max(1, round(share * plan.n / whole))
 
 
 def sizes(theta: Tensor, gap: Floats, norm: int) -> tuple[Floats, Floats, Floats]:

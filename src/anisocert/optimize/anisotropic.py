@@ -95,7 +95,8 @@ class Anisotropic(Method):
         scaled = len(ASCENTS[self.prefer]) * len(SCALES)
         candidates = (1 + scaled + FEW, 4 + min(self.finalists, scaled))
         rounds = zip(candidates, self.pilots, strict=True)
-        return self.isotropic.pilot_votes(plan) + sum(count * pilot_votes(plan, share) for count, share in rounds)
+        own = sum(count * pilot_votes(plan, share, thrifty=True) for count, share in rounds)
+        return self.isotropic.pilot_votes(plan, thrifty=True) + own
 
     def group(self, network: Network, plan: Plan) -> int:
         """See Method."""
@@ -107,7 +108,7 @@ class Anisotropic(Method):
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
-        sigma, pilot = scalar_theta(self, query.smoothing), Pilot(query, plan)
+        sigma, pilot = scalar_theta(self, query.smoothing), Pilot(query, plan, thrifty=True)
         if self.domain is not None:
             check_domain(self.domain, query.x)
         limits = Limits.of(query, sigma * self.limit_for(query.shape), self.isotropic.bounded_reach, self.domain)

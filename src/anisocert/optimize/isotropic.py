@@ -54,11 +54,11 @@ class Isotropic(Method):
             return self.limit
         return FAR if self.bounded_reach and is_image(shape) else NEAR
 
-    def pilot_votes(self, plan: Plan) -> int:
-        """See Method."""
+    def pilot_votes(self, plan: Plan, thrifty: bool = False) -> int:
+        """See Method; thrifty: see Pilot."""
         candidates = (int(((self.limit or FAR) >= COARSE).sum()), 1 + len(FINE))
         rounds = zip(candidates, self.pilots, strict=True)
-        return sum(count * pilot_votes(plan, share) for count, share in rounds)
+        return sum(count * pilot_votes(plan, share, thrifty) for count, share in rounds)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""

@@ -39,7 +39,11 @@ def test_everything_but_accuracy(cli, trained_digits, files, tmp_path):
     assert (results_of(unknown).correct == (unknown.column("prediction") >= 0)).all()
     assert cli("verify", tmp_path / "unknown", "--recount", 2).out.startswith(f"{tmp_path / 'unknown'}: nothing wrong")
     cli("report", tmp_path / "unknown", "--out", tmp_path / "report.html")
-    assert NO_LABELS in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert NO_LABELS in page
+    assert "answered, correctly or not, " in page
+    assert "answered correctly" not in page.partition("<dt>")[0]  # but for the glossary
+    assert "Certified share" in page
     assert NO_LABELS in cli("report", tmp_path / "unknown", "--table", "markdown").out
     assert "it has no label" in cli("show", tmp_path / "unknown", 0).out
     json_summary = json.loads(

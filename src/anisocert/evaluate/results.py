@@ -80,6 +80,11 @@ class Results:
         return (self.prediction == self.labels) & answered if self.labelled else answered
 
     @property
+    def answered(self) -> str:
+        """What `correct` means, in words."""
+        return "answered correctly" if self.labelled else "answered, correctly or not,"
+
+    @property
     def abstention(self) -> float:
         """Share of inputs without an answer."""
         return float((self.prediction == ABSTAIN).mean())

@@ -74,7 +74,7 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
     attacked = nearest(withstood(entry), at)
     title = f"{comparison.norm}: {WORDS.get(one.method, one.label)}" + (f", best of {rivals} runs" * (rivals > 1))
     tiles = (
-        Tile(f"{percent(one.accuracy(0)[0])} %", "answered correctly", f"of {len(one):,} inputs"),
+        Tile(f"{percent(one.accuracy(0)[0])} %", one.answered.removesuffix(","), f"of {len(one):,} inputs"),
         Tile(
             f"{percent(share)} %",
             f"at radius {at:g}, {one.protects}",
@@ -93,7 +93,7 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
     if at == 0:
         return Verdict(title, _nothing(entry), (), cautions, tiles, alarms)
     change = f"every change of {comparison.norm} length up to {at:g}"
-    lead = f"{percent(share)} % of the {len(one):,} inputs are answered correctly{LEADS[one.protects].format(change)}"
+    lead = f"{percent(share)} % of the {len(one):,} inputs are {one.answered}{LEADS[one.protects].format(change)}"
     points = [
         strangers_words(entry, at, 1 - 0.05 / rivals), _scale(comparison.norm, at, dim, unit_range),
         _rivals(comparison, entry), _certainty(comparison, one, at), _system(one),

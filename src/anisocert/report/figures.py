@@ -92,7 +92,7 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
     if alone:
         figure.suptitle(levels[0]["name"], fontsize=8.5)
     for axis in axes[:1, 0] if alone else axes[:, 0]:
-        axis.set_ylabel("certified accuracy (%)")
+        axis.set_ylabel("certified accuracy (%)" if comparison.headline.before.labelled else "certified (%)")
     lines: dict[str, Any] = {}
     for axis in axes[0]:  # envelope and oracle protect others than the levels do
         lines |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))

@@ -44,6 +44,16 @@ class Part:
         return LEFT if drawn else ""
 
     @property
+    def certified(self) -> str:
+        """What the curves show, and the words for it."""
+        return "certified accuracy" if self.comparison.headline.before.labelled else "certified share"
+
+    @property
+    def answered(self) -> str:
+        """How the inputs are answered that the curves count."""
+        return self.comparison.headline.before.answered
+
+    @property
     def name(self) -> str:
         """Data and norm, by which the page refers to it."""
         return f"{self.comparison.data}, {self.comparison.norm}"

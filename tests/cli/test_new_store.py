@@ -25,6 +25,7 @@ def certify(list_store, remembering, tmp_path, cli, monkeypatch):
     return lambda name, *more, code=0: cli(*command, "--out", tmp_path / name, *more, code=code)
 
 
+@pytest.mark.filterwarnings("ignore:Without any noise")  # its network was never trained
 def test_every_command_takes_its_url(certify, cli, tmp_path):
     run = tmp_path / "run"
     certify("run", "--memory", "lists://m")
@@ -67,6 +68,7 @@ def test_a_url_without_a_memory_is_refused_without_its_password(list_store, cli,
     assert list_store.shared == {}
 
 
+@pytest.mark.filterwarnings("ignore:Without any noise")  # its network was never trained
 def test_a_password_is_used_and_never_kept(certify, cli, tmp_path):
     run = tmp_path / "run"
     assert certify("run", "--memory", SHOWN, code=2).err == f"error: expected a password for {SHOWN}, got none\n"

@@ -152,6 +152,7 @@ def small_disk(tmp_path):
         subprocess.run(["umount", str(folder)], capture_output=True)
 
 
+@pytest.mark.filterwarnings("ignore:Without any noise")  # its network was never trained
 def test_a_full_disk(small_disk, network_file, whole, same, monkeypatch, capsys):
     from anisocert.cli import main
 

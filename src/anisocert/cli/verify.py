@@ -75,7 +75,7 @@ def _recounted(
 
     assert found.run is not None
     ids, notes = pick(found.run, count), other_versions(found.run)
-    votes = sum(int(found.run.said("n0") or 0) + found.run.row(number)["votes"] for number in ids)
+    votes = sum(int(found.run.said("n0") or 0) + (found.run.row(number)["votes"] or 0) for number in ids)
     with progress(Console(stderr=True), "recounting", votes, "votes") as advance:
         wrong = tuple(
             recount(

@@ -134,7 +134,8 @@ def test_a_weaker_attack_does_not_replace_a_stronger_one(cli, run):
     kept = (folder / ATTACKED).read_bytes()
     one = read_run(folder).attacked
     for weaker, what in (
-        (("--radius", 0.05), "2 radii"), (("--radius", 0.05, "--radius", 0.1, "--max", 1), "1 more inputs"),
+        (("--radius", 0.05), "2 radii"),
+        (("--radius", 0.05, "--radius", 0.1, "--max", 1), "inputs that this one leaves out (1)"),
         (("--radius", 0.05, "--radius", 0.1, "--n", 50), "n 100"),
     ):  # fmt: skip
         said = cli("attack", folder, "--first", *WEAK, *weaker, code=2).err
@@ -207,4 +208,4 @@ def test_a_memory_that_answers_later_is_told_that_the_attack_is_stale(cli, run, 
     folder = run(ac.Isotropic(), most=1)
     cli("attack", folder, "--first", *WEAK, "--radius", 0.05)
     said = cli("memory", "add", folder, "--memory", tmp_path / "later.sqlite").out
-    assert f"{folder / ATTACKED} is of other rows, or of another network: repeat anisocert attack --first" in said
+    assert f"the attack is stale now: {folder / ATTACKED} is of other rows, or of another network: repeat" in said

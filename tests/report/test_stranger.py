@@ -101,8 +101,8 @@ def test_a_far_radius_does_not_stand_in_for_the_one_that_is_told(attacked, facto
     (*said,) = (one for one in found.cautions if "Nothing here measures" in one)
     assert bool(said) != measured
     if said:
-        end = f", at radius {at:g}: anisocert attack {run.folder} --first --radius {at:g} does."
-        assert said[0].endswith(end)
+        both = " ".join(f"--radius {radius:g}" for radius in sorted([at, factor * at]))
+        assert said[0].endswith(f", at radius {at:g}: anisocert attack {run.folder} --first {both} does.")
 
 
 def test_abstentions_inside_regions_are_told(attacked):

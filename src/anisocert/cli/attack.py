@@ -62,7 +62,8 @@ def attack(
         ),
     ] = True,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a stronger result of --first, and a file --out of whatever kind.")
+        bool,
+        typer.Option("--force", help="Replace a stronger result of --first, and any file at --out."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -36,7 +36,7 @@ def expect_stronger(
     effort = {"n": n, "starts": how.starts, "steps": how.steps, "samples": how.samples}
     more = [f"{name} {getattr(kept, name):,}" for name, now in effort.items() if getattr(kept, name) > now]
     more += [f"{len(kept.radii) - 1} radii"] * (len(kept.radii) > len(grid))
-    more += [f"{len(left_out):,} more inputs"] * bool(left_out)
+    more += [f"inputs that this one leaves out ({len(left_out):,})"] * bool(left_out)
     more += ["answers that contradict the run"] * kept.failed
     if more:
         raise ArgumentError(

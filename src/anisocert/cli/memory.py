@@ -72,7 +72,7 @@ def add(
         try:
             _ = read_run(out or run).attacked
         except WrongFileError as error:  # it was measured before these answers
-            console.print(str(error), soft_wrap=True)
+            console.print(f"the attack is stale now: {error}", soft_wrap=True)
         earlier = stored.memory and stored.memory.place
         if out is None and earlier not in (None, "", options.absolute(shown(memory), new=True)):
             console.print(f"these answers replaced those of {earlier}; --out keeps both", soft_wrap=True)

@@ -34,8 +34,9 @@ def unmeasured(entry: Entry, at: float) -> str:
         return ""
     begins = "" if entry.unbound else "The promise begins with admission. "
     here = f", at radius {at:g}" if lines else ""
-    radius = f" --radius {at:g}" if lines else ""
-    command = f": anisocert attack {shlex.quote(str(entry.run.folder))} --first{radius} does"
+    radii = sorted({one.radius for one in lines if one.radius} | ({at} if lines else set()))  # with those that are kept
+    asked = "".join(f" --radius {radius:g}" for radius in radii)
+    command = f": anisocert attack {shlex.quote(str(entry.run.folder))} --first{asked} does"
     return (
         f"{begins}Nothing here measures what a stranger achieves whose input comes before the clean one{here}"
         f"{'' if entry.run.imported else command}."

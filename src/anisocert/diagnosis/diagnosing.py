@@ -138,7 +138,7 @@ def _best(levels: Sequence[Level], most: float) -> Level:
 
 def _with_gradients(job: Job, network: Network, sample: Sample) -> Job | None:
     """The job as a method with gradients runs it: ONNX networks are then converted; None where there are none."""
-    c = replace(job.configuration, method="anisotropic")
+    c = replace(job.configuration, method="anisotropic", codebook=None, selector=None)
     try:
         model = load_model(c)[0] if Path(c.model).suffix == ".onnx" else job.model
         if model is not job.model:

@@ -11,7 +11,9 @@ HASHED := install --quiet --require-hashes --no-deps --only-binary :all: --requi
 demo: .venv/ready
 	$(BIN)/anisocert demo
 
-test: lint unit docs wheel
+# The short ones fill what the long one leaves idle: its tests wait for processes of their own.
+test: .venv/ready
+	$(MAKE) --jobs 2 unit lint wheel docs
 
 lint: .venv/ready
 	$(BIN)/ruff check
@@ -21,7 +23,8 @@ lint: .venv/ready
 
 # All tests in the precision that is native here, and those that leave it to the machine once more in the other one.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
-LEFT_TO_THE_MACHINE := tests/optimize tests/train/test_loop.py tests/diagnosis tests/models/test_onnx.py tests/models/test_denoised.py \
+LEFT_TO_THE_MACHINE := tests/optimize/test_anisotropic.py tests/optimize/test_ascent.py tests/optimize/test_methods.py \
+	tests/train/test_loop.py tests/diagnosis tests/models/test_onnx.py tests/models/test_denoised.py \
 	tests/engine/test_numerics.py tests/cli/test_certify.py tests/cli/test_diagnose.py tests/cli/test_predict.py tests/cli/test_train.py
 unit: .venv/ready
 	$(PYTEST)

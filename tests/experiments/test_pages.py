@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-import tables
 from anisocert.evaluate.protection import ADMITTED, EVERYONE, MEANING
 
 ROOT = Path(__file__).parents[2]
@@ -47,22 +46,6 @@ def test_the_pages_speak_of_accuracies_at_all():
     assert counts["README.md"] >= 2
     assert counts["docs/reproduction.md"] >= 5
     assert counts["docs/how-to-choose.md"] >= 3
-
-
-def test_every_table_for_a_page_says_it_but_that_of_seconds():
-    found = tables.all_tables(tables.RESULTS)
-    assert len(found) > 20
-    for name, drawn in found.items():
-        for table in drawn:
-            text = " ".join(
-                [
-                    table.title,
-                    table.caption,
-                    *(c.group for c in table.columns),
-                    *(str(cell.value) for row in table.rows for cell in row),
-                ]
-            )
-            assert any(phrase in text for phrase in MEANING) == (name != "runtime"), name
 
 
 def test_the_headline_leads_with_what_is_certified_for_everyone():

@@ -14,6 +14,7 @@ import pytest
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import down, percent
+from anisocert.evaluate.protection import MEANING
 from anisocert.reproduce import read_matrix
 from anisocert.reproduce.publishing import publish
 from anisocert.runs.files import read_description, write_description
@@ -263,3 +264,18 @@ def test_pages_are_what_the_committed_rows_say(script, committed, page):
     text = (ROOT / page).read_text("utf-8")
     assert script.BLOCK.search(text)
     assert script.written(text, committed) == text
+
+
+def test_every_table_for_a_page_says_it_but_that_of_seconds(committed):
+    assert len(committed) > 20
+    for name, drawn in committed.items():
+        for table in drawn:
+            text = " ".join(
+                [
+                    table.title,
+                    table.caption,
+                    *(c.group for c in table.columns),
+                    *(str(cell.value) for row in table.rows for cell in row),
+                ]
+            )
+            assert any(phrase in text for phrase in MEANING) == (name != "runtime"), name

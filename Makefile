@@ -11,7 +11,7 @@ HASHED := install --quiet --require-hashes --no-deps --only-binary :all: --requi
 demo: .venv/ready
 	$(BIN)/anisocert demo
 
-# The short ones fill what the long one leaves idle: its tests wait for processes of their own.
+# The short ones fill what the long one leaves idle.
 test: .venv/ready
 	$(MAKE) --jobs 2 unit lint wheel docs
 
@@ -22,7 +22,9 @@ lint: .venv/ready
 	$(BIN)/lint-imports --no-cache --no-logo
 
 # All tests in the precision that is native here, and those that leave it to the machine once more in the other one.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+# One process more than there are processors, as tests wait for processes of their own.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 LEFT_TO_THE_MACHINE := tests/optimize/test_anisotropic.py tests/optimize/test_ascent.py tests/optimize/test_methods.py \
 	tests/train/test_loop.py tests/diagnosis tests/models/test_onnx.py tests/models/test_denoised.py \
 	tests/engine/test_numerics.py tests/cli/test_certify.py tests/cli/test_diagnose.py tests/cli/test_predict.py tests/cli/test_train.py

@@ -136,6 +136,18 @@ def test_what_a_network_cannot_take_names_the_remedy() -> None:
         ac.Network(Counts().eval(), 2, numerics=ac.Numerics(rows=32)).fit(IMAGE, 0)
 
 
+def test_a_network_that_turns_its_inputs_into_float64_is_refused_too():
+    """It would run, in float64, under the name of the precision that was asked for."""
+
+    class Promoting(Counts):
+        def forward(self, x):
+            return super().forward(x.double())
+
+    with pytest.raises(ModelError, match=r"got float64 in linear\.weight: call model\.float\(\)"):
+        ac.certify(Promoting().double().eval(), torch.zeros(1, *IMAGE), num_classes=5,
+                   smoothing=ac.Gaussian(1.0), plan=ac.Plan(n=100))  # fmt: skip
+
+
 def test_functions_are_fitted_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nets_to_fit.py").write_text(

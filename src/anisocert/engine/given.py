@@ -96,23 +96,23 @@ def usable(device: torch.device | str) -> torch.device:
 @contextmanager
 def taking(shape: tuple[int, ...], model: Classifier) -> Iterator[None]:
     """For a network's first call with inputs of a shape: an error there most often means that it cannot take them."""
+    if isinstance(model, nn.Module):
+        _expect_no_double(model)
     try:
         yield
     except Exception as error:
         if isinstance(error, AnisocertError) or out_of_memory(error):
             raise
         reason = str(error).partition("\n")[0] or repr(error)
-        if (double := _double(model)) is not None:
-            raise ModelError(
-                f"expected a network in float32, in which inputs come, got float64 in {double}: call model.float() "
-                f"({reason})"
-            ) from error
         row = f"anisocert.models.Reshaped(model, [{math.prod(shape)}]) (--layout flat)"
         flat = f"; if it takes them as one row of values: {row}" if len(shape) > 1 else ""
         raise ModelError(f"expected a network that takes inputs of shape {shape}, got: {reason}{flat}") from error
 
 
-def _double(model: Classifier) -> str | None:
-    """A weight of 64 bits, by name."""
-    known = model.named_parameters() if isinstance(model, nn.Module) else ()
-    return next((name for name, weight in known if weight.dtype == torch.float64), None)
+def _expect_no_double(model: nn.Module) -> None:
+    """An error if a weight has 64 bits: it may turn all that follows into float64, whatever precision is recorded."""
+    for name, weight in model.named_parameters():
+        if weight.dtype == torch.float64:
+            raise ModelError(
+                f"expected a network in float32, in which inputs come, got float64 in {name}: call model.float()"
+            )

@@ -1,19 +1,20 @@
 """The CUDA noise source on a grid: 64 bits per coordinate, and its multiple of the step as `grid` defines it.
 
 Three arithmetics, each of which hands on what it cannot settle. A first kernel computes in float32, from the upper 32
-bits, and lists the coordinates of each row that lie too near a border (about 1 % at sigma = 0.25). A second one settles
-those in float64; where noise is uniform, or so wide that they would be many, it computes all, with no first. A row
-with a coordinate that float64 cannot settle either is marked, is not counted, and is drawn again on the host in exact
-arithmetic, from the same words and, where these do not decide, further ones: no batch waits for that.
+bits, and lists the coordinates of each row that lie too near a border (1 % at sigma = 0.25, 3 % at 2). A second one
+settles those in float64; where noise is uniform, or so wide that they would be many, it computes all, with no first. A
+row with a coordinate that float64 cannot settle either is marked, is not counted, and is drawn again on the host in
+exact arithmetic, from the same words and, where these do not decide, further ones: no batch waits for that.
 
-Philox4x32 is keyed by the seed; its counter is (pair of elements, vote, id, stage), so any vote can be drawn at any
-place of any batch, and streams are disjoint by construction.
+Philox4x32 is keyed by the seed; its counter is (quad of elements, vote, id, stage), so any vote can be drawn at any
+place of any batch, and streams are disjoint by construction. The four words at a quad are its elements' upper halves;
+the lower ones, which few need, are at LOWER beyond.
 
 The float32 error, in steps: the upper half of a word and its rounding move U by a relative 3 2^-24 where U >= 2^-9, and
 so eps by less than 2^-22 (smaller U are handed on); float32's normcdfinv was compared with float64's at every float32
-from 2^-9 to 1/2. Together they stay below 2^-21 (1 + |eps|). Product and sum add 2^-24 of theirs, so that QUICK allows
-twice all of it. The upper half alone leaves an interval of 2^-32 for U, in whose middle it is computed: the whole
-word's, of 2^-64, lies inside it, and the error covers both.
+from 2^-9 to 1/2. Together they stay below 2^-21 (1 + |eps|). Product and sum add 2^-24 of theirs: QUICK allows 1.6
+times all of it, QUICK_X four times. The upper half alone leaves an interval of 2^-32 for U, in whose middle it is
+computed: the whole word's, of 2^-64, lies inside it, and the error covers both.
 
 In float64 the interval of a word reaches 2^-65 to either side of its tail t, and eps moves by less than 2^-65 / phi at
 its outer end, t' = t - 2^-65. As phi(z) / Phi(z) >= sqrt(2/pi) for z <= 0, and t' >= t (1 - 2^-7) where t >= 2^-58,
@@ -36,9 +37,11 @@ from anisocert.engine.grid import MARGIN, MARGIN_X, REACH, Base, check_range, mu
 from anisocert.engine.noise_cuda import SlotsOnDevice
 from anisocert.engine.streams import Stream, philox
 
+LOWER = 1 << 31  # added to the counter of a quad, which is below 2^30
 COMPONENT = 0xFFFFFFFF  # the counter of a mixture's component, which no element reaches
-QUICK, QUICK_X = 2.0**-19, 2.0**-22
-MOST_LISTED = 0.06  # share of coordinates up to which float32 comes first; a row's list has room for 1/4
+QUICK, QUICK_X = 2.0**-20, 2.0**-22
+MOST_LISTED = 0.2  # share of coordinates up to which float32 comes first
+ROOM = 256  # coordinates of a row that its list has room for, or half of them all
 
 
 class CudaGridNoise(SlotsOnDevice):
@@ -71,15 +74,15 @@ class CudaGridNoise(SlotsOnDevice):
 
     def noisy_rows(self, rows: Tensor) -> Tensor:
         """See SlotsOnDevice."""
-        n, pairs = rows.shape[1], triton.cdiv(self.d, 2)
+        n, quads = rows.shape[1], triton.cdiv(self.d, 4)
         out = torch.empty(n, self.d, device=self.device)
         self.unsettled = torch.zeros(n, dtype=torch.bool, device=self.device)
         given = (
-            self.x, self.scales, self.streams, self._thresholds, rows[0], rows[1], self.d, pairs, self.components,
+            self.x, self.scales, self.streams, self._thresholds, rows[0], rows[1], self.d, quads, self.components,
             1.0 / self.grid, self.grid,
         )  # fmt: skip
-        width = min(256, triton.next_power_of_2(pairs))
-        blocks = (n, triton.cdiv(pairs, width))
+        width = min(128, triton.next_power_of_2(quads))
+        blocks = (n, triton.cdiv(quads, width))
         with torch.cuda.device(self.device):
             if self.base == "uniform" or self._listed > MOST_LISTED:
                 _settle[blocks](
@@ -87,7 +90,7 @@ class CudaGridNoise(SlotsOnDevice):
                     UNIFORM=self.base == "uniform", LISTED=False, WIDTH=width,
                 )  # fmt: skip
             else:
-                room = max(32, triton.cdiv(self.d, 4))
+                room = max(ROOM, triton.cdiv(self.d, 2))
                 if len(self._list) < n:
                     self._list = torch.empty(n, room, dtype=torch.int32, device=self.device)
                 counts = torch.zeros(n, dtype=torch.int32, device=self.device)
@@ -109,19 +112,25 @@ class CudaGridNoise(SlotsOnDevice):
     def _multiples(self, slot: int, vote: int) -> NDArray[np.float64]:
         """k of one vote: `d`."""
         x, scales = (values[slot].double().cpu().numpy() for values in (self.x, self.scales))
-        component = np.searchsorted(self.thresholds, self._words(slot, vote, np.array([COMPONENT]))[:1], side="right")
-        words = self._words(slot, vote, np.arange(-(-self.d // 2)))[: self.d]
+        first, second, _, _ = self._drawn(slot, vote, np.array([COMPONENT]))
+        component = np.searchsorted(self.thresholds, _words(first, second), side="right")
+        quads = np.arange(-(-self.d // 4))
+        upper, lower = (np.concatenate(self._drawn(slot, vote, quads + beyond)) for beyond in (0, LOWER))
+        words = _words(upper, lower)[: self.d]
         further = partial(self._opened[slot].further, vote)
         k: NDArray[np.float64] = multiples(
             words[None], x, scales[component[0]], self.grid, self.base, lambda _, i: further(i)
         )[0]
         return k
 
-    def _words(self, slot: int, vote: int, pairs: np.ndarray) -> NDArray[np.int64]:
-        """The 64-bit words of a vote at these counters, all first ones before all second ones."""
+    def _drawn(self, slot: int, vote: int, counter: np.ndarray) -> list[np.ndarray]:
+        """The four words of 32 bits at each of these counters."""
         seed, low, high = self.streams[slot].tolist()
-        b = philox(seed, pairs, *(np.full(len(pairs), word & 0xFFFFFFFF) for word in (vote, low, high)))
-        return np.concatenate([b[0] << 32 | b[1], b[2] << 32 | b[3]]).view(np.int64)
+        return philox(seed, counter, *(np.full(len(counter), word & 0xFFFFFFFF) for word in (vote, low, high)))
+
+
+def _words(upper: np.ndarray, lower: np.ndarray) -> NDArray[np.int64]:
+    return (upper << np.uint64(32) | lower).view(np.int64)
 
 
 @triton.jit
@@ -144,8 +153,13 @@ def _row(streams, thresholds, slots, votes, row, components):  # type: ignore[no
 
 
 @triton.jit
+def _of(j, b0, b1, b2, b3):  # type: ignore[no-untyped-def]
+    return tl.where(j == 0, b0, tl.where(j == 1, b1, tl.where(j == 2, b2, b3)))
+
+
+@triton.jit
 def _nearly(  # type: ignore[no-untyped-def]
-    out, counts, listed, room, x, scales, streams, thresholds, slots, votes, d, pairs, components,
+    out, counts, listed, room, x, scales, streams, thresholds, slots, votes, d, quads, components,
     steps, grid, margin, margin_x, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Multiples in float32, of normal noise, and a list of those that it cannot settle."""
@@ -153,17 +167,17 @@ def _nearly(  # type: ignore[no-untyped-def]
     slot, vote, seed, low, high, component = _row(streams, thresholds, slots, votes, row, components)
     padding = slot < 0
     slot = tl.maximum(slot, 0).to(tl.int64)
-    pair = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    quad = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     zero = tl.zeros([WIDTH], tl.uint32)
-    b0, _, b2, _ = tl.philox(seed, pair.to(tl.uint32), zero + vote, zero + low, zero + high)
+    b0, b1, b2, b3 = tl.philox(seed, quad.to(tl.uint32), zero + vote, zero + low, zero + high)
     base_x, base_s, base_o = x + slot * d, scales + (slot * components + component) * d, out + row.to(tl.int64) * d
-    for j in tl.static_range(2):  # element = pair + j * pairs: every access of a warp is contiguous
-        bits = (b0 if j == 0 else b2).to(tl.int32, bitcast=True)
+    for j in tl.static_range(4):  # element = quad + j * quads: every access of a warp is contiguous
+        bits = (b0 if j == 0 else (b1 if j == 1 else (b2 if j == 2 else b3))).to(tl.int32, bitcast=True)
         tail = ((bits ^ (bits >> 31)).to(tl.float32) + 0.5) * 2.3283064365386963e-10  # 2^-32
         near = tl.maximum(tail, 0.001953125)  # 2^-9
         eps = libdevice.normcdfinv(near)
-        element = pair + j * pairs
-        live = (pair < pairs) & (element < d)
+        element = quad + j * quads
+        live = (quad < quads) & (element < d)
         centre = tl.load(base_x + element, mask=live, other=0.0) * steps
         scale = tl.where(padding, 0.0, tl.load(base_s + element, mask=live, other=0.0) * steps)
         place = centre + scale * tl.where(bits < 0, -eps, eps)
@@ -178,7 +192,7 @@ def _nearly(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _settle(  # type: ignore[no-untyped-def]
-    out, unsettled, counts, listed, room, x, scales, streams, thresholds, slots, votes, d, pairs, components,
+    out, unsettled, counts, listed, room, x, scales, streams, thresholds, slots, votes, d, quads, components,
     steps, grid, margin, margin_x,  # powers of two: the float32 that Triton passes holds them
     UNIFORM: tl.constexpr, LISTED: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
@@ -195,16 +209,18 @@ def _settle(  # type: ignore[no-untyped-def]
         at = start + tl.arange(0, WIDTH)
         if LISTED:
             first = tl.load(listed + row.to(tl.int64) * room + at, mask=at < tl.minimum(count, room), other=d)
-            pair = first % pairs
+            quad = first % quads
         else:
-            pair = tl.program_id(1) * WIDTH + at
-            first = pair
-        b0, b1, b2, b3 = tl.philox(seed, pair.to(tl.uint32), zero + vote, zero + low, zero + high)
-        for j in tl.static_range(1 if LISTED else 2):
-            element = first + j * pairs
-            live = (element < d) & (pair < pairs)
-            second = element >= pairs
-            word = (tl.where(second, b2, b0).to(tl.int64) << 32) | tl.where(second, b3, b1).to(tl.int64)
+            quad = tl.program_id(1) * WIDTH + at
+            first = quad
+        counter = quad.to(tl.uint32)
+        u0, u1, u2, u3 = tl.philox(seed, counter, zero + vote, zero + low, zero + high)
+        l0, l1, l2, l3 = tl.philox(seed, counter + 0x80000000, zero + vote, zero + low, zero + high)  # LOWER
+        for j in tl.static_range(1 if LISTED else 4):
+            element = first + j * quads
+            live = (element < d) & (quad < quads)
+            which = element // quads
+            word = (_of(which, u0, u1, u2, u3).to(tl.int64) << 32) | _of(which, l0, l1, l2, l3).to(tl.int64)
             tail = ((word ^ (word >> 63)).to(tl.float64) + 0.5) * 5.421010862427522e-20  # 2^-64
             eps = 2 * tail - 1 if UNIFORM else libdevice.normcdfinv(tail)
             centre = tl.load(base_x + element, mask=live, other=0.0).to(tl.float64) * steps

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anisocert.geometry import Region
     from anisocert.memory import Memory
     from anisocert.models import Codebook, Coded
-    from anisocert.optimize import Anisotropic, Average, Fixed, Isotropic, Selected, TwoStep
+    from anisocert.optimize import Anisotropic, Average, Cascade, Fixed, Isotropic, Selected, TwoStep
     from anisocert.report import report
     from anisocert.smoothing import Gaussian, GaussianMixture, Uniform
     from anisocert.system import System
@@ -29,6 +29,7 @@ _HOME = {
     "Certificate": "certificate",
     "Anisotropic": "optimize",
     "Average": "optimize",
+    "Cascade": "optimize",
     "Codebook": "models",
     "Coded": "models",
     "Isotropic": "optimize",
@@ -53,6 +54,7 @@ __all__ = [
     "AnisocertError",
     "Anisotropic",
     "Average",
+    "Cascade",
     "Certificate",
     "Codebook",
     "Coded",

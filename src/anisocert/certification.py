@@ -88,11 +88,12 @@ def certificates(
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))
 
     alphas = np.full(len(query), plan.alpha) if alphas is None else alphas
-    choice = method.decide(query, plan, alphas)  # SPEC 3 and 10, from noise of its own
-    for i in sorted({*range(len(query))} - {*choice.positions}):
-        yield i, _uncaptured(query, i, method, plan, choice, alphas)
-    if choice.positions:
-        yield from _voted(query, method, plan, choice, alphas, on_votes)
+    choices = method.decide(query, plan, alphas)  # SPEC 3 and 10, from noise of its own
+    for i in sorted({*range(len(query))}.difference(*(choice.positions for choice in choices))):
+        yield i, _uncaptured(query, i, method, plan, choices[0], alphas)
+    for choice in choices:
+        if choice.positions:
+            yield from _voted(query, method, plan, choice, alphas, on_votes)
 
     query.network.expect_no_state()
 

@@ -50,7 +50,7 @@ class Options:
     components: str | None = option(
         None, "For a mixture, with --method fixed: weights and multiples of --sigma, as in 0.3:0.8,0.7:1.6."
     )
-    method: str = option("anisotropic", "fixed, isotropic, anisotropic, average, selected or two-step.")
+    method: str = option("anisotropic", "fixed, isotropic, anisotropic, average, cascade, selected or two-step.")
     paper: bool = option(False, "The published search for theta instead of ours.")
     iterations: int | None = option(None, "With --paper: its isotropic steps. Default: 900.", least=1)
     limit: float | None = option(None, "Theta is at most this times --sigma. Default: 32 for images, else 6.", least=1)
@@ -62,7 +62,9 @@ class Options:
         metavar="LOW,HIGH",
     )
     codebook: str | None = option(
-        None, "With --method selected or two-step: the noises to choose from, a file of `codebook`.", place="name"
+        None,
+        "With method cascade, selected or two-step: the noises to choose from, a file of `codebook`.",
+        place="name",
     )
     selector: str | None = option(
         None, "With --method selected or two-step: the network that chooses; `train --recipe selector`.", place="name"

@@ -10,7 +10,8 @@ from anisocert.cli import options
 EPILOG = (
     "Example: anisocert codebook --scalars 0.12,0.25,0.5,1 --sigma 0.5 --out codes.safetensors\n\n"
     "Then: anisocert train --codebook FILE (a classifier for all codes), anisocert train --recipe selector --codebook "
-    "FILE --classifier NETWORK, and anisocert certify --method selected."
+    "FILE --classifier NETWORK, and anisocert certify NETWORK --method selected --codebook FILE --selector FILE.\n\n"
+    "With --networks the file is the codebook and the NETWORK of these commands."
 )
 
 
@@ -22,6 +23,10 @@ def codebook(
         Path | None, typer.Option("--of", help="A finished run whose thetas give --shapes codes.", exists=True)
     ] = None,
     shapes: Annotated[int, typer.Option(help="How many codes from --of, by clusters of log theta.", min=1)] = 4,
+    networks: Annotated[
+        str | None,
+        typer.Option(help="A network per code, in their order: 25.safetensors,50.safetensors. Kept in the file."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the clustering.", min=0)] = 0,
     force: options.Force = False,
 ) -> None:
@@ -35,7 +40,7 @@ def codebook(
     from anisocert.cli.console import Console
     from anisocert.durable import claim
     from anisocert.errors import ArgumentError
-    from anisocert.models import Codebook
+    from anisocert.models import Codebook, load
     from anisocert.optimize.clusters import clustered
     from anisocert.runs import read_run
 
@@ -49,12 +54,19 @@ def codebook(
         if len({theta.shape for theta in thetas}) != 1:
             raise ArgumentError(f"expected certified inputs with thetas of one shape in {of}, got others")
         codes += list(clustered(thetas, shapes, seed))
-    claim(out, force)
     book = Codebook(np.stack(np.broadcast_arrays(*codes)), sigma)
-    book.save(out)
+    each = [load(name.strip()) for name in networks.split(",")] if networks else []
+    if foreign := [type(one).__name__ for one, _ in each if getattr(one, "architecture", None) is None]:
+        raise ArgumentError(
+            f"expected --networks of our architectures, whose weights a file can keep, got {foreign[0]}: in Python, "
+            "ac.Coded takes any"
+        )
+    claim(out, force)
+    book.save(out, each)
     console = Console()
     console.print(f"{out}: {len(book)} codes, for a selector under noise of {book.sigma:g}", soft_wrap=True)
     for k, code in enumerate(book.codes):
         mean = float(np.exp(np.log(code.astype(float)).mean()))
         shown = f"{mean:.4g}" if code.min() == code.max() else f"{code.min():.4g} to {code.max():.4g}, mean {mean:.4g}"
-        console.print(f"{k:>4}  {shown}")
+        own = f"  {each[k][1]['architecture']}, trained with {each[k][1].get('sigma', 'unknown noise')}" if each else ""
+        console.print(f"{k:>4}  {shown}{own}", soft_wrap=True)

@@ -82,13 +82,15 @@ def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: 
     """The configuration of what was typed; sigma defaults to what the network was trained with, which is reported."""
     from anisocert.errors import ArgumentError
     from anisocert.models import Codebook
-    from anisocert.optimize import FOR_EVERYONE
+    from anisocert.optimize import FOR_EVERYONE, Cascade
     from anisocert.runs import Configuration
     from anisocert.runs.loading import trained_sigma
 
     if asked.get("sigma", 0) is None and asked.get("codebook") is not None:
-        asked = asked | {"sigma": Codebook.load(asked["codebook"]).sigma}
-        tell(f"sigma {asked['sigma']:g}, the noise of the selector of {asked['codebook']}")
+        book, first = Codebook.load(asked["codebook"]), asked.get("method") == Cascade.name
+        asked = asked | {"sigma": book.largest if first else book.sigma}
+        whose = "largest noise" if first else "noise of the selector"
+        tell(f"sigma {asked['sigma']:g}, the {whose} of {asked['codebook']}")
     if asked.get("sigma", 0) is None:
         sigma = trained_sigma(asked["model"], asked["norm"], asked["denoise"])
         tell(f"sigma {sigma:g}, which {asked['model']} was trained with")

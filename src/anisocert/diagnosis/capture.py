@@ -30,9 +30,10 @@ class Captured:
 
 def capture(network: Network, sample: Sample, norm: str, plan: Plan, votes: int, seed: int) -> Captured | None:
     """From `votes` noisy copies of each input, and what the plan's n would prove at these shares; None if not coded."""
-    if not isinstance(network.model, Coded):
+    model = network.model
+    if not isinstance(model, Coded) or model.selector is None:
         return None
-    model, noise = network.model, usual(norm).of(network.model.sigma)
+    noise = usual(norm).of(model.sigma)
     query = Query(network.part("selector", model.selector, len(model.codes)), noise, sample.x, sample.ids, seed)
     counts = all_votes(query, noise.scales(same_for_all(noise.theta, sample.x)), Stage.NAME, [votes])
     top, code = counts.max(1), counts.argmax(1)

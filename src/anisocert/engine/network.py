@@ -77,15 +77,20 @@ class Network:
     def scores(self, x: Tensor) -> Tensor:
         """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`."""
         scores = self._evaluate(self._run, x)
-        if self.on_rows is not None:
-            self.on_rows(len(x), False)
+        self._tell_rows(len(x), False)
         return scores
 
     def part(self, name: str, model: nn.Module, num_classes: int) -> "Network":
         """A part of the model, or another use of its parts, that votes as it does; made once for each name."""
         if name not in self._parts:
-            self._parts[name] = Network(model, num_classes, self.device, self.numerics, f"{self.hash} {name}")
+            made = Network(model, num_classes, self.device, self.numerics, f"{self.hash} {name}")
+            made.on_rows = self._tell_rows
+            self._parts[name] = made
         return self._parts[name]
+
+    def _tell_rows(self, rows: int, gradients: bool) -> None:
+        if self.on_rows is not None:
+            self.on_rows(rows, gradients)
 
     def differentiable_scores(self, x: Tensor, one_shape: bool = False) -> Tensor:
         """Scores of a batch with gradients to it, never to weights: for searches; no vote is counted with them.
@@ -102,8 +107,7 @@ class Network:
             run = self._compiled_differentiable
         with torch.autocast(self.device.type, torch.bfloat16, self.numerics.precision == "bfloat16"):
             scores: Tensor = run(x)
-        if self.on_rows is not None:
-            self.on_rows(len(x), True)
+        self._tell_rows(len(x), True)
         return scores.float()
 
     def probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
@@ -144,10 +148,13 @@ class Network:
         return self.numerics.rows
 
     def expect_no_state(self) -> None:
-        """An error unless the network gives inputs the scores that it gave them before the first vote.
+        """An error unless the network, and each part that voted, gives the scores that it gave before its first vote.
 
         To be called after the last vote: one that changes from call to call has no answer that could be certified.
         """
+        for part in self._parts.values():
+            if part._shape is not None:
+                part.expect_no_state()
         assert self._shape is not None
         assert self._first_scores is not None
         again = self._evaluate(self._run, trial_inputs(len(self._first_scores), self._shape, self.device))

@@ -3,7 +3,7 @@
 from anisocert.models.adapters import Reshaped, ScoresOf
 from anisocert.models.architectures import ARCHITECTURES, build, suited
 from anisocert.models.checkpoint import described, save
-from anisocert.models.coded import Codebook, Coded, TwoSteps
+from anisocert.models.coded import Codebook, Coded, PerCode, TwoSteps
 from anisocert.models.denoised import Denoised, denoised
 from anisocert.models.loading import load
 from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized
@@ -21,6 +21,7 @@ __all__ = [
     "Coded",
     "Denoised",
     "Normalized",
+    "PerCode",
     "ResNet",
     "Reshaped",
     "ScoresOf",

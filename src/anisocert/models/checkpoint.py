@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models.architectures import build
+from anisocert.models.coded import NETWORKS, PerCode
 from anisocert.models.normalize import per_channel
 from anisocert.models.weights import check_fit, put, read_safetensors, write_safetensors
 
@@ -40,9 +41,11 @@ def described(source: str | Path) -> dict[str, Any]:
 
 
 def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple[nn.Module, dict[str, Any]]:
-    """The network of a file that `save` wrote, and its metadata."""
+    """The network of a file that `save` wrote, or those of a codebook's, and its metadata."""
     try:
         metadata: dict[str, Any] = json.loads(described)
+        if isinstance(metadata, dict) and metadata.get("networks"):
+            return _per_code(state, metadata["networks"], path)
         asked = [metadata[name] for name in NEEDED]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(
@@ -61,3 +64,21 @@ def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple
             got = f"{metadata[name]} and {getattr(model, name).tolist()}"
             raise ModelError(f"expected one {name} in the metadata and the weights of {path}, got {got[:200]}")
     return model, metadata
+
+
+def _per_code(state: dict[str, Tensor], said: Any, path: Path) -> tuple[nn.Module, dict[str, Any]]:
+    """The networks of a codebook's file, one per code. said: what is known of each; they must be of one data set."""
+    parts: dict[str, dict[str, Tensor]] = {str(k): {} for k in range(len(said))}
+    for name, tensor in state.items():
+        if name in ("codes", "sigma"):
+            continue
+        k, _, inner = name.removeprefix(NETWORKS).partition(".")
+        if not name.startswith(NETWORKS) or k not in parts:
+            raise ModelError(f"expected weights of {len(said)} networks in {path}, got {name[:100]}")
+        parts[k][inner] = tensor
+    found = [from_metadata(parts[str(k)], json.dumps(one), path) for k, one in enumerate(said)]
+    known = [one for _, one in found]
+    common = {name: known[0][name] for name in NEEDED[1:]}
+    if differing := [name for name in common if any(one[name] != common[name] for one in known)]:
+        raise ModelError(f"expected networks of one data set in {path}, got several values of {', '.join(differing)}")
+    return PerCode([network for network, _ in found]), {"architecture": [one["architecture"] for one in known]} | common

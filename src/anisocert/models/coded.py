@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +17,8 @@ from anisocert.models.weights import check_tensors, read_safetensors, write_safe
 from anisocert.smoothing.base import positive
 
 MOST_CODES = 256
+NETWORKS = "networks."
+"""With which the names of weights begin in a codebook's file that has a network per code."""
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -46,45 +50,96 @@ class Codebook:
         """Shape of one code: of an input, or () where all are scalars."""
         return self.codes.shape[1:]
 
-    def save(self, path: Path) -> None:
-        """Write a safetensors file, completely or not at all."""
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Codes by their noise, in the geometric mean, the largest first."""
+        means = np.log(self.codes.astype(np.float64)).reshape(len(self), -1).mean(1)
+        return tuple(np.argsort(-means, kind="stable").tolist())
+
+    @property
+    def largest(self) -> float:
+        """The smallest value of the largest noise."""
+        return float(self.codes[self.order[0]].min())
+
+    def save(self, path: Path, networks: Sequence[tuple[nn.Module, dict[str, Any]]] = ()) -> None:
+        """Write a safetensors file, completely or not at all.
+
+        networks: one per code, each with what its file says of it; the file is then also that of a `PerCode`.
+        """
+        if networks and len(networks) != len(self):
+            raise ArgumentError(f"expected one network per code, {len(self)}, got {len(networks)}")
         tensors = {"codes": torch.from_numpy(self.codes.copy()), "sigma": torch.tensor(self.sigma)}
-        write_safetensors(path, tensors, {"codebook": len(self)})
+        for k, (network, _) in enumerate(networks):
+            tensors |= {f"{NETWORKS}{k}.{name}": tensor for name, tensor in network.state_dict().items()}
+        said = {"networks": [known for _, known in networks]} if networks else {}
+        write_safetensors(path, tensors, {"codebook": len(self)} | said)
 
     @classmethod
     def load(cls, path: str | Path) -> Codebook:
         """From a safetensors file with the tensors `codes` and `sigma`."""
-        tensors, _ = read_safetensors(Path(path))
+        tensors = {name: one for name, one in read_safetensors(Path(path))[0].items() if not name.startswith(NETWORKS)}
         check_tensors(tensors, str(path))
         if tensors.keys() != {"codes", "sigma"} or tensors["sigma"].numel() != 1:
-            raise ArgumentError(f"expected tensors codes and sigma, one number, in {path}, got {sorted(tensors)}")
+            few = ", ".join(sorted(tensors)[:5])
+            raise ArgumentError(f"expected tensors codes and sigma, one number, in {path}, got {few[:200]}")
         if any(one.dtype != torch.float32 for one in tensors.values()):
             raise ArgumentError(f"expected float32 codes and sigma in {path}, got {tensors['codes'].dtype}")
         return cls(tensors["codes"].numpy(), float(tensors["sigma"]))
 
 
+class PerCode(nn.Module):
+    """Networks, one per code: where a code is named, its network alone votes, under its noise."""
+
+    def __init__(self, networks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+        self.train(any(one.training for one in networks))
+
+    def __len__(self) -> int:
+        return len(self.networks)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """An error: no network answers where no code is named."""
+        raise ArgumentError(
+            "expected a codebook and a selector, which name a code, with one network per code, got neither: use "
+            "ac.Coded, or --method selected with --codebook and --selector"
+        )
+
+
 class Coded(nn.Module):
     """A classifier, a selector with one output per code, and the codebook: together one function with one hash.
 
-    Its scores are the classifier's; which noise they are smoothed with is the selector's part, see `optimize.Selected`.
+    Its own scores are those of its classifier, with a network per code that of the largest noise; which noise they are
+    smoothed with is the method's part: `optimize.Cascade`, or `optimize.Selected`.
 
     Args:
-        classifier: answers, under any of the noises.
-        selector: its scores name a code, under noise of the codebook's sigma.
+        classifier: answers, under any of the noises; or one network per code, in the order of the codes.
+        selector: its scores name a code, under noise of the codebook's sigma. None: for a cascade, which has none.
         codebook: the codes.
     """
 
     codes: Tensor
 
-    def __init__(self, classifier: nn.Module, selector: nn.Module, codebook: Codebook) -> None:
+    def __init__(
+        self, classifier: nn.Module | Sequence[nn.Module], selector: nn.Module | None, codebook: Codebook
+    ) -> None:
         super().__init__()
+        classifier = classifier if isinstance(classifier, nn.Module) else PerCode(classifier)
+        if isinstance(classifier, PerCode) and len(classifier) != len(codebook):
+            raise ArgumentError(f"expected one network per code, {len(codebook)}, got {len(classifier)}")
         self.classifier, self.selector, self.sigma = classifier, selector, codebook.sigma
+        self.order = codebook.order
         self.register_buffer("codes", torch.from_numpy(codebook.codes.copy()))
-        self.train(classifier.training or selector.training)
+        self.train(classifier.training or (selector is not None and selector.training))
+
+    @property
+    def networks(self) -> tuple[nn.Module, ...]:
+        """Those that answer: one for all codes, or one per code."""
+        return tuple(self.classifier.networks) if isinstance(self.classifier, PerCode) else (self.classifier,)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The classifier's scores of `x`."""
-        scores: Tensor = self.classifier(x)
+        """The scores of `x` by the network of the largest noise."""
+        scores: Tensor = self.networks[self.order[0] if len(self.networks) > 1 else 0](x)
         return scores
 
     def thetas(self, shape: tuple[int, ...]) -> Tensor:
@@ -106,14 +161,26 @@ class TwoSteps(nn.Module):
 
     def __init__(self, coded: Coded) -> None:
         super().__init__()
-        self.classifier, self.selector, self.count = coded.classifier, coded.selector, len(coded.codes)
+        if coded.selector is None:
+            raise ArgumentError("expected a model with a selector for two steps, got none")
+        self.networks, self.selector = nn.ModuleList(coded.networks), coded.selector
+        self.count = len(coded.codes)
         self.train(coded.training)
 
     def forward(self, copies: Tensor) -> Tensor:
         """Scores of (code, class), in this order."""
-        code, flat = self.selector(copies[:, 0]).argmax(1), copies.flatten(2)
-        seen = flat.gather(1, (1 + code)[:, None, None].expand(-1, 1, flat.shape[2]))
-        scores = self.classifier(seen.view_as(copies[:, 0])).float()
+        code = self.selector(copies[:, 0]).argmax(1)
+        if len(self.networks) == 1:
+            scores = self.networks[0](_at(copies[:, 1:], code)).float()
+        else:  # every network sees its copy, as which rows a batch has for one of them is not known beforehand
+            each = [network(copies[:, 1 + k]).float() for k, network in enumerate(self.networks)]
+            scores = _at(torch.stack(each, 1), code)
         block = nn.functional.one_hot(code, self.count).unsqueeze(2)
         joint: Tensor = (block * (1 + scores - scores.amin(1, keepdim=True)).unsqueeze(1)).flatten(1)
         return joint
+
+
+def _at(each: Tensor, code: Tensor) -> Tensor:
+    """Of each row that of its code. each: `b x k x ...`; code: `b` -> `b x ...`."""
+    flat = each.flatten(2)
+    return flat.gather(1, code[:, None, None].expand(-1, 1, flat.shape[2])).view_as(each[:, 0])

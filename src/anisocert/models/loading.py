@@ -11,6 +11,7 @@ from anisocert.inputs import regular_file
 from anisocert.models.adapters import Declared, adapt
 from anisocert.models.architectures import ARCHITECTURES, build, recognize
 from anisocert.models.checkpoint import from_metadata
+from anisocert.models.coded import PerCode
 from anisocert.models.denoised import Denoised
 from anisocert.models.foreign import Foreign, Layout, normalization, take_apart
 from anisocert.models.functions import from_function
@@ -57,6 +58,8 @@ def load(
     known = {name: value for name, value in metadata.items() if name not in ("noise", "norm", "sigma")}
     denoiser, notes = from_function(denoise)
     known |= {"denoise": denoise, "notes": (*known.get("notes", ()), *notes)}
+    if isinstance(model, PerCode):
+        return PerCode([Denoised(one, denoiser) for one in model.networks]).eval(), known
     return Denoised(model, denoiser).eval(), known
 
 

@@ -4,10 +4,11 @@ from anisocert.optimize.anisotropic import Anisotropic
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.average import Average
 from anisocert.optimize.base import Method, checked_theta
+from anisocert.optimize.cascade import Cascade
 from anisocert.optimize.choice import Capture, Choice, Event
 from anisocert.optimize.fixed import Fixed
 from anisocert.optimize.isotropic import Isotropic
-from anisocert.optimize.methods import CODED, FOR_EVERYONE, METHODS, PUBLISHED, SAME_FOR_ALL, Settings
+from anisocert.optimize.methods import CODED, FOR_EVERYONE, METHODS, PUBLISHED, SAME_FOR_ALL, SELECTING, Settings
 from anisocert.optimize.published import PublishedAnisotropic, PublishedIsotropic
 from anisocert.optimize.selected import Selected
 from anisocert.optimize.two_step import TwoStep
@@ -18,10 +19,12 @@ __all__ = [
     "METHODS",
     "PUBLISHED",
     "SAME_FOR_ALL",
+    "SELECTING",
     "Anisotropic",
     "Ascent",
     "Average",
     "Capture",
+    "Cascade",
     "Choice",
     "Event",
     "Fixed",

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -41,9 +42,12 @@ class Method(ABC):
         """A search keeps theta at most this times the noise's own, for inputs of a shape; the published have none."""
         return math.inf
 
-    def decide(self, query: Query, plan: Plan, alphas: Floats) -> Choice:
-        """Whom to ask, with what `choose` chooses unless a method overrides this. alphas: `b`; part may be spent."""
-        return Choice.of(query, checked_theta(self.choose(query, plan), query.x))
+    def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:
+        """Whom to ask, with what `choose` chooses unless a method overrides this. alphas: `b`; part may be spent.
+
+        One choice for each network that is asked, and at least one; an input that is in none of them abstains.
+        """
+        return [Choice.of(query, checked_theta(self.choose(query, plan), query.x))]
 
     @abstractmethod
     def choose(self, query: Query, plan: Plan) -> Tensor:

@@ -17,29 +17,32 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Capture:
-    """What the votes of a smoothed selector say about each input; arrays of `b`.
+    """What votes say about the code of each input; arrays of `b`.
 
-    code: the one that other votes named first; top: how many of `votes` named it again. But for alpha, the selector
-    names it everywhere within cap, under noise of sigma; 0 where that is not proven.
+    codes: the one that other votes named first; top: how many of `votes` named it again. But for alpha, the selector
+    names it everywhere within cap, under noise of sigma; 0 where that is not proven, and infinite where a code needs no
+    proof.
     """
 
-    code: Counts
+    codes: Sequence[str]
     top: Counts
     votes: int
     alpha: Floats
-    sigma: float
+    sigma: Floats
     cap: Floats
 
     def evidence(self, i: int) -> dict[str, Any]:
         """Fields of the certificate of input i."""
+        if np.isinf(self.cap[i]):
+            return {"codes": self.codes[i]}
         return {
-            "codes": str(self.code[i]), "selector_top": int(self.top[i]), "selector_votes": self.votes,
-            "selector_alpha": float(self.alpha[i]), "selector_sigma": self.sigma, "cap": float(self.cap[i]),
+            "codes": self.codes[i], "selector_top": int(self.top[i]), "selector_votes": self.votes,
+            "selector_alpha": float(self.alpha[i]), "selector_sigma": float(self.sigma[i]), "cap": float(self.cap[i]),
         }  # fmt: skip
 
     def reason(self, i: int) -> str:
         """Why input i abstains, where its code is not proven."""
-        return f"the selector names no code surely enough: code {self.code[i]} has {self.top[i]} of {self.votes} votes"
+        return f"the selector names no code surely enough: code {self.codes[i]} has {self.top[i]} of {self.votes} votes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +105,11 @@ class Choice:
     capture: Capture | None = None
 
     @classmethod
-    def of(cls, query: Query, theta: Tensor, capture: Capture | None = None) -> "Choice":
-        """The class that most votes select, under theta; of inputs whose code is proven where there is a capture."""
-        kept = range(len(query)) if capture is None else np.flatnonzero(capture.cap > 0).tolist()
+    def of(
+        cls, query: Query, theta: Tensor, capture: Capture | None = None, kept: Sequence[int] | None = None
+    ) -> "Choice":
+        """The class that most votes select, under theta; of the inputs that are kept, by default all."""
+        kept = range(len(query)) if kept is None else kept
         if len(kept) < len(query):
             query, theta = query.part(kept), theta[kept]
         return cls(query, query.smoothing.scales(theta), kept, lambda first: Event(first.argmax(1), theta), capture)

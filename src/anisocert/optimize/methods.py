@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from anisocert.optimize.anisotropic import Anisotropic, Prefer
 from anisocert.optimize.average import Average
 from anisocert.optimize.base import Method
+from anisocert.optimize.cascade import Cascade
 from anisocert.optimize.domain import Domain
 from anisocert.optimize.fixed import Fixed
 from anisocert.optimize.isotropic import Isotropic
@@ -44,13 +45,16 @@ METHODS: Final[dict[str, Callable[[Settings], Method]]] = {
     "isotropic": lambda s: Isotropic(limit=s.limit),
     "anisotropic": lambda s: Anisotropic(s.prefer, s.domain, isotropic=Isotropic(limit=s.limit), outputs=s.outputs),
     "average": lambda s: Fixed() if s.theta is None else Average(s.theta),
+    "cascade": lambda _: Cascade(),
     "selected": lambda _: Selected(),
     "two-step": lambda _: TwoStep(),
 }
 SAME_FOR_ALL: Final = ("fixed", "average")
 """One theta for all inputs."""
-CODED: Final = ("selected", "two-step")
-"""A theta for each input, which a selector chooses from a codebook: the model is a `Coded`."""
+SELECTING: Final = ("selected", "two-step")
+"""A theta for each input, which a selector chooses from a codebook."""
+CODED: Final = ("cascade", *SELECTING)
+"""A theta for each input, chosen from a codebook: the model is a `Coded`."""
 FOR_EVERYONE: Final = (*SAME_FOR_ALL, *CODED)
 """One classifier answers all inputs: certificates bind without a memory."""
 PUBLISHED: Final[dict[str, Callable[[Settings], Method]]] = {

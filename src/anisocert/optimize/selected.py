@@ -3,14 +3,16 @@
 The answer at z is that of the classifier smoothed with theta_k, where k is the code that the selector, smoothed itself,
 names at z. Around x, where k is named with a share of at least p under noise of sigma, it is named within
 sigma * gap(p, 1 - p); and there the classifier smoothed with theta_k is one classifier. (SPEC 10; Dual Randomized
-Smoothing.) Nothing is remembered, so it makes no difference who asks, or in which order.
+Smoothing.) It may be a network of its own for each code. Nothing is remembered, so it makes no difference who asks, or
+in which order.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from anisocert.bounds import Plan
 from anisocert.engine import Network, Query, Stage, all_votes
@@ -41,34 +43,55 @@ class Selected(Method):
         """See Method."""
         return self._capture(query, plan, np.full(len(query), plan.alpha))[0]
 
-    def decide(self, query: Query, plan: Plan, alphas: Floats) -> Choice:
-        """See Method."""
-        return Choice.of(query, *self._capture(query, plan, alphas))
+    def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:
+        """See Method: each network is asked about the inputs whose code is proven to be its own."""
+        theta, capture = self._capture(query, plan, alphas)
+        proven, count = capture.cap > 0, len(coded(self, query.network, query.smoothing)[0].networks)
+        asked = []
+        for k in range(count):
+            kept = np.flatnonzero(proven & ((count == 1) | (np.array(capture.codes) == str(k)))).tolist()
+            asked.append(Choice.of(replace(query, network=voter(query.network, k)), theta, capture, kept))
+        return asked
 
     def _capture(self, query: Query, plan: Plan, alphas: Floats) -> tuple[Tensor, Capture]:
-        model, noise = coded(self, query.network, query.smoothing), query.smoothing
-        selector = query.network.part("selector", model.selector, len(model.codes))
+        (model, own), noise = coded(self, query.network, query.smoothing), query.smoothing
+        selector = query.network.part("selector", own, len(model.codes))
         asked = Query(selector, noise, query.x, query.ids, query.seed)
         scales = noise.scales(same_for_all(noise.theta, query.x))
         code = all_votes(asked, scales, Stage.NAME, [plan.n0]).argmax(1)
         top = all_votes(asked, scales, Stage.CAPTURE, [plan.n])[np.arange(len(query)), code]
-        selector.expect_no_state()
         spent, sigma = SHARE * alphas, float(noise.theta)
-        capture = Capture(code, top, plan.n, spent, sigma, cap(type(noise), top, plan.n, spent, sigma))
+        far = cap(type(noise), top, plan.n, spent, sigma)
+        capture = Capture([str(k) for k in code], top, plan.n, spent, np.full(len(query), sigma), far)
         theta = model.thetas(query.shape)[torch.from_numpy(code).to(model.codes.device)]
         return checked_theta(theta, query.x), capture
 
 
-def coded(method: Method, network: Network, smoothing: Smoothing) -> Coded:
-    """The model of a network, for a method that needs a codebook and the noise that it was made for."""
+def voter(network: Network, code: int) -> Network:
+    """The one that votes under a code: of a `Coded` with a network per code that code's, else the network itself."""
+    if not isinstance(network.model, Coded) or len(network.model.networks) == 1 or code == network.model.order[0]:
+        return network  # whose scores these are
+    return network.part(f"network {code}", network.model.networks[code], network.num_classes)
+
+
+def expect_coded(method: Method, network: Network) -> Coded:
+    """The model of a network, for a method that needs a codebook."""
     if not isinstance(network.model, Coded):
         raise ArgumentError(
             f"expected a model with a codebook for {method.name}, as in ac.Coded(classifier, selector, codebook), got "
             f"{type(network.model).__name__}"
         )
-    if scalar_theta(method, smoothing) != network.model.sigma:
+    return network.model
+
+
+def coded(method: Method, network: Network, smoothing: Smoothing) -> tuple[Coded, nn.Module]:
+    """The model of a network and its selector, for a method that needs them and the noise that they were made for."""
+    model = expect_coded(method, network)
+    if model.selector is None:
+        raise ArgumentError(f"expected a model with a selector for {method.name}, got none: use Cascade()")
+    if scalar_theta(method, smoothing) != model.sigma:
         raise ArgumentError(
-            f"expected the noise of the codebook's selector, {network.model.sigma:g}, for {method.name}, got "
+            f"expected the noise of the codebook's selector, {model.sigma:g}, for {method.name}, got "
             f"{float(smoothing.theta):g}"
         )
-    return network.model
+    return model, model.selector

@@ -14,7 +14,7 @@ was tried on 16,000 random shares of three scalar codes, known exactly: in 2 % o
 thousandth, and by less than that in the mean of all; and its bounds would have to share alpha. It is left out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,9 +45,9 @@ class TwoStep(Method):
         """Not before the votes to select: an error."""
         raise ArgumentError(f"expected decide, as {self.name} chooses from the votes to select, got choose")
 
-    def decide(self, query: Query, plan: Plan, alphas: Floats) -> Choice:
+    def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:
         """See Method."""
-        model = coded(self, query.network, query.smoothing)
+        model, _ = coded(self, query.network, query.smoothing)
         if query.smoothing.base != "normal":
             raise ArgumentError(f"expected Gaussian noise for {self.name}, got {query.smoothing.name}: use Selected()")
         codes, classes = model.thetas(query.shape), query.network.num_classes
@@ -69,7 +69,7 @@ class TwoStep(Method):
             names = [",".join(map(str, np.flatnonzero(one))) for one in chosen]
             return Event(label, tau, outcomes, captured, names, model.sigma)
 
-        return Choice(asked, scales, range(len(query)), settle)
+        return [Choice(asked, scales, range(len(query)), settle)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,14 @@
 """What one input's evidence says in numbers, for a terminal as for a page."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import Cell, Column, Table, down
 from anisocert.memory import INHERITED
+from anisocert.optimize import Cascade
 from anisocert.report.evidence import Evidence
 from anisocert.report.sentence import FINE, PIXEL, region_words
 
@@ -34,17 +38,26 @@ def votes_table(e: Evidence) -> Table:
         "gap r": down(row["gap"], FINE), "noise θ": _theta(e),
     }  # fmt: skip
     if row.get("codes") is not None:
-        facts["code that the selector names"] = (
-            f"{row['codes']}, by {row['selector_top']:,} of {row['selector_votes']:,} votes under noise of "
-            f"{row['selector_sigma']:.4g}"
-        )
-    if row.get("cap") is not None:
-        facts["how far it surely names it"] = down(row["cap"], FINE)
+        facts |= _codes(row)
     if row["reason"]:
         facts["why it abstains"] = str(row["reason"])
     if e.note == INHERITED:
         facts["note"] = "these are the votes on this input itself; the answer rests on those of the promise"
     return _facts(facts)
+
+
+def _codes(row: Mapping[str, Any]) -> dict[str, str]:
+    """How the code was chosen whose noise this is."""
+    *before, own = row["codes"].split(",")
+    far = {} if row["cap"] is None else {"how far that surely holds": down(row["cap"], FINE)}
+    if row["method"] != Cascade.name:
+        by = f"{row['codes']}, by {row['selector_top']:,} of {row['selector_votes']:,} votes under noise of "
+        return {"code that the selector names": by + f"{row['selector_sigma']:.4g}"} | far
+    if not before:
+        return {"code that answers": f"{own}, which is asked first"}
+    most = f"{row['selector_votes'] - row['selector_top']:,} of {row['selector_votes']:,} votes"
+    asked = f"no other class has a majority under code {', '.join(before)}: at most {most} under noise of "
+    return {"code that answers": own, "codes asked before": asked + f"{row['selector_sigma']:.4g}"} | far
 
 
 def memory_table(e: Evidence) -> Table:

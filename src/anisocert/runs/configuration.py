@@ -15,7 +15,7 @@ from anisocert.data import parse_ids
 from anisocert.engine import Numerics, Stage, Stream
 from anisocert.errors import ArgumentError
 from anisocert.memory import POLICIES, shown
-from anisocert.optimize import CODED, METHODS, PUBLISHED, SAME_FOR_ALL, Method, Settings
+from anisocert.optimize import CODED, METHODS, PUBLISHED, SAME_FOR_ALL, SELECTING, Method, Settings
 from anisocert.optimize.domain import check_domain
 from anisocert.options import Options, flags
 from anisocert.runs._spending import alphas_of, shares
@@ -81,9 +81,9 @@ class Configuration(Options):
             check_domain(self.domain)
         if (self.method == "average") != (self.average_of is not None):
             raise ArgumentError("expected average_of, a run, with method 'average' and with no other")
-        for name, file in self.code_files.items():
-            if (self.method in CODED) != (file is not None):
-                raise ArgumentError(f"expected {name}, a file, with method {' or '.join(CODED)} and with no other")
+        for name, methods in (("codebook", CODED), ("selector", SELECTING)):
+            if (self.method in methods) != (self.code_files[name] is not None):
+                raise ArgumentError(f"expected {name}, a file, with method {' or '.join(methods)} and with no other")
         if self.memory_policy not in (None, *POLICIES):
             raise ArgumentError(
                 f"expected memory_policy to be one of {', '.join(POLICIES)}, got {self.memory_policy!r}"

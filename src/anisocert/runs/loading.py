@@ -13,7 +13,7 @@ from torch import nn
 from anisocert import data, models
 from anisocert.data import Dataset
 from anisocert.errors import ArgumentError
-from anisocert.models import Codebook, Coded
+from anisocert.models import Codebook, Coded, PerCode
 from anisocert.runs.configuration import Configuration
 
 
@@ -61,10 +61,14 @@ def load_model(
         gradients=c.needs_gradients if gradients is None else gradients, denoise=c.denoise,
         shape=c.input_shape,
     )  # fmt: skip
-    if c.codebook is None or c.selector is None:
+    if c.codebook is None:
+        if isinstance(model, PerCode):
+            raise ArgumentError(
+                f"expected a method that asks the networks of a codebook, as cascade, for {c.model}, got {c.method}"
+            )
         return model, said
     codebook = Codebook.load(c.codebook)
-    selector, _ = models.load(c.selector, num_classes=len(codebook))
+    selector = None if c.selector is None else models.load(c.selector, num_classes=len(codebook))[0]
     return Coded(model, selector, codebook), said
 
 

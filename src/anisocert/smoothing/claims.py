@@ -15,7 +15,11 @@ from anisocert.smoothing.base import Floats, Smoothing
 SELECTOR: Final = ("codes", "selector_top", "selector_votes", "selector_alpha", "selector_sigma", "cap")
 """What only certificates have whose noise a selector chose."""
 EVIDENCE: Final = {"selected": SELECTOR, "two-step": ("codes", "selector_top", "selector_votes", "selector_sigma")}
-"""Which of it, by method. Only a selected code is proven by votes of its own, which have their part of alpha."""
+"""Which of it, by method. Only a selected code is proven by votes of its own, which have their part of alpha.
+
+In a cascade so are all codes but the first, which needs no proof: see `needed_evidence`.
+"""
+CASCADE: Final = "cascade"
 
 
 def impossible(counted: Mapping[str, Any], most: float = math.inf) -> Iterator[str]:
@@ -41,6 +45,21 @@ def claimable(
     return np.asarray(p_a), np.asarray(p_b), noise.gap(p_a, p_b)
 
 
+def needed_evidence(said: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a certificate rests on besides the votes for its class. said: its fields, by name."""
+    if said["method"] == CASCADE:
+        return SELECTOR if "," in (said["codes"] or "") else SELECTOR[:1]
+    return EVIDENCE.get(said["method"], ())
+
+
+def alpha_of_cap(said: Mapping[str, Any]) -> float:
+    """At which the cap was judged; in a cascade, for each other class under each code that was asked before."""
+    spent = float(said["selector_alpha"])
+    if said["method"] != CASCADE:
+        return spent
+    return spent / float((said["num_classes"] - 1) * said["codes"].count(","))
+
+
 def cap(noise: type[Smoothing], top: ArrayLike, votes: int, alpha: ArrayLike, sigma: float) -> Floats:
     """How far a smoothed selector names one code, of which it had `top` of its votes; 0 where that is not proven."""
     share = np.asarray(lower(top, votes, alpha))
@@ -54,7 +73,7 @@ def level(said: Mapping[str, Any]) -> float:
 
 def wrong_capture(said: Mapping[str, Any], noise: type[Smoothing]) -> Iterator[str]:
     """Where a certificate claims more than a selector's votes give, or lacks them. said: its fields, by name."""
-    needed = EVIDENCE.get(said["method"], ())
+    needed = needed_evidence(said)
     if there := [name for name in SELECTOR if said[name] is not None and name not in needed]:
         yield f"has {', '.join(there)}, which method {said['method']} has not"
         return
@@ -69,7 +88,7 @@ def wrong_capture(said: Mapping[str, Any], noise: type[Smoothing]) -> Iterator[s
     if not (0 <= k <= n and n >= 1 and 0 < alpha < said["alpha"] and 0 < sigma < math.inf):
         yield f"has {k} of {n} votes of a selector at alpha {alpha!r} of {said['alpha']!r} and sigma {sigma!r}"
         return
-    fresh = float(cap(noise, k, n, alpha, sigma))
+    fresh = float(cap(noise, k, n, alpha_of_cap(said), sigma))
     if not agrees(said["cap"], fresh):
         yield f"cap is {said['cap']!r}, the selector's votes give {fresh!r}"
     if fresh == 0 and said["prediction"] != ABSTAIN:

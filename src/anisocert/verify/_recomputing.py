@@ -13,7 +13,7 @@ from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, COUNTS
 from anisocert.data.dataset import UNLABELLED
 from anisocert.errors import AnisocertError
-from anisocert.optimize import SAME_FOR_ALL, TwoStep
+from anisocert.optimize import SAME_FOR_ALL, Cascade, TwoStep
 from anisocert.optimize.selected import SHARE
 from anisocert.rounding import PORTABLE, TOLERANCE, agrees
 from anisocert.runs import StoredRun
@@ -127,7 +127,13 @@ def _check_counts(row: Row, plan: Plan) -> Iterator[str]:
 
 def _check_selector(row: Row) -> Iterator[str]:
     """What a row says about its selector, against what the run says."""
-    if row["selector_sigma"] not in (None, float(np.float32(row["sigma"]))):
+    own = float(np.float32(row["sigma"]))
+    if row["method"] == Cascade.name:
+        if row["selector_sigma"] is None and row["theta_min"] != own:
+            yield f"theta is {row['theta_min']!r} under the first code of the cascade, the run's is {own!r}"
+        elif row["selector_sigma"] is not None and not row["selector_sigma"] <= own:
+            yield f"selector_sigma is {row['selector_sigma']!r}, beyond the run's largest noise of {own!r}"
+    elif row["selector_sigma"] not in (None, own):
         yield f"selector_sigma is {row['selector_sigma']!r}, the run's is {row['sigma']!r}"
     if row["method"] == TwoStep.name and not row["theta_max"] < float(row["selector_sigma"]):
         yield f"theta reaches {row['theta_max']!r}, beyond the selector's noise of {row['selector_sigma']!r}"

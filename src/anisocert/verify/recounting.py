@@ -91,7 +91,8 @@ def recount(
 def _choice(query: Query, c: Configuration, theta: NDArray[np.float32], alpha: float) -> Choice:
     """What the run's method decides where a selector chooses; elsewhere what follows from the stored theta."""
     if c.method in CODED:
-        return c.chooser().decide(query, c.plan(), np.array([alpha]))
+        each = c.chooser().decide(query, c.plan(), np.array([alpha]))
+        return next((choice for choice in each if choice.positions), each[0])
     query = replace(query, smoothing=query.smoothing.at(theta))
     return Choice.of(query, torch.from_numpy(theta.copy()).reshape(1, *(theta.shape or (1,) * len(query.shape))))
 

@@ -1,0 +1,171 @@
+"""A cascade: the code of the largest noise under which one class has more than half of the votes gives the answer.
+
+Codes are asked in turn, the largest noise first. g(z) is the class with more than half of the votes at z under the
+first code that has one; under the last code, the class with most votes. That is one classifier, which anybody can
+evaluate: nothing is trained to choose the noise, and nothing remembered.
+
+Let c be a class, q_i at least every other class's share at x under code i, and p at most c's share under code j > i.
+That a vote is not for some other class has a share of at least 1 - q_i, hence more than half within
+theta_i gap(1 - q_i, q_i): no other class can win under code i there. Within theta_j gap(p, 1 - p), c has more than half
+under code j. So g = c wherever both hold for all i < j: either c has won before j, or it wins there. For j first there
+is no more to show: the certificate is that of fixed noise, and the region of a cascade is never smaller than that of
+fixed noise at its largest level, where that is the level chosen here.
+
+Which code answers an input, and for which class, is settled by votes that prove nothing (`Stage.NAME`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anisocert.bounds import Plan
+from anisocert.engine import Query, Stage, all_votes
+from anisocert.errors import ArgumentError
+from anisocert.models import Coded
+from anisocert.optimize.base import Method, checked_theta
+from anisocert.optimize.choice import Capture, Choice, Counts, Event, Floats
+from anisocert.optimize.selected import SHARE, expect_coded, voter
+from anisocert.smoothing import cap
+
+DOUBT = 1.0  # standard deviations
+NAMING = 50  # of a large plan's votes one in so many settles which code is certified
+
+
+@dataclass(frozen=True)
+class Cascade(Method):
+    """The first code that one class has a majority under, from the largest noise on. The model is a `Coded`."""
+
+    name = "cascade"
+
+    def pilot_votes(self, plan: Plan) -> int:
+        """See Method. Under two codes; half of the inputs, say, need the votes of the first to prove the second."""
+        return 2 * naming(plan) + plan.n // 2
+
+    def choose(self, query: Query, plan: Plan) -> Tensor:
+        """See Method."""
+        model = self._coded(query, plan)
+        level, _ = _named(query, plan, model)
+        codes = torch.tensor([model.order[at] for at in level], device=query.x.device)
+        return checked_theta(model.thetas(query.shape)[codes], query.x)
+
+    def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:
+        """See Method."""
+        model = self._coded(query, plan)
+        level, label = _named(query, plan, model)
+        passed = _passed(query, plan, model, level, label, alphas)
+        asked = []
+        for at in range(len(model.order)):
+            kept = np.flatnonzero((level == at) & (passed.cap > 0))
+            part, theta = _under(query, model, model.order[at])
+            choice = Choice.of(part, checked_theta(theta, query.x), passed, kept.tolist())
+            asked.append(choice if at == 0 else replace(choice, settle=_settled(label[kept], theta[kept.tolist()])))
+        return asked
+
+    def _coded(self, query: Query, plan: Plan) -> Coded:
+        model = expect_coded(self, query.network)
+        first = float(model.codes[model.order[0]].min())
+        if query.smoothing.theta.ndim or len(query.smoothing.weights) > 1 or float(query.smoothing.theta) != first:
+            raise ArgumentError(
+                f"expected the smallest value of the codebook's largest noise, {first:g}, for {self.name}, got "
+                f"{query.smoothing}"
+            )
+        if plan.bound != "one-vs-rest":  # another class may lead where this one has no majority
+            raise ArgumentError(f"expected bound one-vs-rest for {self.name}, which needs majorities, got {plan.bound}")
+        return model
+
+
+def naming(plan: Plan) -> int:
+    """Votes under each code that settle which one is certified."""
+    return max(plan.n0, plan.n // NAMING, min(10 * plan.n0, plan.n // 4))
+
+
+def _settled(label: Counts, theta: Tensor) -> Callable[[Counts], Event]:
+    return lambda _: Event(label, theta)
+
+
+def _under(query: Query, model: Coded, code: int) -> tuple[Query, Tensor]:
+    """The query to the network of a code, and that code's theta for each input."""
+    theta = model.thetas(query.shape)[code]
+    return replace(query, network=voter(query.network, code)), theta.expand(len(query), *theta.shape)
+
+
+def _votes(query: Query, model: Coded, code: int, stage: Stage, n: int) -> Counts:
+    part, theta = _under(query, model, code)
+    return all_votes(part, query.smoothing.scales(theta), stage, [n])
+
+
+def _named(query: Query, plan: Plan, model: Coded) -> tuple[Counts, Counts]:
+    """(place in the order, class) to certify for each input: what few votes say has the largest ball.
+
+    The first code, which costs nothing more, is kept unless another is better beyond the luck of these votes.
+    """
+    m, classes, each = naming(plan), query.network.num_classes, np.arange(len(query))
+    sizes = model.codes.view(len(model.codes), -1).amin(1).double().cpu().numpy()
+    counts = [_votes(query, model, code, Stage.NAME, m) for code in model.order]
+    label = np.stack([one.argmax(1) for one in counts])
+
+    def reach(votes: Floats, code: int) -> Floats:
+        """Of a majority of so many votes; one vote more than was counted, for nobody: see Pilot."""
+        top = np.clip(np.floor(votes), 0, m).astype(np.int64)
+        found: Floats = query.smoothing.gap(*plan.projected(top, m - top, m + 1, classes)) * sizes[code]
+        return found
+
+    def ball(at: int, luck: float) -> Floats:
+        """Of the code at a place, if its votes, and those that pass it on, are lucky by so many deviations."""
+        c = label[at]
+        own = counts[at][each, c]
+        found = reach(own + luck * _deviation(own, m), model.order[at])
+        for before in range(at):
+            free = m - np.where(np.arange(classes) == c[:, None], 0, counts[before]).max(1)
+            found = np.minimum(found, reach(free + luck * _deviation(free, m), model.order[before]))
+        return found
+
+    unlucky, plain, lucky = (np.stack([ball(at, by) for at in range(len(counts))]) for by in (-DOUBT, 0.0, DOUBT))
+    best = 1 + np.where(plain[1:].max(0) > 0, plain[1:].argmax(0), lucky[1:].argmax(0))
+    better = np.where(lucky[0] > 0, unlucky[best, each] > lucky[0], lucky[best, each] > 0)
+    level = np.where(better, best, 0)
+    return level, label[level, each]
+
+
+def _deviation(votes: Counts, m: int) -> Floats:
+    """Standard deviation of a count of m votes."""
+    found: Floats = np.sqrt(np.maximum(votes * (m - votes) / m, 1.0))
+    return found
+
+
+def _passed(query: Query, plan: Plan, model: Coded, level: Counts, label: Counts, alphas: Floats) -> "Passed":
+    """What proves that no code before an input's own gives it another class."""
+    classes, n = query.network.num_classes, plan.n
+    top, sigma, far = np.zeros(len(query), np.int64), np.zeros(len(query)), np.full(len(query), np.inf)
+    spent = np.where(level > 0, SHARE * alphas, 0.0)
+    for at, code in enumerate(model.order[:-1]):
+        later = np.flatnonzero(level > at)
+        if not len(later):
+            continue
+        counts = _votes(query.part(later.tolist()), model, code, Stage.CAPTURE, n)
+        free = n - np.where(np.arange(classes) == label[later, None], 0, counts).max(1)
+        size = float(model.codes[code].min())
+        each = spent[later] / ((classes - 1) * level[later])  # of any other class, under any of the codes before
+        reach = cap(type(query.smoothing), free, n, each, size)
+        nearer = reach < far[later]
+        far[later] = np.where(nearer, reach, far[later])
+        top[later], sigma[later] = np.where(nearer, free, top[later]), np.where(nearer, size, sigma[later])
+    names = [",".join(str(code) for code in model.order[: at + 1]) for at in level]
+    return Passed(names, top, n, spent, sigma, far)
+
+
+@dataclass(frozen=True, eq=False)
+class Passed(Capture):
+    """The same for a cascade. codes: those asked, the last of which answers; top: of the votes under the one of the
+    others that binds first, those that are not for the other class that has most. Nothing is spent on the first code.
+    """
+
+    def reason(self, i: int) -> str:
+        """See Capture."""
+        return (
+            f"another class may have a majority under more noise: {self.votes - self.top[i]} of {self.votes} votes, "
+            f"before code {self.codes[i].rpartition(',')[2]} is asked"
+        )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from anisocert.errors import ArgumentError
 from anisocert.smoothing import Gaussian, GaussianMixture, Smoothing, Uniform
-from anisocert.train import MACER, RECIPES, Cohen, Recipe, SmoothAdv, Stability
+from anisocert.train import MACER, RECIPES, Cohen, Consistency, Recipe, SmoothAdv, Stability
 from anisocert.train.recipe import noise_like
 
 SIGMA, B, K = 0.25, 6, 4
@@ -64,6 +64,24 @@ def test_stability(batch: tuple[nn.Module, Tensor, Tensor], base: str) -> None:
         p, q = probabilities(model, x[i] + first[i]), probabilities(model, x[i] + second[i])
         total += -np.log(p[y[i]]) + 6 * sum(p[c] * np.log(p[c] / q[c]) for c in range(K))
     assert value(Stability(), model, x, y, NOISES[base], seed=4) == pytest.approx(total / B, rel=1e-9)
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("base", NOISES)
+def test_consistency(batch: tuple[nn.Module, Tensor, Tensor], base: str, copies: int) -> None:
+    model, x, y = batch
+    eps, total = noises(x, NOISES[base], copies, seed=6), 0.0
+    for i in range(B):
+        each = [probabilities(model, x[i] + eps[j, i]) for j in range(copies)]
+        mean = sum(each) / copies
+        total += sum(-np.log(p[y[i]]) + 7 * np.sum(mean * np.log(mean / p)) for p in each) / copies
+        total += 0.3 * -np.sum(mean * np.log(mean))
+    recipe = Consistency(copies=copies, weight=7.0, entropy=0.3)
+    assert value(recipe, model, x, y, NOISES[base], seed=6) == pytest.approx(total / B, rel=1e-9)
+
+
+def test_consistency_has_the_papers_weights() -> None:
+    assert [Consistency.for_sigma(sigma).weight for sigma in (0.25, 0.5, 1.0)] == [20.0, 10.0, 10.0]
 
 
 @pytest.mark.parametrize("copies", [1, 3])
@@ -191,7 +209,7 @@ def test_noise_of_a_mixture_is_of_one_component_per_input() -> None:
 def test_which_noise_a_recipe_is_for(name: str) -> None:
     recipe = RECIPES[name]()
     recipe.check(Gaussian(1.0))
-    if name in ("cohen", "stability", "selector"):
+    if name in ("cohen", "stability", "consistency", "selector"):
         recipe.check(Uniform(1.0))
     else:
         with pytest.raises(ArgumentError, match=f"expected normal noise with recipe {name}, got Uniform"):
@@ -204,7 +222,13 @@ def test_which_noise_a_recipe_is_for(name: str) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: Stability(-1), lambda: SmoothAdv(epsilon=0), lambda: SmoothAdv(steps=0), lambda: MACER(start=1.0)],
+    [
+        lambda: Stability(-1),
+        lambda: Consistency(copies=1),
+        lambda: SmoothAdv(epsilon=0),
+        lambda: SmoothAdv(steps=0),
+        lambda: MACER(start=1.0),
+    ],
 )
 def test_wrong_options(make: object) -> None:
     with pytest.raises(ArgumentError, match="expected"):

@@ -31,7 +31,7 @@ def train(
         str | None,
         typer.Option(help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2. Default: by size."),
     ] = None,
-    recipe: Annotated[str, typer.Option(help="cohen, smoothadv, macer, stability or selector.")] = "cohen",
+    recipe: Annotated[str, typer.Option(help="cohen, smoothadv, macer, stability, consistency or selector.")] = "cohen",
     codebook: Annotated[
         Path | None, typer.Option(help="Instead of --sigma: noise drawn from its codes; for a selector, its own.")
     ] = None,
@@ -187,11 +187,12 @@ def _recipe(name: str, sigma: float, options: list[str]) -> "Recipe":
     import dataclasses
 
     from anisocert.errors import ArgumentError
-    from anisocert.train import MACER, RECIPES
+    from anisocert.train import MACER, RECIPES, Consistency
 
     if name not in RECIPES:
         raise ArgumentError(f"expected --recipe to be one of {', '.join(RECIPES)}, got {name!r}")
-    recipe = MACER.for_sigma(sigma) if name == "macer" else RECIPES[name]()
+    suited = {one.name: one.for_sigma for one in (MACER, Consistency)}
+    recipe = suited[name](sigma) if name in suited else RECIPES[name]()
     changes: dict[str, float | int] = {}
     fields = {key: type(value) for key, value in recipe.options().items() if key != "name"}
     for text in options:

@@ -1,7 +1,8 @@
-"""Base classifiers: four losses, and one loop; and selectors, which choose their noise."""
+"""Base classifiers: five losses, and one loop; and selectors, which choose their noise."""
 
 from anisocert.train.accuracy import noisy_accuracy
 from anisocert.train.cohen import Cohen
+from anisocert.train.consistency import Consistency
 from anisocert.train.loop import train
 from anisocert.train.macer import MACER
 from anisocert.train.recipe import Recipe
@@ -10,9 +11,11 @@ from anisocert.train.sgd import Sgd
 from anisocert.train.smoothadv import SmoothAdv
 from anisocert.train.stability import Stability
 
-RECIPES: dict[str, type[Recipe]] = {recipe.name: recipe for recipe in (Cohen, SmoothAdv, MACER, Stability, Selector)}
+RECIPES: dict[str, type[Recipe]] = {
+    recipe.name: recipe for recipe in (Cohen, SmoothAdv, MACER, Stability, Consistency, Selector)
+}
 
 __all__ = [
-    "MACER", "RECIPES", "Cohen", "Recipe", "Selector", "Sgd", "SmoothAdv", "Stability", "code_values", "noisy_accuracy",
-    "selector_data", "train",
+    "MACER", "RECIPES", "Cohen", "Consistency", "Recipe", "Selector", "Sgd", "SmoothAdv", "Stability", "code_values",
+    "noisy_accuracy", "selector_data", "train",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import anisocert as ac
 from anisocert.errors import ModelError
-from anisocert.models import Reshaped, ScoresOf, load
+from anisocert.models import Normalized, Reshaped, ScoresOf, load
 from anisocert.models.adapters import adapt
 
 IMAGE = (3, 4, 4)
@@ -28,7 +28,8 @@ class Returns(nn.Module):
         wrapped = {
             "object": SimpleNamespace(logits=z, hidden=x), "dict": {"features": x.flatten(1), "logits": z},
             "tuple": (z, x), "named": {"image": x, "answer": z}, "two": (z, 2 * z), "keys": {"a": z, "b": 2 * z},
-            "nothing": SimpleNamespace(answer=z),
+            "nothing": SimpleNamespace(answer=z), "numpy": z.detach().float().numpy(), "lists": z.tolist(),
+            "none": {"loss": z.sum(), "image": x}, "labels": z.argmax(1), "one": z.sum(1), "maps": z[:, :, None, None],
         }  # fmt: skip
         return wrapped[self.how]
 
@@ -61,12 +62,46 @@ def test_scores_among_other_things_are_found(how: str, part: str | int) -> None:
     assert certificate.votes == 100
 
 
-@pytest.mark.parametrize(("how", "got"), [("two", "tuple of 0, 1"), ("keys", "dict of 'a', 'b'"), ("nothing", "Simpl")])
-def test_scores_that_could_be_anywhere_are_refused(how: str, got: str) -> None:
-    with pytest.raises(ModelError, match=rf"got {got}.*ScoresOf"):
+@pytest.mark.parametrize(
+    ("how", "remedy"),
+    [
+        ("two", r"tuple: .*ScoresOf\(model, 0\), or 1$"), ("keys", r"dict: .*ScoresOf\(model, 'a'\), or 'b'$"),
+        ("nothing", r"SimpleNamespace: .*ScoresOf\(model, 'answer'\)$"), ("numpy", r"ndarray: return torch\.from"),
+        ("lists", r"list: return torch\.tensor\(scores\)$"),
+        ("none", r"dict with 'loss', 'image', none of them floats of shape \(b, classes\)"),
+    ],
+)  # fmt: skip
+def test_scores_that_could_be_anywhere_are_refused_with_where_they_may_be(how: str, remedy: str) -> None:
+    float32 = ac.Numerics("float32", rows=32)
+    with pytest.raises(ModelError, match=rf"expected the model to return scores, got an? {remedy}"):
         adapt(Returns(how).eval(), IMAGE)
-    with pytest.raises(ModelError, match=r"ScoresOf\(model, 'logits'\)"):
-        ac.Network(Returns(how).eval(), 5).fit(IMAGE, 0)
+    with pytest.raises(ModelError, match=rf"scores of shape \(32, 5\), got {remedy}"):
+        ac.Network(Returns(how).eval(), 5, numerics=float32).fit(IMAGE, 0)
+
+
+@pytest.mark.parametrize(
+    ("how", "remedy"),
+    [
+        ("labels", r"got \(32,\), labels: .*one_hot\(labels, 5\)\.float\(\)$"),
+        ("one", r"got \(32,\), one score per input: for two classes, return torch\.stack\(\[-z, z\], 1\)"),
+        ("maps", r"got \(32, 5, 1, 1\): return scores\.flatten\(1\)$"),
+    ],
+)
+def test_a_tensor_that_is_no_scores_says_how_to_make_them(how: str, remedy: str) -> None:
+    with pytest.raises(ModelError, match=remedy):
+        ac.Network(Returns(how).eval(), 5, numerics=ac.Numerics("float32", rows=32)).fit(IMAGE, 0)
+
+
+def test_a_wrapper_is_in_the_mode_of_what_it_wraps() -> None:
+    network = Returns("two")
+    for wrapped in (ScoresOf(network, 1), Reshaped(network, (48,)), Normalized(network, (0.0,) * 3, (1.0,) * 3)):
+        assert wrapped.training
+    network.eval()
+    for wrapped in (ScoresOf(network, 1), Reshaped(network, (48,)), Normalized(network, (0.0,) * 3, (1.0,) * 3)):
+        assert not wrapped.training
+    assert ac.certify(
+        ScoresOf(network, 1), torch.rand(1, *IMAGE), num_classes=5, smoothing=ac.Gaussian(0.25), plan=ac.Plan(n=50)
+    )
 
 
 def test_hash_covers_which_part_and_which_order() -> None:
@@ -123,17 +158,20 @@ def test_orders_that_nobody_can_know_are_asked_for() -> None:
         adapt(Returns("tuple").eval(), (48,), "channels-last")
 
 
-def test_what_a_network_cannot_take_names_the_remedy() -> None:
-    with pytest.raises(ModelError, match=r"takes inputs of shape \(3, 4, 4\), got: mat1 .*\(--layout flat\)"):
-        adapt(nn.Linear(48, 5).eval(), IMAGE)
-    with pytest.raises(
-        ModelError, match=r"network in float32, .* got float64 in linear\.weight: call model\.float\(\)"
-    ):
-        adapt(Counts().double().eval(), IMAGE)
-    with pytest.raises(ModelError, match=r"got float64 in linear\.weight: call model\.float\(\)"):
-        ac.Network(Counts().double().eval(), 5).fit(IMAGE, 0)
+def test_a_wrong_number_of_classes_names_the_remedy() -> None:
     with pytest.raises(ModelError, match=r"got \(32, 5\): give num_classes=5 \(--num-classes 5\)"):
         ac.Network(Counts().eval(), 2, numerics=ac.Numerics(rows=32)).fit(IMAGE, 0)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_weights_of_another_precision_are_refused_everywhere(dtype: torch.dtype, precision: Any) -> None:
+    """Some would run, the same network in one place and not in another, under the name of a precision not theirs."""
+    remedy = rf"network in float32, .* got {str(dtype)[6:]} in linear\.weight: call model\.float\(\)"
+    with pytest.raises(ModelError, match=remedy):
+        adapt(Counts().to(dtype).eval(), IMAGE)
+    with pytest.raises(ModelError, match=remedy):
+        ac.Network(Counts().to(dtype).eval(), 5, numerics=ac.Numerics(precision)).fit(IMAGE, 0)
 
 
 def test_a_network_that_turns_its_inputs_into_float64_is_refused_too():

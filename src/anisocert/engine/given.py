@@ -1,9 +1,7 @@
-"""The model as it was given: a frozen copy, its device, and errors from inside it in our words."""
+"""The model as it was given: a frozen copy, and its device."""
 
 import copy
-import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +10,7 @@ from torch import Tensor, nn
 
 from anisocert.engine._content import is_compiled
 from anisocert.engine.numerics import out_of_memory
-from anisocert.errors import AnisocertError, ArgumentError, ModelError
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import told
 
 Classifier = nn.Module | Callable[[Tensor], Tensor]
@@ -91,28 +89,3 @@ def usable(device: torch.device | str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
         raise ArgumentError(f"expected a device that this torch can use, got {str(device)!r} ({reason})") from error
-
-
-@contextmanager
-def taking(shape: tuple[int, ...], model: Classifier) -> Iterator[None]:
-    """For a network's first call with inputs of a shape: an error there most often means that it cannot take them."""
-    if isinstance(model, nn.Module):
-        _expect_no_double(model)
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, AnisocertError) or out_of_memory(error):
-            raise
-        reason = str(error).partition("\n")[0] or repr(error)
-        row = f"anisocert.models.Reshaped(model, [{math.prod(shape)}]) (--layout flat)"
-        flat = f"; if it takes them as one row of values: {row}" if len(shape) > 1 else ""
-        raise ModelError(f"expected a network that takes inputs of shape {shape}, got: {reason}{flat}") from error
-
-
-def _expect_no_double(model: nn.Module) -> None:
-    """An error if a weight has 64 bits: it may turn all that follows into float64, whatever precision is recorded."""
-    for name, weight in model.named_parameters():
-        if weight.dtype == torch.float64:
-            raise ModelError(
-                f"expected a network in float32, in which inputs come, got float64 in {name}: call model.float()"
-            )

@@ -15,10 +15,12 @@ from anisocert.engine._compiling import compiled, pays
 from anisocert.engine._identity import hash_of, name_of
 from anisocert.engine._trials import companies, trial_inputs
 from anisocert.engine.agreement import identical, leads_kept, same_votes
+from anisocert.engine.first_call import taking
 from anisocert.engine.fold import fold
-from anisocert.engine.given import Classifier, expect_classifier, frozen, home, taking, usable
+from anisocert.engine.given import Classifier, expect_classifier, frozen, home, usable
 from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
+from anisocert.engine.returned import remedy
 from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)
@@ -220,13 +222,10 @@ class Network:
         wanted = (rows, self.num_classes)
         if isinstance(scores, Tensor) and tuple(scores.shape) == wanted:
             return
-        got: object = type(scores).__name__
-        remedy = ": take them out of it with anisocert.models.ScoresOf(model, 'logits'), say, or a position"
-        if isinstance(scores, Tensor):
-            got, classes = tuple(scores.shape), scores.shape[1] if scores.dim() == 2 else 0
-            many = scores.dim() == 2 and len(scores) == rows and classes > 1
-            remedy = f": give num_classes={classes} (--num-classes {classes})" if many else ""
-        raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}{remedy}")
+        got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise ModelError(
+            f"expected the model to return scores of shape {wanted}, got {got}{remedy(scores, self.num_classes)}"
+        )
 
     def _rewritten(self, sample: Tensor, plain: Tensor, gradients: bool = False, to_compile: bool = False) -> nn.Module:
         """The first of the faster forms of the model that runs and gives its scores, or the model itself."""

@@ -9,9 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anisocert.engine.given import home, taking
+from anisocert.engine.first_call import taking
+from anisocert.engine.given import home
 from anisocert.engine.probe import probe_inputs
+from anisocert.engine.returned import Part, likely, part, parts, remedy, width
 from anisocert.errors import ModelError
+from anisocert.inputs import told
 
 Shape = tuple[int, ...]
 Declared = tuple[int | str | None, ...]  # sizes that a file leaves open have names or none
@@ -28,6 +31,7 @@ class Reshaped(nn.Module):
 
     def __init__(self, network: nn.Module, shape: Sequence[int], channels_last: bool = False) -> None:
         super().__init__()
+        self.training = getattr(network, "training", False)  # a wrapper is in the mode of what it wraps
         self.network, self.shape, self.channels_last = network, tuple(shape), channels_last
 
     def forward(self, x: Tensor) -> Any:
@@ -39,13 +43,14 @@ class Reshaped(nn.Module):
 class ScoresOf(nn.Module):
     """The scores in what a network returns: its attribute or key `part`, or the element at that position."""
 
-    def __init__(self, network: nn.Module, part: str | int) -> None:
+    def __init__(self, network: nn.Module, part: Part) -> None:
         super().__init__()
+        self.training = getattr(network, "training", False)  # a wrapper is in the mode of what it wraps
         self.network, self.part = network, part
 
     def forward(self, x: Tensor) -> Tensor:
         """Scores of `x`."""
-        scores: Tensor = _part(self.network(x), self.part)
+        scores: Tensor = part(self.network(x), self.part)
         return scores
 
 
@@ -71,10 +76,10 @@ def adapt(
     notes = [] if reshaped is model else [_told(reshaped, shape)]
     found = _tried(reshaped, shape)
     if found is None or isinstance(found, Tensor):
-        return Adapted(reshaped, tuple(notes), _width(found))
-    part = _where(found, classes)
-    notes.append(f"its scores are {_named(found, part)} in the {type(found).__name__} that it returns")
-    return Adapted(ScoresOf(reshaped, part).eval(), tuple(notes), _width(_part(found, part)))
+        return Adapted(reshaped, tuple(notes), width(found))
+    place = _where(found, classes)
+    notes.append(f"its scores are {_named(place)} in the {type(found).__name__} that it returns")
+    return Adapted(ScoresOf(reshaped, place).eval(), tuple(notes), width(part(found, place)))
 
 
 def _reshaped(model: nn.Module, shape: Shape, layout: str | None, takes: Declared | None) -> nn.Module:
@@ -136,37 +141,16 @@ def _tried(model: nn.Module, shape: Shape) -> Any:
         return trial(x)
 
 
-def _width(scores: Any) -> int | None:
-    return scores.shape[1] if isinstance(scores, Tensor) and scores.dim() == 2 and scores.shape[1] > 1 else None
-
-
-def _part(found: Any, part: str | int) -> Any:
-    if isinstance(part, str) and not isinstance(found, Mapping):
-        return getattr(found, part)
-    return found[part]
-
-
-def _parts(found: Any) -> dict[str | int, Any]:
-    """What may be the scores, by key or position."""
-    if isinstance(found, Mapping):
-        return {key: value for key, value in found.items() if isinstance(key, str)}
-    return dict(enumerate(found)) if isinstance(found, tuple | list) else {}
-
-
-def _where(found: Any, classes: int | None) -> str | int:
+def _where(found: Any, classes: int | None) -> Part:
     """Where the scores are in what a network returned; an error unless that is beyond doubt."""
-    known, parts = getattr(found, LOGITS, None), _parts(found)
-    if isinstance(known, Tensor) or isinstance(parts.get(LOGITS), Tensor):
+    inside = parts(found)
+    if isinstance(getattr(found, LOGITS, inside.get(LOGITS)), Tensor):
         return LOGITS
-    fit = [key for key, value in parts.items() if (wide := _width(value)) is not None and classes in (None, wide)]
-    if len(fit) == 1:
+    fit = likely(inside, classes)
+    if len(fit) == 1 and isinstance(found, Mapping | tuple | list):  # an object's attributes may mean anything
         return fit[0]
-    names = ", ".join(repr(key) for key in list(parts)[:8])
-    raise ModelError(
-        f"expected the model to return scores, got {type(found).__name__}{f' of {names}' if names else ''}, in which "
-        "they could be anywhere: say where, in a function that returns anisocert.models.ScoresOf(model, 'logits'), say"
-    )
+    raise ModelError(f"expected the model to return scores, got {told(found)}{remedy(found, classes)}")
 
 
-def _named(found: Any, part: str | int) -> str:
-    return f"{part!r}" if isinstance(part, str) else f"element {part}"
+def _named(place: Part) -> str:
+    return f"{place!r}" if isinstance(place, str) else f"element {place}"

@@ -12,6 +12,7 @@ class Denoised(nn.Module):
 
     def __init__(self, network: nn.Module, denoiser: nn.Module) -> None:
         super().__init__()
+        self.training = network.training or denoiser.training
         self.denoiser, self.network = denoiser, network
 
     def forward(self, x: Tensor) -> Tensor:

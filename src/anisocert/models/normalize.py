@@ -32,6 +32,7 @@ class Normalized(nn.Module):
     ) -> None:
         centers, spreads = per_channel(mean, std)
         super().__init__()
+        self.training = getattr(network, "training", False)  # a wrapper is in the mode of what it wraps
         self.network, self.architecture = network, architecture
         self.register_buffer("mean", torch.tensor(centers))
         self.register_buffer("std", torch.tensor(spreads))

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
-from anisocert.engine.given import taking, usable
+from anisocert.engine.first_call import taking
+from anisocert.engine.given import usable
 from anisocert.engine.numerics import Precision, keep_large_blocks, native_precision
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.smoothing import Smoothing

@@ -1,0 +1,107 @@
+"""A network's first call: what it raises there, in our words, with the remedy where the cause is plain."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from anisocert.engine.given import Classifier
+from anisocert.engine.numerics import out_of_memory
+from anisocert.errors import AnisocertError, ModelError
+
+Shape = tuple[int, ...]
+GREY, COLOUR = 1, 3
+
+
+@contextmanager
+def taking(shape: Shape, model: Classifier) -> Iterator[None]:
+    """For a network's first call with inputs of a shape: an error there most often means that it cannot take them."""
+    if isinstance(model, nn.Module):
+        _expect_float32(model)
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, AnisocertError) or out_of_memory(error):
+            raise
+        reason = str(error).partition("\n")[0] or repr(error)
+        remedy = _of_types(reason) or (_of_shapes(shape, model) if isinstance(error, RuntimeError) else "")
+        raise ModelError(f"expected a network that takes inputs of shape {shape}, got: {reason}{remedy}") from error
+
+
+def _expect_float32(model: nn.Module) -> None:
+    """An error if a weight has another precision: some would run, and not in the precision that is recorded."""
+    for name, weight in model.named_parameters():
+        if weight.is_floating_point() and weight.dtype != torch.float32:
+            half = "; precision='bfloat16' (--precision bfloat16) computes in 16 bits" if weight.itemsize < 4 else ""
+            raise ModelError(
+                f"expected a network in float32, in which inputs come, got {str(weight.dtype)[6:]} in {name}: call "
+                f"model.float(){half}"
+            )
+
+
+def _of_types(reason: str) -> str:
+    if "ScalarType BFloat16" in reason:
+        return (
+            ": numpy has no bfloat16; choose float32, by numerics=ac.Numerics(precision='float32') "
+            "(--precision float32), or call .float() before .numpy()"
+        )
+    mixed = "same dtype" in reason or "expected scalar type" in reason
+    return ": inputs come in float32; call model.float(), and leave them so inside it" if mixed else ""
+
+
+def _of_shapes(shape: Shape, model: Classifier) -> str:
+    """What the first layer takes, if that is not what inputs are."""
+    layers = model.modules() if isinstance(model, nn.Module) else ()
+    first = next((one for one in layers if isinstance(one, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)), None)
+    if isinstance(first, nn.Linear):
+        return _of_linear(shape, first.in_features)
+    if isinstance(first, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        return _of_convolution(shape, first.in_channels, len(first.kernel_size))
+    return ""
+
+
+def _of_linear(shape: Shape, takes: int) -> str:
+    values = math.prod(shape)
+    if values == takes:
+        row = f"anisocert.models.Reshaped(model, [{takes}]) (--layout flat)"
+        return f": it takes them as one row of values, it seems: {row}" if len(shape) > 1 else ""
+    told = f": its first linear layer takes {takes} values, and an input has {values}"
+    if len(shape) == 3 and (values, shape[0]) == (COLOUR * takes, COLOUR):
+        return f"{told}: colour images, and a network for grey ones"
+    if len(shape) == 3 and (values * COLOUR, shape[0]) == (takes, GREY):
+        return f"{told}: grey images, and a network for colour ones"
+    if len(shape) > 1 and values == takes * shape[0]:
+        return f"{told}: for several inputs at once call system.answers(x), not answer(x)"
+    if takes % values == 0:
+        return f"{told}: if x is a single input, pass x[None]"
+    return told
+
+
+def _of_convolution(shape: Shape, channels: int, dimensions: int) -> str:
+    sides, word = len(shape) - 1, "channel" if channels == 1 else "channels"
+    told = f": its first convolution takes {channels} {word} in {dimensions} dimensions"
+    if sides == dimensions and shape[0] != channels:
+        return f"{told}, and inputs have {shape[0]}{_recoloured(shape, channels)}"
+    if sides == dimensions - 1:
+        return f"{told}: if x is a single input, pass x[None]; if its inputs have no axis of channels, x[:, None]"
+    if sides == dimensions + 1:
+        return f"{told}: for several inputs at once call system.answers(x), not answer(x)"
+    side = math.isqrt(math.prod(shape) // channels)
+    if len(shape) == 1 and dimensions == 2 and channels * side * side == math.prod(shape):
+        image = f"{channels}, {side}, {side}"
+        return f"{told}: pass x.reshape(-1, {image}), or anisocert.models.Reshaped(model, [{image}])"
+    if sides == dimensions:
+        return ": its layers may be made for another size of inputs"
+    return told
+
+
+def _recoloured(shape: Shape, channels: int) -> str:
+    if shape[-1] == channels and len(shape) > 1:
+        return " on the first axis: move the last one there, with numpy.moveaxis(x, -1, 1)"
+    if (shape[0], channels) == (GREY, COLOUR):
+        return ": if it may see grey images, give it numpy.repeat(x, 3, 1)"
+    if (shape[0], channels) == (COLOUR, GREY):
+        return ": if it may see them in grey, give it x.mean(1, keepdims=True)"
+    return ""

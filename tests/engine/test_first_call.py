@@ -1,0 +1,82 @@
+"""What a network raises on its first call, and the remedy, which is named only where the cause is plain."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import anisocert as ac
+from anisocert.engine.first_call import taking
+from anisocert.errors import ModelError
+
+FLAT = nn.Linear(64, 5).eval()
+GREY = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 5)).eval()
+COLOUR = nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(72, 5)).eval()
+ROWS = nn.Sequential(nn.Flatten(), nn.Linear(192, 5)).eval()
+
+
+def _raised(model: nn.Module, shape: tuple[int, ...]) -> str:
+    with pytest.raises(ModelError) as told, torch.no_grad(), taking(shape, model):
+        model(torch.zeros(2, *shape))
+    return str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "remedy"),
+    [
+        (FLAT, (1, 8, 8), "as one row of values, it seems: anisocert.models.Reshaped(model, [64]) (--layout flat)"),
+        (FLAT, (65,), "(2x65 and 64x5): its first linear layer takes 64 values, and an input has 65"),
+        (ROWS, (8, 8), "takes 192 values, and an input has 64: if x is a single input, pass x[None]"),
+        (ROWS, (1, 8, 8), "takes 192 values, and an input has 64: grey images, and a network for colour ones"),
+        (ROWS, (5, 3, 8, 8), "has 960: for several inputs at once call system.answers(x), not answer(x)"),
+        (
+            GREY,
+            (3, 8, 8),
+            "takes 1 channel in 2 dimensions, and inputs have 3: if it may see them in grey, give",
+        ),
+        (COLOUR, (1, 8, 8), "and inputs have 1: if it may see grey images, give it numpy.repeat(x, 3, 1)"),
+        (COLOUR, (8, 8, 3), "and inputs have 8 on the first axis: move the last one there, with numpy.moveaxis(x, -1"),
+        (GREY, (8, 8), "if x is a single input, pass x[None]; if its inputs have no axis of channels, x[:, None]"),
+        (GREY, (64,), "pass x.reshape(-1, 1, 8, 8), or anisocert.models.Reshaped(model, [1, 8, 8])"),
+        (GREY, (5, 1, 8, 8), "for several inputs at once call system.answers(x), not answer(x)"),
+        (GREY, (1, 9, 9), "(2x98 and 72x5): its layers may be made for another size of inputs"),
+    ],
+)
+def test_shapes(model: nn.Module, shape: tuple[int, ...], remedy: str) -> None:
+    said = _raised(model, shape)
+    assert said.startswith(f"expected a network that takes inputs of shape {shape}, got: ")
+    assert remedy in said
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no such thing"), KeyError("scores"), TypeError("not this")])
+def test_what_has_another_cause_gets_no_remedy_of_shapes(error: Exception) -> None:
+    class Raises(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise error
+
+    assert _raised(Raises(), (1, 8, 8)).endswith(f"got: {error}")
+
+
+def test_remedies_work() -> None:
+    x = torch.zeros(2, 1, 8, 8)
+    assert ac.models.Reshaped(FLAT, [64])(x).shape == (2, 5)
+    assert ac.models.Reshaped(GREY, [1, 8, 8])(x.flatten(1)).shape == (2, 5)
+    assert COLOUR(torch.from_numpy(np.repeat(x.numpy(), 3, 1))).shape == (2, 5)
+    assert GREY(torch.zeros(2, 3, 8, 8).mean(1, keepdims=True)).shape == (2, 5)
+
+
+def test_numpy_knows_no_bfloat16() -> None:
+    def box(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(FLAT(x).detach().numpy())
+
+    asked = {"num_classes": 5, "smoothing": ac.Gaussian(0.25), "plan": ac.Plan(n0=10, n=50), "model_id": "box"}
+    with pytest.raises(ModelError, match=r"numpy has no bfloat16; choose float32, .*\(--precision float32\)"):
+        ac.certify(box, torch.zeros(1, 64), numerics=ac.Numerics("bfloat16"), **asked)
+    assert ac.certify(box, torch.zeros(1, 64), numerics=ac.Numerics("float32"), **asked)[0].votes == 50
+
+
+def test_a_system_that_is_asked_about_several_as_if_they_were_one() -> None:
+    system = ac.System(GREY, num_classes=5, smoothing=ac.Gaussian(0.25), secret=bytes(32), plan=ac.Plan(n0=10, n=50))
+    with pytest.raises(ModelError, match=r"call system\.answers\(x\), not answer\(x\)"):
+        system.answer(torch.zeros(2, 1, 8, 8))
+    assert len(system.answers(torch.zeros(2, 1, 8, 8))) == 2

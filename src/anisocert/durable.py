@@ -73,7 +73,7 @@ def claim(path: Path, force: bool = False) -> None:
     if not any(mark in ends for mark in MARKS):
         raise ArgumentError(
             f"expected nothing at {path}, or a file that anisocert recognises as its own, got another: choose another "
-            "name, or replace it with --force"
+            "name, or replace it with --force (force=True)"
         )
 
 
@@ -112,7 +112,8 @@ def _replaceable(path: Path) -> bool:
     except FileNotFoundError:
         return False
     if kind is not None:
-        raise ArgumentError(f"expected a regular file, or nothing, at {path}, got {kind}")
+        inside = ": name a file in it" if path.is_dir() and not path.is_symlink() else ""
+        raise ArgumentError(f"expected a regular file, or nothing, at {path}, got {kind}{inside}")
     return True
 
 

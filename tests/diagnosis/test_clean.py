@@ -68,7 +68,9 @@ def test_options_that_mend_it_are_named(data: Path) -> None:
     found = look(_job("bytes", data))
     assert found is not None
     assert (found.accuracy, found.mended) == (0.25, 1.0)
-    with pytest.warns(AnisocertWarning, match=r"25% correctly.*is wrong\. With inputs of 0 to 255 .* it answers 100%"):
+    with pytest.warns(
+        AnisocertWarning, match=r"25% of 32 inputs .*is wrong\. With inputs of 0 to 255 .* it answers 100%"
+    ):
         warn_if_wrong(_job("bytes", data))
     found = look(_job("centred", data))
     assert found is not None
@@ -77,12 +79,34 @@ def test_options_that_mend_it_are_named(data: Path) -> None:
 
 
 def test_wrong_classes_and_one_answer_for_all(data: Path) -> None:
-    with pytest.warns(AnisocertWarning, match=r"answers 0% correctly, and chance is 25%: something before the noise"):
+    with pytest.warns(
+        AnisocertWarning, match=r"answers 0% of 32 inputs correctly, and chance is 25%: something before"
+    ):
         warn_if_wrong(_job("turned", data))
     found = look(_job("constant", data))
     assert found is not None
     assert found.one_answer
     assert found.doubt
+
+
+@pytest.mark.parametrize(
+    ("right", "inputs", "chance", "doubted"),
+    [
+        (0, 3, 0.1, False), (0, 4, 0.1, True), (1, 5, 0.1, False), (1, 8, 0.1, True), (3, 32, 0.1, True),
+        (0, 2, 0.5, False), (0, 3, 0.5, True), (4, 8, 0.5, False), (8, 16, 0.5, True), (7, 32, 0.1, False),
+    ],
+)  # fmt: skip
+def test_bad_luck_is_told_from_a_bad_network(right: int, inputs: int, chance: float, doubted: bool) -> None:
+    """The more inputs, the less can be luck; a warning from few is right as long as a fair network rarely gets it."""
+    assert bool(Clean(right / inputs, chance, False, inputs=inputs).doubt) == doubted
+    fair = np.random.default_rng(0).random((20_000, inputs)) < (1 + chance) / 2
+    alarms = [bool(Clean(k / inputs, chance, False, inputs=inputs).doubt) for k in range(inputs + 1)]
+    assert np.mean(np.array(alarms)[fair.sum(1)]) < 0.055
+
+
+def test_one_answer_to_all_but_few_inputs_may_be_right() -> None:
+    assert Clean(0.75, 0.25, True, inputs=8).doubt == ""
+    assert Clean(0.75, 0.25, True, inputs=32).doubt
 
 
 def test_two_classes_at_95_percent_are_well() -> None:
@@ -91,7 +115,10 @@ def test_two_classes_at_95_percent_are_well() -> None:
 
 
 def test_few_inputs_no_labels_and_one_label_prove_nothing(data: Path) -> None:
-    assert look(_job("turned", data, max=7)) is None
+    for most in (1, 2):
+        found = look(_job("turned", data, max=most))
+        assert found is not None
+        assert (found.accuracy, found.inputs, found.doubt) == (0.0, most, "")
     np.savez(data.with_name("unlabelled.npz"), x=np.zeros((40, 1, 3, 3)))
     assert look(_job("right", data.with_name("unlabelled.npz"))) is None
     found = look(_job("right", data.with_name("few.npz")))

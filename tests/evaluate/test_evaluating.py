@@ -96,6 +96,12 @@ def test_a_memorys_answers_are_what_its_policy_promises(certified, labels, polic
     assert f"“{protects}”: " in " ".join(str(found).split())
 
 
+def test_a_runs_folder_has_its_own_labels(systems):
+    (found,) = ac.evaluate(systems / "fixed").results
+    assert found.protects == EVERYONE
+    assert str(ac.evaluate(str(systems / "fixed"))) == str(ac.evaluate(systems / "fixed"))
+
+
 def test_answers_of_a_system_may_be_promises_to_others(stripes, x, labels):
     system = ac.System(stripes, num_classes=2, smoothing=ac.Gaussian(SIGMA), secret=bytes(16), plan=ac.Plan(n=200))
     answers = [*system.answers(x), *system.answers(x)]  # the second time as promises of others' ids
@@ -149,15 +155,32 @@ def test_inputs_keep_their_ids_whatever_order_they_come_in(certified, labels):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"certificates": "runs/a"}, "got 'runs/a'; of a run's folder, ac.report('runs/a') makes a report"),
+        (
+            {"certificates": "runs/a"},
+            "expected no labels beside the folder of a run, which has its own, got an nd",
+        ),
+        ({"certificates": "runs/a", "labels": None}, "expected a finished run, a folder with run.json, got runs/a"),
+        ({"certificates": {"a": "runs/a"}}, "expected certificates as ac.certify returns them, got 'runs/a'"),
         ({"certificates": []}, "expected at least one certificate, got none"),
         ({"certificates": {}}, "expected at least one certificate, got none"),
         ({"certificates": [1]}, "expected certificates as ac.certify returns them, got 1 among them"),
         ({"certificates": 5}, "expected certificates as ac.certify returns them, got 5"),
         ({"labels": [0]}, "expected one label per certificate, got 1 for 24 of certificates"),
-        ({"labels": np.zeros(24)}, "got float64 of shape (24,): labels.astype(int)"),
-        ({"labels": np.full(24, 2)}, "expected labels from 0 to 1, the classes of certificates, got 2"),
-        ({"labels": np.full(24, -1)}, "expected labels from 0 to 1, the classes of certificates, got -1"),
+        ({"labels": np.zeros(24)}, "got float64 of shape (24,): pass numpy.asarray(labels, int)"),
+        ({"labels": np.full(24, 0.5)}, "one per certificate, got float64 of shape (24,)"),
+        ({"labels": np.eye(24)}, "got float64 of shape (24, 24): of one-hot rows, pass numpy.argmax(labels, 1)"),
+        ({"labels": np.zeros((24, 1), int)}, "got int64 of shape (24, 1): pass numpy.ravel(labels)"),
+        (
+            {"labels": ["cat"] * 24},
+            "got <U3 of shape (24,): pass the number of each name, its place among",
+        ),
+        ({"labels": [[1, 2], [3]]}, "one per certificate, got a list"),
+        (
+            {"labels": None},
+            "expected labels, the true class of each input, got none: ac.evaluate(cert",
+        ),
+        ({"labels": np.arange(24) % 2 + 1}, "as the network gives 2 scores, got labels up to 2: do labels start at 1?"),
+        ({"labels": np.full(24, -1)}, "expected labels from 0 to 1 of certificates, got -1"),
         ({"memory": "m.sqlite"}, "expected memory as in memory=system.memory, got 'm.sqlite'"),
         ({"data": 5}, "expected data as the name of the inputs, got 5"),
         ({"sigma": "0.25"}, "expected sigma, a number > 0, got '0.25'"),

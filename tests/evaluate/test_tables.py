@@ -78,6 +78,8 @@ def test_shares_are_not_rounded_up(share, text):
 
 def test_upper_ends_are_rounded_up():
     assert percent(0.4001, upper=True) == "40.1"
+    assert (percent(2 / 3), percent(2 / 3, digits=0), percent(0.99999, digits=2)) == ("66.6", "66", "99.99")
+    assert (percent(1 / 3, True, digits=0), percent(0.29, digits=0), percent(1.0, digits=0)) == ("34", "29", "100")
     assert "[10.0–40.1]" in render(SMALL, "markdown")
 
 

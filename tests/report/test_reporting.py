@@ -53,9 +53,30 @@ def test_curves_are_drawn_with_whom_they_protect(evaluated):
 
 def test_a_foreign_file_stays(evaluated, tmp_path):
     (tmp_path / "thesis.html").write_text("years of work")
-    with pytest.raises(ArgumentError, match="expected nothing at"):
+    with pytest.raises(ArgumentError, match=r"expected nothing at .* replace it with --force \(force=True\)"):
         ac.report(evaluated("fixed"), tmp_path / "thesis.html")
     assert ac.report(evaluated("fixed"), tmp_path / "thesis.html", force=True).read_text().startswith("<!doctype html>")
+
+
+def test_arguments_that_are_no_page(evaluated, tmp_path):
+    one = evaluated("fixed")
+    for given, message in (
+        (
+            (str(tmp_path / "report.html"), one),
+            r"expected what to report on first, then the file, got '.*report\.html'",
+        ),
+        ((one, one), "expected what to report on first"),
+        ((one, 5), r"expected out as the path of an \.html file, got 5"),
+        (
+            (one, f"{tmp_path}/pages/"),
+            r"the name of a file, got the folder .*/pages/: .*/pages/report\.html, say",
+        ),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            ac.report(*given)
+    with pytest.raises(ArgumentError, match="expected gallery, a number of inputs >= 0, got 'a'"):
+        ac.report(one, tmp_path / "report.html", gallery="a")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("what", [5, [], [None]])

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from anisocert.attack import Attack, Attacked, Point, SystemAttack
 from anisocert.cli.console import Console
-from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, down, probability, results_of
+from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, down, percent, probability, results_of
 from anisocert.memory import shown
 from anisocert.runs import StoredRun
 
@@ -43,8 +43,9 @@ def _table(results: tuple[Attacked, ...], norm: str) -> Table:
     for one in results:
         change = one.change
         table.add_row(
-            str(one.id), str(one.prediction), down(one.radius), f"{one.inside.own / one.inside.votes:.1%}",
-            f"{one.inside.rival_votes / one.inside.votes:.1%}", _up(change.length) if change else "not found",
+            str(one.id), str(one.prediction), down(one.radius), f"{percent(one.inside.own / one.inside.votes)}%",
+            f"{percent(one.inside.rival_votes / one.inside.votes, True)}%",
+            _up(change.length) if change else "not found",
             _up(change.gauge) if change else "", Text("broken", "red") if one.broken else "",
         )  # fmt: skip
     return table

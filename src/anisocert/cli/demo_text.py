@@ -29,7 +29,8 @@ def table(results: Sequence[Results], smoothing: Smoothing) -> Table:
         shown.add_column(name, justify="right", no_wrap=True)
     for one in results:
         shown.add_row(
-            one.method, *(f"{share:.0%}" for share in one.accuracy(RADII)), f"{one.abstention:.0%}",
+            one.method, *(f"{percent(share, digits=0)}%" for share in one.accuracy(RADII)),
+            f"{percent(one.abstention, True, digits=0)}%",
             *(f"{np.floor(mean * 1e3) / 1e3:.3f}" for mean in (one.mean(), one.mean("proxy_radius"))),
         )  # fmt: skip
     return shown
@@ -45,8 +46,8 @@ def conclude(console: Console, results: Mapping[str, Results], alpha: float, out
         f"classified correctly, and get the same class after every change of the pixels of l2 length up to {at:g} "
         f"(black to white in one pixel has length 1): {EVERYONE}. Each such statement is wrong with probability at "
         f"most {alpha:g}. It is about the smoothed classifier, the vote of the network over noisy copies of its input, "
-        f"which answers {fixed.correct.mean():.0%} of the digits correctly (the accuracy at radius 0) and on "
-        f"{fixed.abstention:.0%} abstains because no class wins clearly enough.",
+        f"which answers {percent(fixed.correct.mean(), digits=0)}% of the digits correctly (the accuracy at radius 0) "
+        f"and on {percent(fixed.abstention, True, digits=0)}% abstains because no class wins clearly enough.",
         markup=True,
     )
     grown = shaped.proxy_radius.sum() / max(float(fixed.radius.sum()), 1e-12)

@@ -95,7 +95,7 @@ def _print(found: "Diagnosis", total: int) -> None:
 
     from anisocert.cli.console import Console
     from anisocert.cli.progress import duration
-    from anisocert.evaluate import EVERYONE, down
+    from anisocert.evaluate import EVERYONE, down, percent
 
     console = Console()
     table = Table(box=None, title=f"{found.inputs} inputs of {found.data}, {found.votes} noisy copies each")
@@ -105,7 +105,8 @@ def _print(found: "Diagnosis", total: int) -> None:
     for one in found.levels:
         table.add_row(
             ">" if r.useful and (one.sigma, one.norm) == (r.sigma, r.norm) else "", one.norm, f"{one.sigma:.3g}",
-            f"{one.accuracy:.0%}", f"{one.certified:.0%}", f"{one.abstained:.0%}", down(one.mean_radius),
+            f"{percent(one.accuracy, digits=0)}%", f"{percent(one.certified, digits=0)}%",
+            f"{percent(one.abstained, True, digits=0)}%", down(one.mean_radius),
             down(one.farthest),
         )  # fmt: skip
     console.print(table)

@@ -53,6 +53,7 @@ def predict(
     from anisocert.engine import Network, Numerics
     from anisocert.engine.devices import devices_of
     from anisocert.errors import ArgumentError
+    from anisocert.evaluate import percent
 
     form = form or (out.suffix.removeprefix(".") if out is not None else "table")
     if form not in ("csv", "json") and not (form == "table" and out is None):
@@ -79,8 +80,9 @@ def predict(
     }  # fmt: skip
     _write(list(zip(job.ids, labels, answers, strict=True)), summary, form, out, job.examples.names)
     Console(stderr=form != "table" and out is None).print(
-        f"{len(answers)} examples of {c.data}: {'' if accuracy is None else f'{accuracy:.2%} answered correctly, '}"
-        f"{answers.count(-1) / len(answers):.2%} abstained",
+        f"{len(answers)} examples of {c.data}: "
+        f"{'' if accuracy is None else f'{percent(accuracy, digits=2)}% answered correctly, '}"
+        f"{percent(answers.count(-1) / len(answers), True, digits=2)}% abstained",
         soft_wrap=True,
     )  # fmt: skip
 

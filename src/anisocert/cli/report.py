@@ -13,9 +13,10 @@ EPILOG = "Example: anisocert report runs/demo/l2-fixed runs/demo/l2-anisotropic 
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished runs.", exists=True, file_okay=False)],
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="The HTML file. Default: report.html in the run's folder; for several runs, in the current one."
+            metavar="FILE",
+            help="The HTML file. Default: report.html in the run's folder; for several runs, in the current one.",
         ),
     ] = None,
     figures: Annotated[
@@ -44,14 +45,14 @@ def report(
     from anisocert.errors import ArgumentError
     from anisocert.evaluate import NO_LABELS, render, tables_of, terminal
     from anisocert.evaluate.render import FORMATS
-    from anisocert.report import write_report
+    from anisocert.report import page_file, write_report
     from anisocert.runs import StoredRun, read_run
     from anisocert.verify import memory_backing
 
     if table is not None and table not in FORMATS:
         raise ArgumentError(f"expected --table to be one of {', '.join(FORMATS)}, got {table!r}")
     said = Console(stderr=table is not None)  # standard output is kept for what other programs read
-    target = out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
+    target = page_file(out or (runs[0] if len(runs) == 1 else Path()) / "report.html")
     claim(target, force)
     folders, stored = list(dict.fromkeys(runs)), list[StoredRun]()
     with progress(Console(stderr=True), "report", 2 * len(folders), "runs read and shown") as advance:

@@ -64,13 +64,13 @@ def _named(stored: "StoredRun", name: str, data: str | None) -> int:
     from anisocert.errors import ArgumentError
 
     examples = stored.examples(data=data, whole=False)
-    known = dict(zip(examples.names, examples.ids.tolist(), strict=bool(examples.names)))
+    known = examples.named
     if name not in known:
         like = f", as in {next(iter(known))}" if known else ""
         raise ArgumentError(
             f"expected the id of an example in {stored.folder}, or the name of its file{like}, got {name!r}"
         )
-    return int(known[name])
+    return known[name]
 
 
 def _recounted(
@@ -95,6 +95,7 @@ def _recounted(
 
 
 def _print(console: "Console", e: "Evidence") -> None:
+    from anisocert.evaluate import percent
     from anisocert.report import assumptions, limit_words, region_sentence, sentence
     from anisocert.report.evidence_tables import implied_table, memory_table, vote_counts, votes_table
     from anisocert.report.gallery import NOTES
@@ -114,7 +115,9 @@ def _print(console: "Console", e: "Evidence") -> None:
     console.print("\nVotes and bounds", style="bold")
     for name, count in vote_counts(e):
         share = count / e.row["votes"]
-        console.print(f"{name:<24} {count:>10,} {share:>8.2%} {'#' * round(share * 30)}", soft_wrap=True)
+        console.print(
+            f"{name:<24} {count:>10,} {percent(share, digits=2):>7}% {'#' * round(share * 30)}", soft_wrap=True
+        )
     _print_table(console, votes_table(e))
     if limited := limit_words(e):
         console.print(limited)

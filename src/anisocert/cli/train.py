@@ -102,10 +102,12 @@ def train(
             build(arch, 2, [0.0], [1.0])
     options.checked()
     examples = load(data, "train")
+    for note in examples.notes:
+        console.print(f"note: {note}", soft_wrap=True)
     if arch is None:
         arch = suited(examples.shape)
         console.print(f"--arch {arch}, for inputs of {' x '.join(map(str, examples.shape))}")
-    warn_of_units(sigma, examples.std)
+    warn_of_units(sigma, examples.std, images=len(examples.shape) > 1)
     test = load(data, "test") if splits(data) and recipe != "selector" else None
     if recipe == "selector":
         assert book is not None
@@ -207,18 +209,25 @@ def _recipe(name: str, sigma: float, options: list[str]) -> "Recipe":
 
 
 def _line(record: dict[str, Any]) -> str:
+    from anisocert.evaluate import percent
+
     accuracy = record["test_accuracy"]
-    shown = "" if accuracy is None else f"  noisy test accuracy {accuracy:.1%}"
+    shown = "" if accuracy is None else f"  noisy test accuracy {percent(accuracy)}%"
     return f"loss {record['loss']:.4f}{shown}  {record['seconds']:.1f} s"
 
 
 def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], data: str, norm: str, sigma: float) -> None:
+    from anisocert.evaluate import percent
+
     last = records[-1]["test_accuracy"]
     if last is None:
         console.print("the data has no separate test examples, so accuracy was not measured; best is the last epoch")
     else:
         best = max(record["test_accuracy"] for record in records)
-        console.print(f"noisy test accuracy: best {best:.2%}, last {last:.2%} (one draw of the noise per example)")
+        console.print(
+            f"noisy test accuracy: best {percent(best, digits=2)}%, last {percent(last, digits=2)}% "
+            "(one draw of the noise per example)"
+        )
     command = ["anisocert", "certify", str(out / "last.safetensors"), "--data", data, "--norm", norm]
     command += ["--sigma", f"{sigma:g}", "--out", "RUN"]
     console.print(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from anisocert.bounds import Plan
 from anisocert.diagnosis.probing import Level
-from anisocert.evaluate import ADMITTED, EVERYONE, OWN, down
+from anisocert.evaluate import ADMITTED, EVERYONE, OWN, down, percent
 
 if TYPE_CHECKING:
     from anisocert.diagnosis.diagnosing import Diagnosis
@@ -43,8 +43,12 @@ def trained_on_noise(d: "Diagnosis", scale: float = 1.0) -> bool:
     return d.matches > LITTLE * scale or expects
 
 
+def _share(share: float, upper: bool = False) -> str:
+    return f"{percent(share, upper, digits=0)}%"
+
+
 def _training(d: "Diagnosis", scale: float) -> Iterator[str]:
-    said = f"Without noise it answers {d.clean.accuracy:.0%} correctly."
+    said = f"Without noise it answers {_share(d.clean.accuracy)} correctly."
     if trained_on_noise(d, scale):
         said += (
             f" It copes with noise like a network that was trained on it, of about {d.matches:.2g}: up to there its "
@@ -68,16 +72,16 @@ def _abstention(d: "Diagnosis", most: float, scale: float) -> Iterator[str]:
     if lost:
         one = lost[0]
         yield (
-            f"From noise of {one.sigma:.3g} on, {_fate(one)}: its accuracy on noisy inputs is {one.accuracy:.0%} "
-            f"there (chance: {d.chance:.0%}). A smoothed classifier is the vote over noisy inputs, and a vote of wrong "
-            "answers is wrong, or too close to prove."
+            f"From noise of {one.sigma:.3g} on, {_fate(one)}: its accuracy on noisy inputs is {_share(one.accuracy)} "
+            f"there (chance: {_share(d.chance)}). A smoothed classifier is the vote over noisy inputs, and a vote of "
+            "wrong answers is wrong, or too close to prove."
         )
     one_class = [one for one in first if one.largest_class > max(2 * most, MOSTLY)]
     if one_class:
         one = one_class[0]
         yield (
-            f"From noise of {one.sigma:.3g} on it gives {one.largest_class:.0%} of all noisy inputs the same answer: "
-            "certificates there are large and mean nothing."
+            f"From noise of {one.sigma:.3g} on it gives {_share(one.largest_class)} of all noisy inputs the same "
+            "answer: certificates there are large and mean nothing."
         )
     if lost and not trained_on_noise(d, scale):
         yield (
@@ -88,8 +92,8 @@ def _abstention(d: "Diagnosis", most: float, scale: float) -> Iterator[str]:
 
 def _fate(one: Level) -> str:
     if one.abstained >= MOSTLY:
-        return f"{one.abstained:.0%} of the inputs abstain"
-    return f"only {one.certified:.0%} of the inputs are certified correctly"
+        return f"{_share(one.abstained, True)} of the inputs abstain"
+    return f"only {_share(one.certified)} of the inputs are certified correctly"
 
 
 def _reach(d: "Diagnosis") -> str:
@@ -97,8 +101,8 @@ def _reach(d: "Diagnosis") -> str:
     return (
         f"At noise {best.sigma:.3g} ({best.norm}) no certificate with fixed noise can exceed a radius of "
         f"{math.ceil(best.farthest * 1000) / 1000:g}, however clear the votes; the mean over this sample is estimated "
-        f"at {down(best.mean_radius)}, with {best.certified:.0%} certified correctly. With fixed noise that would be "
-        f"{EVERYONE}."
+        f"at {down(best.mean_radius)}, with {_share(best.certified)} certified correctly. With fixed noise that would "
+        f"be {EVERYONE}."
     )
 
 
@@ -118,7 +122,7 @@ def _choice(d: "Diagnosis") -> Iterator[str]:
     both = len({one.norm for one in d.levels}) > 1
     yield (
         f"Recommended: noise {r.sigma:.3g}, the one with the largest mean radius among those that certify nearly as "
-        f"many as any ({best.certified:.0%}); {r.norm}{': ' + why[r.norm] if both else ''}; {r.method}: "
+        f"many as any ({_share(best.certified)}); {r.norm}{': ' + why[r.norm] if both else ''}; {r.method}: "
         f"{how[r.method]}, which alone is {OWN}. With a memory it is {ADMITTED}; where none can be kept, or answers "
         f"must be {EVERYONE}: fixed."
     )

@@ -8,6 +8,7 @@ import numpy as np
 from anisocert.bounds import Plan
 from anisocert.diagnosis.probing import Sample
 from anisocert.engine import Network, Query, Stage, all_votes
+from anisocert.evaluate import percent
 from anisocert.models import Coded
 from anisocert.optimize.base import same_for_all
 from anisocert.optimize.selected import SHARE
@@ -50,10 +51,10 @@ def capture(network: Network, sample: Sample, norm: str, plan: Plan, votes: int,
 
 def words(found: Captured) -> Iterator[str]:
     """What was found, in sentences."""
-    shares = ", ".join(f"{k}: {share:.0%}" for k, share in enumerate(found.named))
+    shares = ", ".join(f"{k}: {percent(share, digits=0)}%" for k, share in enumerate(found.named))
     yield f"Under its noise of {found.sigma:g} the selector names codes for these shares of the inputs: {shares}."
     yield (
-        f"In the median input {found.share:.1%} of its votes name one code, which would be proven within "
+        f"In the median input {percent(found.share)}% of its votes name one code, which would be proven within "
         f"{found.reach:.3f}: with --method selected no region reaches farther. "
-        f"For {found.unproven:.0%} of the inputs no code would be proven, and they abstain."
+        f"For {percent(found.unproven, True, digits=0)}% of the inputs no code would be proven, and they abstain."
     )

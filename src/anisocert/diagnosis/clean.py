@@ -7,22 +7,25 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.special import bdtr
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
 from anisocert.engine.given import home
 from anisocert.errors import AnisocertWarning
+from anisocert.evaluate import percent
 from anisocert.models import Normalized
 from anisocert.work import Job
 
-INPUTS, FEWEST = 32, 8  # to look at; fewer may all be wrong by chance
+INPUTS = 32  # to look at
+UNLIKELY = 0.05  # that a network which is fairly good does so badly on these inputs: more may be bad luck
 ABOVE_CHANCE = 0.1  # of the way from chance to 1: less is no better than guessing
-BETTER = 0.15  # more of the inputs, for another normalisation to be worth a word
+BETTER, MORE = 0.15, 3  # more of the inputs, and at least so many, for another normalisation to be worth a word
 
 
 @dataclass(frozen=True)
 class Clean:
-    """Answers to some inputs. one_answer: all get the same, though their labels differ.
+    """Answers to some inputs. one_answer: all get the same, though their labels differ. inputs: how many there are.
 
     normalization: what makes more of them correct, options where possible, and `mended` the share then; empty where
     the network has its own, or none of those tried helps.
@@ -33,17 +36,31 @@ class Clean:
     one_answer: bool
     normalization: str = ""
     mended: float = 0.0
+    inputs: int = INPUTS
+
+    @property
+    def guessing(self) -> bool:
+        """Whether it does no better than chance, and on so many inputs that this is no bad luck.
+
+        Luck is judged by a network that is right half of the way from chance to always.
+        """
+        low = self.accuracy < self.chance + ABOVE_CHANCE * (1 - self.chance)
+        right = round(self.accuracy * self.inputs)
+        fair = (1 + self.chance) / 2
+        wrong_all = (1 - fair) ** (self.inputs - right)  # of those that another answer would have been right for
+        return (low and float(bdtr(right, self.inputs, fair)) < UNLIKELY) or (self.one_answer and wrong_all < UNLIKELY)
 
     @property
     def doubt(self) -> str:
         """What is wrong, in one sentence; empty if nothing seems to be."""
-        guessing = self.accuracy < self.chance + ABOVE_CHANCE * (1 - self.chance) or self.one_answer
-        if not guessing and not self.normalization:
+        if not self.guessing and not self.normalization:
             return ""
-        found = f"Without any noise it answers {self.accuracy:.0%} correctly, and chance is {self.chance:.0%}"
+        shares = (f"{percent(share, digits=0)}%" for share in (self.accuracy, self.chance, self.mended))
+        right, chance, mended = shares
+        found = f"Without any noise it answers {right} of {self.inputs} inputs correctly, and chance is {chance}"
         if self.normalization:
-            wrong = "something before the noise is wrong" if guessing else "its normalisation seems to be missing"
-            return f"{found}: {wrong}. With {self.normalization} it answers {self.mended:.0%} correctly."
+            wrong = "something before the noise is wrong" if self.guessing else "its normalisation seems to be missing"
+            return f"{found}: {wrong}. With {self.normalization} it answers {mended} correctly."
         look = "the normalisation (--mean, --std, --layout), the order of the classes, and the range of the inputs"
         return f"{found}: something before the noise is wrong. Look at {look}."
 
@@ -51,7 +68,7 @@ class Clean:
 def look(job: Job) -> Clean | None:
     """How a job's network answers some of its inputs; None where there is nothing to compare, or it does not run."""
     examples, count = job.examples, job.configuration.num_classes
-    if not examples.labelled or len(job.ids) < FEWEST or count is None:
+    if not examples.labelled or count is None:
         return None
     at = np.unique(np.linspace(0, len(job.ids) - 1, min(INPUTS, len(job.ids))).round().astype(int))
     chunk = job.chunk([job.ids[i] for i in at])
@@ -66,11 +83,11 @@ def look(job: Job) -> Clean | None:
     tried = () if own else _normalizations(examples)
     found = [(_share(_answers(Normalized(model, *two), x), y), two) for two in tried]
     mended, two = max(found, default=(0.0, ((), ())))
-    if mended < accuracy + BETTER:
-        return Clean(accuracy, 1 / count, one)
+    if mended < accuracy + max(BETTER, MORE / len(y)):
+        return Clean(accuracy, 1 / count, one, inputs=len(y))
     mean, std = (",".join(f"{value:.4g}" for value in values) for values in two)
     bytes_ = "inputs of 0 to 255 (by a package.module:function that multiplies them)"
-    return Clean(accuracy, 1 / count, one, f"--mean {mean} --std {std}" if any(two[0]) else bytes_, mended)
+    return Clean(accuracy, 1 / count, one, f"--mean {mean} --std {std}" if any(two[0]) else bytes_, mended, len(y))
 
 
 def warn_if_wrong(job: Job) -> None:

@@ -91,7 +91,10 @@ def diagnose(
     c = job.configuration
     assert c.num_classes is not None
     if not job.examples.labelled:
-        raise ArgumentError(f"expected labels, to tell right answers from wrong ones, in {c.data}, got none")
+        raise ArgumentError(
+            f"expected labels, to tell right answers from wrong ones, in {c.data}, got none: add them as y "
+            "(anisocert certify needs none)"
+        )
     at = np.unique(np.linspace(0, len(job.ids) - 1, min(inputs, len(job.ids))).round().astype(int))
     chunk = job.chunk([job.ids[i] for i in at])
     network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=False), c.model_id)

@@ -1,10 +1,5 @@
 """Metrics, comparisons, tables. `ac.evaluate(...)` calls `evaluate`."""
 
-import sys
-from inspect import signature
-from types import ModuleType
-from typing import Any
-
 from anisocert.evaluate.beside_paper import against_paper
 from anisocert.evaluate.comparison import Comparison, Entry, compare
 from anisocert.evaluate.evaluating import Evaluation, evaluate
@@ -19,6 +14,7 @@ from anisocert.evaluate.supersets import superset, supersets
 from anisocert.evaluate.table import Cell, Column, Table, down, percent, probability, short_down
 from anisocert.evaluate.tables import claims, memory_effect, runtime, summary, tables_of
 from anisocert.evaluate.withstood import LEFT, STRANGER, Withstood, attacked_first, effort, nearest, withstood
+from anisocert.rooms import callable_room
 
 __all__ = [
     "ADMITTED",
@@ -75,14 +71,4 @@ __all__ = [
     "withstood",
 ]
 
-
-class _Room(ModuleType):
-    """The room as a function, so that `ac.evaluate(...)` works although a room has that name."""
-
-    __signature__ = signature(evaluate)
-
-    def __call__(self, *given: Any, **options: Any) -> Evaluation:
-        return evaluate(*given, **options)
-
-
-sys.modules[__name__].__class__ = _Room
+callable_room(__name__, evaluate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,8 @@ class Evaluation:
 
 
 def evaluate(
-    certificates: Certificates | Mapping[str, Certificates],
-    labels: ArrayLike,
+    certificates: Certificates | Mapping[str, Certificates] | str | Path,
+    labels: ArrayLike | None = None,
     *,
     data: str = "inputs",
     sigma: float | None = None,
@@ -78,7 +79,7 @@ def evaluate(
     Args:
         certificates: as `ac.certify` returns them, or as a memory or a `System` answered; of one call, or of several
             with the same model, smoothing and method. Several lists, as in `{"fixed": ..., "anisotropic": ...}`, are
-            compared on the same inputs.
+            compared on the same inputs. Or the folder of a finished run, which has its own labels and names.
         labels: the true class of each input, in the same order.
         data: what the inputs are called.
         sigma: the noise level that the search for theta started from, which certificates do not hold; for tables.
@@ -88,6 +89,8 @@ def evaluate(
     Returns:
         An `Evaluation`: print it, take numbers from its `results`, or pass it to `ac.report`.
     """
+    if isinstance(certificates, str | Path):
+        return _of_run(Path(certificates), labels=labels, sigma=sigma, memory=memory)
     lists = _lists(certificates)
     classes = _labels(labels, lists)
     if not isinstance(memory, Memory | None):
@@ -102,15 +105,24 @@ def evaluate(
     return Evaluation(compare([held(one, classes, ids, said | {"name": name}, memory) for name, one in lists.items()]))
 
 
+def _of_run(folder: Path, **given: object) -> Evaluation:
+    """A run on disk; an error if something is given that it knows itself."""
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(f"expected no {name} beside the folder of a run, which has its own, got {told(value)}")
+    from anisocert.runs import read_run  # here, because it needs more than the core
+
+    return Evaluation(compare([read_run(folder)]))
+
+
 def _lists(given: Any) -> dict[str, list[Certificate]]:
     """Lists of certificates by name; an error that names the remedy for anything else."""
     if isinstance(given, Certificate):
         raise ArgumentError("expected certificates, got one: pass [certificate] and [label]")
     if isinstance(given, Mapping):
         return {str(name): one for name, inner in given.items() for one in _lists(inner).values()} or _none()
-    if isinstance(given, str) or not hasattr(given, "__iter__"):
-        remedy = f"; of a run's folder, ac.report({given!r}) makes a report" if isinstance(given, str) else ""
-        raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(given)}{remedy}")
+    if isinstance(given, str | Path) or not hasattr(given, "__iter__"):
+        raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(given)}")
     found = list(given)
     for one in found:
         if not isinstance(one, Certificate):
@@ -122,16 +134,35 @@ def _none() -> Any:
     raise ArgumentError("expected at least one certificate, got none")
 
 
-def _labels(given: ArrayLike, lists: Mapping[str, Certificates]) -> NDArray[np.int64]:
+def _labels(given: ArrayLike | None, lists: Mapping[str, Certificates]) -> NDArray[np.int64]:
     """The labels as whole numbers, one per certificate of each list."""
-    raw = np.asarray(given.cpu() if hasattr(given, "cpu") else given)
+    if given is None:
+        raise ArgumentError(
+            "expected labels, the true class of each input, got none: ac.evaluate(certificates, labels)"
+        )
+    try:
+        raw = np.asarray(given.cpu() if hasattr(given, "cpu") else given)
+    except ValueError as error:  # lists of unequal length
+        raise ArgumentError(f"expected labels as whole numbers, one per certificate, got {told(given)}") from error
     if raw.ndim != 1 or raw.dtype.kind not in "iu":
-        told_ = f"{raw.dtype} of shape {raw.shape}"
-        raise ArgumentError(f"expected labels as whole numbers, one per certificate, got {told_}: labels.astype(int)")
+        told_ = f"{raw.dtype} of shape {raw.shape}{_numbered(raw)}"
+        raise ArgumentError(f"expected labels as whole numbers, one per certificate, got {told_}")
     for name, one in lists.items():
         if len(one) != len(raw):
             raise ArgumentError(f"expected one label per certificate, got {len(raw)} for {len(one)} of {name}")
     return raw.astype(np.int64)
+
+
+def _numbered(raw: NDArray[Any]) -> str:
+    """How to make class numbers of other labels."""
+    if raw.ndim == 2 and raw.shape[1] > 1 and raw.dtype.kind in "iufb":
+        return ": of one-hot rows, pass numpy.argmax(labels, 1)"
+    if raw.ndim > 1 and raw.size == len(raw):
+        return ": pass numpy.ravel(labels)"
+    if raw.dtype.kind in "USO" and raw.ndim == 1:
+        return ": pass the number of each name, its place among the network's classes, as in names.index(label)"
+    whole = raw.dtype.kind == "b" or (raw.dtype.kind == "f" and bool((raw == np.round(raw)).all()))
+    return ": pass numpy.asarray(labels, int)" if whole and raw.ndim == 1 else ""
 
 
 def _ids(lists: Sequence[Certificates]) -> list[int]:

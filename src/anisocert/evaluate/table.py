@@ -69,11 +69,11 @@ def short_down(value: float, digits: int = 3) -> str:
     return f"{exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_FLOOR).normalize():f}"
 
 
-def percent(share: float, upper: bool = False) -> str:
-    """A share of inputs in per cent with one decimal, rounded down (an interval's upper end: up)."""
+def percent(share: float, upper: bool = False, digits: int = 1) -> str:
+    """A share of inputs in per cent, rounded down (abstentions and an interval's upper end: up)."""
     # by its shortest decimal: 29 of 100 is 29.0, although the double nearest to .29 lies below
     exact = Decimal(repr(float(share))) * 100
-    return str(exact.quantize(Decimal("0.1"), ROUND_CEILING if upper else ROUND_FLOOR))
+    return str(exact.quantize(Decimal(1).scaleb(-digits), ROUND_CEILING if upper else ROUND_FLOOR))
 
 
 def probability(alpha: float) -> str:

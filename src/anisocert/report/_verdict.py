@@ -85,7 +85,7 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
             f"median radius, {one.protects}",
             f"half of the inputs reach it, in {comparison.norm}",
         ),
-        Tile(f"{percent(one.abstention)} %", "without an answer", "abstentions"),
+        Tile(f"{percent(one.abstention, True)} %", "without an answer", "abstentions"),
         *([_left(attacked, 1 - 0.05 / rivals)] if attacked is not None else []),
     )
     cautions = tuple(_cautions(comparison, entry, at))

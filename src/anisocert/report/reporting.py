@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,11 +40,26 @@ def report(
     Returns:
         The path of the file.
     """
-    target = Path(out)
+    if isinstance(out, Evaluation) or (isinstance(what, str | Path) and Path(what).suffix == ".html"):
+        raise ArgumentError(
+            f"expected what to report on first, then the file, got {told(what)} first: ac.report(e, out)"
+        )
+    if not isinstance(out, str | Path):
+        raise ArgumentError(f"expected out as the path of an .html file, got {told(out)}")
+    if isinstance(gallery, bool) or not isinstance(gallery, int) or gallery < 0:
+        raise ArgumentError(f"expected gallery, a number of inputs >= 0, got {told(gallery)}")
+    target = page_file(out)
     runs = list(_runs(what))
     claim(target, force)
     write_report(runs, target, gallery)
     return target
+
+
+def page_file(out: str | Path) -> Path:
+    """The file of a page; an error for a folder, which may be one only by the end of its name."""
+    if str(out).endswith(("/", os.sep)) or Path(out).is_dir():
+        raise ArgumentError(f"expected the name of a file, got the folder {out}: {Path(out) / 'report.html'}, say")
+    return Path(out)
 
 
 def draw_curves(evaluation: Evaluation) -> list[Figure]:

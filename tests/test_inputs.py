@@ -37,8 +37,8 @@ def test_what_float32_holds_is_taken_as_it_is(x: object) -> None:
         (np.array([0.1]), r"x that float32 holds exactly.*got float64 .*numpy.asarray\(x, 'float32'\)"),
         (torch.tensor([0.1], dtype=torch.float64), "x that float32 holds exactly"),
         (np.arange(3, dtype=np.uint8), r"got uint8: integers have no unit.*astype\('float32'\) / 255"),
-        (torch.arange(3), "got int64: integers have no unit"),
-        (np.array([True]), "got bool: integers have no unit"),
+        (torch.arange(3), r"got int64: integers have no unit.*pass x\.float\(\) / 255, else x\.float\(\)"),
+        (np.array([True]), r"got bool: pass x\.astype\('float32'\)"),
         (np.array([1e300]), "beyond float32"),
         (np.array([np.nan], np.float32), "expected finite x"),
         (np.array([1j]), "array of floats, got complex128"),
@@ -51,6 +51,20 @@ def test_what_float32_holds_is_taken_as_it_is(x: object) -> None:
 def test_what_would_change_or_has_no_unit_is_refused(x: object, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         exact_float32("x", x)
+
+
+def test_a_table_with_texts_names_its_columns() -> None:
+    class Table:
+        columns = ("age", "name")
+
+        def to_numpy(self) -> np.ndarray:
+            return np.array([[1.0, "a"]], object)
+
+        def __array__(self, *_: object, **__: object) -> np.ndarray:
+            return self.to_numpy()
+
+    with pytest.raises(ArgumentError, match="got a Table with columns that are no numbers: leave them out, or encode"):
+        exact_float32("x", Table())
 
 
 def test_only_regular_files(tmp_path: Path) -> None:

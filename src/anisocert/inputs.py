@@ -43,8 +43,9 @@ class FileError(ArgumentError):
 
 def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
     """Array or tensor, on any device, as float32; an error if that changes a value or the unit is unclear."""
+    tensor = hasattr(x, "detach")
     try:
-        if hasattr(x, "detach"):
+        if tensor:
             x = x.detach().cpu()
             x = (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
         given = np.asarray(x)
@@ -53,9 +54,11 @@ def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
     if isinstance(x, np.ma.MaskedArray):
         raise ArgumentError(f"expected {name} without a mask, got a masked array: fill it first, with x.filled(...)")
     if given.dtype.kind in "iub":
+        floats = "x.float()" if tensor else "x.astype('float32')"
+        pixels = f"integers have no unit. For pixels of 0 to 255 and a network that takes 0 to 1, pass {floats} / 255"
         raise ArgumentError(
-            f"expected {name} as floats in the network's own units, got {given.dtype}: integers have no unit. For "
-            "pixels of 0 to 255 and a network that takes 0 to 1, pass x.astype('float32') / 255"
+            f"expected {name} as floats in the network's own units, got {given.dtype}: "
+            f"{f'pass {floats}' if given.dtype.kind == 'b' else f'{pixels}, else {floats}'}"
         )
     if given.dtype.kind != "f":
         raise ArgumentError(f"expected {name} as an array of floats, got {_no_array(x, given.dtype)}")
@@ -69,6 +72,16 @@ def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
             "round: round it first, with numpy.asarray(x, 'float32'), and use that array everywhere"
         )
     return narrow
+
+
+def expect_labels(labels: NDArray[np.int64], scores: int, where: str) -> None:
+    """An error where labels name classes that a network gives no scores for. where: what the labels are of."""
+    if (largest := int(labels.max())) >= scores:
+        remedy = ": do labels start at 1?" if labels.min() == 1 else ""
+        raise ArgumentError(
+            f"expected labels 0 to {scores - 1} in {where}, as the network gives {scores} scores, got labels up to "
+            f"{largest}{remedy}"
+        )
 
 
 def told(value: object) -> str:
@@ -87,6 +100,8 @@ def _no_array(x: object, dtype: object) -> str:
         return f"{told(x)}: read the inputs first, as in anisocert.data.load('digits').x"
     if hasattr(x, "ids") and hasattr(x, "x"):
         return f"{told(x)}: pass its inputs, data.x (and ids=data.ids)"
+    if hasattr(x, "columns") and hasattr(x, "to_numpy"):  # pandas
+        return f"{told(x)} with columns that are no numbers: leave them out, or encode them"
     if hasattr(x, "batch_size") and hasattr(x, "dataset"):
         return f"{told(x)}: pass the inputs of a batch, with ids=... that no other batch has"
     return str(dtype) if hasattr(x, "dtype") or isinstance(x, list | tuple) else told(x)

@@ -79,7 +79,7 @@ class Options:
     split: Literal["train", "test"] = option("test", "Which part of the data.", EXAMPLES)
     skip: int = option(1, "Every k-th example.", EXAMPLES, least=1)
     max: int | None = option(None, "At most this many examples.", EXAMPLES, least=1)
-    ids: str | None = option(None, "Only these ids: 3,17,100-199.", EXAMPLES)
+    ids: str | None = option(None, "Only these ids, 3,17,100-199, or files of a folder, cat/1.png.", EXAMPLES)
 
     n0: int = option(100, "Votes per input to select its class.", VOTES)
     n: int = option(100_000, "Votes per input for its certificate.", VOTES)
@@ -93,8 +93,11 @@ class Options:
 
     outputs: Literal["logits", "probabilities"] = option("logits", "What it returns: logits or probabilities.", NETWORK)
     num_classes: int | None = option(None, "Default: what the network's file says, else the data.", NETWORK, least=2)
-    layout: Literal["cohen", "salman", "macer", "flat", "channels-last"] | None = option(
-        None, "Whose checkpoint: cohen, salman, macer; or how it takes images: flat, channels-last.", NETWORK
+    layout: Literal["cohen", "salman", "macer", "flat", "channels-last", "channels-first"] | None = option(
+        None,
+        "Whose checkpoint: cohen, salman, macer; or how it takes images: flat, channels-last. channels-first: the "
+        "images of --data are so.",
+        NETWORK,
     )
     mean: tuple[float, ...] | None = option(None, "Mean of its inputs, as in 0.49,0.48,0.45.", NETWORK)
     std: tuple[float, ...] | None = option(None, "Standard deviation, as in 0.2,0.2,0.2.", NETWORK)

@@ -1,6 +1,7 @@
 """What a newcomer gets wrong: one line that says what was expected, and the documented exit code."""
 
 import os
+import re
 import shutil
 
 import numpy as np
@@ -33,6 +34,8 @@ def made(trained_digits, tmp_path_factory):
     np.savez(folder / "flat.npz", x=x.reshape(12, 64), y=y)
     np.savez(folder / "colour.npz", x=x[:, None].repeat(3, 1), y=y)
     np.savez(folder / "eleven.npz", x=x, y=np.arange(12) - 1 + (np.arange(12) == 0))
+    np.savez(folder / "from-one.npz", x=x[:, None], y=y + 1)
+    np.savez(folder / "large.npz", x=1e6 * x.reshape(12, 64), y=y)
     np.savez(folder / "none.npz", a=x)
     np.savez(folder / "bytes.npz", x=(x * 255).round(), y=y)
     for name, side in (("cat", 8), ("dog", 9)):
@@ -51,6 +54,10 @@ def made(trained_digits, tmp_path_factory):
     (folder / "nets.py").write_text(
         "from torch import nn\n"
         "def narrow(): return nn.Sequential(nn.Flatten(), nn.Linear(3, 10))\n"
+        "def ten(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).eval()\n"
+        "def nine(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 9)).eval()\n"
+        "class Estimator:\n    def predict_proba(self, x): return x\n"
+        "estimator = Estimator\n"
         "def broken(): raise OSError('no weights\\nhere')\n"
     )
     for name, change in (
@@ -75,7 +82,7 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         (
             f"certify net.safetensors {CERTIFY} --layout x",
             2,
-            "expected layout to be one of cohen, salman, macer, flat, channels-last, got 'x'",
+            "expected layout to be one of cohen, salman, macer, flat, channels-last, channels-first, got 'x'",
         ),
         (f"certify net.safetensors {CERTIFY} --num-classes 7", 2, "expected a network with 7 classes"),
         (f"certify net.safetensors {CERTIFY} --num-classes 0", 2, "expected num_classes >= 2, got 0"),
@@ -83,7 +90,27 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         (f"certify net.safetensors {CERTIFY} --ids ²", 2, "expected ids as in 3,17,100-199, got '²'"),
         (f"certify net.safetensors {CERTIFY} --device meta", 2, "expected auto, cpu, cuda"),
         (f"certify net.safetensors {CERTIFY} --memory nowhere/m.sqlite", 2, "in a folder that exists, got"),
-        (f"certify net.safetensors {CERTIFY} --data eleven.npz --ids 11", 2, "expected labels below 10, the network's"),
+        (
+            f"certify net.safetensors {CERTIFY} --data eleven.npz --ids 11",
+            2,
+            "the network gives 10 scores",
+        ),
+        (f"certify net.safetensors {CERTIFY} --data eleven.npz", 2, "got labels up to 10"),
+        (f"certify nets:nine {CERTIFY} --num-classes 9", 2, "expected labels 0 to 8 in digits, as the network gives 9"),
+        ("predict nets:ten --data from-one.npz --sigma 1 --max 2", 2, "got labels up to 10: do labels start at 1?"),
+        ("diagnose nets:ten --data from-one.npz", 2, "got labels up to 10: do labels start at 1?"),
+        (f"certify nets:ten {CERTIFY} --num-classes 9", 2, "expected a network with 9 classes in nets:ten, got 10"),
+        (f"certify good.npz {CERTIFY}", 2, "a file of data: name the network first, then --data "),
+        (f"certify nets.py:ten {CERTIFY}", 2, "expected a Python module, got the file nets.py: write nets:ten"),
+        (f"certify nets:estimator {CERTIFY}", 1, "torch.from_numpy(estimator.predict_proba("),
+        (f"certify nets:ten {CERTIFY} --data large.npz --sigma 1e5", 2, "as in --grid 0.00"),
+        ("certify nets:ten --data digits --sigma 0.25", 2, "expected --out, the folder of the run, as in --out runs/a"),
+        ("report run --out pages/", 2, "expected the name of a file, got the folder pages/: pages/report.html, say"),
+        (
+            f"certify net.safetensors {CERTIFY} --data sizes --ids cat/2.png",
+            2,
+            "as in cat/1.png, got 'cat/2.png'",
+        ),
         (f"certify net.safetensors {CERTIFY} --data flat.npz", 1, "takes inputs of shape (64,), got: "),
         (f"certify net.safetensors {CERTIFY} --data flat.npz --dry-run", 1, "takes inputs of shape (64,), got: "),
         (f"certify nets:narrow {CERTIFY}", 1, "takes inputs of shape (1, 8, 8), got: "),
@@ -189,8 +216,37 @@ def test_units_of_a_network_that_states_none(cli, monkeypatch, tmp_path):
     rng = np.random.default_rng(0)
     for name, scale in (("small", 1.0), ("large", 255.0)):
         x = (scale * rng.random((6, 1, 2, 2))).astype(np.float32)
-        np.savez(tmp_path / f"{name}.npz", x=x, y=np.arange(6) % 2)
+        np.savez(tmp_path / f"{name}.npz", x=x)
     command = ("certify", "users_own:net", "--sigma", 0.25, "--n", 100, "--method", "fixed", "--quiet")
     with pytest.warns(AnisocertWarning, match="are these pixels of 0 to 255"):
         cli(*command, "--data", "large.npz", "--out", "large")
     cli(*command, "--data", "small.npz", "--out", "small")
+
+
+def test_features_are_not_called_pixels(cli, made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made)
+    np.savez(tmp_path / "features.npz", x=np.float32(500 * RNG.random((6, 64))), y=np.arange(6) % 2)
+    with pytest.warns(AnisocertWarning, match="standardise the features, for the network too, or choose a sigma in"):
+        cli("certify", "nets:ten", *CERTIFY.split(), "--data", tmp_path / "features.npz", "--out", tmp_path / "run")
+
+
+def test_a_dry_run_needs_no_folder(cli, made, monkeypatch):
+    monkeypatch.chdir(made)
+    said = cli("certify", "nets:ten", "--data", "good.npz", "--sigma", 0.25, "--method", "fixed", "--n", 100,
+               "--max", 2, "--dry-run")  # fmt: skip
+    assert "would do: certify 2 inputs of good (fixed, l2, sigma 0.25, n 100, alpha 0.001)\n" in said.out
+
+
+def test_what_was_done_to_the_data_is_noted(cli, made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made)
+    np.savez(tmp_path / "grey.npz", x=RNG.random((4, 8, 8), np.float32), y=np.arange(4))
+    asked = ("--sigma", 0.25, "--n", 20, "--alpha", 0.1)
+    said = cli("predict", "nets:ten", "--data", tmp_path / "grey.npz", *asked)
+    assert "note: images of 8 x 8 in grey.npz are taken as 1 x 8 x 8, channels first\n" in said.err
+    for name in ("b", "a"):
+        (tmp_path / "animals" / name).mkdir(parents=True)
+        Image.new("L", (8, 8)).save(tmp_path / "animals" / name / "1.png")
+    said = cli("predict", "nets:ten", "--data", tmp_path / "animals", "--ids", "b/1.png", *asked)
+    assert "note: folders are classes in the order of their names, a is 0, b is 1: " in said.err
+    assert re.search(r"^ b/1\.png +1 ", said.out, re.M)
+    assert "1 examples of" in said.out

@@ -23,7 +23,11 @@ WRONG = [
     ("iterations", 0, "expected iterations >= 1, got 0"),
     ("limit", float("nan"), "expected limit finite, got nan"),
     ("stop", "soon", "expected stop to be one of checkpoints, betting, got 'soon'"),
-    ("layout", "mine", "expected layout to be one of cohen, salman, macer, flat, channels-last, got 'mine'"),
+    (
+        "layout",
+        "mine",
+        "expected layout to be one of cohen, salman, macer, flat, channels-last, channels-first, got 'mine'",
+    ),
     ("alpha", 2.0, "expected alpha in (0, 1), got 2.0"),
     ("n", 0, "expected n in [1, 1000000000], got 0"),
     ("ids", "x", "expected ids as in 3,17,100-199, got 'x'"),

@@ -38,7 +38,7 @@ def test_wrong_data() -> None:
     x, y, ids = np.zeros((2, 3), np.float32), np.array([0, 1]), np.array([0, 1])
     for arrays, message in (
         ((x[:0], y[:0], ids[:0]), "at least one example"),
-        ((x, y[:1], ids), "of one length"),
+        ((x, y[:1], ids), "expected one label for each of"),
         ((x, np.array([0, 2]), ids), "labels 0 to 1 in toy, got 0 to 2"),
         ((x, y, np.array([4, 4])), "distinct ids"),
     ):

@@ -1,12 +1,13 @@
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from anisocert.data import load, splits
+from anisocert.data import load, parse_ids, splits
 from anisocert.data._image_files import ImageFiles
 from anisocert.data.dataset import FIRST_TRAIN_ID
 from anisocert.data.folders import scan
@@ -40,10 +41,62 @@ def test_npz_with_one_set_and_own_ids(tmp_path: Path) -> None:
 
 def test_npy_with_labels_beside_it(tmp_path: Path) -> None:
     np.save(tmp_path / "grey.npy", RNG.integers(0, 256, (4, 6, 5), np.uint8))
-    with pytest.raises(ArgumentError, match=r"expected the labels of .*grey.npy in .*grey_labels.npy"):
+    with pytest.raises(ArgumentError, match=r"the labels of .*grey.npy in .*grey_labels.npy.*savez\('grey.npz', x=x\)"):
         load(tmp_path / "grey.npy")
     np.save(tmp_path / "grey_labels.npy", np.array([0, 1, 2, 1]))
     assert load(tmp_path / "grey.npy").shape == (1, 6, 5)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (
+            {"x": np.full((4, 1, 2, 2), 200)},
+            r"got int64 of .*: save pixels of 0 to 255 as x\.astype\('uint8",
+        ),
+        ({"x": np.full((4, 3), -5)}, r"got int64 of shape \(4, 3\): save x\.astype\('float32'\)"),
+        ({"x": np.ones((4, 3), bool)}, r"got bool of shape \(4, 3\): save x\.astype\('float32'\)"),
+        (
+            {"y": np.array(["a", 1, "b", 2], object)},
+            r"elements object in y, .*: save y\.astype",
+        ),
+        ({"y": np.arange(4) + 0.5}, r"float64 of shape \(4,\) in y, not all whole"),
+        ({"y": np.arange(3)}, "expected one label for each of the 4 examples of wrong, got 3"),
+        ({"y": np.arange(4) - 1}, r"expected labels 0 to 2 in wrong, got -1 to 2: class numbers begin at 0"),
+        ({"y": np.array([-1, 1, 1, -1])}, r"got -1 to 1: save \(y > 0\)\.astype\(int\)"),
+        ({"ids": np.arange(5)}, "expected one id for each of the 4 examples of wrong, got 5"),
+        ({"x": np.zeros((4, 3, 8, 3))}, r"got \(4, 3, 8, 3\): .*--layout channels-first .*x\.transpose\(0, 3, 1, 2\)"),
+    ],
+)
+def test_arrays_that_say_how_to_save_them(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+    np.savez(tmp_path / "wrong.npz", **({"x": np.zeros((4, 3)), "y": np.arange(4)} | arrays))
+    with pytest.raises(ArgumentError, match=message):
+        load(tmp_path / "wrong.npz")
+
+
+def test_axes_that_are_moved_are_noted_and_channels_first_can_be_said(tmp_path: Path) -> None:
+    x = RNG.standard_normal((4, 3, 8, 3)).astype(np.float32)
+    np.savez(tmp_path / "unclear.npz", x=x)
+    found = load(tmp_path / "unclear.npz", layout="channels-first")
+    np.testing.assert_array_equal(found.pixels, x)
+    assert found.notes == ()
+    np.savez(tmp_path / "last.npz", x=x.transpose(0, 2, 3, 1))  # 8 x 3 x 3
+    found = load(tmp_path / "last.npz")
+    np.testing.assert_array_equal(found.pixels, x)
+    assert found.notes == ("images of 8 x 3 x 3 in last.npz are taken as 3 x 8 x 3, channels first",)
+    np.savez(tmp_path / "grey.npz", x=x[:, 0])
+    assert load(tmp_path / "grey.npz").notes == ("images of 8 x 3 in grey.npz are taken as 1 x 8 x 3, channels first",)
+
+
+def test_ids_may_be_the_names_of_files(tmp_path: Path) -> None:
+    data = load(image_folder(tmp_path / "pets", {"big cat": (4, 4), "dog": (4, 4)}))
+    numbers = parse_ids("dog/1.png, big cat/0.png,7", data.named | {"x": 7})
+    assert numbers == [data.named["dog/1.png"], data.named["big cat/0.png"], 7]
+    assert data.subset(ids=numbers[:2]).names == ("big cat/0.png", "dog/1.png")
+    with pytest.raises(ArgumentError, match=r"names of files, as in big cat/0\.png, got 'dog/9\.png', which is none"):
+        parse_ids("dog/9.png", data.named)
+    with pytest.raises(ArgumentError, match=r"expected ids, or names of files, got 'dog/1\.png'"):
+        parse_ids("dog/1.png")
 
 
 def image_folder(folder: Path, sizes: dict[str, tuple[int, int]]) -> Path:
@@ -121,10 +174,10 @@ def test_preparation_of_arrays(tmp_path: Path) -> None:
         ({"x": np.zeros((2, 3), np.int32), "y": np.zeros(2, int)}, "uint8 or floats .* got int32"),
         ({"x": np.full((2, 3), np.nan), "y": np.zeros(2, int)}, "NaN or infinity"),
         ({"x": np.zeros((2, 3, 9, 3)), "y": np.zeros(2, int)}, "distinguishes channels from pixels"),
-        ({"x": np.zeros((3, 3)), "y": np.zeros(2, int)}, "of one length"),
+        ({"x": np.zeros((3, 3)), "y": np.zeros(2, int)}, "expected one (label|id) for each of the"),
         ({"x": np.zeros((2, 3)), "y": np.array([0, -1])}, "expected labels 0 to"),
         ({"x": np.array([{}, {}]), "y": np.zeros(2, int)}, "whole numpy file"),  # a pickle: not loaded
-        ({"x": np.zeros((2, 3)), "y": np.zeros(0, int)}, "of one length"),
+        ({"x": np.zeros((2, 3)), "y": np.zeros(0, int)}, "expected one (label|id) for each of the"),
         ({"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array(["a", "b"])}, "per label and id .* in ids"),
         ({"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array([0.1, 1.1])}, "per label and id .* float64"),
     ],
@@ -152,9 +205,9 @@ def test_labels_in_another_form_name_the_remedy(tmp_path: Path, y: np.ndarray, r
         load(tmp_path / "a.npz")
 
 
-def test_labels_that_are_no_numbers_at_all_get_no_remedy(tmp_path: Path) -> None:
+def test_labels_that_are_no_numbers_at_all_cannot_be_classes(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.zeros((2, 1, 2, 2), np.float32), y=np.array([0.5, np.nan]))
-    with pytest.raises(ArgumentError, match=r"got float64 of shape \(2,\) in y$"):
+    with pytest.raises(ArgumentError, match=r"got float64 of shape \(2,\) in y, not all whole: "):
         load(tmp_path / "a.npz")
 
 

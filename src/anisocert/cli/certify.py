@@ -26,7 +26,9 @@ place = partial(typer.Option, rich_help_panel="Where, how long, what is printed"
 @options.takes(*options.DECLARED)
 def certify(
     asked: options.Asked,
-    out: Annotated[Path, typer.Option(help="Folder of the run; an interrupted run resumes.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run; an interrupted run resumes. Needed unless --dry-run.")
+    ] = None,
     precision: options.Precision = None,
     compile: options.Compile = None,
     rows: options.Rows = None,
@@ -55,9 +57,12 @@ def certify(
     from anisocert.diagnosis import warn_if_wrong
     from anisocert.engine import Numerics
     from anisocert.engine.devices import device_kind, devices_of
+    from anisocert.errors import ArgumentError
     from anisocert.work import Circumstances
     from anisocert.work.workers import InProcess, Processes
 
+    if out is None and not dry_run:
+        raise ArgumentError("expected --out, the folder of the run, as in --out runs/a, got none")
     told = Told(quiet, as_json)
     devices, on_cluster = devices_of(device), ray or ray_address is not None
     circumstances = Circumstances(
@@ -92,6 +97,7 @@ def certify(
             return Processes(job, devices)
         return InProcess(job, devices[0], told.work)
 
+    assert out is not None
     told.start(job, out, "a Ray cluster" if on_cluster else ", ".join(devices))
     _run(told, job, out, workers, circumstances)
 

@@ -76,7 +76,7 @@ class Told:
     def _note(self) -> str:
         speed = self.evaluated / max(time.monotonic() - self.clock, 1e-6)
         told = [f"{speed:,.0f} evaluations/s"] if self.evaluated else []
-        told += [f"{self.correct / self.done:.1%} correct"] if self.done and self.labelled else []
+        told += [f"{percent(self.correct / self.done)}% correct"] if self.done and self.labelled else []
         return "  ".join(told)
 
     def remembered(self, count: int) -> None:
@@ -136,12 +136,12 @@ class Told:
                 f"{summary['protects']}", soft_wrap=True,
             )  # fmt: skip
 
-    def forecast(self, job: Job, out: Path, found: "Forecast", workers: int) -> None:
+    def forecast(self, job: Job, out: Path | None, found: "Forecast", workers: int) -> None:
         """What would be done."""
         seconds = found.seconds / workers
         parts = " + ".join(f"{count:,} {name}" for name, count in found.evaluations.items() if count)
         at_most = "at most " if job.configuration.stop is not None else ""
-        self.console.print(f"would do: {_task(job)} -> {out}", soft_wrap=True)
+        self.console.print(f"would do: {_task(job)}{'' if out is None else f' -> {out}'}", soft_wrap=True)
         if found.inputs < len(job.ids):
             self.console.print(f"{found.inputs} of these inputs are left to do here")
         self.console.print(f"network evaluations per input: {at_most}{parts}", soft_wrap=True)
@@ -150,7 +150,7 @@ class Told:
             f"{at_most}{duration(seconds)}", soft_wrap=True,
         )  # fmt: skip
         if self.as_json:
-            print(json.dumps({"run": str(out), "inputs": found.inputs, "evaluations": found.evaluations,
+            print(json.dumps({"run": out and str(out), "inputs": found.inputs, "evaluations": found.evaluations,
                               "total": found.total, "seconds": seconds}))  # fmt: skip
 
     def _object(self, out: Path, outcome: Outcome, state: str, summary: dict[str, Any] | None = None) -> None:

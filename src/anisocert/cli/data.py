@@ -60,7 +60,7 @@ def info(
     for split in splits(name) or ("test",):
         data = load(name, split)
         if split == "test":
-            data = data.subset(skip, most, parse_ids(ids) if ids else None)
+            data = data.subset(skip, most, parse_ids(ids, data.named) if ids else None)
         counts = bincount(data.y, minlength=data.num_classes) if data.labelled else None
         columns[split if splits(name) else "all"] = {
             "examples": f"{len(data):,}",

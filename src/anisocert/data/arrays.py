@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from anisocert.errors import ArgumentError
 EXAMPLES = ("x", "x_train", "x_test")
 LABELS = ("y", "y_train", "y_test")
 NUMBERS = (*LABELS, "ids", "ids_train", "ids_test")
+CHANNELS_FIRST: Final = "channels-first"
 Array = NDArray[np.uint8] | NDArray[np.float32]
 LAYOUT = (
     "x_train, y_train, x_test, y_test (or x and y alone; ids, ids_train, ids_test if wanted; without labels: x alone) "
@@ -21,29 +22,40 @@ LAYOUT = (
 )
 
 
-def load(path: Path, split: Split) -> Dataset:
+def load(path: Path, split: Split, layout: str | None = None) -> Dataset:
     """A split of a file; a file with one set of examples gives it for either split.
 
     Images are uint8, or float32 in the data's own units; `n x h x w x c` and `n x h x w` are brought to
     `n x c x h x w`, but a row of values, as in `n x 784 x 1`, stays as it is. Mean and standard deviation are those of
     the training examples. Without labels, everything but accuracy can be found out.
+    layout: "channels-first" where images are `n x c x h x w` whatever their shape looks like.
     """
     arrays = read(path)
     suffix = f"_{split}" if has_splits(arrays) else ""
     labelled = any(name in arrays for name in LABELS)
     if f"x{suffix}" not in arrays or (labelled and f"y{suffix}" not in arrays):
         raise ArgumentError(f"expected {LAYOUT}, got {', '.join(_names(path)) or 'nothing'} in {path}")
-    x = channels_first(arrays[f"x{suffix}"], path)
+    x = channels_first(arrays[f"x{suffix}"], path, layout)
     y = arrays.get(f"y{suffix}", np.full(len(x), UNLABELLED))
     for name in set(arrays) - set(EXAMPLES):
         if arrays[name].ndim != 1 or not np.issubdtype(arrays[name].dtype, np.integer):
             got = f"{arrays[name].dtype} of shape {arrays[name].shape} in {name}{_remedy(name, arrays[name])}"
             raise ArgumentError(f"expected one whole number per label and id in {path}, got {got}")
-    reference = channels_first(arrays["x_train"], path) if suffix else x
+    reference = channels_first(arrays["x_train"], path, layout) if suffix else x
     mean, std = statistics(reference)
     ids = arrays.get(f"ids{suffix}", np.arange(len(x)) + (FIRST_TRAIN_ID if suffix == "_train" else 0))
     classes = 1 + max((int(arrays[name].max(initial=0)) for name in LABELS if name in arrays), default=1)
-    return Dataset(path.stem, x, y.astype(np.int64), ids.astype(np.int64), max(classes, 2), mean, std)
+    notes = _moved(arrays[f"x{suffix}"].shape[1:], x.shape[1:], path)
+    numbers = y.astype(np.int64), ids.astype(np.int64)
+    return Dataset(path.stem, x, *numbers, max(classes, 2), mean, std, notes=notes)
+
+
+def _moved(given: tuple[int, ...], taken: tuple[int, ...], path: Path) -> tuple[str, ...]:
+    """A line about axes that are not where they were."""
+    if given == taken:
+        return ()
+    one, other = (" x ".join(map(str, shape)) for shape in (given, taken))
+    return (f"images of {one} in {path.name} are taken as {other}, channels first",)
 
 
 def _remedy(name: str, values: NDArray[Any]) -> str:
@@ -55,7 +67,7 @@ def _remedy(name: str, values: NDArray[Any]) -> str:
     if values.dtype.kind in "US" and not all(str(one).isdecimal() for one in values.ravel()[:100].tolist()):
         return f": save numpy.unique({name}, return_inverse=True)[1], if the network's classes are in that order"
     if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == values.round()).all()):
-        return ""
+        return ", not all whole: a class is a number from 0 on, and a regression has none"
     return f": save {name}.astype(int)" if values.dtype.kind in "fUSb" else ""
 
 
@@ -69,10 +81,12 @@ def split_names(path: Path) -> tuple[Split, ...]:
     return ("train", "test") if has_splits(_names(path)) else ()
 
 
-def channels_first(x: NDArray[np.generic], path: Path) -> Array:
+def channels_first(x: NDArray[np.generic], path: Path, layout: str | None = None) -> Array:
     """Examples as the networks take them: uint8 or float32; images `n x c x h x w`."""
     if x.ndim < 2 or x.size == 0 or not (x.dtype == np.uint8 or np.issubdtype(x.dtype, np.floating)):
-        raise ArgumentError(f"expected examples as uint8 or floats in {path}, got {x.dtype} of shape {x.shape}")
+        raise ArgumentError(
+            f"expected examples as uint8 or floats in {path}, got {x.dtype} of shape {x.shape}{_as_numbers(x)}"
+        )
     if x.dtype != np.uint8:
         with np.errstate(over="ignore"):
             x = x.astype(np.float32)
@@ -80,11 +94,27 @@ def channels_first(x: NDArray[np.generic], path: Path) -> Array:
             raise ArgumentError(f"expected finite examples in {path}, got NaN or infinity")
     if x.ndim == 3 and 1 not in x.shape[1:]:  # else a row of values, not an image
         x = x[:, None]
+    elif layout == CHANNELS_FIRST:
+        pass
     elif x.ndim == 4 and x.shape[3] in (1, 3) and x.shape[1] not in (1, 3):
         x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     elif x.ndim == 4 and x.shape[3] in (1, 3) and x.shape[2] > 3:
-        raise ArgumentError(f"expected a shape that distinguishes channels from pixels in {path}, got {x.shape}")
+        raise ArgumentError(
+            f"expected a shape that distinguishes channels from pixels in {path}, got {x.shape}: if its channels come "
+            "first, say --layout channels-first (layout='channels-first'); if last, save x.transpose(0, 3, 1, 2)"
+        )
     return x  # type: ignore[return-value]
+
+
+def _as_numbers(x: NDArray[np.generic]) -> str:
+    """How to save examples so that their unit is clear."""
+    if x.ndim < 2 or x.size == 0:
+        return ": one row per example" if x.size else ""
+    if x.dtype.kind in "iu" and int(x.min()) >= 0 and 1 < int(x.max()) <= 255:
+        return (
+            ": save pixels of 0 to 255 as x.astype('uint8'), which become 0 to 1, other numbers as x.astype('float32')"
+        )
+    return ": save x.astype('float32')" if x.dtype.kind in "iub" else ""
 
 
 def statistics(x: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -110,7 +140,10 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         return read_npz(path, (*EXAMPLES, *NUMBERS))
     labels = path.with_name(f"{path.stem}_labels.npy")
     if not labels.exists():
-        raise ArgumentError(f"expected the labels of {path} in {labels}, got no such file")
+        raise ArgumentError(
+            f"expected the labels of {path} in {labels}, got no such file: if there are none, save it as an .npz, with "
+            f"numpy.savez('{path.stem}.npz', x=x)"
+        )
     return {"x": read_npy(path), "y": read_npy(labels)}
 
 

@@ -45,15 +45,18 @@ CATALOG: dict[str, Entry] = {
 }  # fmt: skip
 
 
-def load(name: str | Path, split: Split = "test") -> Dataset:
-    """A data set: a name of the catalogue, an `.npz` or `.npy` file, or a folder (of images, CIFAR-10 or IDX files)."""
+def load(name: str | Path, split: Split = "test", layout: str | None = None) -> Dataset:
+    """A data set: a name of the catalogue, an `.npz` or `.npy` file, or a folder (of images, CIFAR-10 or IDX files).
+
+    layout: "channels-first" where a file's images are `n x c x h x w` and their shape does not show it.
+    """
     if split not in get_args(Split):
         raise ArgumentError(f"expected split 'train' or 'test', got {split!r}")
     if str(name) in CATALOG:
         return CATALOG[str(name)].load(split)
     path = _path(name)
     if path.is_file():
-        return arrays.load(path, split)
+        return arrays.load(path, split, layout)
     if (place := cifar10.find(path)) is not None:
         return cifar10.read(place, split)
     for place in (path, path / "raw"):

@@ -1,6 +1,6 @@
 """A data set: inputs, labels and stable example ids."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -31,7 +31,8 @@ class Dataset:
     y: `n` class numbers, or UNLABELLED for all of them. ids: `n` numbers that name an example for good, whatever subset
     it is seen in.
     mean, std: one value per channel, for the normalisation inside a network. crop, flip: what the field's training does
-    with this data: random crops after padding by `crop` pixels, and random mirroring.
+    with this data: random crops after padding by `crop` pixels, and random mirroring. notes: what was done to the data,
+    or taken for granted, that a user may not expect.
     """
 
     name: str
@@ -44,14 +45,16 @@ class Dataset:
     class_names: tuple[str, ...] = ()
     crop: int = 0
     flip: bool = False
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.pixels) == 0:
             raise ArgumentError(f"expected a data set with at least one example, got an empty {self.name}")
-        if not len(self.pixels) == len(self.y) == len(self.ids):
-            raise ArgumentError(
-                f"expected x, y and ids of one length, got {len(self.pixels)}, {len(self.y)} and {len(self.ids)}"
-            )
+        for what, values in (("label", self.y), ("id", self.ids)):
+            if len(values) != len(self.pixels):
+                raise ArgumentError(
+                    f"expected one {what} for each of the {len(self.pixels)} examples of {self.name}, got {len(values)}"
+                )
         if self.num_classes > MOST_CLASSES:
             raise ArgumentError(
                 f"expected at most {MOST_CLASSES:,} classes, numbered from 0, in {self.name}, got {self.num_classes:,}"
@@ -59,6 +62,7 @@ class Dataset:
         if self.labelled and (self.y.min() < 0 or self.y.max() >= self.num_classes):
             raise ArgumentError(
                 f"expected labels 0 to {self.num_classes - 1} in {self.name}, got {self.y.min()} to {self.y.max()}"
+                f"{_from_zero(self.y)}"
             )
         ordered = np.sort(self.ids)  # np.unique hashes, and takes seconds for a million
         if ordered[0] < 0 or bool((ordered[1:] == ordered[:-1]).any()):
@@ -82,6 +86,11 @@ class Dataset:
         """Of the examples' files, `class/file`, in their order; none where they have no files of their own."""
         files = self.pixels.paths if isinstance(self.pixels, ImageFiles) else ()
         return tuple(printable(f"{path.parent.name}/{path.name}") for path in files)
+
+    @property
+    def named(self) -> dict[str, int]:
+        """The ids of the examples by the names of their files."""
+        return dict(zip(self.names, self.ids.tolist(), strict=True)) if self.names else {}
 
     @property
     def preparation(self) -> dict[str, Any]:
@@ -132,10 +141,24 @@ def as_float(pixels: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.floa
     return pixels.astype(np.float32, copy=False)
 
 
-def parse_ids(text: str) -> list[int]:
-    """The ids in "3,17,100-199" (ranges include their end)."""
+def _from_zero(y: NDArray[np.int64]) -> str:
+    """How to number classes from 0."""
+    if set(np.unique(y).tolist()) == {-1, 1}:
+        return ": save (y > 0).astype(int)"
+    return ": class numbers begin at 0; leave out examples of an unknown class" if y.min() == UNLABELLED else ""
+
+
+def parse_ids(text: str, named: Mapping[str, int] | None = None) -> list[int]:
+    """The ids in "3,17,100-199" (ranges include their end). named: those of files, by which they may be called."""
     ids: list[int] = []
-    for part in filter(None, text.replace(" ", "").split(",")):
+    for part in filter(None, map(str.strip, text.split(","))):
+        if is_name(part):
+            if part not in (named or {}):
+                like = f", as in {next(iter(named))}" if named else ""
+                raise ArgumentError(f"expected ids, or names of files{like}, got {part[:100]!r}, which is none of them")
+            ids.append((named or {})[part])
+            continue
+        part = part.replace(" ", "")
         first, dash, last = part.partition("-")
         ends = (first, last) if dash else (first, first)
         if not all(end.isascii() and end.isdecimal() and len(end) <= LONGEST_ID for end in ends):
@@ -147,3 +170,8 @@ def parse_ids(text: str) -> list[int]:
             raise ArgumentError(f"expected at most {MOST_IDS:,} ids, got {len(ids) + high - low + 1:,} with {part!r}")
         ids.extend(range(low, high + 1))
     return ids
+
+
+def is_name(part: str) -> bool:
+    """Whether an item of a list of ids is the name of a file, `class/file`."""
+    return "/" in part

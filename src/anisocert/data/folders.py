@@ -17,6 +17,7 @@ from anisocert.inputs import MOST_CLASSES, regular_file
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
 MOST_ENTRIES = 2_000_000  # more than ImageNet has in all; a path such as / would be read for hours
 SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "test": ("test", "val", "valid", "validation")}
+SHOWN = 4  # classes in a line
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 IMAGENET_CLASSES, IMAGENET_IMAGES = 1000, 50_000
 
@@ -32,11 +33,19 @@ def load(folder: Path, split: Split) -> Dataset:
     # a class that one split lacks must not move the numbers of the others
     paths, places, folders = scan(where, *filter(None, (_split_folder(folder, one) for one in SPLITS)))
     numbers, classes = labelled(notes, folders, folder)
+    order = () if notes.labels else _order(folders, numbers)
     labels = np.array(numbers, np.int64)[places]
     ids = np.array([_id(path.relative_to(folder)) for path in paths], np.int64)
     images = ImageFiles(paths, channels_of(paths[0]), notes.resize, notes.crop)
     mean, std = ((0.5,), (0.25,)) if images.channels == 1 else (IMAGENET_MEAN, IMAGENET_STD)
-    return Dataset(folder.name, images, labels, ids, len(classes), mean, std, classes)
+    return Dataset(folder.name, images, labels, ids, len(classes), mean, std, classes, notes=order)
+
+
+def _order(folders: tuple[str, ...], numbers: list[int]) -> tuple[str, ...]:
+    """A line about which class a folder was taken for."""
+    named = [f"{printable(name)} is {number}" for name, number in zip(folders, numbers, strict=True)]
+    shown = ", ".join(named if len(named) <= SHOWN else [*named[: SHOWN - 1], "...", named[-1]])
+    return (f"folders are classes in the order of their names, {shown}: if the network's are others, see images.json",)
 
 
 def imagenet(split: Split) -> Dataset:

@@ -41,7 +41,7 @@ def read_npz(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
                 if name in found:
                     info = archive.getinfo(f"{name}.npy")
                     with archive.open(info) as file:
-                        arrays[name] = _array(file, info.file_size)
+                        arrays[name] = _array(file, info.file_size, name)
             return arrays
     except Exception as error:
         raise _damaged(path, error) from error
@@ -58,14 +58,15 @@ def read_npy(path: Path) -> NDArray[Any]:
         raise _damaged(path, error) from error
 
 
-def _array(file: IO[bytes], size: int) -> NDArray[Any]:
-    """The array in `size` bytes."""
+def _array(file: IO[bytes], size: int, name: str = "it") -> NDArray[Any]:
+    """The array in `size` bytes. name: what it is called in errors."""
     version = npy.read_magic(file)
     if version != (1, 0):  # later ones hold structures; their headers alone may declare gigabytes
         raise ValueError(f"format {version[0]}.{version[1]}, where plain arrays have 1.0")
     shape, fortran, dtype = npy.read_array_header_1_0(file)
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None or dtype.itemsize == 0:
-        raise ValueError(f"elements {dtype}, which are not plain numbers")
+        how = f": save {name}.astype(...) of numbers, or texts, of one type" if dtype.hasobject else ""
+        raise ValueError(f"elements {dtype} in {name}, which are not plain numbers{how}")
     wanted, there = math.prod(shape) * dtype.itemsize, size - file.tell()
     if min(shape, default=0) < 0 or wanted != there:
         raise ValueError(f"{there} bytes for {dtype} of shape {shape}")

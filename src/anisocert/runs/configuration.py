@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anisocert.bounds import Plan
 from anisocert.data import parse_ids
+from anisocert.data.dataset import is_name
 from anisocert.engine import Numerics, Stage, Stream
 from anisocert.errors import ArgumentError
 from anisocert.memory import POLICIES, shown
@@ -97,7 +98,7 @@ class Configuration(Options):
         self.chooser()
         if self.components is not None and self.method != "fixed":
             raise ArgumentError(f"expected --method fixed with components, which give theta, got {self.method!r}")
-        parse_ids(self.ids or "")
+        parse_ids(",".join(part for part in (self.ids or "").split(",") if not is_name(part)))
         Stream(self.seed, Stage.ESTIMATE, 0)
         object.__setattr__(self, "stop", self.plan().stop)  # a target radius makes a plan sequential
 

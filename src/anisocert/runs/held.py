@@ -14,6 +14,7 @@ from anisocert.certificate import Certificate
 from anisocert.data import Dataset
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
+from anisocert.inputs import expect_labels
 from anisocert.memory import Memory, columns
 from anisocert.optimize import SAME_FOR_ALL
 from anisocert.runs.answers import unbacked
@@ -76,9 +77,9 @@ def held(
     for attribute in ONE:
         if len(found := {getattr(one, attribute) for one in certificates}) > 1:
             raise ArgumentError(f"expected certificates of one {attribute} in {name}, got {', '.join(map(str, found))}")
-    if labels.min() < 0 or labels.max() >= first.num_classes:
-        wrong = labels.min() if labels.min() < 0 else labels.max()
-        raise ArgumentError(f"expected labels from 0 to {first.num_classes - 1}, the classes of {name}, got {wrong}")
+    if labels.min() < 0:
+        raise ArgumentError(f"expected labels from 0 to {first.num_classes - 1} of {name}, got {labels.min()}")
+    expect_labels(labels, first.num_classes, name)
     _expect_one_system(certificates, name, memory)
     order = np.argsort(ids)
     chosen = [certificates[i] for i in order]

@@ -12,6 +12,7 @@ from torch import nn
 
 from anisocert import data, models
 from anisocert.data import Dataset
+from anisocert.data.arrays import CHANNELS_FIRST
 from anisocert.errors import ArgumentError
 from anisocert.models import Codebook, Coded, PerCode
 from anisocert.runs.configuration import Configuration
@@ -20,7 +21,7 @@ from anisocert.runs.configuration import Configuration
 def chosen(configuration: Configuration, examples: Dataset) -> Dataset:
     """Those of a data set's examples that a configuration names, in order of id."""
     c = configuration
-    found = examples.subset(c.skip, c.max, None if c.ids is None else data.parse_ids(c.ids))
+    found = examples.subset(c.skip, c.max, None if c.ids is None else data.parse_ids(c.ids, examples.named))
     order = np.argsort(found.ids)
     return replace(found, pixels=found.pixels[order], y=found.y[order], ids=found.ids[order])
 
@@ -56,8 +57,9 @@ def load_model(
     default: as the configuration needs it.
     """
     c = configuration
+    layout = None if c.layout == CHANNELS_FIRST else c.layout  # which is about the data
     model, said = models.load(
-        source or c.model, num_classes=c.num_classes, mean=c.mean, std=c.std, layout=c.layout,
+        source or c.model, num_classes=c.num_classes, mean=c.mean, std=c.std, layout=layout,
         gradients=c.needs_gradients if gradients is None else gradients, denoise=c.denoise,
         shape=c.input_shape,
     )  # fmt: skip

@@ -161,7 +161,7 @@ class StoredRun(Said):
                 "say where they are with --data"
             )
         if name not in self._data:  # several readers of one run ask for them
-            self._data[name] = load(name, "train" if said.get("split") == "train" else "test")
+            self._data[name] = load(name, "train" if said.get("split") == "train" else "test", said.get("layout"))
         if said.get("data_hash") is None or not whole:
             return self._data[name].subset(ids=self.column("idx").tolist() if ids is None else ids)
         found = chosen(self.configuration, self._data[name])

@@ -13,9 +13,10 @@ from torch import nn
 from anisocert.data import Dataset, load
 from anisocert.data.dataset import as_float
 from anisocert.engine import Network, Numerics, Stage, Stream
-from anisocert.engine.grid import GRID, warn_if_coarse
+from anisocert.engine.grid import REACH, check_range, warn_if_coarse
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.inputs import expect_labels
 from anisocert.models.normalize import check_units, warn_of_units
 from anisocert.optimize import CODED, Average
 from anisocert.optimize.domain import check_domain
@@ -66,9 +67,9 @@ class Job:
         c, plan, said = self.configuration, self.configuration.plan(), self.metadata
         assert c.num_classes is not None
         plan.warn_if_hopeless(c.num_classes)
-        warn_if_coarse(c.sigma, GRID if c.numerics.grid is None else c.numerics.grid)
+        warn_if_coarse(c.sigma, c.numerics.step)
         if said.get("mean") is None:  # a network that does not say which units it takes
-            warn_of_units(c.sigma, [float(self.examples.sample().std())])
+            warn_of_units(c.sigma, [float(self.examples.sample().std())], images=len(self.examples.shape) > 1)
         doubts = []
         if said.get("norm") not in (None, c.norm):
             doubts.append(f"the network was trained with noise for norm {said['norm']}, got norm {c.norm}")
@@ -101,19 +102,22 @@ def _any_noise(c: Configuration, said: dict[str, Any]) -> bool:
 
 def load_job(asked: Configuration) -> Job:
     """Load what a configuration names, and complete it from that."""
-    examples = chosen(asked, load(asked.data, asked.split))
+    known = load(asked.data, asked.split, asked.layout)
+    examples = chosen(asked, known)
     Stream(asked.seed, Stage.ESTIMATE, int(examples.ids.max()))  # an error now if the seed names no stream
     asked = replace(asked, input_shape=list(examples.shape))
     model, metadata = load_model(asked)
     num_classes = asked.num_classes or metadata.get("num_classes") or (examples.num_classes if examples.labelled else 0)
     if num_classes == 0:
         raise ArgumentError(f"expected num_classes (--num-classes), as {asked.data} has no labels to tell it, got none")
-    if examples.y.max() >= num_classes:
-        raise ArgumentError(
-            f"expected labels below {num_classes}, the network's number of classes, got {examples.y.max()}"
-        )
-    if asked.domain is not None:  # before the run begins, which fixes its domain
+    expect_labels(known.y, num_classes, asked.data)  # of all, as a few may not show that they are counted from 1
+    # Before the run begins, which fixes its domain and grid.
+    if asked.domain is not None:
         check_domain(asked.domain, _extremes(examples))
+    if asked.numerics.step:
+        noise = asked.smoothing()
+        reached = float(np.abs(_extremes(examples)).max()) + REACH[noise.base] * float(np.max(noise.theta))
+        check_range(reached, asked.numerics.step)
     check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
     theta = None
     if asked.average_of is not None:

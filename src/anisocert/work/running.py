@@ -87,8 +87,10 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
             return _end(job, begun, unfinished, len(left), circumstances)
 
 
-def inputs_left(job: Job, folder: Path, shard: tuple[int, int]) -> list[int]:
-    """The inputs that a shard still has to do; an error if the folder holds a different run."""
+def inputs_left(job: Job, folder: Path | None, shard: tuple[int, int]) -> list[int]:
+    """The inputs that a shard still has to do; an error if the folder holds a different run. None: a new run."""
+    if folder is None:
+        return job.ids[shard[0] - 1 :: shard[1]]
     _begun(job, folder)
     return _left(job, folder, shard)
 

@@ -57,6 +57,14 @@ def test_what_has_another_cause_gets_no_remedy_of_shapes(error: Exception) -> No
     assert _raised(Raises(), (1, 8, 8)).endswith(f"got: {error}")
 
 
+def test_a_network_that_is_called_by_names() -> None:
+    class Named(nn.Module):
+        def forward(self, *, pixel_values: torch.Tensor) -> torch.Tensor:
+            return pixel_values
+
+    assert "it is called as model(x); wrap it in an nn.Module whose forward(x)" in _raised(Named(), (4,))
+
+
 def test_remedies_work() -> None:
     x = torch.zeros(2, 1, 8, 8)
     assert ac.models.Reshaped(FLAT, [64])(x).shape == (2, 5)

@@ -236,7 +236,7 @@ def test_bad_grid(grid):
 
 def test_a_grid_too_fine_for_the_inputs_is_said():
     x = torch.full((1, 4), 1e7)
-    with pytest.raises(ArgumentError, match=r"within 2\*\*30 steps of the grid.*choose a larger grid"):
+    with pytest.raises(ArgumentError, match=r"within 2\*\*30 steps .*choose a larger one, as in --grid .*standardise"):
         ac.certify(Reveals().eval(), x, num_classes=2, smoothing=ac.Gaussian(1.0), numerics=ac.Numerics(grid=2.0**-20))
 
 

@@ -523,3 +523,13 @@ def test_hooks_on_all_modules_are_refused():
             digest(nn.Linear(2, 2))
     finally:
         handle.remove()
+
+
+def test_packages_of_another_environment_are_libraries_and_sources_of_an_editable_one_are_not(tmp_path: Path) -> None:
+    """Both are reached by a .pth file; torch may lie in the first, and would be read function by function."""
+    from anisocert.engine._own_code import is_installed_file
+
+    assert is_installed_file(str(tmp_path / "env" / "lib" / "site-packages" / "torch" / "nn.py"))
+    assert is_installed_file(str(tmp_path / "dist-packages" / "torch" / "nn.py"))
+    assert not is_installed_file(str(tmp_path / "project" / "src" / "mine" / "net.py"))
+    assert not is_installed_file(str(tmp_path / "my-site-packages" / "net.py"))

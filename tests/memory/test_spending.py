@@ -262,3 +262,10 @@ def test_noise_of_one_input_is_for_no_other(tmp_path):
         assert memory.stats().numbers == 2
         assert memory.reserve([0, 1], 1, [other, one]) == 3
         assert memory.check().ok
+
+
+@pytest.mark.parametrize("lifetime", ["0.1", True, 0, 1.0, [0.1]])
+def test_a_lifetime_is_a_number(lifetime):
+    with pytest.raises(ArgumentError, match=r"lifetime: expected .* in \(0, 1\), got"):
+        Memory(lifetime=lifetime)
+    assert Memory(lifetime=np.float32(0.25)).lifetime == 0.25

@@ -323,7 +323,7 @@ def test_the_users_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert metadata["architecture"] == "my_nets:linear"
     normalized, _ = load("my_nets:linear", mean=(0.5,) * 3, std=(0.5,) * 3)
     assert isinstance(normalized, Normalized)
-    with pytest.raises(ModelError, match=r"expected an nn.Module from my_nets:callable_, got function"):
+    with pytest.raises(ModelError, match=r"expected an nn.Module from my_nets:callable_, got a function"):
         load("my_nets:callable_")
     assert load("my_nets:ready")[0] is sys.modules["my_nets"].ready
     (tmp_path / "my_broken.py").write_text("import no_such_package\n")

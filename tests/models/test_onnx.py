@@ -404,7 +404,10 @@ def test_branches_are_not_loops(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("outputs", "got"),
     [
-        ({"features": ["b", 4], "scores": ["b", 3]}, r"'features' \['b', 4\], 'scores' \['b', 3\]"),
+        (
+            {"features": ["b", 4], "scores": ["b", 3]},
+            r"'features' tensor.* \['b', 4\], 'scores' tensor.* \['b', 3\]",
+        ),
         ({}, "none"),
     ],
 )
@@ -421,6 +424,27 @@ def test_other_than_one_output(tmp_path: Path, outputs: dict[str, list[Any]], go
     words = f"expected one output, the scores, in .*, got {got}: export the graph with the scores alone"
     with pytest.raises(ModelError, match=words):
         load(_save(tmp_path / "net.onnx", nodes, outputs=outputs), gradients=gradients)
+
+
+def test_scores_beside_predicted_labels(tmp_path: Path) -> None:
+    """As scikit-learn's classifiers are exported."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    nodes = [
+        _constant("w", WEIGHTS),
+        helper.make_node("MatMul", ["x", "w"], ["scores"]),
+        helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
+    ]
+    label = helper.make_tensor_value_info("label", TensorProto.INT64, ["b"])
+    path = _save(tmp_path / "net.onnx", nodes)
+    graph = onnx.load(path)
+    graph.graph.output.insert(0, label)
+    onnx.save(graph, path)
+    model, known = load(path, shape=(4,))
+    x = torch.rand(5, 4)
+    torch.testing.assert_close(model(x), x @ torch.from_numpy(WEIGHTS))
+    assert known["notes"] == ("its scores are the output 'scores'",)
 
 
 def test_names_of_a_file_do_not_reach_the_terminal(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from anisocert.cli.terminal import standard_streams
@@ -21,7 +22,7 @@ def main() -> NoReturn:
     debug = "--debug" in sys.argv
     if debug:
         sys.argv.remove("--debug")
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    warnings.formatwarning = _warning_lines()
     if parent := os.environ.pop("ANISOCERT_PARENT", ""):  # reproduce/running.py
         threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
     with standard_streams(filtered="--help" not in sys.argv[1:]):  # help is our own text, and coloured
@@ -29,6 +30,19 @@ def main() -> NoReturn:
             os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"  # else typer colours its help for some build servers
         code = _code(debug)
     sys.exit(code)
+
+
+def _warning_lines() -> Callable[..., str]:
+    """What is printed of warnings: each once, as Python forgets which it has shown whenever filters change."""
+    seen = set[str]()
+
+    def line(message: object, *_: object, **__: object) -> str:
+        text = f"warning: {message}\n"
+        new = text not in seen
+        seen.add(text)
+        return text if new else ""
+
+    return line
 
 
 def _code(debug: bool) -> int:

@@ -13,6 +13,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 NOT_IMPORTED = object()
+PACKAGES = ("site-packages", "dist-packages")
 # By which code reads what it does not name.
 ANYTHING = {"eval", "exec", "globals", "__import__", "import_module"}
 ANYTHING_OF = {"import_module", "__globals__", "__builtins__"}
@@ -27,8 +28,15 @@ def _installed() -> tuple[str, ...]:
 
 
 def is_installed_file(name: str) -> bool:
-    """Whether code comes from a library's file, according to its code object."""
-    return name.startswith("<frozen ") or os.path.realpath(name).startswith(_installed())
+    """Whether code comes from a library's file, according to its code object.
+
+    A .pth file may lead to the packages of another environment: those are known by the name of their folder. Where it
+    leads to the user's sources, as an editable installation does, these stay the user's.
+    """
+    if name.startswith("<frozen "):
+        return True
+    path = os.path.realpath(name)
+    return path.startswith(_installed()) or any(f"{os.sep}{folder}{os.sep}" in path for folder in PACKAGES)
 
 
 def is_installed(module: ModuleType) -> bool:

@@ -26,7 +26,7 @@ def taking(shape: Shape, model: Classifier) -> Iterator[None]:
         if isinstance(error, AnisocertError) or out_of_memory(error):
             raise
         reason = str(error).partition("\n")[0] or repr(error)
-        remedy = _of_types(reason) or (_of_shapes(shape, model) if isinstance(error, RuntimeError) else "")
+        remedy = _of_call(reason) or (_of_shapes(shape, model) if isinstance(error, RuntimeError) else "")
         raise ModelError(f"expected a network that takes inputs of shape {shape}, got: {reason}{remedy}") from error
 
 
@@ -41,12 +41,15 @@ def _expect_float32(model: nn.Module) -> None:
             )
 
 
-def _of_types(reason: str) -> str:
+def _of_call(reason: str) -> str:
+    """What is wrong with how it is called, or with the types inside it."""
     if "ScalarType BFloat16" in reason:
         return (
             ": numpy has no bfloat16; choose float32, by numerics=ac.Numerics(precision='float32') "
             "(--precision float32), or call .float() before .numpy()"
         )
+    if "positional argument" in reason or "unexpected keyword" in reason:
+        return ": it is called as model(x); wrap it in an nn.Module whose forward(x) calls it as it wants to be"
     mixed = "same dtype" in reason or "expected scalar type" in reason
     return ": inputs come in float32; call model.float(), and leave them so inside it" if mixed else ""
 
@@ -74,7 +77,7 @@ def _of_linear(shape: Shape, takes: int) -> str:
         return f"{told}: grey images, and a network for colour ones"
     if len(shape) > 1 and values == takes * shape[0]:
         return f"{told}: for several inputs at once call system.answers(x), not answer(x)"
-    if takes % values == 0:
+    if len(shape) > 1 and takes % values == 0:
         return f"{told}: if x is a single input, pass x[None]"
     return told
 

@@ -53,9 +53,11 @@ def check_grid(grid: float) -> None:
 def check_range(largest: float, grid: float) -> None:
     """An error where inputs and noise of this size cannot be drawn on a grid in good time."""
     if not largest / grid <= LONGEST:
+        wider = 2.0 ** math.ceil(math.log2(largest / LONGEST)) if math.isfinite(largest) else math.inf
+        larger = f"choose a larger one, as in --grid {wider!r} (numerics=ac.Numerics(grid={wider!r})), or "
         raise ArgumentError(
             f"expected inputs and noise within 2**30 steps of the grid, {LONGEST * grid:g}, got {largest:g}: "
-            "choose a larger grid"
+            f"{larger if wider <= 2.0**40 else ''}standardise the inputs, for the network too"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,8 @@ class Memory:
     def _start(self, store: Callable[[str], Store], policy: str | None, prefer: Prefer, lifetime: float | None) -> None:
         if prefer not in ("volume", "ball"):
             raise ArgumentError(f"prefer: expected 'volume' or 'ball', got {prefer!r}")
+        if isinstance(lifetime, bool) or not isinstance(lifetime, Real | None):
+            raise ArgumentError(f"lifetime: expected a number in (0, 1), got {lifetime!r}")
         wanted = None if policy is None else named(policy).name
         self._prefer = prefer
         self._ledger = Ledger(store(wanted or "inherit"), wanted)

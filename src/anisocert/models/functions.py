@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from anisocert.errors import ArgumentError, ModelError
+from anisocert.inputs import told
 
 
 def from_function(text: str) -> tuple[nn.Module, tuple[str, ...]]:
@@ -24,16 +25,31 @@ def from_function(text: str) -> tuple[nn.Module, tuple[str, ...]]:
     finally:
         sys.path.remove("")
     if not isinstance(made, nn.Module):
-        raise ModelError(
-            f"expected an nn.Module from {text}, got {type(made).__name__}: a bare callable has no weights to hash, "
-            "give it to anisocert.certify in Python with a model_id"
-        )
+        raise ModelError(f"expected an nn.Module from {text}, got {told(made)}{_wrapping(made)}")
     training = [name or type(made).__name__ for name, one in made.named_modules() if one.training]
     note = f"{text} is in training mode ({training[0]}, say), and is used in evaluation mode" if training else ""
     return made, (note,) if note else ()
 
 
+def _wrapping(made: Any) -> str:
+    """How to make a network of something else."""
+    scores = next((name for name in ("predict_proba", "decision_function") if hasattr(made, name)), None)
+    if scores is not None:  # scikit-learn's
+        return (
+            ": return an nn.Module whose forward(x) is "
+            f"torch.from_numpy(estimator.{scores}(x.flatten(1).cpu().numpy())).float(), and certify with --method "
+            "isotropic or fixed, as it gives no gradients"
+        )
+    if callable(made):
+        return ": a bare callable has no weights to hash; give it to anisocert.certify in Python with a model_id"
+    return ""
+
+
 def _named(module: str, name: str) -> Any:
+    if module.endswith(".py") and Path(module).is_file():
+        raise ArgumentError(
+            f"expected a Python module, got the file {module}: write {module.removesuffix('.py')}:{name}"
+        )
     try:
         imported = importlib.import_module(module)
     except Exception as error:  # user code may raise anything

@@ -80,6 +80,10 @@ def _network(
     text, takes, notes = str(source), None, tuple[str, ...]()
     if is_function(text):
         (model, notes), metadata = from_function(text), dict[str, Any]()
+    elif Path(source).suffix in (".npz", ".npy"):
+        raise ArgumentError(
+            f"expected a network, got {text}, a file of data: name the network first, then --data {text}"
+        )
     elif not Path(source).exists():
         raise ArgumentError(f"expected a network file, or package.module:function, at {text}, got nothing there")
     elif regular_file(source).suffix == ".onnx":
@@ -91,6 +95,7 @@ def _network(
     _check_classes(known["num_classes"], num_classes, text)
     if shape is not None:
         found = adapt(model.eval(), shape, layout, takes, num_classes)
+        _check_classes(found.num_classes, num_classes, text)
         model, notes = found.model, (*notes, *found.notes)
         known["num_classes"] = known["num_classes"] or found.num_classes
     if mean is not None and std is not None:
@@ -112,7 +117,8 @@ def _onnx(path: Path, gradients: bool, shape: tuple[int, ...] | None) -> tuple[n
     few = (
         f"its graph has a batch of {box.batch} baked in, so it runs {box.batch} at a time: a free batch is far quicker"
     )
-    return box, box.shape, (few,) if box.batch is not None and box.batch < FEW else ()
+    taken = (f"its scores are the output {box.chosen!r}",) if box.chosen is not None else ()
+    return box, box.shape, (*taken, few) if box.batch is not None and box.batch < FEW else taken
 
 
 def _from_weights(

@@ -16,6 +16,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # In standard deviations. Pixels of 0 to 255 lie hundreds from the mean of a network for 0 to 1. The other way round all
 # of them are within 1/50 of one; an honest image may be as flat, but then it has few levels.
 FARTHEST, NARROWEST, LEVELS, FAINTEST = 8.0, 0.05, 8, 0.01
+PIXELS = " (pixels of 0 to 255 in an .npz are taken as 0 to 1 if they are uint8)"
 
 
 class Normalized(nn.Module):
@@ -80,17 +81,22 @@ def check_units(x: NDArray[np.float32], mean: ArrayLike | None, std: ArrayLike |
         raise ArgumentError(
             f"expected inputs in the network's units, with mean {_short(mean)} and standard deviation {_short(std)}, "
             f"got inputs from {x.min():.6g} to {x.max():.6g}, most of them {distance:.3g} standard deviations from the "
-            f"mean and all within {width:.2g}: scale them (pixels of 0 to 255 in an .npz are taken as 0 to 1 if they "
-            "are uint8), or give the mean and std that belong to them"
+            f"mean and all within {width:.2g}: scale them{PIXELS if x.ndim > 2 else ''}, or give the mean and std that "
+            "belong to them"
         )
 
 
-def warn_of_units(sigma: float, std: Sequence[float]) -> None:
-    """Warn if the noise is negligible compared with the data. std: of that data."""
+def warn_of_units(sigma: float, std: Sequence[float], images: bool = True) -> None:
+    """Warn if the noise is negligible compared with the data. std: of that data; images: whether it is pixels."""
     if sigma < FAINTEST * min(std):
+        remedy = (
+            "are these pixels of 0 to 255? As uint8 in an .npz they become 0 to 1"
+            if images
+            else "standardise the features, for the network too, or choose a sigma in their units"
+        )
         warnings.warn(
             f"expected sigma in the units of the data, whose standard deviation is {_short(list(std))}, got {sigma:g}, "
-            "less than a hundredth of it: are these pixels of 0 to 255? As uint8 in an .npz they become 0 to 1",
+            f"less than a hundredth of it: {remedy}",
             AnisocertWarning,
             stacklevel=2,
         )

@@ -12,6 +12,7 @@ from anisocert.engine.probe import probe_inputs
 from anisocert.errors import MissingExtraError, ModelError
 from anisocert.models.onnx_file import OnnxFile, read_onnx
 
+FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 FATAL = 4  # onnxruntime's highest level of severity
 # What files may declare: more than any network has, and less than memory holds.
 LARGEST_BATCH, LARGEST_INPUT, LARGEST_CLASSES = 1 << 16, 1 << 28, 1 << 20
@@ -45,25 +46,20 @@ class OnnxNetwork(nn.Module):
         except Exception as error:  # onnxruntime's own exceptions share no public root
             raise ModelError(f"expected a whole ONNX file at {path}, got: {whole(error)}") from error
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
-        if len(outputs) != 1:  # of several, it is unknown which are the scores
-            names = ", ".join(f"{one.name[:50]!r} {one.shape}" for one in outputs[:8]) or "none"
-            raise ModelError(
-                f"expected one output, the scores, in {path}, got {names}: export the graph with the scores alone"
-            )
-        if len(inputs) != 1 or len(outputs[0].shape) != 2:
+        scores = _scores(outputs, path)
+        self.chosen = scores.name if len(outputs) > 1 else None  # the output that was taken for the scores
+        if len(inputs) != 1 or len(scores.shape) != 2:
             raise ModelError(
                 f"expected one input and scores of shape (b, classes) in {path}, "
-                f"got {len(inputs)} inputs and an output of shape {outputs[0].shape}"
+                f"got {len(inputs)} inputs and an output of shape {scores.shape}"
             )
-        self.input, self.output, shape = inputs[0].name, outputs[0].name, inputs[0].shape
+        self.input, self.output, shape = inputs[0].name, scores.name, inputs[0].shape
         self.batch = shape[0] if shape and isinstance(shape[0], int) else None
         self.shape = tuple(shape[1:])
-        classes = outputs[0].shape[1]
+        classes = scores.shape[1]
         self.num_classes = classes if isinstance(classes, int) else None
         self._refuse_sizes(path)
-        self.dtype = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}.get(
-            inputs[0].type
-        )
+        self.dtype = FLOATS.get(inputs[0].type)
         if self.dtype is None:
             raise ModelError(f"expected a floating-point input in {path}, got {inputs[0].type}")
         self.eval()
@@ -114,6 +110,19 @@ class OnnxNetwork(nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> "OnnxNetwork":
         """Itself: a session cannot be copied and holds nothing that changes."""
         return self
+
+
+def _scores(outputs: list[Any], path: Path) -> Any:
+    """The output that is the scores: the only one, or the only one of floats per class, as beside predicted labels."""
+    fit = [one for one in outputs if one.type in FLOATS and len(one.shape) == 2]
+    if len(outputs) != 1 and len(fit) != 1:
+        names = ", ".join(f"{one.name[:50]!r} {one.type} {one.shape}" for one in outputs[:8]) or "none"
+        mapped = any(one.type.startswith("seq(map") for one in outputs)
+        how = "; of scikit-learn, with options={'zipmap': False}" if mapped else ""
+        raise ModelError(
+            f"expected one output, the scores, in {path}, got {names}: export the graph with the scores alone{how}"
+        )
+    return outputs[0] if len(outputs) == 1 else fit[0]
 
 
 def whole(error: Exception) -> str:

@@ -245,3 +245,22 @@ def test_colour_on_a_terminal_unless_it_is_not_wanted(variables, coloured):
     assert process.wait(300) == 0
     assert b"certify" in said
     assert bool(re.search(rb"\x1b\[[0-9;]*3[0-7]", said)) is coloured
+
+
+def test_a_warning_is_printed_once():
+    """Libraries warn in every batch, and Python forgets what it has shown whenever filters change."""
+    code = """
+import sys, warnings
+from anisocert import cli
+def run():
+    for _ in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.warn("said by a library", RuntimeWarning)
+    warnings.warn("said too", RuntimeWarning)
+    return 0
+cli._run = run
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stderr == "warning: said by a library\nwarning: said too\n"

@@ -98,7 +98,7 @@ def test_one_run_twice_is_one_run(make, report, tmp_path):
     ("arguments", "words"),
     [
         (["--table", "word"], "expected --table to be one of terminal"),
-        (["--out", "."], "at ., got a folder"),
+        (["--out", "."], "expected the name of a file, got the folder ."),
     ],
 )
 def test_wrong_values_are_one_line(make, report, tmp_path, arguments, words):

@@ -116,6 +116,7 @@ def test_a_folder_says_how_its_images_are_prepared_and_what_they_are(tmp_path: P
     assert data.shape == (3, 8, 8)
     assert data.y.tolist() == [4, 4, 2, 2]
     assert data.class_names == ("0", "1", "dog", "3", "cat", "5")
+    assert data.notes == ()  # it says itself which class is which
     assert data.num_classes == 6
     assert data.preparation == {
         "shape": [3, 8, 8], "range": [0.0, 1.0], "levels": 255, "resize": 12, "crop": 8,
@@ -133,6 +134,7 @@ def test_folders_without_notes_are_as_before(tmp_path: Path) -> None:
     data = load(image_folder(tmp_path / "pets", {"dog": (6, 5), "cat": (6, 5)}))
     assert data.y.tolist() == [0, 0, 1, 1]
     assert data.class_names == ("cat", "dog")
+    assert data.notes[0].startswith("folders are classes in the order of their names, cat is 0, dog is 1: ")
     assert (data.preparation["resize"], data.preparation["crop"]) == (None, None)
 
 

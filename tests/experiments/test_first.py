@@ -10,7 +10,8 @@ import pytest
 import tables
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, Withstood, compare
-from anisocert.runs.attacked import AttackedFirst, rows_hash, write_attacked
+from anisocert.runs.attacked import AttackedFirst
+from anisocert.runs.attacked_file import rows_hash, write_attacked
 from first import COLUMNS, Measured, measured, read_lines, written
 from protection import attacked_figure, first_table, protection_table
 

@@ -12,7 +12,8 @@ from anisocert.report._verdict import telling_radius, verdict
 from anisocert.report.canvas import styled
 from anisocert.report.figures import accuracy
 from anisocert.runs import read_run
-from anisocert.runs.attacked import AttackedFirst, rows_hash, write_attacked
+from anisocert.runs.attacked import AttackedFirst
+from anisocert.runs.attacked_file import rows_hash, write_attacked
 
 RADII = np.array([0.0, 0.1, 0.2, 0.3])
 

@@ -10,7 +10,7 @@ import pytest
 
 from anisocert.errors import ArgumentError
 from anisocert.runs import AttackedFirst, read_run, write_attacked
-from anisocert.runs.attacked import rows_hash
+from anisocert.runs.attacked_file import rows_hash
 from anisocert.runs.files import ATTACKED, rendered
 from anisocert.verify import verify
 from anisocert.work import add_to_memory

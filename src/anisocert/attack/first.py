@@ -23,7 +23,8 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
 from anisocert.optimize import TwoStep
 from anisocert.runs import AttackedFirst, StoredRun
-from anisocert.runs.attacked import LARGEST_RADIUS, MOST_RADII, rows_hash
+from anisocert.runs.attacked import LARGEST_RADIUS, MOST_RADII
+from anisocert.runs.attacked_file import rows_hash
 
 AT_ONCE = 64  # inputs
 STRONG = Search(starts=4, steps=60, samples=64)

@@ -1,26 +1,17 @@
 """The commands, assembled. Each command imports what it needs when it runs, so that `--help` is quick."""
 
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from anisocert import __version__
-from anisocert.cli import (
-    attack,
-    certify,
-    codebook,
-    data,
-    demo,
-    diagnose,
-    memory,
-    predict,
-    report,
-    reproduce,
-    show,
-    train,
-    tsv,
-    verify,
-)
+from anisocert.cli import data, memory, tsv
+
+# In the order of the help. Each is a function in a module of its name, with an EPILOG that shows it in use.
+COMMANDS = (
+    "demo", "diagnose", "certify", "predict", "train", "codebook", "verify", "attack", "show", "report", "reproduce",
+)  # fmt: skip
 
 app = typer.Typer(
     name="anisocert",
@@ -49,20 +40,10 @@ def root(
     """Certify large regions around inputs in which a smoothed classifier's answer does not change."""
 
 
-app.command("demo", epilog="Example: anisocert demo --max 50 --n 1000 --out runs/quick")(demo.demo)
-app.command("diagnose", epilog=diagnose.EPILOG)(diagnose.diagnose)
-app.command("certify", epilog=certify.EPILOG)(certify.certify)
-app.command("predict", epilog=predict.EPILOG)(predict.predict)
+for name in COMMANDS:
+    module = import_module(f"anisocert.cli.{name}")
+    app.command(name, epilog=module.EPILOG)(getattr(module, name))
 app.add_typer(data.app, name="data")
 app.add_typer(memory.app, name="memory")
-app.command("train", epilog="Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen")(
-    train.train
-)
-app.command("codebook", epilog=codebook.EPILOG)(codebook.codebook)
-app.command("verify", epilog="Example: anisocert verify runs/demo/l2-fixed --recount 10")(verify.verify)
-app.command("attack", epilog=attack.EPILOG)(attack.attack)
-app.command("show", epilog=show.EPILOG)(show.show)
-app.command("report", epilog=report.EPILOG)(report.report)
-app.command("reproduce", epilog=reproduce.EPILOG)(reproduce.reproduce)
 app.command("import", epilog=tsv.IMPORT_EPILOG)(tsv.import_)
 app.command("export", epilog=tsv.EXPORT_EPILOG)(tsv.export)

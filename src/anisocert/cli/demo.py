@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from anisocert.runs import Configuration
     from anisocert.smoothing import Smoothing
 
+EPILOG = "Example: anisocert demo --max 50 --n 1000 --out runs/quick"
 DEMONSTRATED = ("fixed", "isotropic", "anisotropic")
 
 

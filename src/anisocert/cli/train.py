@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from anisocert.smoothing import Smoothing
     from anisocert.train import Recipe, Sgd
 
+EPILOG = "Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen"
+
 
 @options.takes(
     "data", norm=option("l2", "l2: Gaussian noise; l1: uniform noise (cohen and stability)."),

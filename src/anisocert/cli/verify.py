@@ -7,6 +7,7 @@ import typer
 
 from anisocert.cli import FAILED, options
 
+EPILOG = "Example: anisocert verify runs/demo/l2-fixed --recount 10"
 NOT_ALL = 3
 
 if TYPE_CHECKING:

@@ -83,9 +83,14 @@ def labelled(notes: Notes, folders: tuple[str, ...], path: Path) -> tuple[list[i
     return numbers, tuple(", ".join(shared.get(label, [str(label)])) for label in range(count))
 
 
+def named_by_numbers(folders: tuple[str, ...]) -> bool:
+    """Whether all folders have whole numbers for names, which then are the labels."""
+    return all(NUMBER.fullmatch(name) for name in folders)
+
+
 def _own_numbers(folders: tuple[str, ...], path: Path) -> list[int] | None:
     """The numbers that all folders are named by; None if they have other names."""
-    if not all(NUMBER.fullmatch(name) for name in folders):
+    if not named_by_numbers(folders):
         return None
     unfit = [name for name in folders if len(name) > len(str(MOST_CLASSES)) or not 0 <= int(name) < MOST_CLASSES]
     numbers = [] if unfit else [int(name) for name in folders]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from anisocert.data import cache
-from anisocert.data._folder_notes import labelled, printable, read_notes
+from anisocert.data._folder_notes import labelled, named_by_numbers, printable, read_notes
 from anisocert.data._image_files import ImageFiles, channels_of
 from anisocert.data.dataset import Dataset, Split
 from anisocert.errors import ArgumentError
@@ -33,7 +33,7 @@ def load(folder: Path, split: Split) -> Dataset:
     # a class that one split lacks must not move the numbers of the others
     paths, places, folders = scan(where, *filter(None, (_split_folder(folder, one) for one in SPLITS)))
     numbers, classes = labelled(notes, folders, folder)
-    order = () if notes.labels else _order(folders, numbers)
+    order = () if notes.labels or named_by_numbers(folders) else _order(folders, numbers)
     labels = np.array(numbers, np.int64)[places]
     ids = np.array([_id(path.relative_to(folder)) for path in paths], np.int64)
     images = ImageFiles(paths, channels_of(paths[0]), notes.resize, notes.crop)

@@ -1,7 +1,6 @@
 """What a comparison says, in plain words: for each kind of system, the promise that it makes."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,27 +11,25 @@ from anisocert.evaluate import (
     OR_ABSTAINS,
     OWN,
     Comparison,
-    Entry,
     Results,
     Withstood,
     down,
     nearest,
     percent,
-    probability,
-    short_down,
     wilson,
     withstood,
 )
-from anisocert.evaluate.tables import RHO
-from anisocert.report._notes import notes
-from anisocert.report._stranger import contradicted, strangers_words, unmeasured
+from anisocert.report._stranger import contradicted, strangers_words
+from anisocert.report._verdict_words import (
+    WORDS,
+    cautions_words,
+    certainty_words,
+    nothing_words,
+    rivals_words,
+    scale_words,
+    system_words,
+)
 
-WORDS = {
-    "fixed": "the same noise for every input",
-    "average": "one shaped noise for every input",
-    "isotropic": "noise whose strength is chosen for each input",
-    "anisotropic": "noise whose shape is chosen for each input",
-}
 LEADS = {
     EVERYONE: f", and the smoothed classifier gives the same answer after {{}}: {EVERYONE}.",
     OWN: " by the classifier with the noise chosen for them, which gives the same answer after {}. This is "
@@ -88,15 +85,15 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
         Tile(f"{percent(one.abstention, True)} %", "without an answer", "abstentions"),
         *([_left(attacked, 1 - 0.05 / rivals)] if attacked is not None else []),
     )
-    cautions = tuple(_cautions(comparison, entry, at))
+    cautions = tuple(cautions_words(comparison, entry, at))
     alarms = tuple(filter(None, map(contradicted, comparison.entries)))
     if at == 0:
-        return Verdict(title, _nothing(entry), (), cautions, tiles, alarms)
+        return Verdict(title, nothing_words(entry), (), cautions, tiles, alarms)
     change = f"every change of {comparison.norm} length up to {at:g}"
     lead = f"{percent(share)} % of the {len(one):,} inputs are {one.answered}{LEADS[one.protects].format(change)}"
     points = [
-        strangers_words(entry, at, 1 - 0.05 / rivals), _scale(comparison.norm, at, dim, unit_range),
-        _rivals(comparison, entry), _certainty(comparison, one, at), _system(one),
+        strangers_words(entry, at, 1 - 0.05 / rivals), scale_words(comparison.norm, at, dim, unit_range),
+        rivals_words(comparison, entry), certainty_words(comparison, one, at), system_words(one),
     ]  # fmt: skip
     return Verdict(title, lead, tuple(point for point in points if point), cautions, tiles, alarms)
 
@@ -112,89 +109,6 @@ def telling_radius(one: Results) -> float:
     return 0.0
 
 
-def _scale(norm: str, at: float, dim: int | None, unit_range: bool) -> str:
-    """What a length means in pixels."""
-    if dim is None:
-        return ""
-    each = at / dim if norm == "l1" else at / np.sqrt(dim)
-    of = "of its whole range" if unit_range else "in the input's own units"
-    one = f"one value changed by up to {at:g} {of}" if at < 1 or not unit_range else "any one value changed at will"
-    return (
-        f"For scale: that covers {one}, each of the {dim:,} values changed by {short_down(each, 2)} at once, and "
-        f"everything between these with the same {norm} length."
-        + (f" In pixel units of 0 to 255 these are {_pixels(at)} and {_pixels(each)}." if unit_range else "")
-    )
-
-
-def _pixels(length: float) -> str:
-    return short_down(255 * length, 3)
-
-
-def _rivals(comparison: Comparison, entry: Entry) -> str:
-    """How the headline run compares with the run of fixed noise at the same level."""
-    one = entry.binding
-    fixed = [e.binding for e in comparison.entries if e.before.method == "fixed" and e.before.sigma == one.sigma]
-    if one.method == "fixed" or not fixed or fixed[0].mean() == 0:
-        return ""
-    base = fixed[0]
-    said = (
-        f"Against {WORDS['fixed']}: the certified radius is {one.mean() / base.mean():.2f} times as large on average "
-        f"({down(one.mean())} against {down(base.mean())})"
-    )
-    if one.knows("proxy_radius") and base.knows("proxy_radius"):
-        said += (
-            f", and the regions hold as much as balls {one.mean('proxy_radius') / base.mean('proxy_radius'):.2f} times "
-            f"as wide ({down(one.mean('proxy_radius'))} against {down(base.mean('proxy_radius'))})"
-        )
-    if one.protects != base.protects:
-        said += f". The promises differ: that of fixed noise is {base.protects}, this one {one.protects}"
-    return said + "."
-
-
-def _certainty(comparison: Comparison, one: Results, at: float) -> str:
-    """What the probability is of. Any of the contenders might have been chosen, so that their alphas add up."""
-    alpha = comparison.headline_alpha
-    if alpha is None:
-        return "The source of these results does not say how certain each statement is."
-    most = f"at most {probability(alpha)}{_added(comparison)}"
-    if one.stage == "after":
-        return (
-            "The memory keeps its promises with no probability involved. The statement that the smoothed classifier "
-            f"agrees with a given promise of this run, everywhere in its region, is wrong with probability {most}."
-        )
-    held = float(replace(one, alpha=alpha).claim(at, RHO)[0])
-    return (
-        f"Each of these statements is wrong with probability {most}. For all {len(one):,} together: at least "
-        f"{percent(held)} % hold, with probability {1 - RHO:g}. Both probabilities are over noise drawn "
-        "separately for each input."
-    )
-
-
-def _added(comparison: Comparison) -> str:
-    """Whose alphas make up a probability; empty where there is only one."""
-    runs = sum(not entry.again for entry in comparison.contenders)
-    return f" (the α of {runs} runs together, of which the best is shown)" if runs > 1 else ""
-
-
-def _system(one: Results) -> str:
-    """What the promise takes, and who may rely on it."""
-    if one.protects == EVERYONE:
-        return "One noise serves all inputs, so the certificates are about one classifier and need no memory."
-    if one.stage != "after":
-        return ""
-    said = (
-        "All answers have been through one memory, in order of arrival. A promise begins when its input is admitted "
-        "and lasts as long as all answers go through that memory; an input that came earlier may have been answered "
-        "differently, even within the radius."
-    )
-    if one.protects == OR_ABSTAINS:
-        said += (
-            " Its policy lets the system abstain inside a promised region (inherit does not): a small change to an "
-            "input may take its answer away, but cannot replace it by another."
-        )
-    return said
-
-
 def _left(attacked: Withstood, confidence: float) -> Tile:
     low, high = attacked.interval(confidence)
     return Tile(
@@ -203,39 +117,3 @@ def _left(attacked: Withstood, confidence: float) -> Tile:
         f"of {attacked.inputs:,} inputs; 95 % confidence {percent(low)} to {percent(high, True)} % about inputs not "
         "seen, under this attack",
     )
-
-
-def _cautions(comparison: Comparison, entry: Entry, at: float) -> Iterator[str]:
-    if entry.unbound:
-        yield (
-            "These certificates have not been through a memory. The noise depends on the input, so each one is "
-            f"{OWN}: together they promise nothing about one system that answers all inputs. A memory (anisocert "
-            "memory --help) turns them into such a promise, and may shrink regions."
-        )
-    if entry.before.stage == "before" and (said := unmeasured(entry, at)):
-        yield said
-    if entry.before.stage == "before" and entry.after is not None:
-        lost = entry.before.mean() - entry.after.mean()
-        if lost > 0.005 * entry.before.mean():
-            yield (
-                f"The memory has a price: the average radius was {down(entry.before.mean())} before it "
-                f"({entry.before.protects}) and is {down(entry.after.mean())} after it ({entry.after.protects}). The "
-                "numbers here are those after it."
-            )
-    rivals = comparison.contenders
-    if len(rivals) > 1:
-        yield (
-            f"Of {len(rivals)} runs compared ({', '.join(one.label for one in rivals)}), this is the one with the "
-            "largest average radius on these very inputs: on others it may be smaller."
-        )
-    yield from notes(entry.run)
-
-
-def _nothing(entry: Entry) -> str:
-    """Why no input is certified, as far as the run knows."""
-    said = f"None of the {len(entry.before):,} inputs has a correct certificate of positive size."
-    if "reason" in entry.run.table.column_names:
-        reasons = [reason for reason in entry.run.table["reason"].to_pylist() if reason]
-        if reasons:
-            said += f" The first abstention: {reasons[0]}."
-    return said

@@ -26,7 +26,8 @@ from anisocert.geometry import Region
 from anisocert.models.loading import is_function
 from anisocert.optimize import FOR_EVERYONE
 from anisocert.runs._said import Said
-from anisocert.runs.attacked import AttackedFirst, foreign, read_attacked
+from anisocert.runs.attacked import AttackedFirst
+from anisocert.runs.attacked_file import foreign, read_attacked
 from anisocert.runs.differences import same_network
 from anisocert.runs.files import ATTACKED, TABLE, THETA, Contents, WrongFileError, read_bytes, sound
 from anisocert.runs.loading import chosen, examples_hash, load_model

@@ -1,20 +1,22 @@
 """Noise chosen from a codebook, certified for everyone: one system against fixed noise at each of its levels.
 
-Trains a classifier with noise drawn from the codes and a selector for it, certifies the same images with fixed noise at
-each level, with the selected code and in two steps, and prints certified accuracy by l2 radius, beside what Dual
-Randomized Smoothing (arXiv 2512.01782) reports for CIFAR-10.
+Takes a network per level, or trains them; certifies the same images with a cascade of the levels and with fixed noise
+at each, and prints certified accuracy by l2 radius, beside what Dual Randomized Smoothing (arXiv 2512.01782) reports
+for CIFAR-10. With --selector it adds what a smoothed selector gives for the same networks.
 
-With --budgets the codes have a shape, and the threat is a box: |delta_i| <= r a_i, a_i = 1 in the middle half of an
-image and --budgets in its frame. What is printed is certified accuracy by r.
+With --budgets the codes have a shape, one network serves all of them, and the threat is a box: |delta_i| <= r a_i,
+a_i = 1 in the middle half of an image and --budgets in its frame. What is printed is certified accuracy by r.
 
     python experiments/codes.py --out work/codes                                          # CIFAR-10, a GPU
-    python experiments/codes.py --out work/boxes --budgets 4 --scalars 0.25,0.5
-    python experiments/codes.py --out work/tiny --data digits --arch small-cnn --selector-arch small-cnn --epochs 2 --n 500 --skip 1 --max 12
+    python experiments/codes.py --out work/codes --networks nets/50/last.safetensors,nets/25/last.safetensors --compile
+    python experiments/codes.py --out work/boxes --budgets 4
+    python experiments/codes.py --out work/tiny --data digits --arch small-cnn --epochs 2 --n 500 --skip 1 --max 12
 
 Whatever is done already, in the same folder, is not done again.
-"""  # noqa: E501
+"""
 
 import argparse
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.data import load
-from anisocert.models import Codebook
+from anisocert.models import Codebook, described
+from anisocert.models import load as load_network
 from anisocert.runs import StoredRun, read_run
 
 RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5)
@@ -57,53 +60,119 @@ def sizes_of(run: StoredRun, a: Floats | None) -> Floats:
     return np.array(found)
 
 
+def curve(sizes: Floats, at: Sequence[float]) -> list[float]:
+    """Certified accuracies, in percent."""
+    return [100 * float((sizes >= one).mean()) for one in at]
+
+
 def lines(sizes: dict[str, Floats], at: Sequence[float]) -> list[str]:
     """A table of certified accuracies, in percent."""
     found = [f"{'':<16}" + "".join(f"{one:>8g}" for one in at)]
     for name, each in sizes.items():
-        found.append(f"{name:<16}" + "".join(f"{100 * (each >= one).mean():8.1f}" for one in at))
+        found.append(f"{name:<16}" + "".join(f"{one:8.1f}" for one in curve(each, at)))
     return found
 
 
+def lost(system: Floats, fixed: Floats) -> str:
+    """On how many inputs the system has less than fixed noise, and by how much at most."""
+    less = np.maximum(fixed, 0.0) - np.maximum(system, 0.0)
+    return f"{int((less > 0).sum())} of {len(less)} inputs have a smaller radius, by at most {less.max():.4f}"
+
+
 class Steps:
-    """The commands, each in its own process, in one folder."""
+    """The commands, each in its own process, in one folder. levels: noise, the largest first."""
 
     def __init__(self, asked: argparse.Namespace) -> None:
         self.asked, self.out = asked, Path(asked.out)
+        self.levels = sorted((float(one) for one in asked.scalars.split(",")), reverse=True)
 
     def run(self, *arguments: object) -> None:
         """One command of anisocert; an error ends everything."""
         print("anisocert", *arguments, flush=True)
         subprocess.run([sys.executable, "-m", "anisocert", *map(str, arguments)], check=True)
 
-    def codebook(self, levels: Sequence[float], shape: tuple[int, ...]) -> Path:
-        """The levels, or with budgets each level as it is and times the square root of the budgets."""
-        codes = np.array(levels)
-        if self.asked.budgets:
-            weight = np.sqrt(budgets(shape, self.asked.budgets))
-            flat = codes.reshape(-1, *(1 for _ in shape))
-            codes = np.concatenate([np.broadcast_to(flat, (len(flat), *shape)), flat * weight])
-        path = self.out / "codes.safetensors"
-        Codebook(codes, self.asked.sigma).save(path)
-        return path
+    def networks(self) -> list[Path]:
+        """One per level: those that were given, or trained."""
+        a = self.asked
+        if a.networks:
+            given = [Path(one) for one in a.networks.split(",")]
+            said = [described(one).get("sigma") for one in given]
+            wrong = [
+                f"{path}: {one}"
+                for path, one, own in zip(given, said, self.levels, strict=True)
+                if one not in (None, own)
+            ]
+            if wrong:
+                sys.exit(f"expected networks of noise {self.levels}, in this order, got {', '.join(wrong)}")
+            return given
+        found = []
+        for level in self.levels:
+            folder = self.out / f"net-{level:g}"
+            how = ("--data", a.data, "--arch", a.arch, "--recipe", a.recipe, "--sigma", level, "--seed", a.seed)
+            self.run(
+                "train",
+                *how,
+                *(part for one in a.set for part in ("--set", one)),
+                "--epochs",
+                a.epochs,
+                "--out",
+                folder,
+            )
+            found.append(folder / "last.safetensors")
+        return found
 
-    def train(self, codes: Path) -> tuple[Path, Path]:
-        """(classifier, selector)."""
-        a, nets = self.asked, (self.out / "classifier", self.out / "selector")
-        common = ("--data", a.data, "--codebook", codes, "--seed", a.seed)
-        classifier, selector = (net / "last.safetensors" for net in nets)
-        self.run("train", *common, "--arch", a.arch, "--epochs", a.epochs, "--out", nets[0])
-        worth = "volume" if a.budgets else "radius"
-        chooses = ("--recipe", "selector", "--set", f"unsure={a.unsure}", "--classifier", classifier, "--worth", worth)
-        self.run("train", *common, *chooses, "--arch", a.selector_arch, "--epochs", a.selector_epochs, "--out", nets[1])
-        return classifier, selector
+    def shared(self, shape: tuple[int, ...]) -> tuple[Path, Path]:
+        """(codebook, network), with budgets: each level times the square root of the budgets, and one for all.
 
-    def certify(self, name: str, classifier: Path, *more: object) -> StoredRun:
+        The network has seen the levels themselves too, which fixed noise has.
+        """
+        a = self.asked
+        flat = np.array(self.levels).reshape(-1, *(1 for _ in shape))
+        shaped = flat * np.sqrt(budgets(shape, a.budgets) / a.budgets)
+        path, seen = self.out / "codes.safetensors", self.out / "seen.safetensors"
+        Codebook(shaped, a.sigma).save(path)
+        Codebook(np.concatenate([np.broadcast_to(flat, shaped.shape), shaped]), a.sigma).save(seen)
+        how = ("--data", a.data, "--arch", a.arch, "--codebook", seen, "--epochs", a.epochs, "--seed", a.seed)
+        self.run("train", *how, "--out", self.out / "net")
+        return path, self.out / "net" / "last.safetensors"
+
+    def certify(self, name: str, network: Path, *more: object) -> StoredRun:
         """A run."""
         a = self.asked
-        which = ("--data", a.data, "--skip", a.skip, "--max", a.max, "--n", a.n, "--seed", a.seed)
-        self.run("certify", classifier, *which, *more, "--out", self.out / name, "--quiet")
+        which = ("--data", a.data, "--skip", a.skip, "--max", a.max, "--n", a.n, "--seed", a.seed, "--device", a.device)
+        how = ("--compile",) if a.compile else ()
+        self.run("certify", network, *which, *how, *more, "--out", self.out / name, "--quiet")
         return read_run(self.out / name)
+
+    def certified(self) -> dict[str, StoredRun]:
+        """All runs: the cascade first, then fixed noise, the largest first."""
+        a, shape = self.asked, load(self.asked.data, "test").shape
+        if a.budgets:
+            codes, one = self.shared(shape)
+            each = [one] * len(self.levels)
+        else:
+            each, codes = self.networks(), self.out / "codes.safetensors"
+            loaded = [load_network(path, mean=a.mean, std=a.std) if a.mean else load_network(path) for path in each]
+            Codebook(np.array(self.levels), a.sigma).save(codes, loaded)
+            one = codes
+        runs = {"cascade": self.certify("cascade", one, "--method", "cascade", "--codebook", codes)}
+        for level, network in zip(self.levels, each, strict=True):
+            if a.fixed is None or level in a.fixed:
+                more = ("--mean", _text(a.mean), "--std", _text(a.std)) if a.mean else ()
+                fixed = ("--method", "fixed", "--sigma", level, *more)
+                runs[f"fixed {level:g}"] = self.certify(f"fixed-{level:g}", network, *fixed)
+        if a.selector:
+            chosen = ("--codebook", codes, "--selector", a.selector)
+            runs["selected"] = self.certify("selected", one, "--method", "selected", *chosen)
+        return runs
+
+
+def _text(values: Sequence[float]) -> str:
+    return ",".join(map(str, values))
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(float(one) for one in text.split(","))
 
 
 def main() -> None:
@@ -111,33 +180,40 @@ def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--out", required=True)
     ask.add_argument("--data", default="cifar10")
-    ask.add_argument("--scalars", default="0.12,0.25,0.5,1")
+    ask.add_argument("--scalars", default="0.5,0.25", help="noise levels")
+    ask.add_argument("--networks", help="one per level, the largest level first; otherwise they are trained")
+    ask.add_argument("--mean", type=_numbers, help="of networks whose files do not say it")
+    ask.add_argument("--std", type=_numbers)
+    ask.add_argument("--fixed", type=_numbers, help="levels to compare with; default: all")
+    ask.add_argument("--selector", help="a network that names one of the levels, the largest first")
     ask.add_argument("--sigma", type=float, default=0.5, help="noise of the selector")
-    ask.add_argument("--unsure", type=float, default=0.5, help="what the selector's doubt costs in its training")
     ask.add_argument("--budgets", type=float, help="of the frame, where the middle has 1")
     ask.add_argument("--arch", default="resnet18")
-    ask.add_argument("--selector-arch", default="resnet18-paper")
-    ask.add_argument("--epochs", type=int, default=90)
-    ask.add_argument("--selector-epochs", type=int, default=40)
+    ask.add_argument("--recipe", default="consistency")
+    ask.add_argument("--set", action="append", default=[], help="an option of the recipe, as in weight=2")
+    ask.add_argument("--epochs", type=int, default=60)
     ask.add_argument("--skip", type=int, default=20)
     ask.add_argument("--max", type=int, default=500)
     ask.add_argument("--n", type=int, default=100_000)
     ask.add_argument("--seed", type=int, default=0)
+    ask.add_argument("--device", default="auto")
+    ask.add_argument("--compile", action="store_true")
     asked = ask.parse_args()
-    levels, steps = [float(one) for one in asked.scalars.split(",")], Steps(asked)
-    shape = load(asked.data, "test").shape
-    codes = steps.codebook(levels, shape)
-    classifier, selector = steps.train(codes)
-    runs = {
-        f"fixed {one:g}": steps.certify(f"fixed-{one:g}", classifier, "--method", "fixed", "--sigma", one)
-        for one in levels
-    }
-    chosen = ("--codebook", codes, "--selector", selector)
-    runs |= {m: steps.certify(m, classifier, "--method", m, *chosen) for m in ("selected", "two-step")}
-    a = budgets(shape, asked.budgets) if asked.budgets else None
-    print("\n".join(lines({name: sizes_of(run, a) for name, run in runs.items()}, RADII if a is None else BOXES)))
+    Path(asked.out).mkdir(parents=True, exist_ok=True)
+    steps = Steps(asked)
+    runs = steps.certified()
+    a = budgets(load(asked.data, "test").shape, asked.budgets) if asked.budgets else None
+    sizes, at = {name: sizes_of(run, a) for name, run in runs.items()}, RADII if a is None else BOXES
+    print("\n".join(lines(sizes, at)))
     if asked.data == "cifar10" and a is None:
         print(f"{'Dual RS (paper)':<16}" + "".join(f"{one:8.1f}" for one in DUAL))
+    if (largest := f"fixed {steps.levels[0]:g}") in sizes and a is None:
+        print(f"cascade beside {largest}: {lost(sizes['cascade'], sizes[largest])}")
+    answered = [row["codes"].count(",") for row in runs["cascade"].rows]
+    shares = np.bincount(answered, minlength=len(steps.levels)) / len(answered)
+    print("answered by each level: " + ", ".join(f"{s:g}: {p:.1%}" for s, p in zip(steps.levels, shares, strict=True)))
+    rows = {name: {"radii": list(at), "percent": curve(each, at)} for name, each in sizes.items()}
+    Path(asked.out, "curves.json").write_text(json.dumps({"asked": vars(asked), "curves": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,11 @@ import torch
 from torch import nn
 
 import anisocert as ac
-from anisocert.attack import Search, ascending, attack_first, attack_system, system_of, usual_radii
+from anisocert.attack import Search, ascending, attack, attack_first, attack_system, system_of, usual_radii
 from anisocert.attack._clean import Clean
 from anisocert.attack._hunt import Hunt
+from anisocert.attack._targets import Targets
+from anisocert.engine import Stage
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.optimize import METHODS, Method
 from anisocert.runs import read_run
@@ -30,9 +32,9 @@ def made(write_run, tmp_path):
     """Certifies inputs, with their classifier's own answers as labels, into a run; (run, network, inputs)."""
     count = itertools.count()
 
-    def run(model, x, smoothing, method=None, labels=None, plan=PLAN, **options):
+    def run(model, x, smoothing, method=None, labels=None, plan=PLAN, classes=2, **options):
         x, folder = np.asarray(x, np.float32), tmp_path / f"run{next(count)}"
-        network = ac.Network(model.eval(), 2)
+        network = ac.Network(model.eval(), classes)
         found = ac.certify(network, x, smoothing=smoothing, method=method, plan=plan)
         labels = model(torch.from_numpy(x)).argmax(1).tolist() if labels is None else labels
         said = {"sigma": float(np.min(smoothing.theta)), "n0": plan.n0, "n": plan.n, "data": "unused.npz"} | options
@@ -327,6 +329,48 @@ def test_a_selector_is_one_classifier_which_is_not_answered_otherwise(made, code
     assert (found.found.otherwise_inside(), found.failed) == (0, False)
     assert found.found.expected >= 3 * 0.001
     assert [found.found.right(j) for j in range(3)] == [3, 3, 0]
+
+
+@pytest.fixture
+def cascade(bands):
+    """Two networks with planes across different coordinates, of which the first has no majority at x[1] = 0."""
+    first = bands([0.0, 1.0], [-0.34, 0.0, 0.34], [2, 3, 1, 0], 4)
+    second = bands([1.0, 0.0], [0.0], [1, 0], 4)
+    return ac.Coded([second, first], None, ac.Codebook([0.25, 0.5], 0.5)).eval()
+
+
+class Smoother(nn.Module):
+    """Gradients across both coordinates, as the bands have none."""
+
+    def forward(self, x):
+        return torch.stack([x[:, 0] + x[:, 1], -x[:, 0], -x[:, 1], -x[:, 1]], 1)
+
+
+def test_a_cascade_is_one_classifier_which_is_not_answered_otherwise(made, cascade):
+    files, how = {"codebook": "c.safetensors", "sigma": 0.5}, replace(QUICK, guide=ac.Network(Smoother().eval(), 4))
+    x = [[0.4, 0.0], [-0.4, 0.0], [0.1, 1.2]]
+    run, network, inputs = made(cascade, x, ac.Gaussian(0.5), ac.Cascade(), labels=[0, 1, 0], classes=4, **files)
+    assert run.column("codes").tolist() == ["1,0", "1,0", "1"]
+    assert (run.column("radius") > 0.15).all()
+    found = attack_first(run, network, inputs, radii=[0.1, 2.0], how=how, n=N)
+    assert (found.found.otherwise_inside(), found.failed) == (0, False)
+    assert [found.found.right(j) for j in range(3)] == [3, 3, 0]
+
+
+def test_the_network_of_the_answering_code_is_attacked(cascade):
+    """Its plane lies at 0.4 across the first coordinate, where the other network has none."""
+    network = ac.Network(cascade, 4)
+    found = ac.certify(
+        network, np.float32([[0.4, 0.0], [0.1, 1.2]]), smoothing=ac.Gaussian(0.5), method=ac.Cascade(),
+        num_classes=4, plan=ac.Plan(n=5000),
+    )  # fmt: skip
+    how = replace(QUICK, guide=ac.Network(Smoother().eval(), 4))
+    targets = Targets.of(network, found, 0)
+    assert targets.code.tolist() == [0, 1]
+    across = torch.tensor([[0.05, 0.0], [0.05, 1.2]], dtype=torch.float32)
+    counts = targets.votes(across, [1000], Stage.REFUTE)
+    assert counts[0, 0] < 700 < counts[1, 0]
+    assert not attack(network, found, how=how, n=2000).failed
 
 
 def test_two_steps_have_no_noise_that_a_search_could_follow(made, coded):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from anisocert.attack._ball import length, starts
 from anisocert.attack._clean import Clean
-from anisocert.attack._targets import Targets
+from anisocert.attack._targets import Targets, codes_of
 from anisocert.attack.search import INSIDE, Finder, Search
 from anisocert.certificate import ABSTAIN
 from anisocert.engine import Query
@@ -57,7 +57,10 @@ class Hunt:
         query, flat = Query(system.network, system.smoothing, x, clean.ids, how.seed), x.flatten(1)
         training = self._thetas([system.smoothing.theta] * len(clean))
         axes = torch.ones_like(flat, dtype=torch.float64)
-        self.base = Targets(query, flat.double(), axes, training, top, domain)
+        self.code = codes_of(system.network, [None] * len(clean))  # and that theta's, where they have own networks
+        self.base = Targets(
+            query, flat.double(), axes, training, top, domain, _part(self.code, torch.arange(len(clean)))
+        )
         self.finder = Finder(self.base, how)
         self.theta = training.clone()  # what the system chose when it was last asked
         self.away = torch.zeros_like(flat)  # the most hostile change so far
@@ -77,6 +80,8 @@ class Hunt:
         said = self.system.propose(points.reshape(-1, *self.shape))
         self.questions += len(said)
         self.theta[torch.from_numpy(places)] = self._thetas([one.theta for one in said])
+        if (codes := codes_of(self.system.network, [one.codes for one in said])) is not None and self.code is not None:
+            self.code[torch.from_numpy(places)] = codes
         for place, one in zip(places[covered].tolist(), np.array(said)[covered], strict=True):
             self.errors[place].append(one.alpha)
         return np.array([one.prediction for one in said], np.int64)
@@ -106,7 +111,7 @@ class Hunt:
             left, chosen = left[stay], chosen[stay]
             if question == QUESTIONS - 1 or not len(left):
                 break
-            some = replace(targets.part(left), theta=chosen)
+            some = replace(targets.part(left), theta=chosen, code=_part(self.code, at[left]))
             leaders[left], lead = self._again(some, leaders[left])
             stay = (lead > PROMISING).cpu()
             left, lead, under = left[stay], lead[stay], chosen[stay]
@@ -133,12 +138,17 @@ class Hunt:
         # A promised class that is not the label may be one of the label's rivals.
         toward = torch.where(toward == targets.top.unsqueeze(1), -1, toward)
         every = targets.part(torch.arange(k).repeat_interleave(count))
-        turns = (torch.arange(count, device=last.device) % 2 == 1).repeat(k).unsqueeze(1)
-        turned = replace(every, theta=torch.where(turns, last.repeat_interleave(count, 0), every.theta))
+        turns = (torch.arange(count, device=last.device) % 2 == 1).repeat(k)
+        latest = replace(
+            every, theta=last.repeat_interleave(count, 0), code=_part(self.code, at.repeat_interleave(count))
+        )
+        turned = replace(every, theta=torch.where(turns.unsqueeze(1), latest.theta, every.theta))
+        if latest.code is not None and every.code is not None:
+            turned = replace(turned, code=torch.where(turns, latest.code, every.code))
         u = self.finder.climb(turned, begin.flatten(0, 1), torch.ones(k * count), self.how.steps, toward.flatten())
         u = every.settled(u, INSIDE)
         lead = self.finder.judge(every, u)[0].view(k, count)
-        again = self.finder.judge(replace(every, theta=last.repeat_interleave(count, 0)), u)[0].view(k, count)
+        again = self.finder.judge(latest, u)[0].view(k, count)
         first, second = lead.argmax(1, keepdim=True), again.argmax(1, keepdim=True)
         leaders = u.view(k, count, d).gather(1, torch.cat([first, second], 1).unsqueeze(2).expand(-1, -1, d))
         return leaders, lead.gather(1, first)[:, 0]
@@ -153,3 +163,7 @@ class Hunt:
         lead = self.finder.judge(targets.part(torch.arange(k).repeat_interleave(2 * count)), u.flatten(0, 1))[0]
         best = lead.view(k, -1).topk(count)
         return u.gather(1, best.indices.unsqueeze(2).expand(-1, -1, d)), best.values[:, 0]
+
+
+def _part(code: Tensor | None, at: Tensor) -> Tensor | None:
+    return None if code is None else code[at.to(code.device)]

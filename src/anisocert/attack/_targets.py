@@ -1,6 +1,6 @@
 """What is attacked: certified inputs, in coordinates in which each region is the unit ball."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,9 @@ from anisocert.certificate import Certificate
 from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.engine.votes import WhoStops
 from anisocert.errors import ArgumentError
+from anisocert.models import Coded
 from anisocert.optimize.domain import Domain, inner
+from anisocert.optimize.selected import voter
 from anisocert.smoothing import Smoothing, named
 
 
@@ -23,6 +25,7 @@ class Targets:
 
     query: the centres as the network sees them, and the attack's own noise. x (the centres, in float64), axes, theta:
     `m x d`; top: `m`, the class that was promised. domain: range of valid inputs, which no point leaves; None: all are.
+    code: `m`, whose network answers, where each code of a codebook has one.
     """
 
     query: Query
@@ -31,6 +34,7 @@ class Targets:
     theta: Tensor
     top: Tensor
     domain: Domain | None = None
+    code: Tensor | None = None
 
     @classmethod
     def of(
@@ -64,6 +68,7 @@ class Targets:
             stacked([np.broadcast_to(c.theta, shape) for c in certificates]).float(),
             torch.tensor([c.prediction for c in certificates], device=network.device),
             domain,
+            codes_of(network, [c.codes for c in certificates]),
         )
 
     @property
@@ -78,7 +83,18 @@ class Targets:
         """Some of them, in any order and any number of times."""
         at = places.to(self.x.device)
         query = self.query.part(places.tolist())
-        return Targets(query, self.x[at], self.axes[at], self.theta[at], self.top[at], self.domain)
+        code = None if self.code is None else self.code[at]
+        return Targets(query, self.x[at], self.axes[at], self.theta[at], self.top[at], self.domain, code)
+
+    def by_network(self) -> Iterator[tuple[Tensor, "Targets"]]:
+        """(places, those of them), for each network that answers some."""
+        if self.code is None:
+            yield torch.arange(len(self)), self
+            return
+        for code in sorted(set(self.code.tolist())):
+            places = (self.code == code).nonzero()[:, 0].cpu()
+            some = replace(self.part(places), code=None)
+            yield places, replace(some, query=replace(some.query, network=voter(self.query.network, code)))
 
     def points(self, u: Tensor) -> Tensor:
         """Inputs as the network sees them, in float32. u: `m x d`."""
@@ -122,6 +138,23 @@ class Targets:
 
     def votes(self, points: Tensor, looks: list[int], stage: Stage, stop: WhoStops | None = None) -> NDArray[np.int64]:
         """Hard votes at one point per target, up to the look where they stop. points: `m x d` -> `m x num_classes`."""
-        shape = self.query.x.shape
-        query, scales = replace(self.query, x=points.view(shape)), self.query.smoothing.scales(self.theta.view(shape))
-        return all_votes(query, scales, stage, looks, stop)
+        found = np.zeros((len(self), self.query.network.num_classes), np.int64)
+        for places, some in self.by_network():
+            shape, at = some.query.x.shape, places.numpy()
+            query = replace(some.query, x=points[places.to(points.device)].view(shape))
+            scales = some.query.smoothing.scales(some.theta.view(shape))
+            found[at] = all_votes(query, scales, stage, looks, stop and _among(at, stop))
+        return found
+
+
+def codes_of(network: Network, said: Sequence[str | None]) -> Tensor | None:
+    """The code whose network answers each input; None where one answers all. said: the codes of certificates."""
+    if not isinstance(network.model, Coded) or len(network.model.networks) == 1:
+        return None
+    own = [int(codes.rpartition(",")[2]) if codes else network.model.order[0] for codes in said]
+    return torch.tensor(own, device=network.device)
+
+
+def _among(at: NDArray[np.int64], stop: WhoStops) -> WhoStops:
+    """What decides about all, for those at some places."""
+    return lambda position, look, counts: stop(at[position], look, counts)

@@ -156,6 +156,8 @@ class Finder:
     def rivals(self, targets: Targets, count: int) -> Tensor:
         """The likeliest other classes at the centres, by soft votes: `m x count`, or fewer if there are fewer."""
         group, found = max(1, self.rows // self.how.samples), []
+        # Where networks differ, the first one's: rivals are only where to begin.
+        targets = replace(targets, code=None)
         for first in range(0, len(targets), group):
             some = targets.part(torch.arange(first, min(first + group, len(targets))))
             votes = SoftVotes(self._problem(some), max(1, self.rows // len(some)), Stage.SEARCH)
@@ -173,13 +175,14 @@ class Finder:
         budget = budget.to(u.device, u.dtype)
         toward = torch.full_like(targets.top, -1) if toward is None else toward
         group = max(1, self.rows // self.how.samples)
-        done = []
-        for first in range(0, len(targets), group):
-            places = torch.arange(first, min(first + group, len(targets)))
-            here = slice(first, first + group)
-            with repeatable():
-                done.append(self._climb(targets.part(places), u[here], budget[here], steps, toward[here]))
-        return torch.cat(done)
+        done = torch.empty_like(u, dtype=torch.float32)
+        for places, some in targets.by_network():
+            for first in range(0, len(some), group):
+                part = torch.arange(first, min(first + group, len(some)))
+                here = places[part].to(u.device)
+                with repeatable():
+                    done[here] = self._climb(some.part(part), u[here], budget[here], steps, toward[here])
+        return done
 
     def _climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int, toward: Tensor) -> Tensor:
         x, shape = targets.query.x, targets.query.x.shape

@@ -52,6 +52,8 @@ def attack(
     seed: Annotated[int, typer.Option(help="Seed of the search's noise.", min=0)] = 0,
     model: options.RunModel = None,
     denoise: options.RunDenoise = None,
+    codebook: options.RunCodebook = None,
+    selector: options.RunSelector = None,
     data: options.RunData = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     out: Annotated[Path | None, typer.Option(help="An .npz file for the points that were found.")] = None,
@@ -109,7 +111,7 @@ def attack(
         raise ArgumentError("expected --radius and --no-save with --first, got one without it")
     if out is not None:
         expect_place(out, force)
-    stored, usual = read_run(run), STRONG if first else Search()
+    stored, usual = read_run(run).moved(codebook=codebook, selector=selector), STRONG if first else Search()
     network = stored.network(model, denoise, device, same_kind=False)
     how = Search(
         starts=starts, steps=steps or usual.steps, samples=samples or usual.samples,

@@ -8,16 +8,19 @@ import typer
 from anisocert.cli import options
 
 EPILOG = (
-    "Example: anisocert codebook --scalars 0.12,0.25,0.5,1 --sigma 0.5 --out codes.safetensors\n\n"
-    "Then: anisocert train --codebook FILE (a classifier for all codes), anisocert train --recipe selector --codebook "
-    "FILE --classifier NETWORK, and anisocert certify NETWORK --method selected --codebook FILE --selector FILE.\n\n"
-    "With --networks the file is the codebook and the NETWORK of these commands."
+    "Example: anisocert codebook --scalars 0.5,0.25 --networks a.safetensors,b.safetensors --out codes.safetensors\n\n"
+    "Then: anisocert certify codes.safetensors --method cascade --codebook codes.safetensors --data DATA --out RUN\n\n"
+    "Without --networks: anisocert train --codebook FILE gives one network for all codes. With a selector: anisocert "
+    "train --recipe selector --codebook FILE --classifier NETWORK, and anisocert certify NETWORK --method selected "
+    "--codebook FILE --selector FILE."
 )
 
 
 def codebook(
-    sigma: Annotated[float, typer.Option(help="Noise under which the selector names a code.")],
     out: Annotated[Path, typer.Option(help="The file to write, .safetensors.", dir_okay=False)],
+    sigma: Annotated[
+        float | None, typer.Option(help="Noise under which a selector names a code. Default: the largest code.")
+    ] = None,
     scalars: Annotated[str | None, typer.Option(help="Noise levels that are codes, as in 0.12,0.25,0.5.")] = None,
     of: Annotated[
         Path | None, typer.Option("--of", help="A finished run whose thetas give --shapes codes.", exists=True)
@@ -54,7 +57,9 @@ def codebook(
         if len({theta.shape for theta in thetas}) != 1:
             raise ArgumentError(f"expected certified inputs with thetas of one shape in {of}, got others")
         codes += list(clustered(thetas, shapes, seed))
-    book = Codebook(np.stack(np.broadcast_arrays(*codes)), sigma)
+    book = Codebook(np.stack(np.broadcast_arrays(*codes)), 1.0 if sigma is None else sigma)
+    if sigma is None:
+        book = Codebook(book.codes, book.largest)
     each = [load(name.strip()) for name in networks.split(",")] if networks else []
     if foreign := [type(one).__name__ for one, _ in each if getattr(one, "architecture", None) is None]:
         raise ArgumentError(
@@ -64,7 +69,7 @@ def codebook(
     claim(out, force)
     book.save(out, each)
     console = Console()
-    console.print(f"{out}: {len(book)} codes, for a selector under noise of {book.sigma:g}", soft_wrap=True)
+    console.print(f"{out}: {len(book)} codes; noise of {book.sigma:g} for a selector, if any", soft_wrap=True)
     for k, code in enumerate(book.codes):
         mean = float(np.exp(np.log(code.astype(float)).mean()))
         shown = f"{mean:.4g}" if code.min() == code.max() else f"{code.min():.4g} to {code.max():.4g}, mean {mean:.4g}"

@@ -133,6 +133,8 @@ RunModel = Annotated[
 RunDenoise = Annotated[
     str | None, typer.Option("--denoise", help="The run's denoiser, package.module:function, if it has one.")
 ]
+RunCodebook = Annotated[str | None, typer.Option("--codebook", help="The run's codebook, if not where the run says.")]
+RunSelector = Annotated[str | None, typer.Option("--selector", help="The run's selector, if not where the run says.")]
 RunData = Annotated[str | None, typer.Option("--data", help="The run's data, if not where the run says.")]
 
 

@@ -27,6 +27,8 @@ def show(
     ] = False,
     model: options.RunModel = None,
     denoise: options.RunDenoise = None,
+    codebook: options.RunCodebook = None,
+    selector: options.RunSelector = None,
     data: options.RunData = None,
     device: Annotated[str, typer.Option(help="For --recount: a device of the run's kind.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -44,7 +46,7 @@ def show(
 
     if out is not None:
         claim(out, force)
-    stored = read_run(run)
+    stored = read_run(run).moved(codebook=codebook, selector=selector)
     number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else _named(stored, id, data)
     counts = _recounted(stored, number, model, denoise, data, device) if recount else None
     evidence = evidence_of(stored, number, counts, data)

@@ -21,6 +21,8 @@ def verify(
     ] = 0,
     model: options.RunModel = None,
     denoise: options.RunDenoise = None,
+    codebook: options.RunCodebook = None,
+    selector: options.RunSelector = None,
     data: options.RunData = None,
     memory: Annotated[
         str | None,
@@ -52,6 +54,7 @@ def verify(
     found = check(run, memory, data)
     recounted: list[int] = []
     if recount and found.run is not None:
+        found.run.moved(codebook=codebook, selector=selector)
         found, recounted = _recounted(found, recount, model, denoise, data, device)
     if json_:
         _print_json(run, found, recounted)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -44,6 +44,12 @@ class StoredRun(Said):
 
     _data: dict[str, Dataset] = field(default_factory=dict, init=False, repr=False)
     _compared: set[str] = field(default_factory=set, init=False, repr=False)
+    _moved: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    def moved(self, **files: str | None) -> Self:
+        """The run, whose codebook or selector are where the user types, if not None, instead of where it says."""
+        self._moved.update({name: file for name, file in files.items() if file is not None})
+        return self
 
     @property
     def has_memory(self) -> bool:
@@ -223,7 +229,12 @@ class StoredRun(Said):
         c = self.configuration
         denoise = self._no_function("denoise", c.denoise) if denoise is None else denoise
         source = self._file("model", c.model) if model is None else model
-        codebook, selector = (said and self._file(name, said) for name, said in c.code_files.items())
+        # Networks of a codebook are one file with it.
+        with_it = {"codebook": model} if model is not None and c.codebook == c.model else {}
+        places = with_it | self._moved
+        codebook, selector = (
+            said and (places.get(name) or self._file(name, said)) for name, said in c.code_files.items()
+        )
         try:
             c = replace(c, denoise=denoise, codebook=codebook, selector=selector)
             return load_model(c, source, gradients)[0]
@@ -238,7 +249,7 @@ class StoredRun(Said):
         kind = "codebook" if option == "codebook" else "network"
         raise ArgumentError(
             f"expected a {kind} file at {named}, where the run says, got nothing there"
-            + (": say where it is with --model" if option == "model" else "")
+            + f": say where it is with --{option}"
         )
 
     def _no_function(self, option: str, said: str | None) -> str | None:

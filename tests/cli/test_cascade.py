@@ -1,0 +1,155 @@
+"""Runs of a cascade with a network per code: everything that reads a run asks the right network."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import torch
+
+from anisocert.data import digits
+from anisocert.errors import ArgumentError
+from anisocert.evaluate import EVERYONE, results_of
+from anisocert.models import Codebook, PerCode, build, load, save
+from anisocert.runs import folder as files
+from anisocert.runs import read_run
+from anisocert.runs.files import read_description
+from anisocert.runs.rows import SCHEMA
+from anisocert.smoothing import Gaussian
+from anisocert.train import Cohen, Sgd, train
+from anisocert.verify import verify
+from anisocert.verify.recounting import recount
+
+
+@pytest.fixture(scope="module")
+def codes(trained_digits, tmp_path_factory):
+    """The file: code 0 has the trained network, code 1, the larger noise, one that has learnt little."""
+    folder, data = tmp_path_factory.mktemp("codes"), digits("train")
+    torch.manual_seed(0)
+    network = build("small-cnn", 10, data.mean, data.std)
+    train(network, data, Cohen(), Gaussian(0.5), sgd=Sgd.suited(len(data), 4), seed=0)
+    said = {"architecture": "small-cnn", "num_classes": 10, "mean": data.mean, "std": data.std, "sigma": 0.5}
+    save(network, folder / "half.safetensors", said)
+    both = [load(trained_digits), load(folder / "half.safetensors")]
+    Codebook([0.25, 0.5], 0.375).save(folder / "codes.safetensors", both)
+    return folder / "codes.safetensors"
+
+
+@pytest.fixture(scope="module")
+def configuration(quick, codes):
+    return replace(quick, model=str(codes), method="cascade", sigma=0.5, max=16, n=400, codebook=str(codes))
+
+
+@pytest.fixture(scope="module")
+def run(configuration, do, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cascade") / "run"
+    assert do(configuration, folder).finished
+    return folder
+
+
+def test_a_run_verifies_and_its_votes_are_drawn_again(run):
+    found = verify(run)
+    assert found.ok, found.findings
+    stored = read_run(run)
+    assert {row["codes"] for row in stored.rows if row["prediction"] >= 0} == {"1", "1,0"}
+    assert list(recount(stored, [row["idx"] for row in stored.rows])) == []
+    assert results_of(stored).protects == EVERYONE
+
+
+def test_no_input_has_less_than_with_fixed_noise(run, configuration, do, tmp_path):
+    half = Path(configuration.model).with_name("half.safetensors")
+    c = replace(configuration, model=str(half), method="fixed", codebook=None)
+    assert do(c, tmp_path / "fixed").finished
+    fixed, cascade = read_run(tmp_path / "fixed"), read_run(run)
+    for one, other in zip(cascade.rows, fixed.rows, strict=True):
+        if one["codes"] == "1":
+            assert (one["radius"], one["top_votes"]) == (other["radius"], other["top_votes"])
+    assert (cascade.column("radius") >= 0.9 * fixed.column("radius")).all()
+    assert cascade.column("correct").sum() > fixed.column("correct").sum()
+
+
+def changed(run, out, asked, **values):
+    """The run with some values of its first certified row with these codes changed, and checksums that fit."""
+    stored = read_run(run)
+    rows = [dict(row) for row in stored.rows]
+    next(row for row in rows if row["prediction"] >= 0 and row["codes"] == asked).update(values)
+    files.clear(out)
+    files.write_thetas(out, stored.thetas.items())
+    files.write_table(out, pa.Table.from_pylist(rows, SCHEMA))
+    files.describe(out, {k: v for k, v in read_description(run).items() if k != "files"})
+    return out
+
+
+NONE = dict.fromkeys(("selector_top", "selector_votes", "selector_alpha", "selector_sigma", "cap"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "change", "wrong"),
+    [
+        ("1", {"codes": None}, "lacks codes, on which method cascade rests"),
+        ("1", {"cap": 3.0}, "has cap, which method cascade has not"),
+        ("1,0", {"selector_top": 400}, "the selector's votes give"),
+        ("1,0", {"cap": 3.0}, "cap is 3.0, the selector's votes give"),
+        ("1,0", {"codes": "0"} | NONE, "theta is 0.25 under the first code of the cascade, the run's is 0.5"),
+        ("1,0", {"selector_sigma": 0.75}, "beyond the run's largest noise of 0.5"),
+        ("1,0", {"radius": 5.0}, "radius is 5.0"),
+    ],
+)
+def test_a_row_that_claims_more_is_found(run, tmp_path, asked, change, wrong):
+    findings = verify(changed(run, tmp_path / "run", asked, **change)).findings
+    assert any(wrong in str(finding) for finding in findings), findings
+
+
+def test_it_is_said_which_codes_were_asked(run, cli):
+    number = next(row["idx"] for row in read_run(run).rows if row["prediction"] >= 0 and row["codes"] == "1,0")
+    told = " ".join(cli("show", run, number, "--recount").out.split())
+    assert "no other class has a majority under code 1: at most" in told
+
+
+def test_files_may_move(run, codes, cli, tmp_path):
+    moved = tmp_path / "elsewhere.safetensors"
+    held = codes.rename(moved)
+    try:
+        assert "say where it is with --model" in cli("verify", run, "--recount", 1, code=2).err
+        assert "nothing wrong" in cli("verify", run, "--recount", 1, "--model", moved).out
+        assert "nothing wrong" in cli("verify", run, "--recount", 1, "--model", moved, "--codebook", moved).out
+        cli("attack", run, "--max", 2, "--starts", 1, "--steps", 2, "--model", moved)
+    finally:
+        held.rename(codes)
+
+
+def test_the_command_line_makes_and_certifies_it(cli, trained_digits, codes, tmp_path):
+    half, out = codes.with_name("half.safetensors"), tmp_path / "codes.safetensors"
+    make = ("codebook", "--scalars", "0.25,0.5", "--out", out)
+    told = cli(*make, "--networks", f"{trained_digits},{half}").out
+    assert "2 codes" in told
+    assert "small-cnn, trained with 0.5" in told
+    assert Codebook.load(out).sigma == 0.5
+    assert isinstance(load(out)[0], PerCode)
+    command = ("certify", out, "--data", "digits", "--max", 2, "--n", 200, "--out", tmp_path / "run")
+    told = cli(*command, "--method", "cascade", "--codebook", out)
+    assert "sigma 0.5, the largest noise of" in " ".join(told.out.split())
+    assert read_run(tmp_path / "run").configuration.sigma == 0.5
+    assert "expected a method that asks the networks of a codebook" in cli(
+        *command[:-1], tmp_path / "other", "--method", "fixed", "--sigma", 0.5, code=2
+    ).err.replace("\n", " ")
+    wrong = cli(*make, "--force", "--networks", half, code=2).err
+    assert "expected one network per code, 2, got 1" in " ".join(wrong.split())
+
+
+def test_workers_elsewhere_get_all_files(configuration):
+    from anisocert.work import load_job
+    from anisocert.work._certifier import Certifier
+    from anisocert.work.job import model_files
+
+    there = model_files(configuration)
+    assert sorted(there) == ["codebook/codes.safetensors", "codes.safetensors"]
+    made = Certifier(replace(configuration, codebook="gone"), None, "cpu", files=there)
+    here = load_job(configuration).model
+    for name, value in here.state_dict().items():
+        assert torch.equal(made.model.state_dict()[name], value)
+
+
+def test_a_selector_is_not_for_a_cascade(configuration):
+    with pytest.raises(ArgumentError, match="expected selector, a file, with method selected or two-step"):
+        replace(configuration, selector="a.safetensors")

@@ -113,6 +113,24 @@ def test_the_region_reaches_the_nearer_border(bands, share, q, own):
     assert 0.85 * far < one.radius < far
 
 
+@pytest.mark.parametrize(("q", "binding"), [((0.4, 0.2), 0.8), ((0.2, 0.4), 0.4)])
+def test_every_code_that_was_asked_before_limits_the_region(bands, q, binding):
+    """Under the first two codes another class has q, across coordinates of their own; the third is sure."""
+    sizes = (0.8, 0.4, 0.2)
+    spread = [
+        bands(np.eye(3)[i].tolist(), [-9.0, sizes[i] * ndtri(q[i]), 0.0, 0.2], [0, 2, 1, 3, 0], 4) for i in range(2)
+    ]
+    last = bands([0.0, 0.0, 1.0], [-1.0], [1, 0], 4)
+    model = ac.Coded([*spread, last], None, ac.Codebook(sizes, 0.5)).eval()
+    (one,) = ac.certify(
+        model, np.zeros((1, 3), np.float32), num_classes=4, smoothing=ac.Gaussian(0.8), method=ac.Cascade(),
+        plan=ac.Plan(n=50_000),
+    )  # fmt: skip
+    far = min(-size * ndtri(share) for size, share in zip(sizes, q, strict=False))
+    assert (one.prediction, one.codes, one.selector_sigma) == (0, "0,1,2", pytest.approx(binding))
+    assert 0.85 * far < one.radius < far
+
+
 def test_alpha_is_kept_where_both_votes_are_at_their_limits(bands, within_rate):
     """Under the first code the border of another class's majority, under the second the class's own."""
     runs, alpha = 600, 0.4

@@ -3,8 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py') pyproject.toml
 PINS := constraints.txt requirements/core.txt requirements/dev.txt
+# Modules are compiled when they are first imported: most of them never are.
+INSTALL := install --quiet --no-compile
 # Files whose hashes are known, and nothing that would have to be built here by who knows what.
-HASHED := install --quiet --require-hashes --no-deps --only-binary :all: --requirement
+HASHED := $(INSTALL) --require-hashes --no-deps --only-binary :all: --requirement
 
 .PHONY: demo test lint unit docs wheel lock clean
 
@@ -39,14 +41,16 @@ docs: .venv/ready
 
 # The source archive, and the wheel that is built from it, as an installer would. It must import where there is nothing but its own
 # core dependencies: all of them are there, so pip needs no index.
+INTO_EMPTY := $(BIN)/python -m pip --python build/empty/bin/python
 wheel: build/wheel-checked
 build/wheel-checked: $(SOURCES) $(PINS) README.md | .venv/ready
 	rm -rf build/dist build/empty
 	$(BIN)/python -m build --no-isolation --outdir build/dist
-	$(PYTHON) -m venv build/empty
-	build/empty/bin/python -m pip $(HASHED) requirements/core.txt --no-compile
-	build/empty/bin/python -m pip install --quiet --no-compile --constraint constraints.txt torch
-	build/empty/bin/python -m pip install --quiet --no-index build/dist/*.whl
+	$(PYTHON) -m venv --without-pip build/empty
+	$(INTO_EMPTY) $(HASHED) requirements/core.txt
+	$(BIN)/python .ci/link_torch.py build/empty
+	$(INTO_EMPTY) $(INSTALL) --no-index build/dist/*.whl
+	$(INTO_EMPTY) check
 	cd build && empty/bin/python -c "import anisocert as ac; print('wheel imports:', ac.__version__, ac.certify.__module__, ac.Plan())"
 	rm -rf build/empty
 	touch $@
@@ -54,8 +58,8 @@ build/wheel-checked: $(SOURCES) $(PINS) README.md | .venv/ready
 .venv/ready: pyproject.toml $(PINS)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip $(HASHED) requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch torchvision
-	$(BIN)/python -m pip install --quiet --no-index --no-build-isolation --editable '.[cli,report,onnx,ray,dev]'
+	$(BIN)/python -m pip $(INSTALL) --constraint constraints.txt torch torchvision
+	$(BIN)/python -m pip $(INSTALL) --no-index --no-build-isolation --editable '.[cli,report,onnx,ray,dev]'
 	$(BIN)/python -m pip check
 	touch $@
 

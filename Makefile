@@ -8,14 +8,14 @@ INSTALL := install --quiet --no-compile
 # Files whose hashes are known, and nothing that would have to be built here by who knows what.
 HASHED := $(INSTALL) --require-hashes --no-deps --only-binary :all: --requirement
 
-.PHONY: demo test lint unit docs wheel lock clean
+.PHONY: demo test lint unit precision docs wheel lock clean
 
 demo: .venv/ready
 	$(BIN)/anisocert demo
 
 # The short ones fill what the long one leaves idle.
 test: .venv/ready
-	$(MAKE) --jobs 2 unit lint wheel docs
+	$(MAKE) --jobs 2 unit lint wheel docs precision
 
 lint: .venv/ready
 	$(BIN)/ruff check
@@ -23,16 +23,15 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
-# All tests in the precision that is native here, and those that leave it to the machine once more in the other one.
-# One process more than there are processors, as tests wait for processes of their own.
+# One process more than there are processors, as tests wait for processes of their own. Files come in the order of tests/conftest.py.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
-LEFT_TO_THE_MACHINE := tests/optimize/test_anisotropic.py tests/optimize/test_ascent.py tests/optimize/test_methods.py \
-	tests/train/test_loop.py tests/diagnosis tests/models/test_onnx.py tests/models/test_denoised.py \
-	tests/engine/test_numerics.py tests/cli/test_certify.py tests/cli/test_diagnose.py tests/cli/test_predict.py tests/cli/test_train.py
 unit: .venv/ready
-	$(PYTEST)
-	other=$$($(BIN)/python tests/other_precision.py) && ANISOCERT_PRECISION=$$other $(PYTEST) $(LEFT_TO_THE_MACHINE)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# `unit` is in the precision that is native here; tests marked so once more in the other one.
+precision: .venv/ready
+	other=$$($(BIN)/python tests/other_precision.py) && \
+		ANISOCERT_PRECISION=$$other $(BIN)/python -m pytest -m precision $$(grep -rl --include='test_*.py' mark.precision tests)
 
 # The site, in build/site; a warning is an error. Nothing is fetched, neither here nor by its pages.
 docs: .venv/ready

@@ -53,6 +53,7 @@ def certify(cli, network):
     return run
 
 
+@pytest.mark.precision
 def test_as_scripts_call_it(cli, network, tmp_path):
     flags = (
         "--data", "digits", "--norm", "l2", "--method", "isotropic", "--sigma", "0.25", "--n0", "20", "--n", "300",
@@ -94,6 +95,7 @@ def test_the_last_table_says_whom_its_certificates_protect(certify, tmp_path, op
     assert not any(f"{MEANING[phrase]}." in told for phrase in MEANING if phrase not in whom)
 
 
+@pytest.mark.precision
 def test_json_and_quiet(certify, tmp_path):
     said = certify("--json", "--out", tmp_path)
     result = json.loads(said.out)
@@ -106,6 +108,7 @@ def test_json_and_quiet(certify, tmp_path):
     assert certify("--quiet", "--out", tmp_path) == type(said)("", "")
 
 
+@pytest.mark.precision
 def test_shards(certify, cli, tmp_path):
     assert "this shard is done, and 3 of 6 inputs" in certify("--shard", "2/2", "--out", tmp_path).out
     assert not (tmp_path / "run.json").exists()
@@ -114,6 +117,7 @@ def test_shards(certify, cli, tmp_path):
     assert "finished: 6 inputs" in certify("--shard", "1/2", "--out", tmp_path).out
 
 
+@pytest.mark.precision
 def test_a_time_budget(certify, tmp_path):
     said = certify("--time-budget", "0s", "--out", tmp_path, code=3)
     assert "out of time: 0 of 6 inputs are done; the same command resumes" in said.out
@@ -164,6 +168,7 @@ def test_a_changed_configuration_is_one_line(certify, tmp_path):
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.precision
 def test_more_of_its_options(certify, cli, tmp_path):
     said = certify("--ids", "5,10-10,20,25", "--max", 3, "--stop", "betting", "--out", tmp_path / "a")
     assert "finished: 3" in said.out
@@ -174,6 +179,7 @@ def test_more_of_its_options(certify, cli, tmp_path):
     assert set(pq.read_table(tmp_path / "b" / "certificates.parquet")["theta_min"].to_pylist()) == {0.25}
 
 
+@pytest.mark.precision
 def test_a_model_from_a_function_and_in_onnx(cli, network, tmp_path, monkeypatch):
     (tmp_path / "mynets.py").write_text(
         f"from anisocert.models import load\ndef tiny():\n    return load({str(network)!r})[0]\n"
@@ -250,6 +256,7 @@ def test_wrong_values_are_one_line_and_leave_nothing(certify, tmp_path, argument
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.precision
 def test_sigma_is_what_the_network_was_trained_with(cli, network, tmp_path, monkeypatch):
     few = ("--data", "digits", "--method", "fixed", "--n", 200, "--max", 2, "--rows", 160, "--no-compile")
     said = cli("certify", network, *few, "--out", tmp_path / "run").out.splitlines()
@@ -298,6 +305,7 @@ def test_it_warns_of_noise_the_network_does_not_know(certify, tmp_path):
         certify("--target-radius", 2, "--out", tmp_path / "d")
 
 
+@pytest.mark.precision
 @pytest.mark.parametrize("method", ["isotropic", "anisotropic"])
 def test_says_where_theta_reached_its_bound(cli, trained_digits, tmp_path, method):
     """Where the largest value of theta is the bound; with a higher one the search does go farther."""
@@ -317,6 +325,7 @@ def test_says_where_theta_reached_its_bound(cli, trained_digits, tmp_path, metho
         assert (sentence in said) == (sentence in (tmp_path / "page.html").read_text("utf-8")) == reached
 
 
+@pytest.mark.precision
 def test_sizes_inside_the_domain_are_told_too(cli, trained_digits, tmp_path):
     quick = ("--data", "digits", "--sigma", 0.25, "--n", 1000, "--max", 4, "--rows", 800, "--no-compile")
     run = (trained_digits, *quick, "--precision", "float32", "--domain", "0,1")

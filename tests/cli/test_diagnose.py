@@ -28,6 +28,7 @@ def test_table_words_picture_and_command(cli, trained_digits, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.precision
 def test_json_for_levels_of_ones_own(cli, trained_digits):
     said = cli("diagnose", trained_digits, "--data", "digits", *QUICK, "--sigma", "0.1,0.3", "--norm", "l1", "--json")
     found = json.loads(said.out)

@@ -38,6 +38,7 @@ def read(text):
     return [tuple(map(int, row)) for row in rows]
 
 
+@pytest.mark.precision
 def test_answers_are_those_of_the_library(cli, net, tmp_path):
     data = digits("test").subset(skip=2, most=70)  # more than go into one call
     known = expected(net, Gaussian(0.25), data, 40, seed=5)
@@ -60,6 +61,7 @@ def test_answers_are_those_of_the_library(cli, net, tmp_path):
     assert read((tmp_path / "a.csv").read_text()) == known
 
 
+@pytest.mark.precision
 def test_table_ids_and_uniform_noise(cli, net):
     data = digits("test").subset(ids=[0, 5, 10])
     known = expected(net, Uniform(0.3), data, 30)
@@ -71,6 +73,7 @@ def test_table_ids_and_uniform_noise(cli, net):
     assert out.splitlines()[-1].startswith("3 examples of digits: ")
 
 
+@pytest.mark.precision
 def test_options_from_a_file(cli, net, tmp_path):
     (tmp_path / "p.toml").write_text(f'model = "{net}"\ndata = "digits"\nsigma = 0.5\nmax = 3\n[predict]\nn = 20\n')
     assert len(read(cli("predict", "--config", tmp_path / "p.toml", "--format", "csv").out)) == 3

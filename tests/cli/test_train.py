@@ -25,6 +25,7 @@ def run(*arguments: object) -> str:
     return result.output
 
 
+@pytest.mark.precision
 def test_as_scripts_call_it(tmp_path: Path) -> None:
     tmp_path /= "a name with spaces"
     shown = run(*DIGITS, "--recipe", "cohen", "--epochs", "3", "--out", tmp_path)
@@ -45,6 +46,7 @@ def test_as_scripts_call_it(tmp_path: Path) -> None:
     assert lines[-1]["test_accuracy"] > 0.3
 
 
+@pytest.mark.precision
 def test_an_architecture_by_the_size_of_the_inputs(tmp_path: Path) -> None:
     shown = run("--data", "digits", "--sigma", "0.25", "--epochs", "1", "--out", tmp_path)
     assert "--arch small-cnn, for inputs of 1 x 8 x 8" in shown
@@ -52,6 +54,7 @@ def test_an_architecture_by_the_size_of_the_inputs(tmp_path: Path) -> None:
     run(*DIGITS, "--epochs", "1", "--out", tmp_path)  # the same training
 
 
+@pytest.mark.precision
 def test_recipes_take_their_options(tmp_path: Path) -> None:
     changes = ("--set", "epsilon=0.5", "--set", "steps=2", "--recipe", "smoothadv", "--epochs", "1")
     run(*DIGITS, *changes, "--schedule", "cosine", "--batch-size", 200, "--lr", 0.02, "--out", tmp_path)
@@ -62,6 +65,7 @@ def test_recipes_take_their_options(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.precision
 def test_uniform_noise_on_a_file_with_one_set(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "mine.npz", x=rng.integers(0, 256, (40, 8, 8, 3), np.uint8), y=np.arange(40) % 2)

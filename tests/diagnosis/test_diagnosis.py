@@ -101,6 +101,7 @@ def test_the_training_noise_is_where_the_network_is_as_right_as_it_is_sure(half_
     assert levels[-1].sharpness < 0.6
 
 
+@pytest.mark.precision
 def test_a_noise_trained_network_is_told_from_a_plain_one(trained_digits, plain_digits, quick):
     noisy = diagnose(job_of(trained_digits), "cpu", votes=40, norms=("l2",))
     plain = diagnose(job_of(plain_digits), "cpu", votes=40, norms=("l2",))
@@ -154,6 +155,7 @@ def test_a_plan_that_can_never_certify_is_said_first(trained_digits, quick):
     assert found.levels[0].abstained == 1.0
 
 
+@pytest.mark.precision
 def test_a_network_that_is_wrong_without_noise_is_not_blamed_on_noise(tmp_path, quick):
     torch.manual_seed(1)
     path = tmp_path / "untrained.safetensors"
@@ -167,6 +169,7 @@ def test_a_network_that_is_wrong_without_noise_is_not_blamed_on_noise(tmp_path, 
     assert not found.recommendation.useful
 
 
+@pytest.mark.precision
 def test_a_network_that_answers_one_class_under_noise(tmp_path, quick, trained_digits):
     """Beyond some noise everything becomes class 3: certificates there are large, and worth nothing."""
     from anisocert import models
@@ -187,6 +190,7 @@ def test_a_network_that_answers_one_class_under_noise(tmp_path, quick, trained_d
     assert found.recommendation.sigma < 0.7
 
 
+@pytest.mark.precision
 def test_inputs_in_other_units_get_a_grid_of_their_own(tmp_path, quick):
     """Values from 0 to 200: the noise levels are as many times as large."""
     rng = np.random.default_rng(0)

@@ -65,6 +65,7 @@ def test_it_is_the_network_after_the_denoiser(file):
     assert known["num_classes"] == 10
 
 
+@pytest.mark.precision
 def test_the_hash_covers_weights_and_settings_of_the_denoiser(file):
     def digest(denoise):
         return ac.Network(models.load(file, denoise=denoise)[0], 10).hash
@@ -79,6 +80,7 @@ def test_the_hash_covers_weights_and_settings_of_the_denoiser(file):
     )
 
 
+@pytest.mark.precision
 def test_certificates_are_those_of_the_two_together(half_space):
     """A denoiser that shifts inputs towards the plane: the certificate shrinks by as much."""
     plain, far = half_space([1.0, 0.0]).eval(), np.array([[2.0, 0.0]], np.float32)

@@ -49,6 +49,7 @@ def _export(network: nn.Module, path: Path, batch: int | None = None) -> Path:
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
+@pytest.mark.precision
 def test_round_trip_certifies_with_the_same_votes(network: nn.Module, exported: Path) -> None:
     from anisocert.data import digits
 
@@ -71,6 +72,7 @@ def test_round_trip_certifies_with_the_same_votes(network: nn.Module, exported: 
     assert any(one.gap > 0 for one in runs[1])
 
 
+@pytest.mark.precision
 def test_hash_tells_files_apart(network: nn.Module, exported: Path, tmp_path: Path) -> None:
     with torch.no_grad():
         network.network.head.bias[0] += 1e-3
@@ -96,6 +98,7 @@ def test_normalisation_outside_the_file(network: nn.Module, tmp_path: Path) -> N
         torch.testing.assert_close(box(x), network(x), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.precision
 def test_gradients_through_conversion(network: nn.Module, exported: Path) -> None:
     if find_spec("onnx2torch") is None:
         pytest.skip("needs the extra onnx: pip install '.[onnx]'")

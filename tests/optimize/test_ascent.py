@@ -120,6 +120,7 @@ def test_one_step_moves_along_the_gradient_of_the_objective(smooth, smoothing):
     torch.testing.assert_close((moved - start)[0].double() / rate, slope, rtol=2e-2, atol=2e-3)
 
 
+@pytest.mark.precision
 @pytest.mark.parametrize("method", [ac.Anisotropic(), PublishedAnisotropic(isotropic=ac.Isotropic()), ac.Isotropic()])
 def test_theta_does_not_depend_on_the_batch(smooth, method):
     x, plan = torch.rand(7, *SHAPE), ac.Plan(n=2000)
@@ -133,6 +134,7 @@ def test_theta_does_not_depend_on_the_batch(smooth, method):
     assert torch.equal(alone, together[2:3])
 
 
+@pytest.mark.precision
 @pytest.mark.parametrize("shape", [(6,), (2, 3), (1, 2, 3), (1, 1, 2, 3)])
 def test_input_rank_does_not_matter(smooth, shape):
     x, plan = torch.rand(3, 6), ac.Plan(n=2000)
@@ -142,6 +144,7 @@ def test_input_rank_does_not_matter(smooth, shape):
     torch.testing.assert_close(shaped.flatten(1), flat.flatten(1))
 
 
+@pytest.mark.precision
 def test_the_network_is_not_touched(smooth):
     before = {name: value.clone() for name, value in smooth.state_dict().items()}
     ac.Anisotropic().choose(
@@ -151,6 +154,7 @@ def test_the_network_is_not_touched(smooth):
     assert all(p.grad is None and p.requires_grad for p in smooth.parameters())
 
 
+@pytest.mark.precision
 def test_logits_and_probabilities_agree(smooth):
     x, plan = torch.rand(2, *SHAPE), ac.Plan(n=1000)
     probabilities = torch.nn.Sequential(smooth, torch.nn.Softmax(1)).eval()
@@ -165,6 +169,7 @@ def test_logits_and_probabilities_agree(smooth):
         ac.Anisotropic(outputs="probabilities").choose(Query(Network(smooth, 3), ac.Gaussian(0.3), x, [0, 1], 0), plan)
 
 
+@pytest.mark.precision
 def test_a_black_box_is_refused_by_gradients_and_taken_by_votes(smooth):
     def black_box(x):
         with torch.no_grad():
@@ -179,6 +184,7 @@ def test_a_black_box_is_refused_by_gradients_and_taken_by_votes(smooth):
         assert len(certificates) == 2
 
 
+@pytest.mark.precision
 def test_bounds_hold_after_every_step(smooth):
     start = torch.full((2, 1, 1), 0.3).expand(2, *SHAPE).contiguous()
     climb = Ascent(30, 10, 0.5, adam=True, logarithmic=True)
@@ -189,6 +195,7 @@ def test_bounds_hold_after_every_step(smooth):
     torch.testing.assert_close(found, torch.full_like(found, 0.9))
 
 
+@pytest.mark.precision
 @pytest.mark.parametrize("iterations", [0, 1, 5, 6])
 def test_the_average_is_that_of_the_second_half_of_the_steps(smooth, iterations):
     start = torch.full((2, *SHAPE), 0.3)
@@ -256,6 +263,7 @@ def test_copies_in_parts_give_the_same_mean_and_gradient(smooth, at_once, centre
         torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.precision
 def test_memory_is_bounded_however_many_copies_an_input_has(smooth):
     class Counting(torch.nn.Module):
         def __init__(self):

@@ -14,6 +14,8 @@ from anisocert.optimize import PublishedAnisotropic, PublishedIsotropic
 from anisocert.optimize._pilot import Pilot, sizes
 from anisocert.optimize.reach import reach
 
+pytestmark = pytest.mark.precision
+
 METHODS = [
     ac.Fixed(), ac.Isotropic(), ac.Anisotropic(), PublishedAnisotropic(isotropic=PublishedIsotropic(iterations=20))
 ]  # fmt: skip

@@ -18,6 +18,8 @@ from anisocert.smoothing import Gaussian, Uniform
 from anisocert.train import MACER, RECIPES, Cohen, Recipe, Sgd, SmoothAdv, noisy_accuracy, train
 from anisocert.train._augment import Batches
 
+pytestmark = pytest.mark.precision
+
 FAST = {
     "cohen": RECIPES["cohen"](), "stability": RECIPES["stability"](), "smoothadv": SmoothAdv(steps=2, warmup=2),
     "macer": MACER(copies=2, start=0.3),

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import signal
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +42,19 @@ from anisocert.work.workers import InProcess
 # A deadline measures the machine, which others share, not the code.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+LONGEST = (
+    "docs/test_tour.py", "experiments/test_tables.py", "test_certification.py", "work/test_workers.py",
+    "train/test_recipes_on_digits.py", "cli/test_demo.py", "cli/test_certify.py", "work/test_surviving.py",
+    "diagnosis/test_diagnosis.py", "cli/test_reproduce.py", "reproduce/test_running.py", "work/test_running.py",
+    "cli/test_attack_first.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take longest come first, so that no process is left alone with one in the end."""
+    place = {Path(__file__).parent / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 class HalfSpace(nn.Module):
@@ -313,10 +327,15 @@ def within_rate() -> Callable[[int, int, float], bool]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Thousands of tiny operations: a second thread would only wait for the first, for long on a busy machine."""
+    """Thousands of tiny operations: a second thread would only wait for the first, for long on a busy machine.
+
+    Processes that tests start are told so too, and sum in the same order.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
     torch.set_num_threads(before)
 
 
@@ -405,6 +424,7 @@ def systems(stripes: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def forked(work: Callable[[], None]) -> int:
     """The exit code of work done in a fork of this process, which may end at any point."""
     if (child := os.fork()) == 0:
+        signal.alarm(120)  # it may wait for ever for a lock of a thread that it does not have
         code = 1
         with contextlib.suppress(BaseException):
             work()

@@ -34,6 +34,7 @@ def writes(moment, *arguments):
     """
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
+        signal.alarm(120)  # a fork may wait for ever for a lock of a thread that it does not have
         real, count = os.fsync, 0
 
         def fsync(number):

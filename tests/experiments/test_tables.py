@@ -1,7 +1,6 @@
 """The reproduction's tables: from a small real experiment, against the rows themselves; and the page as committed."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -28,6 +27,7 @@ arch = "small-cnn"
 epochs = 4
 [certify]
 n = 300
+rows = 320
 max = 5
 [methods.fixed]
 method = "fixed"
@@ -84,13 +84,10 @@ def results(tmp_path_factory):
     out = tmp_path_factory.mktemp("experiment")
     (out / "small.toml").write_text(SMALL)
     (out / "memories").mkdir()
-    before = Path.cwd()
-    os.chdir(out)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(out)
         for stage in read_matrix(out / "small.toml"):
             app(list(stage.command), standalone_mode=False)
-    finally:
-        os.chdir(before)
     publish(out, out / "results")
     (out / "results" / "runtime.json").write_text(json.dumps(RUNTIME))
     return out / "results"
@@ -236,10 +233,11 @@ def test_runtime(printed):
     assert ours[4:10] == ["0.2", "0.1", "0.3", "5.00", "2.7", "9.00"]
 
 
-def test_a_page_is_written_between_its_marks_and_stays_so(script, results, tmp_path):
+def test_a_page_is_written_between_its_marks_and_stays_so(script, results, tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text("# A\n<!-- table macer-levels -->\nold\n<!-- end -->\nB\n<!-- table gains -->\n<!-- end -->\nC\n")
-    subprocess.run([sys.executable, SCRIPT, "--results", results, "--write", page], check=True)
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--results", str(results), "--write", str(page)])
+    script.main()
     text = page.read_text("utf-8")
     assert text.startswith("# A\n<!-- table macer-levels -->\n<!-- end -->\nB\n<!-- table gains -->\n**Relative")
     assert text.endswith("<!-- end -->\nC\n")

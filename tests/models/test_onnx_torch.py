@@ -79,9 +79,9 @@ def test_a_batch_that_is_baked_in(tmp_path: Path, batch: Any, sizes: str) -> Non
     model, known = load(path, gradients=True, shape=IMAGE)
     torch.testing.assert_close(model(x), _scores(x), rtol=1e-5, atol=1e-5)
     assert known["notes"] == ()
-    plan = ac.Plan(n0=20, n=100)
+    plan, few = ac.Plan(n0=20, n=100), ac.Numerics(rows=32)
     for one in (box, model):
-        ac.certify(one, x[:1], num_classes=3, smoothing=ac.Gaussian(0.25), method=ac.Fixed(), plan=plan)
+        ac.certify(one, x[:1], num_classes=3, smoothing=ac.Gaussian(0.25), method=ac.Fixed(), plan=plan, numerics=few)
 
 
 def test_a_batch_that_cannot_be_freed_is_named(tmp_path: Path) -> None:

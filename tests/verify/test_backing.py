@@ -3,16 +3,16 @@
 import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from anisocert import Memory
+from anisocert.cli.app import app
 from anisocert.runs import read_run
 from anisocert.runs.files import checksum, write_description
 from anisocert.verify.backing import backing, memory_backing
@@ -183,11 +183,11 @@ def test_numbers_that_no_memory_backs_say_so_wherever_they_are_printed(run, tmp_
     forge(run, lambda row: {
         "memory_note": "inherited", "memory_prediction": row["label"], "memory_radius": 9.0, "memory_proxy_radius": 9.0,
     })  # fmt: skip
-    words, command = "are not what the memory promised", [sys.executable, "-m", "anisocert"]
-    report = [*command, "report", run, "--table", "markdown", "--out", tmp_path / "r.html"]
-    export = [*command, "export", run, "--after-memory", "--out", tmp_path / "r.tsv"]
-    assert words in subprocess.run(report, capture_output=True, text=True, check=True).stdout
-    assert words in subprocess.run(export, capture_output=True, text=True, check=True).stderr
+    words = "are not what the memory promised"
+    report = ["report", str(run), "--table", "markdown", "--out", str(tmp_path / "r.html")]
+    export = ["export", str(run), "--after-memory", "--out", str(tmp_path / "r.tsv")]
+    assert words in CliRunner().invoke(app, report, catch_exceptions=False).stdout
+    assert words in CliRunner().invoke(app, export, catch_exceptions=False).stderr
     assert words in (tmp_path / "r.html").read_text()
 
 

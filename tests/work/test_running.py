@@ -49,13 +49,15 @@ def test_doing_a_finished_run_again_does_nothing(quick, whole, do):
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("*")} == before
 
 
-@pytest.mark.parametrize("count", [3, 45])
-def test_shards_equal_the_whole(quick, whole, do, same, tmp_path, count):
-    order = np.random.default_rng(count).permutation(count) + 1
-    outcomes = [do(quick, tmp_path, shard=(int(i), count)) for i in order]
-    assert [outcome.finished for outcome in outcomes[:-1]].count(True) <= max(0, count - 40)
+@pytest.mark.parametrize(("count", "inputs"), [(3, 40), (9, 6)])
+def test_shards_equal_the_whole(quick, do, same, tmp_path, count, inputs):
+    """Also where some of them have no input."""
+    asked, order = replace(quick, max=inputs), np.random.default_rng(count).permutation(count) + 1
+    outcomes = [do(asked, tmp_path / "shards", shard=(int(i), count)) for i in order]
+    assert [outcome.finished for outcome in outcomes[:-1]].count(True) <= max(0, count - inputs)
     assert outcomes[-1].finished
-    assert same(tmp_path, whole)
+    do(asked, tmp_path / "whole")
+    assert same(tmp_path / "shards", tmp_path / "whole")
 
 
 def test_other_shards_can_take_over(quick, whole, do, same, tmp_path):

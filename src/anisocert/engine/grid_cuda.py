@@ -130,7 +130,8 @@ class CudaGridNoise(SlotsOnDevice):
 
 
 def _words(upper: np.ndarray, lower: np.ndarray) -> NDArray[np.int64]:
-    return (upper << np.uint64(32) | lower).view(np.int64)
+    words: NDArray[np.int64] = (upper << np.uint64(32) | lower).view(np.int64)
+    return words
 
 
 @triton.jit

@@ -5,7 +5,8 @@
     python experiments/tables.py --figures docs                 # docs/reproduction-l2.png, -l1.png, attacked-first.png
 
 A run is experiments/results/NETWORK/METHOD, as `anisocert reproduce experiments/cifar10.toml --results` leaves them;
-runtime.json is from benchmarks/runtime.py, attacked-first.tsv from experiments/first.py. What was not run is left out.
+runtime.json is from benchmarks/runtime.py, attacked-first.tsv from experiments/first.py, one-system from
+experiments/codes.py. What was not run is left out.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from anisocert.runs import read_run
 from first import FILE, read_lines
 from gains import duel_table, gain_table, largest_table, memory_gain_table
 from levels import average_table, headline_table, level_table, sigma_table
+from one_system import one_system_table
 from plans import plan_table
 from protection import attacked_figure, first_table, protection_table
 from runtime import runtime_table
@@ -31,8 +33,12 @@ RESULTS = Path(__file__).parent / "results"
 RECIPES = ("cohen", "smoothadv", "macer", "stability")
 KINDS = ("headline", "levels", "sigma", "paper", "average", "plans")
 NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "superset", "average", "gains", "memory-gains",
-         "duel", "tails", "runtime", "protection", "attacked-first")  # fmt: skip
-WITH_INTERVALS = ("protection", "attacked-first")  # a measurement on few images, which must not look sharper than it is
+         "duel", "tails", "runtime", "protection", "attacked-first", "one-system")  # fmt: skip
+WITH_INTERVALS = (
+    "protection",
+    "attacked-first",
+    "one-system",
+)  # a measurement on few images, which must not look sharper than it is
 BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -73,6 +79,7 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
     lines = read_lines(results / FILE)
     made["attacked-first"] = [first_table(lines)]
     made["protection"] = [protection_table(one, lines) for one in recipes.get("cohen", [])[:1]]
+    made["one-system"] = [one_system_table(results)]
     if (results / "runtime.json").exists():
         made["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]
     kept = {

@@ -1,0 +1,40 @@
+"""One system, certified for everyone, beside fixed noise at each of its levels and what Dual Randomized Smoothing has."""
+
+from pathlib import Path
+
+from anisocert.evaluate import EVERYONE, Cell, Column, Table, compare
+from anisocert.evaluate.cells import accuracies
+from anisocert.evaluate.table import short_down
+from anisocert.runs import read_run
+from codes import DUAL, RADII
+
+FOLDER = "one-system"
+METHODS = ("cascade", "fixed-0.5", "fixed-0.25")
+
+
+def one_system_table(results: Path) -> Table | None:
+    """A line per system: certified accuracy by radius. The runs are those of experiments/codes.py."""
+    folders = [results / FOLDER / method for method in METHODS]
+    if not all((folder / "run.json").exists() for folder in folders):
+        return None
+    (comparison,) = compare([read_run(folder) for folder in folders])
+    levels = [entry.before for entry in comparison.entries]
+    at = [radius for radius in RADII if any(one.accuracy([radius])[0] > 0 for one in levels)]
+    rows = [(Cell(_name(one.method, one.sigma)), *accuracies(one, at)) for one in levels]
+    rows.append((Cell("Dual Randomized Smoothing, as published"), *(Cell(round(share / 100, 4)) for share in DUAL)))
+    rows[-1] += (Cell(None),) * (len(at) - len(DUAL))
+    columns = (Column("system"), *(Column(short_down(radius), "share", "% certified at l2 radius") for radius in at))
+    n = int(comparison.entries[0].run.plan.n)
+    caption = (
+        f"All {EVERYONE}: no memory, no order. ResNet18 with a 3x3 stem, 80 epochs, the last weights: consistency "
+        f"regularisation of weight 2 at σ = 0.5, Cohen's recipe at 0.25; n = {n:,}. "
+        "`python experiments/codes.py --networks nets/50/last.safetensors,nets/25/last.safetensors --fixed 0.5,0.25 "
+        f"--skip 20 --max {len(comparison)} --n {n} --compile --out OUT`."
+    )
+    return Table(
+        f"{comparison.data}: one system for all radii; {len(comparison):,} inputs", columns, tuple(rows), caption
+    )
+
+
+def _name(method: str, sigma: float | None) -> str:
+    return "cascade of σ = 0.5 and 0.25" if method == "cascade" else f"fixed noise, σ = {sigma:g}"

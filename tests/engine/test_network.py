@@ -467,3 +467,30 @@ def test_hooks_on_what_torch_compile_returned_are_not_lost_in_silence(small_netw
     compiled.register_forward_hook(lambda module, inputs, output: -output)
     with pytest.raises(ModelError, match=r"expected no hooks on a module that torch\.compile returned"):
         Network(compiled, 10)
+
+
+class Turning(nn.Module):
+    """Scores that turn round once the class is told to; by a hook, which no rewriting takes in."""
+
+    turned = False
+
+    def __init__(self):
+        super().__init__()
+        self.register_forward_hook(lambda _, __, scores: -scores if Turning.turned else scores)
+
+    def forward(self, x):
+        return x.flatten(1)[:, :2]
+
+
+def test_a_part_is_asked_for_state_and_tells_its_rows_with_the_whole(monkeypatch):
+    whole = Network(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)).eval(), 2)
+    part, told = whole.part("turning", Turning().eval(), 2), []
+    whole.on_rows = lambda rows, gradients: told.append((rows, gradients))
+    for one in (whole, part):
+        one.fit((4,), 0)
+    part.scores(torch.zeros(32, 4))
+    assert told == [(32, False)]
+    whole.expect_no_state()
+    monkeypatch.setattr(Turning, "turned", True)
+    with pytest.raises(ModelError, match="got different ones after the votes"):
+        whole.expect_no_state()

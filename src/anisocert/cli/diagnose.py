@@ -62,8 +62,9 @@ def diagnose(
         raise ArgumentError(f"expected --figure as a .png or .pdf file, got {figure}")
     if figure is not None:
         claim(figure, force)
+    coded = "cascade" if asked["selector"] is None else "selected"
     c = options.configured(
-        asked, sigma=1.0, norm=norms[0], method="fixed" if asked["codebook"] is None else "selected",
+        asked, sigma=1.0, norm=norms[0], method="fixed" if asked["codebook"] is None else coded,
         numerics=Numerics(precision),  # type: ignore[arg-type]  # it checks the name
     )  # fmt: skip
     job = options.loaded(replace(c, max=None), partial(typer.echo, err=True))

@@ -86,12 +86,13 @@ def points_of():
 
 @pytest.fixture
 def problem(bands):
-    """A random classifier, selector, codebook and inputs."""
+    """A random classifier, or one per code, selector, codebook and inputs."""
 
-    def make(seed, dim=3, codes=3):
+    def make(seed, dim=3, codes=3, own=False):
         rng = np.random.default_rng(seed)
         book = ac.Codebook(rng.uniform(0.1, 1.5, (codes, dim)) if seed % 2 else rng.uniform(0.1, 1.5, codes), 0.5)
-        model = ac.Coded(bands.random(rng, dim, 3, 0.8), bands.random(rng, dim, codes, 1.0), book)
+        networks = [bands.random(rng, dim, 3, 0.8) for _ in range(codes if own else 1)]
+        model = ac.Coded(networks if own else networks[0], bands.random(rng, dim, codes, 1.0), book)
         return model.eval(), rng.normal(size=(6, dim)).astype(np.float32), rng
 
     return make

@@ -18,13 +18,14 @@ SURE = 1e-9  # an alpha at which no certificate of a test fails by chance
 def joint(model, z):
     """Exact P(code, class) at points: `m x codes x classes`. The two noises are independent."""
     named = model.selector.shares(z, model.sigma)
-    voted = [model.classifier.shares(z, code.double().numpy()) for code in model.codes]
+    networks = model.networks * (1 if len(model.networks) > 1 else len(model.codes))
+    voted = [one.shares(z, code.double().numpy()) for one, code in zip(networks, model.codes, strict=True)]
     return named[:, :, None] * np.stack(voted, 1)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_exact_shares_of_every_event_give_regions_with_a_majority(problem, points_of, seed):
-    model, x, rng = problem(seed, dim=2 + seed % 3, codes=2 + seed % 3)
+    model, x, rng = problem(seed, dim=2 + seed % 3, codes=2 + seed % 3, own=seed % 3 == 0)
     thetas = np.stack([np.broadcast_to(code.double().numpy(), x.shape[1:]) for code in model.codes])
     for one in x.astype(np.float64)[:3]:
         shares = joint(model, one[None])[0]
@@ -42,7 +43,7 @@ def test_exact_shares_of_every_event_give_regions_with_a_majority(problem, point
 def test_votes_give_regions_with_a_majority(problem, points_of):
     certified = 0
     for seed in range(6):
-        model, x, rng = problem(seed)
+        model, x, rng = problem(seed, own=seed > 2)
         plan = ac.Plan(n=1000, alpha=SURE)
         for one in ac.certify(model, x, num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.TwoStep(), plan=plan):
             assert (one.method, one.alpha, one.selector_alpha, one.cap) == ("two-step", SURE, None, None)

@@ -1,4 +1,4 @@
-"""One system, certified for everyone, beside fixed noise at each of its levels and what Dual Randomized Smoothing has."""
+"""One system, certified for everyone, beside fixed noise at each of its levels and Dual Randomized Smoothing."""
 
 from pathlib import Path
 

@@ -38,7 +38,7 @@ WITH_INTERVALS = (
     "protection",
     "attacked-first",
     "one-system",
-)  # a measurement on few images, which must not look sharper than it is
+)  # on few images: they must not look sharper than they are
 BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 

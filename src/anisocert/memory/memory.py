@@ -59,10 +59,10 @@ class Memory:
         lifetime: float | None = None,
         read_only: bool = False,
     ) -> Memory:
-        """The memory at a place, the path of a file that is created if it does not exist.
+        """The memory at a place, which is created if it does not exist.
 
         Args:
-            place: the path of a file.
+            place: the path of a file, or postgresql://USER@HOST/DATABASE?memory=NAME.
             policy: how conflicts are settled, fixed when the memory is created (default: inherit); another one is
                 refused while it holds promises.
             prefer: what a region that must make room keeps: most "volume", or the largest inscribed "ball".
@@ -219,7 +219,7 @@ class Memory:
         """A temporary memory with the same promises, in which each certificate has its own alpha: for experiments."""
         other = Memory(self.policy, prefer=self.prefer)
         with self._ledger.transaction(write=False):
-            self._ledger.copy_to(other._ledger)
+            self._ledger.copy_to(other._ledger, lifetime=None)
         return other
 
     def check(self) -> Check:

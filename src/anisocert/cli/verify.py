@@ -21,10 +21,7 @@ def verify(
     model: options.RunModel = None,
     denoise: options.RunDenoise = None,
     data: options.RunData = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(help="The run's memory, if not where the run says.", callback=options.memory_there),
-    ] = None,
+    memory: options.RunMemory = None,
     device: Annotated[
         str, typer.Option(help="For --recount: auto, cpu, cuda, ...; a device of the run's kind.")
     ] = "auto",

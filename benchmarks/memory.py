@@ -1,11 +1,12 @@
 """Admit and lookup in a memory of 1,000, 10,000 and 50,000 CIFAR-10-sized regions, beside the plain loop over all.
 
     python benchmarks/memory.py [--sizes 1000 10000 50000] [--norms 2 1] [--cifar FILE.npz] [--folder DIR]
-        [--size 0.8]
+        [--size 0.8] [--url postgresql://USER@HOST/DATABASE] [--no-loop]
 
 Centres are real CIFAR-10 images where the file is there, else smooth random ones; semi-axes are mostly 0.3 to 2, differ
 by a factor of about 2 between pixels, and a few are 5 and more, so that most regions are disjoint and some are not. The
-memory is a file with full synchronisation; the newcomers that are timed are admitted for good. The plain loop is the
+memory is a file with full synchronisation, or empty memories in PostgreSQL, named benchmark_l2 and benchmark_l1, which
+are emptied afterwards; the newcomers that are timed are admitted for good. The plain loop is the
 paper's Algorithm 2: it asks every entry of another class for containment, enclosing balls and exact disjointness.
 Targets: at 10,000 admit is at least 30 times faster than the loop; at 50,000 it takes at most 25 times what it takes at
 1,000; and at most 1.5 GB of memory at its peak, the interpreter with torch not counted.
@@ -114,13 +115,24 @@ def times(work, arguments) -> tuple[float, float]:
     return statistics.median(taken), float(np.percentile(taken, 99))
 
 
-def measure(norm: int, sizes: list[int], proposals: Proposals, folder: str) -> None:
+def opened(place: str) -> str:
+    """How long another process takes to open a memory, which reads and verifies all of it, and what it takes then."""
+    code = (
+        "import sys, time, torch; sys.path.insert(0, sys.argv[1]); from memory import Memory, resident; "
+        "base, start = resident(), time.perf_counter(); memory = Memory.open(sys.argv[2], read_only=True); "
+        "print(f'{time.perf_counter() - start:.1f} s, {(resident() - base) * 1e6 / len(memory):.1f} kB an entry')"
+    )
+    command = [sys.executable, "-c", code, str(Path(__file__).parent), place]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_too: bool) -> None:
     """Fill a memory, stopping at each size to time what newcomers take."""
     name = {2: "ellipsoids", 1: "cross-polytopes"}[norm]
     rng = np.random.default_rng(0)
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
     base, medians, after = resident(), {}, 0
-    with Memory.open(Path(folder) / f"l{norm}.sqlite") as memory:
+    with Memory.open(place) as memory:
         for size in sizes:
             start, began = time.perf_counter(), after
             while len(memory) < size:
@@ -140,13 +152,15 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, folder: str) -> N
             found, found99 = times(memory.lookup, points)
             medians[size] = admit
             shares = ", ".join(f"{notes.count(note)} {note}" for note in sorted(set(notes)))
+            disk = memory.stats().file_bytes / 1e3 / len(memory)
             print(
                 f"{name} {stored:6,}: admit median {admit:6.2f} ms, p99 {admit99:6.2f} ms; lookup {found:6.2f}, "
                 f"{found99:6.2f} ms; {shares}; peak memory {resident(peak=True) - base:.2f} GB; filled at "
-                f"{filled / max(after - began, 1) * 1e3:.2f} ms an entry",
+                f"{filled / max(after - began, 1) * 1e3:.2f} ms an entry; {disk:.1f} "
+                f"kB an entry on disk; opened in {opened(place)}",
                 flush=True,
             )
-            if size == 10_000:
+            if size == 10_000 and loop_too:
                 entries = [(c.prediction, c.region) for c in memory.entries()]
                 loop, _ = times(lambda c, e=entries: plain_loop(e, c), newcomers[:LOOPED])
                 del entries
@@ -157,6 +171,8 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, folder: str) -> N
                     f"lookup {look:.0f} times",
                     flush=True,
                 )
+        if "://" in place:
+            memory.reset()
     if {1000, 50_000} <= set(sizes):
         growth, most = medians[50_000] / medians[1000], resident(peak=True) - base
         print(f"{name}: 50,000 takes {growth:.1f} times what 1,000 takes ({'within' if growth <= 25 else 'OVER'} 25)")
@@ -170,6 +186,8 @@ def main() -> None:
     parser.add_argument("--cifar", type=Path, default=Path("/root/cifar/cifar10.npz"))
     parser.add_argument("--folder", default=None, help="where the memory is written (default: a temporary folder)")
     parser.add_argument("--size", type=float, default=0.8, help="median semi-axis")
+    parser.add_argument("--url", default=None, help="a database, in place of a file")
+    parser.add_argument("--no-loop", action="store_true", help="leave out the plain loop over all entries")
     options = parser.parse_args()
     if len(options.norms) > 1:
         # A process each: what one leaves behind would hide what the next one takes.
@@ -182,7 +200,11 @@ def main() -> None:
     kind, pixels = images(options.cifar, count, np.random.default_rng(0))
     print(kind, flush=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        measure(options.norms[0], sorted(options.sizes), Proposals(pixels, options.norms[0], options.size), folder)
+        norm = options.norms[0]
+        place = str(Path(folder) / f"l{norm}.sqlite")
+        if options.url is not None:
+            place = options.url + ("&" if "?" in options.url else "?") + f"memory=benchmark_l{norm}"
+        measure(norm, sorted(options.sizes), Proposals(pixels, norm, options.size), place, not options.no_loop)
 
 
 if __name__ == "__main__":

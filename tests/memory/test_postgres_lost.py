@@ -246,3 +246,48 @@ def test_a_silent_writer_loses_the_lock_and_stores_nothing(postgres_url, proposa
         with pytest.raises(UnavailableError, match="nothing was stored"):
             silent()
         assert ([c.id for c in memory.entries()], memory.submissions, memory.check().ok) == ([0], 1, True)
+
+
+@pytest.fixture
+def standby(postgres):
+    """standby("name"): commits wait for one that does not come; standby(""): they no longer do."""
+    with postgres.connect() as admin:
+
+        def must_have(name):
+            admin.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
+            admin.execute("SELECT pg_reload_conf()")
+            time.sleep(0.5)  # until everybody has heard
+
+        yield must_have
+        must_have("")
+
+
+@pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
+def test_what_a_standby_must_have_is_acknowledged_when_it_has_it(postgres, postgres_url, standby, proposal, how):
+    """A wait that is cut short has committed here, and perhaps nowhere else."""
+    told = []
+    with Memory.open(postgres_url) as memory, postgres.connect() as admin:
+
+        def admit():
+            try:
+                told.append(memory.admit(proposal(0, 0, [0, 0], [1, 1])).note)
+            except UnavailableError as error:
+                told.append(error)
+
+        standby("absent")
+        thread = threading.Thread(target=admit)
+        thread.start()
+        cut_short = f"SELECT {how}(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        while thread.is_alive() and not admin.execute(cut_short).fetchall():
+            time.sleep(0.01)
+        if how == "pg_cancel_backend":
+            thread.join()
+            assert isinstance(told.pop(), UnknownOutcomeError)
+        else:  # it looks, finds it, and waits once more
+            time.sleep(0.3)
+            assert told == []
+        standby("")
+        thread.join()
+        if how == "pg_cancel_backend":
+            admit()
+        assert (told, len(memory), memory.submissions) == (["kept"], 1, 1)

@@ -213,7 +213,7 @@ def export(
 @app.command("migrate", epilog="Example: anisocert memory migrate memory.sqlite postgresql://me@host/db?memory=prod")
 def migrate(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The source: a memory.", callback=options.memory_there)],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The target: an empty memory; created if it does not exist.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The target: an empty memory, or none yet.")],
 ) -> None:
     """Move a memory to another place, from a file to PostgreSQL or back, bit by bit and with proof before and after.
 

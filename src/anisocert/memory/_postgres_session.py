@@ -64,8 +64,10 @@ class Session:
                     self._connect()
                 found = self._pipelined(whole)
                 break
-            except psycopg.Error:
+            except psycopg.Error as error:
                 self.abandon()
+                if _ends_the_connection(error):  # which may not have noticed yet
+                    self.close()
                 if not self.lost or time.monotonic() > deadline:
                     raise
             time.sleep(pause)
@@ -109,9 +111,11 @@ class Session:
         try:
             ended = self.execute("COMMIT").statusmessage
         except psycopg.Error:
-            if self.lost:
-                return False
-            raise
+            # Only a server that is ready for the next transaction has said that it has undone this one.
+            if not self.lost and self._connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+                raise
+            self.close()
+            return False
         if ended != "COMMIT":  # an error before, which somebody has not heard
             raise BrokenMemoryError(f"the memory {self._place.shown} has ended a transaction by {ended}")
         if self._warnings:  # on the disk here, but perhaps not where it must be as well
@@ -160,6 +164,11 @@ class Session:
         except psycopg.Error as error:
             kind = UnavailableError if self.lost else AnisocertError
             raise kind(f"cannot use the memory {self._place.shown}: {_line(error)}; nothing was stored") from error
+
+
+def _ends_the_connection(error: psycopg.Error) -> bool:
+    """Whether there was no answer, or one from a server that shuts down or begins."""
+    return isinstance(error, psycopg.OperationalError) and (error.sqlstate or "57P").startswith(("57P", "08"))
 
 
 def _line(error: Exception) -> str:

@@ -1,5 +1,6 @@
 """The schema: what is in it, what is refused, whose errors are told, and that no password is."""
 
+import threading
 import traceback
 from dataclasses import fields
 
@@ -82,6 +83,7 @@ INTRUSIONS = {
     "column entries.votes": "ALTER TABLE {m}.entries ALTER COLUMN votes DROP NOT NULL",
     "column entries.theta": "CREATE DOMAIN {m}_d AS bytea; ALTER TABLE {m}.entries ALTER COLUMN theta TYPE {m}_d",
     "constraint entries_id_key": "ALTER TABLE {m}.entries DROP CONSTRAINT entries_id_key",
+    "column numbers.label": "ALTER TABLE {m}.numbers RENAME COLUMN name TO label",
     "constraint c": "ALTER TABLE {m}.entries ADD CONSTRAINT c CHECK (id < 7)",
     "index named": "DROP INDEX {m}.named",
     "index drawn": "DROP INDEX {m}.drawn; CREATE INDEX drawn ON {m}.numbers (noise) WHERE number > 1",
@@ -325,3 +327,55 @@ except MissingExtraError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout == "a memory in PostgreSQL needs psycopg: pip install 'anisocert[postgres]'\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["DROP TABLE {m}.entries", "DROP SCHEMA {m} CASCADE", "ALTER TABLE {m}.head RENAME COLUMN seal TO stamp",
+     "ALTER TABLE {m}.entries ALTER COLUMN axes TYPE text USING encode(axes, 'hex')"],
+)  # fmt: skip
+def test_tables_that_go_while_it_is_open_are_missed(postgres_url, name, admin, proposal, change):
+    with Memory.open(postgres_url) as memory:
+        memory.admit_all([proposal(i, 0, [9.0 * i, 0], [1, 2]) for i in range(3)])
+        for _ in range(8):  # until the server keeps plans of what is asked often
+            memory.lookup([0.0, 0.0])
+        admin.execute(change.format(m=name))
+        for step in (lambda: memory.lookup([0.0, 0.0]), lambda: memory.admit(proposal(9, 0, [0, 99], [1, 1]))):
+            with pytest.raises(BrokenMemoryError):
+                step()
+
+
+def test_entries_that_go_while_it_is_open_are_missed(postgres_url, name, admin, proposal):
+    with Memory.open(postgres_url) as memory:
+        memory.admit_all([proposal(i, 0, [9.0 * i, 0], [1, 2]) for i in range(3)])
+        admin.execute(f"DELETE FROM {name}.entries WHERE number = 1")
+        with pytest.raises(BrokenMemoryError, match="are gone"):
+            memory.lookup([0.0, 0.0])
+        assert not memory.check().ok
+
+
+def test_readers_see_all_of_a_memory_or_none(postgres_url, proposal):
+    """Emptying a table shows at once, also to those who look at an earlier moment: they must not."""
+    stop, wrong = threading.Event(), []
+
+    def look():
+        with Memory.open(postgres_url, read_only=True) as reader:
+            while not stop.is_set():
+                try:
+                    with reader._ledger.transaction(write=False, anew=True):
+                        pass
+                except Exception as error:
+                    wrong.append(error)
+                    return
+
+    with Memory.open(postgres_url) as memory:
+        threads = [threading.Thread(target=look) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(25):
+            memory.admit_all([proposal(i, 0, [9.0 * i, 0], [1, 2]) for i in range(3)])
+            memory.reset()
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert wrong == []

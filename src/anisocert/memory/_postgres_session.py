@@ -25,6 +25,9 @@ _BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _SILENCE: Final = f"SET LOCAL idle_in_transaction_session_timeout = '{_SILENT_SECONDS:.0f}s'"
 _CIRCUMSTANCES: Final = "SELECT current_setting('fsync'), current_setting('synchronous_commit'), pg_is_in_recovery()"
 
+# Tables or columns that are not there or are others, rows that must not be there, text that is none.
+_NO_MEMORY: Final = (psycopg.ProgrammingError, psycopg.NotSupportedError, psycopg.IntegrityError, UnicodeDecodeError)
+
 Statement = tuple[str, Sequence[Any]]
 
 
@@ -56,7 +59,8 @@ class Session:
         """
         first = [_BEGIN_WRITING, f"SELECT pg_advisory_xact_lock({self._place.lock})", _SILENCE]
         first = first if write else [_BEGIN_READING]
-        whole: list[Statement] = [*((one, ()) for one in first), (_CIRCUMSTANCES, ()), *statements]
+        # Last, so that statements that lock tables come before any that is about one moment.
+        whole: list[Statement] = [*((one, ()) for one in first), *statements, (_CIRCUMSTANCES, ())]
         deadline, pause = time.monotonic() + WAIT_SECONDS, 0.02
         while True:
             try:
@@ -72,8 +76,8 @@ class Session:
                     raise
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
-        self._expect_durable(write, *found[len(first)][0])
-        return found[len(first) + 1 :]
+        self._expect_durable(write, *found[-1][0])
+        return found[len(first) : -1]
 
     def _pipelined(self, statements: Sequence[Statement]) -> list[list[tuple[Any, ...]]]:
         """One round trip for all but the last: after a pipeline, a server does not notice that a client is silent."""
@@ -120,7 +124,7 @@ class Session:
             raise BrokenMemoryError(f"the memory {self._place.shown} has ended a transaction by {ended}")
         if self._warnings:  # on the disk here, but perhaps not where it must be as well
             raise UnknownOutcomeError(
-                f"{self._place.shown} cannot say that what was stored will stay: {self._warnings[0]}"
+                f"{self._place.shown} cannot say that what was stored will stay ({self._warnings[0]}): ask again"
             )
         return True
 
@@ -148,12 +152,9 @@ class Session:
                 f"cannot use the memory {self._place.shown}: another process has kept it locked for "
                 f"{WAIT_SECONDS:.0f} seconds; nothing was stored"
             ) from error
-        except (
-            psycopg.errors.UndefinedTable,
-            psycopg.errors.WrongObjectType,
-            psycopg.IntegrityError,
-            UnicodeDecodeError,
-        ) as error:
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise AnisocertError(f"cannot use the memory {self._place.shown}: {_line(error)}") from error
+        except _NO_MEMORY as error:
             raise BrokenMemoryError(f"{self._place.shown} is not a memory, or is damaged: {_line(error)}") from error
         except (psycopg.DataError, UnicodeEncodeError) as error:
             raise ArgumentError(f"expected values that PostgreSQL can hold, got others: {_line(error)}") from error

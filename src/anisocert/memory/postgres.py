@@ -65,7 +65,8 @@ class PostgresStore:
         except BaseException:
             self._session.abandon()
             raise
-        self._session.commit()  # if its end is unknown, the first transaction will see
+        if not self._session.commit():
+            raise UnavailableError(f"the connection to {self.place} was lost: open it again")
 
     def _is_new(self, relations: int, comment: str | None) -> bool:
         if relations == 0:
@@ -159,14 +160,11 @@ class PostgresStore:
             if now.generation != before.generation:
                 raise UnavailableError("somebody has emptied the memory since")
             return False
-        grown = [
-            table for table in TABLES if getattr(wanted, table) and getattr(wanted, table) != getattr(before, table)
-        ]
+        grown = [table for table in TABLES if getattr(wanted, table) not in (0, getattr(before, table))]
         for table in grown:
             query = f"SELECT link FROM ONLY {self._table(table)} WHERE number = %s"
-            if self._session.execute(query, (getattr(wanted, table),)).fetchall() != [
-                (getattr(wanted, f"{table}_link"),)
-            ]:
+            found = self._session.execute(query, (getattr(wanted, table),)).fetchall()
+            if found != [(getattr(wanted, f"{table}_link"),)]:
                 return False
         return bool(grown) or all(getattr(now, name) == getattr(wanted, name) for name in _SETTLED)
 
@@ -206,6 +204,8 @@ class PostgresStore:
         for start in range(0, len(numbers), _BATCH):
             some = [int(number) for number in numbers[start : start + _BATCH]]
             found = {number: region for number, *region in self._session.execute(query, (some,))}
+            if found.keys() != set(some):
+                raise BrokenMemoryError(f"this memory is broken: entries of {self.place} are gone")
             for number in some:
                 center, axes = found[number]
                 yield center, axes

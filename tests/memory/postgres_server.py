@@ -30,6 +30,7 @@ class Server:
         # PostgreSQL refuses to be root.
         self._who = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
         if not self._data.exists():
+            self.folder.mkdir(exist_ok=True)
             self.folder.chmod(0o755)
             secret = self.folder / "password"
             secret.write_text(PASSWORD)

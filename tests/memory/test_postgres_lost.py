@@ -11,7 +11,9 @@ import pytest
 
 from anisocert.bounds import lifetime_alpha
 from anisocert.memory import Memory, UnavailableError, UnknownOutcomeError
-from anisocert.memory import _postgres_session as postgres_session
+
+pytest.importorskip("psycopg", reason="psycopg is not installed")
+from anisocert.memory import _postgres_session as postgres_session  # noqa: E402
 
 
 class Wire:

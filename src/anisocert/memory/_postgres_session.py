@@ -11,7 +11,7 @@ import psycopg
 
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.memory._postgres_place import Place
-from anisocert.memory.errors import BrokenMemoryError, UnavailableError, UnknownOutcomeError
+from anisocert.memory.errors import BrokenMemoryError, UnavailableError
 
 WAIT_SECONDS: Final = 60.0  # for the lock, and for a database that restarts
 # A writer that is silent for so long, on a machine that lost its power perhaps, holds the lock no longer.
@@ -110,7 +110,7 @@ class Session:
             raise BrokenMemoryError(f"the memory {self._place.shown} has kept {kept} of {len(rows)} rows")
 
     def commit(self) -> bool:
-        """End the transaction; False if the connection was lost meanwhile, and nobody knows the outcome."""
+        """End the transaction; False if the outcome is not known for sure, and the connection is gone."""
         self._warnings.clear()
         try:
             ended = self.execute("COMMIT").statusmessage
@@ -122,11 +122,9 @@ class Session:
             return False
         if ended != "COMMIT":  # an error before, which somebody has not heard
             raise BrokenMemoryError(f"the memory {self._place.shown} has ended a transaction by {ended}")
-        if self._warnings:  # on the disk here, but perhaps not where it must be as well
-            raise UnknownOutcomeError(
-                f"{self._place.shown} cannot say that what was stored will stay ({self._warnings[0]}): ask again"
-            )
-        return True
+        if self._warnings:  # it is on the disk here, but perhaps not on that of a standby, which must have it, too
+            self.close()
+        return not self._warnings
 
     def abandon(self) -> None:
         """Undo the transaction under way, if any; a connection that cannot is left, which undoes it too."""

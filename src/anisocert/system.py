@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import os
 import threading
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,13 @@ class System:
         self._probed: tuple[tuple[int, ...], NDArray[np.float32]] | None = None  # for inputs of that shape
         if (shape := self.memory.stats().shape) is not None:  # else its promises would be told as if they were ours
             self.memory.expect(self.network.hash, self._probe(shape))
+
+    def with_plan(self, plan: Plan) -> "System":
+        """The same system, network, memory and turns, which asks by another plan."""
+        expect_kinds(smoothing=self.smoothing, plan=plan)
+        other = copy(self)
+        other.plan = plan
+        return other
 
     def answer(self, x: Any) -> Certificate:
         """The system's answer to one input, to which it keeps from now on. x: `*shape`, exactly as float32."""

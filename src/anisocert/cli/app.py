@@ -12,10 +12,12 @@ from anisocert.cli import (
     data,
     demo,
     diagnose,
+    keys,
     memory,
     predict,
     report,
     reproduce,
+    serve,
     show,
     train,
     tsv,
@@ -62,6 +64,8 @@ app.command("codebook", epilog=codebook.EPILOG)(codebook.codebook)
 app.command("verify", epilog="Example: anisocert verify runs/demo/l2-fixed --recount 10")(verify.verify)
 app.command("attack", epilog=attack.EPILOG)(attack.attack)
 app.command("show", epilog=show.EPILOG)(show.show)
+app.command("serve", epilog=serve.EPILOG)(serve.serve)
+app.add_typer(keys.app, name="keys")
 app.command("report", epilog=report.EPILOG)(report.report)
 app.command("reproduce", epilog=reproduce.EPILOG)(reproduce.reproduce)
 app.command("import", epilog=tsv.IMPORT_EPILOG)(tsv.import_)

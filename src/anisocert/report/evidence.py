@@ -36,6 +36,13 @@ class Implied:
     pixels: float | None
 
 
+def implied_balls(region: Region, unit_range: bool, known: bool = True) -> tuple[Implied, ...]:
+    """The balls inside a region. unit_range: values are in [0, 1]. known: whether its dimension is the input's."""
+    shown = is_image(region.shape) and unit_range
+    radii = {name: inscribed_radius(region, n) for name, n in NORMS.items() if known or n <= region.norm}
+    return tuple(Implied(name, r, float(down(PIXELS * r)) if shown else None) for name, r in radii.items())
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """What is known about one input of a run.
@@ -75,10 +82,8 @@ class Evidence:
 
     def implied(self, region: Region) -> tuple[Implied, ...]:
         """The l2, l1 and l_inf balls inside a region, rounded down; those that its dimension decides only if known."""
-        shown = is_image(region.shape) and self.inputs.unit_range
         known = self.theta.ndim > 0 or self.inputs.shape is not None
-        radii = {name: inscribed_radius(region, n) for name, n in NORMS.items() if known or n <= region.norm}
-        return tuple(Implied(name, r, float(down(PIXELS * r)) if shown else None) for name, r in radii.items())
+        return implied_balls(region, self.inputs.unit_range, known)
 
     def name(self, label: int) -> str:
         """A class in words."""

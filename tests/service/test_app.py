@@ -141,7 +141,7 @@ def test_others_promises_are_told_by_class_alone(serving, image):
     own = outputs(call(served, INFER, "client", asked(mine[None], outputs=more))[2])
     promise = served.service.system.memory.lookup(mine)
     assert min(own["radius"][0], own["proxy_radius"][0], *own["region"], *own["theta"]) > 0
-    assert json.loads(own["evidence"][0])["id"] == promise.id
+    assert json.loads(own["evidence"][0])["id"] == str(promise.id)
     other = call(served, INFER, "client", asked(near[None], outputs=more))[2]
     told = outputs(other)
     assert (told["prediction"], told["note"]) == ([0], ["inherited"])
@@ -154,7 +154,7 @@ def test_others_promises_are_told_by_class_alone(serving, image):
     inside = served.service.system.memory.lookup(near)
     assert trusted["radius"] == [inside.radius]
     np.testing.assert_array_equal(np.array(trusted["region"]).reshape(near.shape), inside.region.axes)
-    assert json.loads(trusted["evidence"][0])["id"] == promise.id
+    assert json.loads(trusted["evidence"][0])["id"] == str(promise.id)
 
 
 @pytest.mark.parametrize("policy", ["abstain", "worst-case"])

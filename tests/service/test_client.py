@@ -25,7 +25,7 @@ def test_arrays_in_and_out(serving, image):
     assert found.more["region"].shape == x.shape
     np.testing.assert_array_equal(found.more["region"][0], promises[0].region.axes)
     assert (found.more["theta"] == np.float32(0.5)).all()
-    assert [json.loads(one)["id"] for one in found.more["evidence"]][:2] == [one.id for one in promises]
+    assert [json.loads(one)["id"] for one in found.more["evidence"]][:2] == [str(one.id) for one in promises]
     assert "after every change of l2 length up to" in found.more["sentence"][0]
     assert "is promised from admission on" in found.more["sentence"][0]
     assert found.more["sentence"][2].startswith("Nothing is promised about this input: not proven the most likely")

@@ -99,7 +99,8 @@ def _evidence(answer: Answer, whole: bool) -> dict[str, Any]:
         return {"told": False}
     if not whole:
         return {"told": False, "note": answer.note, "norm": answer.norm, "model_hash": answer.model_hash}
-    facts = {name: getattr(answer, name) for name in FACTS}
+    # A browser's numbers have 53 bits, an id has 60.
+    facts = {name: getattr(answer, name) for name in FACTS} | {"id": str(answer.id)}
     return {"told": True, "note": answer.note, "reason": reason_of(answer)} | facts
 
 

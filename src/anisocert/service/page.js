@@ -165,6 +165,7 @@ function show(x, said) {
 
 const answer = (made) => attempt(async () => { const x = await made(); show(x, await ask(x)); });
 
+byId("who").addEventListener("submit", (event) => event.preventDefault());
 byId("drop").addEventListener("click", () => byId("file").click());
 byId("drop").addEventListener("keydown", (event) => { if (["Enter", " "].includes(event.key)) byId("file").click(); });
 byId("file").addEventListener("click", (event) => event.stopPropagation());

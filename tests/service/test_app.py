@@ -468,6 +468,36 @@ def test_a_memory_of_another_shape_is_refused(serving, system, image):
         serving(deployed, shape=(64,))
 
 
+def test_keys_that_cannot_be_read_give_nobody_a_right(serving):
+    served = serving()
+    for damage in (lambda: served.keys.write_text("{"), served.keys.unlink):
+        damage()
+        status, _, body = call(served, "/memory", "all")
+        assert (status, json.loads(body)) == (503, {"error": "the keys of this service cannot be read"})
+
+
+def test_a_shape_that_another_process_has_settled(serving, system, image, tmp_path):
+    with ac.Memory.open(tmp_path / "m.sqlite") as memory, ac.Memory.open(tmp_path / "m.sqlite") as same:
+        served = serving(system(memory=memory), shape=None)
+        system(memory=same).answer(image(3.0))
+        for lookup in (True, False):
+            body = asked(image(3.0).reshape(1, 64), parameters={"lookup": lookup})
+            assert call(served, INFER, "all", body)[0] == 400
+        assert outputs(call(served, INFER, "all", asked(image(3.0)[None]))[2])["note"] == ["inherited"]
+
+
+def test_a_memory_that_fails_is_not_ready(serving, system, image, tmp_path):
+    memory = ac.Memory.open(tmp_path / "m.sqlite")
+    served = serving(system(memory=memory))
+    memory.close()
+    assert call(served, "/v2/health/live")[0] == 200
+    assert call(served, "/v2/health/ready")[0] == 503
+    for parameters in ({}, {"lookup": True}):
+        status, headers, body = call(served, INFER, "all", asked(image(3.0)[None], parameters=parameters))
+        assert (status, headers["Retry-After"]) == (503, "5")
+        assert json.loads(body) == {"error": "the network or the memory failed: ask again later"}
+
+
 def test_paths_of_this_machine_are_in_no_answer(serving, image):
     served = serving()
     here = [str(Path.home()).encode(), str(served.keys.parent).encode()]

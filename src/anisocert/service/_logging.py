@@ -8,6 +8,7 @@ import traceback
 from typing import Any
 
 LOGGER = logging.getLogger("anisocert.service")
+OTHERS = ("uvicorn", "asyncio", "py.warnings")
 
 
 class JsonLines(logging.Formatter):
@@ -37,10 +38,11 @@ def log(event: str, level: int = logging.INFO, error: BaseException | None = Non
 
 
 def start_logging() -> None:
-    """Send the service's and uvicorn's records to standard error as lines of JSON."""
+    """Send the records of the service and of what it runs on to standard error, as lines of JSON."""
+    logging.captureWarnings(True)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name, level in (("anisocert", logging.INFO), ("uvicorn", logging.WARNING)):
+    for name, level in (("anisocert", logging.INFO), *((name, logging.WARNING) for name in OTHERS)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)

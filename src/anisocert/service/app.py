@@ -5,12 +5,13 @@ FastAPI's models would describe them and check nothing.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from anisocert import __version__
-from anisocert.errors import MissingExtraError
+from anisocert.errors import AnisocertError, MissingExtraError
 
 try:
     from starlette.applications import Starlette
@@ -22,6 +23,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("the service needs starlette and uvicorn: pip install 'anisocert[serve]'") from error
 
+from anisocert.service._logging import log
 from anisocert.service._middleware import Watched
 from anisocert.service._openapi import openapi
 from anisocert.service._page import docs_page, examples_of, front_page, state_of
@@ -176,7 +178,11 @@ class _Handlers:
 
     def _key(self, request: Request, right: str | None = None) -> Key:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
-        key = self.service.keys.holder(token.strip()) if kind.lower() == "bearer" else None
+        try:
+            key = self.service.keys.holder(token.strip()) if kind.lower() == "bearer" else None
+        except AnisocertError as error:  # a file that cannot be read gives nobody a right
+            log("keys cannot be read", logging.ERROR, error)
+            raise RefusedError(503, "the keys of this service cannot be read", 5) from error
         if key is None:
             raise RefusedError(
                 401, "expected the header Authorization: Bearer KEY with a key of this service, got none"

@@ -1,6 +1,7 @@
 """The service without HTTP: a system, who may ask it, and what they are told."""
 
 import asyncio
+import logging
 import math
 import threading
 from concurrent.futures import Future
@@ -22,6 +23,7 @@ from anisocert.service.errors import RefusedError
 from anisocert.service.keys import ADMIT, LOOKUP, Key, KeyFile
 from anisocert.system import System
 
+FAILED = "the network or the memory failed: ask again later"
 LATE = (
     "the answer was not ready in time. If its votes are being drawn they are counted, and what is promised stays: ask "
     "again later"
@@ -91,7 +93,11 @@ class Service:
     @property
     def ready(self) -> bool:
         """Whether it answers now."""
-        return self.queue.alive and len(self.system.memory) >= 0
+        try:
+            return self.queue.alive and len(self.system.memory) >= 0
+        except Exception as error:
+            log("memory failed", logging.ERROR, error)
+            return False
 
     def close(self) -> None:
         """Finish what was begun, and end."""
@@ -105,7 +111,14 @@ class Service:
         self.rates.take(key, max(0, len(question.x) - 1))  # one was counted when the request came
         self._expect_valid(question)
         self.plan_of(question)
-        return [self.system.memory.lookup(point) for point in question.x]
+        try:
+            return [self.system.memory.lookup(point) for point in question.x]
+        except ArgumentError as error:  # another process has settled the shape
+            raise RefusedError(400, "expected inputs of the shape that the memory holds, got another") from error
+        except Exception as error:
+            self.metrics.failures.labels("memory").inc()
+            log("memory failed", logging.ERROR, error)
+            raise RefusedError(503, FAILED, 5) from error
 
     async def answers(self, question: Question, known: list[Answer]) -> list[Answer]:
         """Those that were known, and the others from the network, within the time that the question leaves."""
@@ -117,9 +130,11 @@ class Service:
         return [one or next(found) for one in known]
 
     async def _within(self, asked: "Future[list[Certificate]]", seconds: float) -> list[Certificate]:
-        done, _ = await asyncio.wait([asyncio.wrap_future(asked)], timeout=seconds)
-        if not done and not asked.done():
+        waiter = asyncio.wrap_future(asked)
+        await asyncio.wait([waiter], timeout=seconds)
+        if not asked.done():
             asked.cancel()  # which does nothing once a batch has it: its votes must be counted
+            waiter.cancel()
             raise RefusedError(504, LATE, 1)
         try:
             return asked.result()
@@ -128,7 +143,7 @@ class Service:
         except RefusedError:
             raise
         except Exception as error:
-            raise RefusedError(503, "the network or the memory failed: ask again later", 5) from error
+            raise RefusedError(503, FAILED, 5) from error
 
     def tell(self, question: Question, answers: list[Answer], key: Key) -> dict[str, object]:
         """The outputs that were asked for."""
@@ -154,7 +169,7 @@ class Service:
     def _expect_valid(self, question: Question) -> None:
         shape = question.x.shape[1:]
         if self.shape is None and not question.lookup:
-            self._settle(shape)
+            self._settle(self.system.memory.stats().shape or shape)  # another process may have been first
         if self.shape is not None and shape != self.shape:
             raise RefusedError(400, f"expected inputs of shape {list(self.shape)}, got {list(shape)}")
         if self.domain is not None and (question.x.min() < self.domain[0] or question.x.max() > self.domain[1]):
@@ -172,4 +187,4 @@ class Service:
 
     def _failed(self, error: BaseException) -> None:
         self.metrics.failures.labels("batch").inc()
-        log("batch failed", 40, error)
+        log("batch failed", logging.ERROR, error)

@@ -59,15 +59,18 @@ def test_parameters_and_outputs():
     ("change", "words"),
     [
         ({"data": [0.1] * 18}, "float32 holds exactly"),
-        ({"data": [1.0] * 17}, "expected 18 numbers"),
-        ({"data": [[1.0] * 9] * 2}, "expected 18 numbers"),
-        ({"data": [True] * 18}, "list of numbers"),
-        ({"data": ["1"] * 18}, "list of numbers"),
-        ({"data": [None] * 18}, "list of numbers"),
-        ({"data": [10**400] * 18}, "list of numbers"),
+        ({"data": [1.0] * 17}, "expected data as 18 numbers"),
+        ({"data": [[1.0] * 9] * 2}, "expected data as 18 numbers"),
+        ({"data": [True] * 18}, "expected data as 18 numbers"),
+        ({"data": ["1"] * 18}, "expected data as 18 numbers"),
+        ({"data": [None] * 18}, "expected data as 18 numbers"),
+        ({"data": [10**400] * 18}, "expected data as 18 numbers"),
         ({"data": [1e39] * 18}, "finite x"),
-        ({"data": [[1.0], [1.0, 2.0]]}, "list of numbers"),
-        ({"data": 3.0}, "list of numbers"),
+        ({"data": [[1.0], [1.0, 2.0]]}, "expected data as 18 numbers"),
+        ({"data": [0.5, True] * 9}, "expected data as 18 numbers"),
+        ({"data": []}, "expected data as 18 numbers"),
+        ({"data": [[[[1.0] * 3] * 3], [[[1.0] * 3] * 2 + [3]]]}, "expected data as 18 numbers"),
+        ({"data": 3.0}, "expected data as 18 numbers"),
         ({"input": {"datatype": "INT64"}}, "datatype among FP16, FP32, FP64"),
         ({"input": {"datatype": ["FP32"]}}, "datatype among"),
         ({"input": {"name": "image"}}, "named x"),
@@ -126,6 +129,18 @@ def test_a_shape_that_only_claims_to_be_large_takes_no_memory():
     body, length = asked(..., b"1234", input={"shape": [8, 1 << 40, 1 << 40], "parameters": {"binary_data_size": 4}})
     with pytest.raises(RefusedError, match="bytes for FP32 of this shape"):
         read_question(body, length, 8)
+
+
+def test_texts_that_numpy_would_widen_take_no_memory():
+    """An array of all of them would be of 2,000,000 x 1,000,000 characters."""
+    body, length = asked(["x" * 2_000_000, *["y"] * 1_000_000])
+    with pytest.raises(RefusedError, match="expected data as 18 numbers"):
+        read_question(body, length, 8)
+
+
+def test_long_json_is_refused_before_it_is_parsed():
+    with pytest.raises(RefusedError, match="send tensors as binary data"):
+        read_question(b"[" + b"[]," * (3 << 20) + b"[]]", None, 8)
 
 
 def test_too_many_inputs():

@@ -76,6 +76,7 @@ def serve(
             configuration, memory, secret_of(secret), devices_of(device)[0], attempts,
             None if examples is None else examples.num_classes,
         )  # fmt: skip
+        tell("preparing the network")
         domain = None if configuration.domain is None else (configuration.domain[0], configuration.domain[1])
         service = open_service(
             system, holders, name=name or _name(configuration.model), shape=size, domain=domain, limits=limits,

@@ -4,6 +4,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,7 @@ HEADER_LENGTH: Final = "Inference-Header-Content-Length"
 BYTES: Final = "BYTES"
 KINDS: Final = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8", "INT64": "<i8"}
 NAMES: Final = {np.dtype(kind): name for name, kind in KINDS.items()}
+MOST_JSON: Final = 8 << 20  # bytes: parsed, JSON takes many times as much
 Array = NDArray[Any]
 
 
@@ -29,6 +31,8 @@ def split(body: bytes, header_length: str | None) -> tuple[dict[str, Any], bytes
         length = int(header_length)
         if length > len(body):
             raise TensorError(f"expected {HEADER_LENGTH} <= {len(body)}, the length of the body, got {length}")
+    if length > MOST_JSON:
+        raise TensorError(f"expected at most {MOST_JSON} bytes of JSON, got {length}: send tensors as binary data")
     try:
         found = json.loads(body[:length].decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -43,14 +47,24 @@ def _no_constant(name: str) -> float:
 
 
 def from_json(data: Any, datatype: str, shape: Sequence[int]) -> Array:
-    """A tensor from its `data`, nested or flat. Numbers are not rounded: floats stay float64."""
+    """A tensor from its `data`, nested or flat. Numbers are not rounded: floats stay float64.
+
+    Every value is looked at before numpy is: of texts, for one, it would make an array as wide as the longest.
+    """
+    wrong = TensorError(f"expected data as {math.prod(shape)} numbers, flat or nested as the shape says, got others")
+    if type(data) is not list or not data:
+        raise wrong
+    if type(data[0]) is list:
+        for length in shape[1:]:
+            if set(map(type, data)) != {list} or {len(one) for one in data} != {length}:
+                raise wrong
+            data = list(chain.from_iterable(data))
+    if len(data) != math.prod(shape) or not set(map(type, data)) <= {int, float}:
+        raise wrong
     try:
-        found = np.array(data)
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise TensorError("expected data as a list of numbers, or nested ones of equal lengths, got others") from error
-    if found.dtype.kind not in "iuf" or not isinstance(data, list):
-        raise TensorError("expected data as a list of numbers, got something else")
-    return _shaped(found.astype(np.int64 if datatype == "INT64" else np.float64), shape)
+        return np.array(data, np.int64 if datatype == "INT64" else np.float64).reshape(shape)
+    except OverflowError as error:
+        raise wrong from error
 
 
 def from_bytes(raw: bytes, datatype: str, shape: Sequence[int]) -> Array:
@@ -71,12 +85,6 @@ def texts_from_bytes(raw: bytes) -> list[str]:
         found.append(raw[at + 4 : at + 4 + length].decode())
         at += 4 + length
     return found
-
-
-def _shaped(found: Array, shape: Sequence[int]) -> Array:
-    if found.size != math.prod(shape) or (found.ndim > 1 and found.shape != tuple(shape)):
-        raise TensorError(f"expected {math.prod(shape)} numbers in data, flat or nested as its shape says, got others")
-    return found.reshape(shape)
 
 
 def joined(

@@ -14,6 +14,7 @@ from anisocert import __version__
 from anisocert.errors import AnisocertError, MissingExtraError
 
 try:
+    from anyio import to_thread
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.exceptions import HTTPException
@@ -34,6 +35,7 @@ from anisocert.service.keys import OPERATE, Key
 from anisocert.service.service import Service
 
 EXTENSIONS = ["binary_tensor_data"]
+THREADS = 8  # that read bodies and ask the memory, which answers one at a time: more would only hold more bodies
 
 
 def application(service: Service) -> Any:
@@ -42,6 +44,7 @@ def application(service: Service) -> Any:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
         yield
         await run_in_threadpool(service.close)
 

@@ -17,7 +17,7 @@ from anisocert.service.service import Examples, Limits, Service
 from anisocert.system import System
 
 SHOWN = 24  # examples on the page
-LIFETIME = 10_000  # inputs for which a service is expected to run: what compiling must pay for
+LIFETIME = 1000  # inputs that a service is expected to certify at least: what compiling must pay for
 
 
 def open_memory(configuration: Configuration) -> Memory:

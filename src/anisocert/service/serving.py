@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("the service needs uvicorn: pip install 'anisocert[serve]'") from error
 
-BACKLOG = 2048
+BACKLOG, CONNECTIONS = 2048, 4096
 DRAIN = 10  # seconds beyond the time limit of a request, in which open connections may end
 
 
@@ -56,6 +56,7 @@ def server_of(service: Service, address: Address) -> uvicorn.Server:
         application(service), log_config=None, access_log=False, server_header=False, lifespan="on",
         ssl_certfile=address.certificate, ssl_keyfile=address.key,
         timeout_graceful_shutdown=int(service.limits.seconds) + DRAIN, timeout_keep_alive=30,
+        limit_concurrency=CONNECTIONS,
     )  # fmt: skip
     return uvicorn.Server(config)
 

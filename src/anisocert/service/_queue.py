@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from anisocert.bounds import Plan
 from anisocert.certificate import Certificate
+from anisocert.engine.numerics import one_arena
 from anisocert.service.errors import RefusedError
 from anisocert.system import System
 
@@ -57,6 +58,7 @@ class Queue:
         self._waiting: deque[_Waiting] = deque()
         self._changed = threading.Condition()
         self._closed, self._busy, self._pace = False, 0, 0.0
+        one_arena()
         self._thread = threading.Thread(target=self._work, name="network", daemon=True)
         self._thread.start()
 

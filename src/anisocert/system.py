@@ -113,7 +113,7 @@ class System:
         points = exact_float32("x", x) + np.float32(0)  # -0.0 is 0.0 to a memory, which counts attempts
         if points.ndim < 2 or not points.size:
             raise ArgumentError(f"expected x of shape (inputs, *shape) with at least one input, got {points.shape}")
-        promised = [self.memory.lookup(point) for point in points]
+        promised = self.memory.lookup_all(points)
         asked = {one.tobytes(): one for one, promise in zip(points, promised, strict=True) if promise is None}
         errors: list[Exception] = []
         found = dict(zip(asked, self._ask(list(asked.values()), errors), strict=True)) if asked else {}

@@ -58,6 +58,7 @@ def test_every_command_takes_its_url(certify, cli, tmp_path):
     assert not [path for path in tmp_path.rglob("*") if "lists" in path.name]
 
 
+@pytest.mark.filterwarnings("ignore:Without any noise")  # its network was never trained
 def test_no_server_is_contacted_because_a_run_names_it(certify, cli, tmp_path, monkeypatch):
     """Whoever wrote the run would learn who reads it, and be offered a password."""
     run = tmp_path / "run"

@@ -34,7 +34,7 @@ def test_keys(cli, tmp_path):
         (["--shape", "3,x"], "expected --shape as in 3,32,32, got '3,x'"),
         (["--name", "a/b", "--shape", "1,8,8"], "expected --name in letters"),
         (["--shape", "1,8,9", "--data", "digits"], "expected --shape (1, 8, 8), that of the examples"),
-        (["--lifetime"], "expected memory, a file, with lifetime True, got none"),
+        (["--lifetime"], "expected memory, a file (--memory FILE), with lifetime True, got none"),
         (["--method", "best"], "expected method to be one of"),
     ],
 )

@@ -186,11 +186,16 @@ class Memory:
         Its region is the copy around x that lies inside the stored one, and None if x is on the boundary; its id and
         its evidence are those of the stored entry.
         """
-        ledger, point = self._ledger, checked_point(x)
+        return self.lookup_all([x])[0]
+
+    def lookup_all(self, x: Iterable[Any]) -> list[Certificate | None]:
+        """`lookup` for each of several inputs, as of one moment: one question to the store for all. x: `b x *shape`."""
+        ledger, points = self._ledger, [checked_point(one) for one in x]
         with ledger.transaction(write=False):
-            check_shape(point, ledger.head)
-            promise = covering(ledger, point, ledger.index.near(point))
-            return None if promise is None else replace(promise, note=INHERITED)
+            for point in points:
+                check_shape(point, ledger.head)
+            found = [covering(ledger, point, ledger.index.near(point)) for point in points]
+        return [one and replace(one, note=INHERITED) for one in found]
 
     def find(self, id_: int) -> Certificate | None:
         """The stored promise with that id; None if there is none."""

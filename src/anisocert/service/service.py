@@ -14,6 +14,7 @@ from anisocert.bounds import Plan
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.service._logging import log
+from anisocert.service._lookups import Lookups
 from anisocert.service._metrics import Metrics
 from anisocert.service._question import Question
 from anisocert.service._queue import Queue
@@ -74,7 +75,7 @@ class Service:
     ) -> None:
         self.system, self.keys, self.name, self.domain = system, keys, name, domain
         self.limits, self.examples, self.names = limits or Limits(), examples, names or Names()
-        self.rates, self.teller = Rates(), Teller(system, self.names)
+        self.rates, self.teller, self.lookups = Rates(), Teller(system, self.names), Lookups(system.memory)
         self.metrics = Metrics(system.memory, lambda: self.queue.waiting)
         self.queue = Queue(system, self.limits.waiting, self.limits.at_once, self.metrics.batch, self._failed)
         self.shape: tuple[int, ...] | None = None
@@ -112,7 +113,7 @@ class Service:
         self._expect_valid(question)
         self.plan_of(question)
         try:
-            return [self.system.memory.lookup(point) for point in question.x]
+            return self.lookups.ask(question.x)
         except ArgumentError as error:  # another process has settled the shape
             raise RefusedError(400, "expected inputs of the shape that the memory holds, got another") from error
         except Exception as error:

@@ -5,9 +5,10 @@
 
 Centres are real CIFAR-10 images where the file is there, else smooth random ones; semi-axes are mostly 0.3 to 2, differ
 by a factor of about 2 between pixels, and a few are 5 and more, so that most regions are disjoint and some are not. The
-memory is a file with full synchronisation, or empty memories in PostgreSQL, named benchmark_l2 and benchmark_l1, which
-are emptied afterwards; the newcomers that are timed are admitted for good. The plain loop is the
-paper's Algorithm 2: it asks every entry of another class for containment, enclosing balls and exact disjointness.
+memory is a file with full synchronisation, or memories in PostgreSQL, named benchmark_l2 and benchmark_l1, which stay;
+in a folder that is given the file stays, too, and an interrupted run resumes. The newcomers that are timed are admitted
+for good. Processor time is that of this process and of all of PostgreSQL's. The plain loop is the paper's Algorithm 2:
+it asks every entry of another class for containment, enclosing balls and exact disjointness.
 Targets: at 10,000 admit is at least 30 times faster than the loop; at 50,000 it takes at most 25 times what it takes at
 1,000; and at most 1.5 GB of memory at its peak, the interpreter with torch not counted.
 """
@@ -15,12 +16,14 @@ Targets: at 10,000 admit is at least 30 times faster than the loop; at 50,000 it
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch  # noqa: F401  (part of the baseline of the memory measurement)
@@ -105,22 +108,48 @@ def resident(peak: bool = False) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1e6
 
 
-def times(work, arguments) -> tuple[float, float]:
-    """Median and 99th percentile, in milliseconds."""
-    taken = []
+class Times(NamedTuple):
+    """Milliseconds: of the time that passed, and on average of processor time, PostgreSQL's included."""
+
+    median: float
+    p99: float
+    processor: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ms (p99 {self.p99:.2f}; {self.processor:.2f} of processor time)"
+
+
+def times(work, arguments) -> Times:
+    taken, before = [], processor_time()
     for argument in arguments:
         start = time.perf_counter()
         work(argument)
         taken.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(taken), float(np.percentile(taken, 99))
+    spent = (processor_time() - before) * 1e3 / len(taken)
+    return Times(statistics.median(taken), float(np.percentile(taken, 99)), spent)
+
+
+def processor_time() -> float:
+    """Seconds, of this process and of every PostgreSQL process of this machine."""
+    ticks = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text() == "postgres\n":
+                ticks += sum(map(int, (process / "stat").read_text().rpartition(")")[2].split()[11:13]))
+        except OSError:  # it has ended meanwhile
+            continue
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def opened(place: str) -> str:
     """How long another process takes to open a memory, which reads and verifies all of it, and what it takes then."""
     code = (
         "import sys, time, torch; sys.path.insert(0, sys.argv[1]); from memory import Memory, resident; "
-        "base, start = resident(), time.perf_counter(); memory = Memory.open(sys.argv[2], read_only=True); "
-        "print(f'{time.perf_counter() - start:.1f} s, {(resident() - base) * 1e6 / len(memory):.1f} kB an entry')"
+        "from memory import processor_time as spent; "
+        "base, start, before = resident(), time.perf_counter(), spent(); "
+        "memory = Memory.open(sys.argv[2], read_only=True); "
+        "print(f'{time.perf_counter() - start:.1f} s ({spent() - before:.1f} s of processor time), ', end=''); "
+        "print(f'{(resident() - base) * 1e6 / len(memory):.1f} kB an entry')"
     )
     command = [sys.executable, "-c", code, str(Path(__file__).parent), place]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -131,8 +160,9 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_
     name = {2: "ellipsoids", 1: "cross-polytopes"}[norm]
     rng = np.random.default_rng(0)
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
-    base, medians, after = resident(), {}, 0
+    base, medians = resident(), {}
     with Memory.open(place) as memory:
+        after = memory.submissions  # an interrupted run resumes
         for size in sizes:
             start, began = time.perf_counter(), after
             while len(memory) < size:
@@ -148,31 +178,29 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_
             points += [proposals[i].region.center for i in range(after, after + TIMED // 2)]
             points = [point.astype(np.float32) for point in points]
             notes: list[str] = []
-            admit, admit99 = times(lambda c, notes=notes: notes.append(memory.admit(c).note), newcomers)
-            found, found99 = times(memory.lookup, points)
-            medians[size] = admit
+            admit = times(lambda c, notes=notes: notes.append(memory.admit(c).note), newcomers)
+            found = times(memory.lookup, points)
+            medians[size] = admit.median
             shares = ", ".join(f"{notes.count(note)} {note}" for note in sorted(set(notes)))
             disk = memory.stats().file_bytes / 1e3 / len(memory)
             print(
-                f"{name} {stored:6,}: admit median {admit:6.2f} ms, p99 {admit99:6.2f} ms; lookup {found:6.2f}, "
-                f"{found99:6.2f} ms; {shares}; peak memory {resident(peak=True) - base:.2f} GB; filled at "
+                f"{name} {stored:6,}: admit {admit}; lookup {found}; {shares}; "
+                f"peak memory {resident(peak=True) - base:.2f} GB; filled at "
                 f"{filled / max(after - began, 1) * 1e3:.2f} ms an entry; {disk:.1f} "
                 f"kB an entry on disk; opened in {opened(place)}",
                 flush=True,
             )
             if size == 10_000 and loop_too:
                 entries = [(c.prediction, c.region) for c in memory.entries()]
-                loop, _ = times(lambda c, e=entries: plain_loop(e, c), newcomers[:LOOPED])
+                loop = times(lambda c, e=entries: plain_loop(e, c), newcomers[:LOOPED]).median
                 del entries
-                ratio, look = loop / admit, loop / found
+                ratio, look = loop / admit.median, loop / found.median
                 verdict = "reached" if ratio >= 30 else "MISSED"
                 print(
                     f"{name}: plain loop {loop:.0f} ms, admit {ratio:.0f} times faster (target 30: {verdict}), "
                     f"lookup {look:.0f} times",
                     flush=True,
                 )
-        if "://" in place:
-            memory.reset()
     if {1000, 50_000} <= set(sizes):
         growth, most = medians[50_000] / medians[1000], resident(peak=True) - base
         print(f"{name}: 50,000 takes {growth:.1f} times what 1,000 takes ({'within' if growth <= 25 else 'OVER'} 25)")
@@ -184,7 +212,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 50_000])
     parser.add_argument("--norms", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--cifar", type=Path, default=Path("/root/cifar/cifar10.npz"))
-    parser.add_argument("--folder", default=None, help="where the memory is written (default: a temporary folder)")
+    parser.add_argument("--folder", default=None, help="where the file stays (default: a temporary folder)")
     parser.add_argument("--size", type=float, default=0.8, help="median semi-axis")
     parser.add_argument("--url", default=None, help="a database, in place of a file")
     parser.add_argument("--no-loop", action="store_true", help="leave out the plain loop over all entries")
@@ -199,9 +227,9 @@ def main() -> None:
     count = int(max(options.sizes) * 1.1) + 2000
     kind, pixels = images(options.cifar, count, np.random.default_rng(0))
     print(kind, flush=True)
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         norm = options.norms[0]
-        place = str(Path(folder) / f"l{norm}.sqlite")
+        place = str(Path(options.folder or folder) / f"l{norm}.sqlite")
         if options.url is not None:
             place = options.url + ("&" if "?" in options.url else "?") + f"memory=benchmark_l{norm}"
         measure(norm, sorted(options.sizes), Proposals(pixels, norm, options.size), place, not options.no_loop)

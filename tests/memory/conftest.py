@@ -1,9 +1,5 @@
 """Proposed certificates and random scenes of them."""
 
-import importlib.util
-import itertools
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -63,29 +59,6 @@ def _proposal():
 @pytest.fixture(name="scene", scope="session")
 def _scene():
     return scene
-
-
-_spec = importlib.util.spec_from_file_location("postgres_server", Path(__file__).with_name("postgres_server.py"))
-postgres_server = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(postgres_server)
-_names = (f"memory_{i}" for i in itertools.count())
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    """A PostgreSQL server."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
-    if postgres_server.binaries() is None:
-        pytest.skip("PostgreSQL's initdb and pg_ctl are not installed")
-    server = postgres_server.Server()
-    yield server
-    server.remove()
-
-
-@pytest.fixture
-def postgres_url(postgres):
-    """Where a memory in it may be made."""
-    return postgres.url(next(_names))
 
 
 @pytest.fixture(params=["process", "file"])

@@ -19,9 +19,12 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-import brute_force
 import numpy as np
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+import brute_force
 from conftest import proposal
 from postgres_server import Server
 

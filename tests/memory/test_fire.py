@@ -13,7 +13,7 @@ FIRE = Path(__file__).with_name("fire.py")
 
 def test_no_promise_breaks_while_replicas_and_the_database_die(postgres):
     """Several hundred admissions by three replicas of three clients; the fixture skips where there is no PostgreSQL."""
-    form = {"admissions": 300, "replicas": 3, "clients": 3, "kills": 4, "restarts": 2}
+    form = {"folder": postgres.folder, "admissions": 300, "replicas": 3, "clients": 3, "kills": 4, "restarts": 2}
     options = [word for name, value in form.items() for word in (f"--{name}", str(value))]
     done = subprocess.run([sys.executable, FIRE, *options], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -20,7 +20,7 @@ def binaries():
 
 
 class Server:
-    """Reached by a socket in its folder, so that it needs no port."""
+    """Reached by a socket in its folder, so that it needs no port. folder: one that may hold a server already."""
 
     def __init__(self, folder=None):
         # Not pytest's folder, which others may not enter; in memory where that is possible: no disk to wait for.
@@ -40,7 +40,13 @@ class Server:
                       "--locale=C", "--no-sync", "--no-instructions")  # fmt: skip
             with (self._data / "postgresql.conf").open("a") as file:
                 file.write(f"listen_addresses = ''\nunix_socket_directories = '{self.folder}'\nmax_connections = 60\n")
-        self._control("start")
+        self._own = not self._runs()
+        if self._own:
+            self._control("start")
+
+    def _runs(self):
+        command = [self._bin / "pg_ctl", "-D", self._data, "status"]
+        return subprocess.run(command, capture_output=True, check=False, **self._who).returncode == 0
 
     def _run(self, name, *arguments):
         # Into a file: the server keeps what it inherits open for as long as it runs.
@@ -85,8 +91,10 @@ class Server:
         self._control("start")
 
     def remove(self):
-        self.stop()
-        shutil.rmtree(self.folder)
+        """End it, unless it ran before, and somebody else will."""
+        if self._own:
+            self.stop()
+            shutil.rmtree(self.folder)
 
 
 if __name__ == "__main__":

@@ -40,14 +40,16 @@ SIGMA = 0.25
 
 
 @contextmanager
-def served(args: argparse.Namespace, model: Path, memory: str, folder: Path) -> Iterator[tuple[str, str, int]]:
-    """(URL, key, process id) of a service process."""
+def served(
+    args: argparse.Namespace, model: Path, memory: str, folder: Path, *shape: str
+) -> Iterator[tuple[str, str, int]]:
+    """(URL, key, process id) of a service process. shape: options that tell that of inputs."""
     keys = folder / "keys.json"
     rights = ("lookup", "admit", "regions", "operate")
     token = add_key(keys, "benchmark", rights=rights, per_minute=10**9, most_bytes=1 << 30)
     command = [
         sys.executable, "-m", "anisocert", "serve", model, "--sigma", SIGMA, "--method", "fixed", "--n", args.n,
-        "--memory", memory, "--keys", keys, "--port", 0, "--data", args.data, "--device", args.device,
+        "--memory", memory, "--keys", keys, "--port", 0, *shape, "--device", args.device,
         "--waiting", 100_000, "--at-once", AT_ONCE, "--compile" if args.compile else "--no-compile",
     ]  # fmt: skip
     process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
@@ -129,7 +131,7 @@ def main() -> None:
             memory=ac.Memory.open(folder / "direct.sqlite"),
         )  # fmt: skip
         place = str(folder / "served.sqlite") if args.memory == "sqlite" else args.memory
-        with served(args, model, place, folder) as (url, token, process):
+        with served(args, model, place, folder, "--data", args.data) as (url, token, process):
             measure(args, ours, lambda: Client(url, token, seconds=600), process, data.x, random)
 
 

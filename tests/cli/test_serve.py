@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
@@ -46,37 +47,90 @@ def test_mistakes(cli, tmp_path, network_file, options, words):
     assert words in cli("serve", network_file, "--sigma", 0.25, "--keys", keys, *options, code=2).err
 
 
-def test_a_process_serves_keeps_its_promises_and_ends(cli, tmp_path, network_file):
-    for module in ("starlette", "uvicorn", "prometheus_client"):
-        pytest.importorskip(module, reason=f"needs {module}: pip install '.[serve]'")
-    keys, memory, x = tmp_path / "keys.json", tmp_path / "m.sqlite", digits("test").x[:6]
-    token = cli("keys", "add", keys, "--name", "alice", "--rights", "lookup,admit,regions,operate").out.strip()
-    command = [
-        sys.executable, "-m", "anisocert", "serve", network_file, "--sigma", "0.25", "--memory", memory, "--keys", keys,
-        "--port", "0", "--n", "100", "--method", "fixed", "--data", "digits", "--precision", "float32", "--lifetime",
-        "--alpha", "0.01",
-    ]  # fmt: skip
-    process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    try:
-        told = next(line for line in process.stderr if line.startswith(("serving", "error")))
-        url = re.search(r"serving tiny, 0 promises, at (http://127.0.0.1:\d+)/", told)
-        assert url is not None, told
-        client = Client(url[1], token)
-        found = client.answer(x)
-        again = client.answer(x)
-        np.testing.assert_array_equal(found.prediction, again.prediction)
-        assert {"kept", "shrunk"} & set(found.note)
-        process.send_signal(signal.SIGTERM)
-        rest = process.stderr.read()
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-    assert '"event": "stopped"' in rest
-    assert token not in told + rest
+class Replica:
+    """`anisocert serve` as a process. place: of the memory."""
+
+    def __init__(self, network_file, place, keys, *options):
+        for module in ("starlette", "uvicorn", "prometheus_client"):
+            pytest.importorskip(module, reason=f"needs {module}: pip install '.[serve]'")
+        command = [
+            sys.executable, "-m", "anisocert", "serve", network_file, "--sigma", "0.25", "--memory", place, "--keys",
+            keys, "--port", "0", "--n", "100", "--method", "fixed", "--data", "digits", "--precision", "float32",
+            *options,
+        ]  # fmt: skip
+        self.process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
+        self.said = ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()
+
+    def client(self, token):
+        """A client, once it serves."""
+        for line in self.process.stderr:
+            self.said += line
+            if line.startswith(("serving", "error")):
+                break
+        url = re.search(r"serving tiny, 0 promises, at (http://127.0.0.1:\d+)/", self.said)
+        assert url is not None, self.said
+        return Client(url[1], token)
+
+    def end(self):
+        """Ask it to stop, which it does with 0 once all is done."""
+        self.process.send_signal(signal.SIGTERM)
+        self.said += self.process.stderr.read()
+        assert self.process.wait(30) == 0
+        assert '"event": "stopped"' in self.said
+
+
+@pytest.fixture
+def keys(cli, tmp_path):
+    """A file with one key, and the key."""
+    file = tmp_path / "keys.json"
+    return file, cli("keys", "add", file, "--name", "alice", "--rights", "lookup,admit,regions,operate").out.strip()
+
+
+def test_a_process_serves_keeps_its_promises_and_ends(tmp_path, network_file, keys):
+    memory, x = tmp_path / "m.sqlite", digits("test").x[:6]
+    with Replica(network_file, memory, keys[0], "--lifetime", "--alpha", "0.01") as replica:
+        client = replica.client(keys[1])
+        found, again = client.answer(x), client.answer(x)
+        replica.end()
+    np.testing.assert_array_equal(found.prediction, again.prediction)
+    assert {"kept", "shrunk"} & set(found.note)
+    assert keys[1] not in replica.said
     with Memory.open(memory, read_only=True) as kept:
         assert kept.check().ok
         assert kept.lifetime == 0.01
         for one, answer in zip(x, found.prediction, strict=True):
             promise = kept.lookup(one)
             assert answer == (-1 if promise is None else promise.prediction)
+
+
+def test_what_one_replica_promises_another_keeps(postgres_url, network_file, keys):
+    """Also after the first was killed; and no password is logged."""
+    x = digits("test").x[:6]
+    with (
+        Replica(network_file, postgres_url, keys[0]) as one,
+        Replica(network_file, postgres_url, keys[0]) as other,
+    ):
+        first, second = one.client(keys[1]), other.client(keys[1])
+        assert second.answer(x, lookup=True).note == ["none"] * 6
+        found = first.answer(x, more=("region",))
+        inside = (x + 0.5 * found.more["region"] / np.sqrt(x[0].size)).astype(np.float32)
+        promised = found.prediction >= 0
+        assert promised.any()
+        for _ in range(2):
+            for points in (x, inside):
+                told = second.answer(points[promised], lookup=True)
+                np.testing.assert_array_equal(told.prediction, found.prediction[promised])
+                assert set(told.note) == {"inherited"}
+            one.process.kill()
+        other.end()
+    password = urlsplit(postgres_url).password
+    assert password not in one.said + other.said
+    assert unquote(password) not in one.said + other.said

@@ -1,6 +1,6 @@
 """Sustained load by locust on a service: rate, p50 and p99 of lookups and of certifying, beside the library itself.
 
-    python benchmarks/serve_load.py [--seconds 20] [--users 32] [--n 2000] [--arch small-cnn] [--shape 1,8,8]
+    python benchmarks/serve_load.py [--seconds 20] [--users 64] [--n 2000] [--arch small-cnn] [--shape 1,8,8]
         [--memory sqlite | postgresql://...] [--device auto] [--compile]
 
 Random weights. The service, the locust process and the library (`System.answers` in this process, 64 inputs per call, a
@@ -71,7 +71,8 @@ def under_load(args: argparse.Namespace, url: str, token: str, process: int, loa
     stats = folder / f"{load.kind}-{load.inputs}"
     command = [
         sys.executable, "-m", "locust", "-f", LOCUSTFILE, "--headless", "-u", args.users, "-r", args.users, "-t",
-        f"{args.seconds}s", "-H", url, "--csv", stats, "--only-summary", "--loglevel", "ERROR", "--reset-stats",
+        f"{args.seconds}s", "-H", url.rstrip("/"), "--csv", stats, "--only-summary", "--loglevel", "ERROR",
+        "--reset-stats",
     ]  # fmt: skip
     environment = {"ANISOCERT_KEY": token, "ANISOCERT_LOAD": load.kind, "ANISOCERT_INPUTS": str(load.inputs)}
     environment["ANISOCERT_KNOWN"] = str(folder / "known.npy")
@@ -81,7 +82,7 @@ def under_load(args: argparse.Namespace, url: str, token: str, process: int, loa
     with Path(f"{stats}_stats.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["Name"] == load.kind]
     if not rows:
-        raise SystemExit(done.stdout + done.stderr)
+        raise SystemExit((done.stdout + done.stderr)[-3000:])
     (row,) = rows
     count = int(row["Request Count"]) * load.inputs
     return {
@@ -112,7 +113,7 @@ def place_of(memory: str, folder: Path, who: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in (("seconds", 20), ("users", 32), ("n", 2000)):
+    for name, usual in (("seconds", 20), ("users", 64), ("n", 2000)):
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--arch", default="small-cnn")
     parser.add_argument("--shape", default="1,8,8")

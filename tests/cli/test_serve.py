@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 from urllib.parse import unquote, urlsplit
@@ -45,6 +46,34 @@ def test_mistakes(cli, tmp_path, network_file, options, words):
     keys = tmp_path / "keys.json"
     cli("keys", "add", keys, "--name", "alice")
     assert words in cli("serve", network_file, "--sigma", 0.25, "--keys", keys, *options, code=2).err
+
+
+def test_a_port_that_is_taken_is_named_before_anything_is_loaded(cli, tmp_path, network_file, monkeypatch):
+    pytest.importorskip("uvicorn", reason="needs uvicorn: pip install '.[serve]'")
+    pytest.importorskip("prometheus_client", reason="needs prometheus-client: pip install '.[serve]'")
+    keys = tmp_path / "keys.json"
+    cli("keys", "add", keys, "--name", "alice")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = cli("serve", network_file, "--sigma", 0.25, "--keys", keys, "--port", port, "--shape", "1,8,8", code=2)
+    assert f"got 127.0.0.1, port {port}: address already in use; use --port or --host" in said.err
+    assert "preparing" not in said.err
+
+
+@pytest.mark.parametrize("module", ["prometheus_client", "starlette", "uvicorn"])
+def test_without_its_packages_the_extra_is_named(cli, tmp_path, network_file, monkeypatch, module):
+    keys = tmp_path / "keys.json"
+    cli("keys", "add", keys, "--name", "alice")
+    before = {one for one in sys.modules if one.startswith((f"{module}.", "anisocert.service"))}
+    for name in before:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+    try:
+        said = cli("serve", network_file, "--sigma", 0.25, "--keys", keys, code=1)
+    finally:  # no later test may meet classes of this one
+        for name in [one for one in sys.modules if one.startswith("anisocert.service") and one not in before]:
+            del sys.modules[name]
+    assert "pip install 'anisocert[serve]'" in said.err
 
 
 class Replica:

@@ -19,8 +19,8 @@ place = partial(typer.Option, rich_help_panel="Where, who and how much")
 
 @options.takes(
     "model", "sigma", "norm", "noise", "components", "method", "paper", "iterations", "limit", "prefer", "domain",
-    "average_of", "memory_policy", "memory_prefer", "n0", "n", "alpha", "lifetime", "bound", "stop", "target_radius",
-    "outputs", "num_classes", "layout", "mean", "std", "denoise", "model_id",
+    "average_of", "codebook", "selector", "memory_policy", "memory_prefer", "n0", "n", "alpha", "lifetime", "bound",
+    "stop", "target_radius", "outputs", "num_classes", "layout", "mean", "std", "denoise", "model_id",
     data=option(None, "Examples for the page at /, which also tell the shape of inputs and the classes' names."),
     memory=option(None, "Where promises are kept, a file or URL. Default: they end with the process.", metavar="PLACE"),
 )  # fmt: skip
@@ -68,6 +68,7 @@ def serve(
     address, size = Address(host, port, tls_certificate, tls_key), _shape(shape)
     holders, limits = KeyFile(keys), Limits(waiting=waiting, at_once=at_once, seconds=time_limit)
     options.checked()
+    address.listening().close()  # known before a large memory is read
     examples = None if data is None else load(data)
     if configuration.memory is None:
         tell("promises end with this process: --memory PLACE keeps them")

@@ -35,7 +35,7 @@ class Address:
             raise ArgumentError("expected both a certificate and its key for TLS, or neither, got one")
 
     def listening(self) -> socket.socket:
-        """A socket that listens there; OSError if it cannot."""
+        """A socket that listens there; an error if it cannot."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         # TCP by name: asyncio sends at once only what goes through a socket that says so, else an answer takes 40 ms.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -44,8 +44,13 @@ class Address:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((self.host, self.port))
             listening.listen(BACKLOG)
-        except BaseException:
+        except BaseException as error:
             listening.close()
+            if isinstance(error, OSError):
+                why = (error.strerror or str(error)).lower()
+                raise ArgumentError(
+                    f"expected an address to listen on, got {self.host}, port {self.port}: {why}; use --port or --host"
+                ) from error
             raise
         return listening
 

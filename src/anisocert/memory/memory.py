@@ -132,9 +132,15 @@ class Memory:
 
     def attempts(self, x: Any) -> int:
         """How often votes about exactly this input were submitted, or numbers reserved for them."""
-        point = checked_point(x)
+        return self.attempts_all([x])[0]
+
+    def attempts_all(self, x: Iterable[Any]) -> list[int]:
+        """`attempts` for each of several inputs, with one question to the store. x: `b x *shape`."""
+        points = [checked_point(one) for one in x]
+        if not points:
+            return []
         with self._ledger.transaction(write=False):
-            return spending.attempts(self._ledger, point)
+            return [spending.attempts(self._ledger, point) for point in points]
 
     def reserve(self, ids: Sequence[int], seed: int, x: Iterable[Any]) -> int:
         """Reserve numbers for inputs that are about to be certified, for good; returns the first, the others follow.
@@ -191,6 +197,8 @@ class Memory:
     def lookup_all(self, x: Iterable[Any]) -> list[Certificate | None]:
         """`lookup` for each of several inputs, as of one moment: one question to the store for all. x: `b x *shape`."""
         ledger, points = self._ledger, [checked_point(one) for one in x]
+        if not points:
+            return []
         with ledger.transaction(write=False):
             for point in points:
                 check_shape(point, ledger.head)

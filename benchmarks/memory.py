@@ -39,15 +39,20 @@ TIMED = 200
 LOOPED = 3
 
 
-def images(path: Path, count: int, rng: np.random.Generator) -> tuple[str, np.ndarray]:
-    """uint8 images, `count x 3 x 32 x 32`."""
-    if path.is_file():
-        with np.load(path) as arrays:
-            found = [arrays[name] for name in ("x_train", "x_test") if name in arrays]
-        found = np.concatenate(found)[:count].transpose(0, 3, 1, 2)
-        if len(found) == count:
-            return "CIFAR-10 images", np.ascontiguousarray(found)
-    return "smooth random images", np.stack([np.uint8(smooth(rng) * 255) for _ in range(count)])
+class Images:
+    """Images in [0, 1], `3 x 32 x 32`, real ones as long as there are enough of them, and by which name they go."""
+
+    def __init__(self, path: Path, count: int) -> None:
+        self.kind, self._pixels = "smooth random images", None
+        if path.is_file():
+            with np.load(path) as arrays:
+                found = np.concatenate([arrays[name] for name in ("x_train", "x_test") if name in arrays])
+            if len(found) >= count:
+                self.kind, self._pixels = "CIFAR-10 images", found[:count].transpose(0, 3, 1, 2)
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        drawn = np.uint8(smooth(np.random.default_rng([0, i])) * 255) if self._pixels is None else self._pixels[i]
+        return drawn / np.float32(255)
 
 
 def smooth(rng: np.random.Generator) -> np.ndarray:
@@ -62,19 +67,19 @@ def smooth(rng: np.random.Generator) -> np.ndarray:
 class Proposals:
     """Certificates around images; the same ones whenever asked."""
 
-    def __init__(self, pixels: np.ndarray, norm: int, size: float) -> None:
+    def __init__(self, images: Images, count: int, norm: int, size: float) -> None:
         rng = np.random.default_rng(norm)
-        self._pixels, self._norm = pixels, norm
+        self._images, self._norm = images, norm
         self._patterns = np.stack([np.exp((smooth(rng) - 0.5) * 1.5) for _ in range(64)])
-        self._size = size * np.exp(0.7 * rng.standard_normal(len(pixels)))
-        self._class = rng.integers(0, 10, len(pixels))
+        self._size = size * np.exp(0.7 * rng.standard_normal(count))
+        self._class = rng.integers(0, 10, count)
         self._noise = Gaussian(1.0) if norm == 2 else Uniform(1.0)
         self._p_a, self._p_b = Plan().estimate(99_500, 500, 100_000, 10, 0.001)
         self._gap = float(self._noise.gap(self._p_a, self._p_b))
 
     def __getitem__(self, i: int) -> Certificate:
         theta = np.float32(self._patterns[i % 64] * (self._size[i] / self._gap))
-        region = self._noise.region(self._pixels[i] / np.float32(255), theta, self._gap)
+        region = self._noise.region(self._images[i], theta, self._gap)
         return Certificate(
             id=i, prediction=int(self._class[i]), gap=self._gap, region=region, theta=theta, p_a=self._p_a,
             p_b=self._p_b,
@@ -173,7 +178,7 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_
             newcomers = [proposals[i] for i in range(after, after + TIMED)]
             after += TIMED
             # Half of the points that are looked up lie in a stored region, half are new images.
-            inside = [proposals[int(i)] for i in rng.integers(0, after, TIMED // 2)]
+            inside = [c for i in rng.permutation(after)[:TIMED] if (c := memory.find(int(i))) is not None][: TIMED // 2]
             points = [c.region.center + c.region.axes * rng.uniform(-1, 1, SHAPE) * 0.01 for c in inside]
             points += [proposals[i].region.center for i in range(after, after + TIMED // 2)]
             points = [point.astype(np.float32) for point in points]
@@ -225,14 +230,14 @@ def main() -> None:
             subprocess.run([sys.executable, __file__, *rest, "--norms", str(norm)], check=True)
         return
     count = int(max(options.sizes) * 1.1) + 2000
-    kind, pixels = images(options.cifar, count, np.random.default_rng(0))
-    print(kind, flush=True)
+    images = Images(options.cifar, count)
+    print(images.kind, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         norm = options.norms[0]
         place = str(Path(options.folder or folder) / f"l{norm}.sqlite")
         if options.url is not None:
             place = options.url + ("&" if "?" in options.url else "?") + f"memory=benchmark_l{norm}"
-        measure(norm, sorted(options.sizes), Proposals(pixels, norm, options.size), place, not options.no_loop)
+        measure(norm, sorted(options.sizes), Proposals(images, count, norm, options.size), place, not options.no_loop)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -76,7 +77,7 @@ def under_load(args: argparse.Namespace, url: str, token: str, process: int, loa
     ]  # fmt: skip
     environment = {"ANISOCERT_KEY": token, "ANISOCERT_LOAD": load.kind, "ANISOCERT_INPUTS": str(load.inputs)}
     environment["ANISOCERT_KNOWN"] = str(folder / "known.npy")
-    before = processor_time(process)
+    before, answered = processor_time(process), inputs_of(url, token, load)
     done = subprocess.run([str(word) for word in command], env=os.environ | environment, capture_output=True, text=True,
                           check=False)  # fmt: skip
     with Path(f"{stats}_stats.csv").open() as file:
@@ -84,11 +85,26 @@ def under_load(args: argparse.Namespace, url: str, token: str, process: int, loa
     if not rows:
         raise SystemExit((done.stdout + done.stderr)[-3000:])
     (row,) = rows
-    count = int(row["Request Count"]) * load.inputs
+    count = inputs_of(url, token, load) - answered
     return {
         "rate": float(row["Requests/s"]) * load.inputs, "p50": float(row["50%"]), "p99": float(row["99%"]),
-        "failed": int(row["Failure Count"]), "processor": (processor_time(process) - before) / max(count, 1),
+        "failed": int(row["Failure Count"]), "processor": (processor_time(process) - before) / count,
     }  # fmt: skip
+
+
+def inputs_of(url: str, token: str, load: Load) -> float:
+    """Inputs that the service has worked on so far, once it rests: also those whose askers had to leave."""
+    name = "anisocert_batch_inputs_sum" if load.kind == "certify" else "anisocert_answers_total"
+    request = urllib.request.Request(f"{url.rstrip('/')}/metrics", headers={"Authorization": f"Bearer {token}"})
+    seen = -1.0
+    while True:
+        with urllib.request.urlopen(request) as answer:
+            lines = answer.read().decode().splitlines()
+        now = sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+        if now == seen and "anisocert_inputs_waiting 0.0" in lines:
+            return now
+        seen = now
+        time.sleep(3)
 
 
 def both(args: argparse.Namespace, ask: Callable[[float], Rate], serve: Callable[[], dict], load: Load) -> None:

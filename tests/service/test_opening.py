@@ -26,16 +26,15 @@ def test_a_selector_chooses_the_noise(tmp_path, method):
     Codebook([0.125, 0.25, 0.5], 0.375).save(tmp_path / "codes.safetensors")
     network, selector, codebook = (str(tmp_path / f"{one}.safetensors") for one in ("network", "selector", "codes"))
     configuration = Configuration(
-        model=network, data="", sigma=0.375, method=method, codebook=codebook, selector=selector, n0=50, n=200,
+        model=network, data="", sigma=0.375, method=method, codebook=codebook, selector=selector, n0=20, n=100,
         memory=str(tmp_path / "memory.sqlite"), numerics=Numerics("float32", False),
     )  # fmt: skip
     with open_memory(configuration) as memory:
         system = open_system(configuration, memory, b"known to no client", "cpu", 1)
-        first, again = system.answers(data.x[:3]), system.answers(data.x[:3])
+        first, again = system.answers(data.x[:1]), system.answers(data.x[:1])
         assert {one.method for one in first} == {method}
-        assert {one.note for one in first} <= {"kept", "shrunk", "abstained"}
-        promised = [one.prediction >= 0 for one in first]
-        assert any(promised)
-        assert [one.note for one, kept in zip(again, promised, strict=True) if kept] == ["inherited"] * sum(promised)
+        assert {one.note for one in first} == {"kept"}
+        assert first[0].prediction >= 0
+        assert again[0].note == "inherited"
         np.testing.assert_array_equal([one.prediction for one in first], [one.prediction for one in again])
         assert memory.check().ok

@@ -58,7 +58,7 @@ build/wheel-checked: $(SOURCES) $(PINS) README.md | .venv/ready
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip $(HASHED) requirements/dev.txt
 	$(BIN)/python -m pip $(INSTALL) --constraint constraints.txt torch torchvision
-	$(BIN)/python -m pip $(INSTALL) --no-index --no-build-isolation --editable '.[cli,report,onnx,ray,dev]'
+	$(BIN)/python -m pip $(INSTALL) --no-index --no-build-isolation --editable '.[cli,report,onnx,ray,postgres,serve,dev]'
 	$(BIN)/python -m pip check
 	touch $@
 
@@ -68,7 +68,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 OF_TORCH := cuda-bindings cuda-toolkit nvidia-cudnn-cu13 nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvshmem-cu13 triton
 lock:
 	printf '%s\n' $(OF_TORCH) | $(COMPILE) --constraint constraints.txt --output-file requirements/dev.txt \
-		--extra cli --extra report --extra onnx --extra ray --extra dev pyproject.toml
+		--extra cli --extra report --extra onnx --extra ray --extra postgres --extra serve --extra dev pyproject.toml
 	printf '%s\n' $(OF_TORCH) | $(COMPILE) --constraint constraints.txt --constraint requirements/dev.txt \
 		--output-file requirements/core.txt pyproject.toml
 

@@ -1,12 +1,14 @@
 """Admit and lookup in a memory of 1,000, 10,000 and 50,000 CIFAR-10-sized regions, beside the plain loop over all.
 
     python benchmarks/memory.py [--sizes 1000 10000 50000] [--norms 2 1] [--cifar FILE.npz] [--folder DIR]
-        [--size 0.8]
+        [--size 0.8] [--url postgresql://USER@HOST/DATABASE] [--no-loop]
 
 Centres are real CIFAR-10 images where the file is there, else smooth random ones; semi-axes are mostly 0.3 to 2, differ
 by a factor of about 2 between pixels, and a few are 5 and more, so that most regions are disjoint and some are not. The
-memory is a file with full synchronisation; the newcomers that are timed are admitted for good. The plain loop is the
-paper's Algorithm 2: it asks every entry of another class for containment, enclosing balls and exact disjointness.
+memory is a file with full synchronisation, or memories in PostgreSQL, named benchmark_l2 and benchmark_l1, which stay;
+in a folder that is given the file stays, too, and an interrupted run resumes. The newcomers that are timed are admitted
+for good. Processor time is that of this process and of all of PostgreSQL's. The plain loop is the paper's Algorithm 2:
+it asks every entry of another class for containment, enclosing balls and exact disjointness.
 Targets: at 10,000 admit is at least 30 times faster than the loop; at 50,000 it takes at most 25 times what it takes at
 1,000; and at most 1.5 GB of memory at its peak, the interpreter with torch not counted.
 """
@@ -14,12 +16,14 @@ Targets: at 10,000 admit is at least 30 times faster than the loop; at 50,000 it
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch  # noqa: F401  (part of the baseline of the memory measurement)
@@ -35,15 +39,20 @@ TIMED = 200
 LOOPED = 3
 
 
-def images(path: Path, count: int, rng: np.random.Generator) -> tuple[str, np.ndarray]:
-    """uint8 images, `count x 3 x 32 x 32`."""
-    if path.is_file():
-        with np.load(path) as arrays:
-            found = [arrays[name] for name in ("x_train", "x_test") if name in arrays]
-        found = np.concatenate(found)[:count].transpose(0, 3, 1, 2)
-        if len(found) == count:
-            return "CIFAR-10 images", np.ascontiguousarray(found)
-    return "smooth random images", np.stack([np.uint8(smooth(rng) * 255) for _ in range(count)])
+class Images:
+    """Images in [0, 1], `3 x 32 x 32`, real ones as long as there are enough of them, and by which name they go."""
+
+    def __init__(self, path: Path, count: int) -> None:
+        self.kind, self._pixels = "smooth random images", None
+        if path.is_file():
+            with np.load(path) as arrays:
+                found = np.concatenate([arrays[name] for name in ("x_train", "x_test") if name in arrays])
+            if len(found) >= count:
+                self.kind, self._pixels = "CIFAR-10 images", found[:count].transpose(0, 3, 1, 2)
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        drawn = np.uint8(smooth(np.random.default_rng([0, i])) * 255) if self._pixels is None else self._pixels[i]
+        return drawn / np.float32(255)
 
 
 def smooth(rng: np.random.Generator) -> np.ndarray:
@@ -58,19 +67,19 @@ def smooth(rng: np.random.Generator) -> np.ndarray:
 class Proposals:
     """Certificates around images; the same ones whenever asked."""
 
-    def __init__(self, pixels: np.ndarray, norm: int, size: float) -> None:
+    def __init__(self, images: Images, count: int, norm: int, size: float) -> None:
         rng = np.random.default_rng(norm)
-        self._pixels, self._norm = pixels, norm
+        self._images, self._norm = images, norm
         self._patterns = np.stack([np.exp((smooth(rng) - 0.5) * 1.5) for _ in range(64)])
-        self._size = size * np.exp(0.7 * rng.standard_normal(len(pixels)))
-        self._class = rng.integers(0, 10, len(pixels))
+        self._size = size * np.exp(0.7 * rng.standard_normal(count))
+        self._class = rng.integers(0, 10, count)
         self._noise = Gaussian(1.0) if norm == 2 else Uniform(1.0)
         self._p_a, self._p_b = Plan().estimate(99_500, 500, 100_000, 10, 0.001)
         self._gap = float(self._noise.gap(self._p_a, self._p_b))
 
     def __getitem__(self, i: int) -> Certificate:
         theta = np.float32(self._patterns[i % 64] * (self._size[i] / self._gap))
-        region = self._noise.region(self._pixels[i] / np.float32(255), theta, self._gap)
+        region = self._noise.region(self._images[i], theta, self._gap)
         return Certificate(
             id=i, prediction=int(self._class[i]), gap=self._gap, region=region, theta=theta, p_a=self._p_a,
             p_b=self._p_b,
@@ -104,23 +113,61 @@ def resident(peak: bool = False) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1e6
 
 
-def times(work, arguments) -> tuple[float, float]:
-    """Median and 99th percentile, in milliseconds."""
-    taken = []
+class Times(NamedTuple):
+    """Milliseconds: of the time that passed, and on average of processor time, PostgreSQL's included."""
+
+    median: float
+    p99: float
+    processor: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ms (p99 {self.p99:.2f}; {self.processor:.2f} of processor time)"
+
+
+def times(work, arguments) -> Times:
+    taken, before = [], processor_time()
     for argument in arguments:
         start = time.perf_counter()
         work(argument)
         taken.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(taken), float(np.percentile(taken, 99))
+    spent = (processor_time() - before) * 1e3 / len(taken)
+    return Times(statistics.median(taken), float(np.percentile(taken, 99)), spent)
 
 
-def measure(norm: int, sizes: list[int], proposals: Proposals, folder: str) -> None:
+def processor_time() -> float:
+    """Seconds, of this process and of every PostgreSQL process of this machine."""
+    ticks = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text() == "postgres\n":
+                ticks += sum(map(int, (process / "stat").read_text().rpartition(")")[2].split()[11:13]))
+        except OSError:  # it has ended meanwhile
+            continue
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def opened(place: str) -> str:
+    """How long another process takes to open a memory, which reads and verifies all of it, and what it takes then."""
+    code = (
+        "import sys, time, torch; sys.path.insert(0, sys.argv[1]); from memory import Memory, resident; "
+        "from memory import processor_time as spent; "
+        "base, start, before = resident(), time.perf_counter(), spent(); "
+        "memory = Memory.open(sys.argv[2], read_only=True); "
+        "print(f'{time.perf_counter() - start:.1f} s ({spent() - before:.1f} s of processor time), ', end=''); "
+        "print(f'{(resident() - base) * 1e6 / len(memory):.1f} kB an entry')"
+    )
+    command = [sys.executable, "-c", code, str(Path(__file__).parent), place]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_too: bool) -> None:
     """Fill a memory, stopping at each size to time what newcomers take."""
     name = {2: "ellipsoids", 1: "cross-polytopes"}[norm]
     rng = np.random.default_rng(0)
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
-    base, medians, after = resident(), {}, 0
-    with Memory.open(Path(folder) / f"l{norm}.sqlite") as memory:
+    base, medians = resident(), {}
+    with Memory.open(place) as memory:
+        after = memory.submissions  # an interrupted run resumes
         for size in sizes:
             start, began = time.perf_counter(), after
             while len(memory) < size:
@@ -131,26 +178,28 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, folder: str) -> N
             newcomers = [proposals[i] for i in range(after, after + TIMED)]
             after += TIMED
             # Half of the points that are looked up lie in a stored region, half are new images.
-            inside = [proposals[int(i)] for i in rng.integers(0, after, TIMED // 2)]
+            inside = [c for i in rng.permutation(after)[:TIMED] if (c := memory.find(int(i))) is not None][: TIMED // 2]
             points = [c.region.center + c.region.axes * rng.uniform(-1, 1, SHAPE) * 0.01 for c in inside]
             points += [proposals[i].region.center for i in range(after, after + TIMED // 2)]
             points = [point.astype(np.float32) for point in points]
             notes: list[str] = []
-            admit, admit99 = times(lambda c, notes=notes: notes.append(memory.admit(c).note), newcomers)
-            found, found99 = times(memory.lookup, points)
-            medians[size] = admit
+            admit = times(lambda c, notes=notes: notes.append(memory.admit(c).note), newcomers)
+            found = times(memory.lookup, points)
+            medians[size] = admit.median
             shares = ", ".join(f"{notes.count(note)} {note}" for note in sorted(set(notes)))
+            disk = memory.stats().file_bytes / 1e3 / len(memory)
             print(
-                f"{name} {stored:6,}: admit median {admit:6.2f} ms, p99 {admit99:6.2f} ms; lookup {found:6.2f}, "
-                f"{found99:6.2f} ms; {shares}; peak memory {resident(peak=True) - base:.2f} GB; filled at "
-                f"{filled / max(after - began, 1) * 1e3:.2f} ms an entry",
+                f"{name} {stored:6,}: admit {admit}; lookup {found}; {shares}; "
+                f"peak memory {resident(peak=True) - base:.2f} GB; filled at "
+                f"{filled / max(after - began, 1) * 1e3:.2f} ms an entry; {disk:.1f} "
+                f"kB an entry on disk; opened in {opened(place)}",
                 flush=True,
             )
-            if size == 10_000:
+            if size == 10_000 and loop_too:
                 entries = [(c.prediction, c.region) for c in memory.entries()]
-                loop, _ = times(lambda c, e=entries: plain_loop(e, c), newcomers[:LOOPED])
+                loop = times(lambda c, e=entries: plain_loop(e, c), newcomers[:LOOPED]).median
                 del entries
-                ratio, look = loop / admit, loop / found
+                ratio, look = loop / admit.median, loop / found.median
                 verdict = "reached" if ratio >= 30 else "MISSED"
                 print(
                     f"{name}: plain loop {loop:.0f} ms, admit {ratio:.0f} times faster (target 30: {verdict}), "
@@ -168,8 +217,10 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 50_000])
     parser.add_argument("--norms", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--cifar", type=Path, default=Path("/root/cifar/cifar10.npz"))
-    parser.add_argument("--folder", default=None, help="where the memory is written (default: a temporary folder)")
+    parser.add_argument("--folder", default=None, help="where the file stays (default: a temporary folder)")
     parser.add_argument("--size", type=float, default=0.8, help="median semi-axis")
+    parser.add_argument("--url", default=None, help="a database, in place of a file")
+    parser.add_argument("--no-loop", action="store_true", help="leave out the plain loop over all entries")
     options = parser.parse_args()
     if len(options.norms) > 1:
         # A process each: what one leaves behind would hide what the next one takes.
@@ -179,10 +230,14 @@ def main() -> None:
             subprocess.run([sys.executable, __file__, *rest, "--norms", str(norm)], check=True)
         return
     count = int(max(options.sizes) * 1.1) + 2000
-    kind, pixels = images(options.cifar, count, np.random.default_rng(0))
-    print(kind, flush=True)
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        measure(options.norms[0], sorted(options.sizes), Proposals(pixels, options.norms[0], options.size), folder)
+    images = Images(options.cifar, count)
+    print(images.kind, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        norm = options.norms[0]
+        place = str(Path(options.folder or folder) / f"l{norm}.sqlite")
+        if options.url is not None:
+            place = options.url + ("&" if "?" in options.url else "?") + f"memory=benchmark_l{norm}"
+        measure(norm, sorted(options.sizes), Proposals(images, count, norm, options.size), place, not options.no_loop)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Toy classifiers whose answers under noise are known exactly, and the exact relation of two regions."""
 
 import contextlib
+import importlib.util
+import itertools
 import math
 import os
 import signal
@@ -541,3 +543,28 @@ def remembering(quick: Configuration, tmp_path_factory: pytest.TempPathFactory) 
     asked = replace(quick, data=str(path), sigma=0.5, n0=10, n=40, alpha=0.45, max=None)
     plain = replace(asked.numerics, grid=0.0)  # the noise that the line was chosen for
     return lambda folder: replace(asked, numerics=plain, memory=str(folder / "memory.sqlite"))
+
+
+_spec = importlib.util.spec_from_file_location("postgres_server", Path(__file__).with_name("postgres_server.py"))
+assert _spec is not None
+assert _spec.loader is not None
+postgres_server = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(postgres_server)
+_names = (f"memory_{i}" for i in itertools.count())
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Any]:
+    """A PostgreSQL server, one for all tests of this process."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    if postgres_server.binaries() is None:
+        pytest.skip("PostgreSQL's initdb and pg_ctl are not installed")
+    server = postgres_server.Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def postgres_url(postgres: Any) -> str:
+    """Where a memory in it may be made."""
+    return str(postgres.url(next(_names)))

@@ -10,10 +10,10 @@ import pytest
 
 import anisocert
 
-# Everything outside the core: the extras `cli`, `report`, `onnx`, `ray` and what they bring.
+# Everything outside the core: the extras `cli`, `report`, `onnx`, `ray`, `serve` and what they bring.
 EXTRAS = (
     "typer", "click", "rich", "pyarrow", "safetensors", "sklearn", "matplotlib", "plotly", "onnx", "onnxruntime",
-    "onnx2torch", "ray", "torchvision", "PIL", "pandas",
+    "onnx2torch", "ray", "torchvision", "PIL", "pandas", "starlette", "uvicorn", "prometheus_client",
 )  # fmt: skip
 
 BLOCK = f"""

@@ -100,6 +100,16 @@ def test_an_input_that_was_refused_still_inherits(system):
     assert deployed.answer(near).prediction == (0 if covering.contains(near) else -1)
 
 
+def test_another_plan_is_the_same_system(system):
+    deployed = system()
+    shorter = deployed.with_plan(ac.Plan(n=100))
+    found = shorter.answer(point(2.0, 0.0))
+    assert (found.votes, deployed.plan.n) == (100, 300)
+    assert deployed.answer(point(2.0, 0.0)).id == found.id
+    with pytest.raises(ArgumentError, match="expected plan as in"):
+        deployed.with_plan(100)
+
+
 def test_a_lifetime_memory_gets_a_number_before_each_question(system, tmp_path):
     with ac.Memory.open(tmp_path / "m.sqlite", lifetime=0.01) as memory:
         deployed = system(memory=memory)

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import os
 import threading
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,13 @@ class System:
         if (shape := self.memory.stats().shape) is not None:  # else its promises would be told as if they were ours
             self.memory.expect(self.network.hash, self._probe(shape))
 
+    def with_plan(self, plan: Plan) -> "System":
+        """The same system, network, memory and turns, which asks by another plan."""
+        expect_kinds(smoothing=self.smoothing, plan=plan)
+        other = copy(self)
+        other.plan = plan
+        return other
+
     def answer(self, x: Any) -> Certificate:
         """The system's answer to one input, to which it keeps from now on. x: `*shape`, exactly as float32."""
         point = exact_float32("x", x)
@@ -105,7 +113,7 @@ class System:
         points = exact_float32("x", x) + np.float32(0)  # -0.0 is 0.0 to a memory, which counts attempts
         if points.ndim < 2 or not points.size:
             raise ArgumentError(f"expected x of shape (inputs, *shape) with at least one input, got {points.shape}")
-        promised = [self.memory.lookup(point) for point in points]
+        promised = self.memory.lookup_all(points)
         asked = {one.tobytes(): one for one, promise in zip(points, promised, strict=True) if promise is None}
         errors: list[Exception] = []
         found = dict(zip(asked, self._ask(list(asked.values()), errors), strict=True)) if asked else {}
@@ -115,26 +123,30 @@ class System:
 
     def _ask(self, points: list[NDArray[np.float32]], errors: list[Exception]) -> list[Certificate]:
         with self._turn:
-            known = [self._known(point) for point in points]
+            known = self._known(points)
             fresh = [point for point, answer in zip(points, known, strict=True) if answer is None]
             proposed = self._proposed(np.stack(fresh), errors) if fresh else []
             admitted = iter(self.memory.admit_all(proposed, self._probe(points[0].shape)) if fresh else ())
             # Only now: what was admitted may cover an input that was refused.
-            return [self._kept(answer or next(admitted), point) for answer, point in zip(known, points, strict=True)]
+            return self._kept([answer or next(admitted) for answer in known], points)
 
-    def _known(self, point: NDArray[np.float32]) -> Certificate | None:
-        """An answer that needs no votes: a promise made while this thread waited, or a refusal."""
-        if (promise := self.memory.lookup(point)) is not None:
-            return promise
-        if self.memory.attempts(point) < self.attempts:
-            return None
+    def _known(self, points: list[NDArray[np.float32]]) -> list[Certificate | None]:
+        """Answers that need no votes: a promise made while this thread waited, or a refusal."""
+        found = self.memory.lookup_all(points)
+        left = [i for i, promise in enumerate(found) if promise is None]
         reason = f"votes about this input were drawn {self.attempts} times before, which is the limit"
-        seed, number = self._fresh()
-        return self._without_votes(point, number, seed, self.plan.alpha, reason)
+        for i, attempts in zip(left, self.memory.attempts_all([points[i] for i in left]), strict=True):
+            if attempts >= self.attempts:
+                seed, number = self._fresh()
+                found[i] = self._without_votes(points[i], number, seed, self.plan.alpha, reason)
+        return found
 
-    def _kept(self, answer: Certificate, point: NDArray[np.float32]) -> Certificate:
-        """The answer; or, where that abstains and a promise covers the input by now, the promise."""
-        return (self.memory.lookup(point) if answer.prediction == ABSTAIN else None) or answer
+    def _kept(self, answers: list[Certificate], points: list[NDArray[np.float32]]) -> list[Certificate]:
+        """The answers; where one abstains and a promise covers the input by now, the promise."""
+        refused = [i for i, answer in enumerate(answers) if answer.prediction == ABSTAIN]
+        for i, promise in zip(refused, self.memory.lookup_all([points[i] for i in refused]), strict=True):
+            answers[i] = promise or answers[i]
+        return answers
 
     def propose(self, points: NDArray[np.float32]) -> list[Certificate]:
         """What the smoothed classifier says about inputs, from fresh noise: no answer before the memory admits it.

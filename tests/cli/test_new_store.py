@@ -5,6 +5,7 @@ import json
 import pytest
 
 from anisocert.memory import Memory
+from anisocert.memory.opening import STORES
 from anisocert.runs import read_run
 
 URL, SHOWN = "lists://me:secret@locked/m", "lists://me@locked/m"
@@ -33,11 +34,9 @@ def test_every_command_takes_its_url(certify, cli, tmp_path):
     assert stored.description["memory"]["file"] == "lists://m"
     assert "shrunk" in stored.column("memory_note")
     assert "--memory lists://m" in stored.description["command"]
-    assert "nothing wrong; " in cli("verify", run).out
     assert "nothing wrong; " in cli("verify", run, "--memory", "lists://m").out
     number = next(row["idx"] for row in stored.rows if row["memory_note"] == "shrunk")
-    assert json.loads(cli("show", run, number, "--json").out)["promise"] == number
-    assert "not derived again" not in cli("report", run, "--out", "r.html", "--table", "csv").out
+    assert json.loads(cli("show", run, number, "--json", "--memory", "lists://m").out)["promise"] == number
     assert (
         "entries in lists://other, policy" in cli("memory", "add", run, "--memory", "lists://other", "--out", "b").out
     )
@@ -51,8 +50,34 @@ def test_every_command_takes_its_url(certify, cli, tmp_path):
     assert f"{count} entries with " in cli("memory", "export", "lists://m", "--out", "m.npz").out
     effort = ("--max", 1, "--n", 20, "--starts", 1, "--steps", 1, "--samples", 2)
     assert json.loads(cli("attack", run, "--memory", "lists://m", *effort, "--json").out)["memory"] == "lists://m"
+    moved = cli("memory", "migrate", "lists://other", tmp_path / "moved.sqlite").out
+    assert f" entries are in {tmp_path / 'moved.sqlite'} now, proven there; lists://other is closed" in moved
+    assert "whose promises were moved to another place" in cli("memory", "stats", "lists://other", code=2).err
+    assert "proven disjoint" in cli("memory", "check", tmp_path / "moved.sqlite").out
     assert f"{count} entries dropped; lists://m is" in cli("memory", "reset", "lists://m", "--yes").out
     assert not [path for path in tmp_path.rglob("*") if "lists" in path.name]
+
+
+@pytest.mark.filterwarnings("ignore:Without any noise")  # its network was never trained
+def test_no_server_is_contacted_because_a_run_names_it(certify, cli, tmp_path, monkeypatch):
+    """Whoever wrote the run would learn who reads it, and be offered a password."""
+    run = tmp_path / "run"
+    certify("run", "--memory", "lists://m")
+    number = next(row["idx"] for row in read_run(run).rows if row["memory_note"] == "shrunk")
+
+    def contacted(*_, **__):
+        raise AssertionError
+
+    for name in ("__init__", "exists"):
+        monkeypatch.setattr(STORES["lists"], name, contacted)
+    told = "its memory is at lists://m, and no server is contacted because a run names it; pass --memory URL"
+    assert told in cli("verify", run, code=3).out
+    assert json.loads(cli("show", run, number, "--json").out)["promise"] is None
+    cli("report", run, "--out", "r.html")
+    assert told in (tmp_path / "r.html").read_text()
+    assert told in cli("export", run, "--after-memory", "--out", "r.tsv").err
+    with pytest.raises(AssertionError):
+        cli("show", run, number, "--memory", "lists://m")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +104,7 @@ def test_a_password_is_used_and_never_kept(certify, cli, tmp_path):
     assert read_run(run).description["memory"]["file"] == SHOWN
     assert f"--memory {SHOWN}" in read_run(run).description["command"]
     said.append(cli("verify", run, code=3))
-    assert f"its memory is not at {SHOWN} (expected a password for {SHOWN}, got none); pass --memory" in said[-1].out
+    assert f"its memory is at {SHOWN}, and no server is contacted" in said[-1].out
     said.append(cli("verify", run, "--memory", URL))
     said.append(cli("memory", "add", run, "--memory", URL))
     said.append(cli("memory", "stats", URL))

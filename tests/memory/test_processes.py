@@ -19,6 +19,12 @@ from anisocert.memory.sqlite import SqliteStore
 WRITER = Path(__file__).with_name("writer.py")
 
 
+@pytest.fixture(params=["file", "postgresql"])
+def place(request, tmp_path):
+    """Fire at PostgreSQL is in test_fire.py."""
+    return tmp_path / "memory.sqlite" if request.param == "file" else request.getfixturevalue("postgres_url")
+
+
 def start(path, part, parts, count):
     command = [sys.executable, str(WRITER), str(path), str(part), str(parts), str(count)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -124,9 +130,8 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert memory.check().ok
 
 
-def test_sees_what_others_store(tmp_path, proposal):
-    path = tmp_path / "memory.sqlite"
-    with Memory.open(path) as one, Memory.open(path) as two:
+def test_sees_what_others_store(place, proposal):
+    with Memory.open(place) as one, Memory.open(place) as two:
         one.admit(proposal(0, 0, [0, 0], [1, 1]))
         assert two.lookup([0.5, 0.0]).prediction == 0
         assert two.admit(proposal(1, 1, [1.5, 0], [1, 1])).note == "shrunk"
@@ -138,8 +143,8 @@ def test_sees_what_others_store(tmp_path, proposal):
         assert len(two) == 1
 
 
-def test_threads(tmp_path, scene):
-    memory = Memory.open(tmp_path / "memory.sqlite")
+def test_threads(place, scene):
+    memory = Memory.open(place)
     proposals = scene(np.random.default_rng(0), 3, 1, 60)
     errors = []
 
@@ -160,8 +165,8 @@ def test_threads(tmp_path, scene):
     assert memory.check().ok
 
 
-def test_a_forked_process_is_told_to_open_its_own(tmp_path, proposal):
-    memory = Memory.open(tmp_path / "memory.sqlite")
+def test_a_forked_process_is_told_to_open_its_own(place, proposal):
+    memory = Memory.open(place)
     memory.admit(proposal(0, 0, [0, 0], [1, 1]))
     child = os.fork()
     if child == 0:

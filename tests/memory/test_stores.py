@@ -12,22 +12,28 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, shown
 from anisocert.memory import _kinds as kinds
 from anisocert.memory._head import KEYS, TABLES
+from anisocert.memory.postgres import PostgresStore
 from anisocert.memory.sqlite import SqliteStore
 
 
-@pytest.fixture(params=["sqlite", "sqlite of this process", "lists"])
+@pytest.fixture(params=["sqlite", "sqlite of this process", "lists", "postgresql"])
 def store(request, tmp_path, list_store):
     if request.param == "lists":
         yield list_store(None, "inherit")
         return
-    opened = SqliteStore(None if "process" in request.param else str(tmp_path / "m.sqlite"), "inherit")
+    if request.param == "postgresql":
+        opened = PostgresStore(request.getfixturevalue("postgres_url"), "inherit")
+    else:
+        opened = SqliteStore(None if "process" in request.param else str(tmp_path / "m.sqlite"), "inherit")
     yield opened
     opened.close()
 
 
-@pytest.fixture(params=["sqlite", "lists"])
+@pytest.fixture(params=["sqlite", "lists", "postgresql"])
 def place(request, tmp_path, list_store):
     """Where a memory can be opened twice."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_url")
     return tmp_path / "memory.sqlite" if request.param == "sqlite" else "lists://memory"
 
 
@@ -100,7 +106,7 @@ def test_all_or_nothing(store):
     def half():
         with store.begin(write=True) as (head, _):
             for table in TABLES:
-                head, rows = head.extended(table, [tuple(reversed(VALUES[table][0]))] if table == "numbers" else [])
+                head, rows = head.extended(table, VALUES[table] if table == "numbers" else [])
                 store.append(head, table, rows)
             raise InterruptedError
 
@@ -182,7 +188,7 @@ def test_a_copy_has_the_same_promises_and_changes_nothing(place, proposal):
         memory.reset()
     with Memory.open(place, prefer="ball", read_only=True) as memory, memory.copy() as copy:
         assert (copy.place, copy.policy, copy.prefer, copy.lifetime) == (None, "abstain", "ball", None)
-    with Memory.open(place.with_name("own.sqlite") if place != "lists://memory" else "lists://own") as memory:
+    with Memory.open(place.with_name("own.sqlite") if isinstance(place, Path) else f"{place}_own") as memory:
         memory.admit(proposal(0, 1, [0, 0], [1, 1]))
         with memory.copy() as copy:
             assert copy.generation == memory.generation
@@ -202,16 +208,17 @@ def test_a_changed_row_is_found_whatever_keeps_it(list_store, proposal):
     assert not memory.check().ok
 
 
-def test_only_the_store_of_sqlite_speaks_sql():
+def test_only_the_stores_speak_sql():
     import anisocert
 
     sources = Path(anisocert.__file__).parent
     speaking = {
         path.name
         for path in sources.rglob("*.py")
-        if re.search(r"sqlite3|\.execute\(|\b(SELECT [^=]|INSERT INTO|DELETE FROM)", path.read_text())
+        if re.search(r"sqlite3|psycopg\.|\.execute\(|\b(SELECT [^=]|INSERT INTO|DELETE FROM)", path.read_text())
     }
-    assert speaking == {"sqlite.py", "_sqlite_file.py", "_sqlite_schema.py"}
+    postgres = {"postgres.py", "_postgres_place.py", "_postgres_schema.py", "_postgres_session.py"}
+    assert speaking == {"sqlite.py", "_sqlite_file.py", "_sqlite_schema.py"} | postgres
 
 
 def test_a_url_of_no_store_is_refused(tmp_path, monkeypatch):
@@ -239,6 +246,8 @@ def test_a_url_of_no_store_is_refused(tmp_path, monkeypatch):
         ("lists://host/m?password=sec@ret", "lists://host/m"),
         ("lists://host/m?user=me&Password=secret&sslmode=require", "lists://host/m?user=me&sslmode=require"),
         ("lists://me:secret@host/m?a=b&sslpassword=sec:ret", "lists://me@host/m?a=b"),
+        ("lists://host/m?pass%77ord=secret&sslkey=path&oauth_client_secret=secret", "lists://host/m?sslkey=path"),
+        ("lists://host/m?scram_client_key=secret", "lists://host/m"),
     ],
 )
 def test_a_place_is_shown_without_its_passwords(place, printed):

@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from anisocert import __version__
-from anisocert.cli import data, memory, tsv
+from anisocert.cli import data, keys, memory, tsv
 
 # In the order of the help. Each is a function in a module of its name, with an EPILOG that shows it in use.
 COMMANDS = (
-    "demo", "diagnose", "certify", "predict", "train", "codebook", "verify", "attack", "show", "report", "reproduce",
+    "demo", "diagnose", "certify", "predict", "train", "codebook", "verify", "attack", "show", "report", "serve",
+    "reproduce",
 )  # fmt: skip
 
 app = typer.Typer(
@@ -45,5 +46,6 @@ for name in COMMANDS:
     app.command(name, epilog=module.EPILOG)(getattr(module, name))
 app.add_typer(data.app, name="data")
 app.add_typer(memory.app, name="memory")
+app.add_typer(keys.app, name="keys")
 app.command("import", epilog=tsv.IMPORT_EPILOG)(tsv.import_)
 app.command("export", epilog=tsv.EXPORT_EPILOG)(tsv.export)

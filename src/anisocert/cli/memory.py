@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="The certificate memory: add a run, look inputs up, prove that all promises can be kept. The file holds raw "
-    "inputs: protect it like them.",
+    help="The certificate memory: add a run, look inputs up, prove that all promises can be kept. It is a file or, as "
+    "postgresql://..., in a database, and holds raw inputs: protect it like them.",
 )
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="The memory.", callback=options.memory_there)]
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="The memory: a file or a URL.", callback=options.memory_there)
+]
 Inputs = Annotated[
     Path | None,
     typer.Option(help="An .npz file with the inputs as the network sees them (x) and their ids (ids).", exists=True),
@@ -206,6 +208,26 @@ def export(
     with Memory.open(file, read_only=True) as memory:
         count = memory.export(out, inputs=inputs, force=force)
     typer.echo(f"{count} entries {'with' if inputs else 'without'} their inputs in {out}")
+
+
+@app.command("migrate", epilog="Example: anisocert memory migrate memory.sqlite postgresql://me@host/db?memory=prod")
+def migrate(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The source: a memory.", callback=options.memory_there)],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The target: an empty memory, or none yet.")],
+) -> None:
+    """Move a memory to another place, from a file to PostgreSQL or back, bit by bit and with proof before and after.
+
+    The old one is closed for good: from two copies, two systems would answer. Stop what writes to it first.
+    """
+    from anisocert.cli.console import Console
+    from anisocert.memory import migrate, shown
+
+    console = Console()
+    with console.status("moving"):
+        found = migrate(source, target)
+    console.print(
+        f"{found.entries} entries are in {shown(target)} now, proven there; {shown(source)} is closed", soft_wrap=True
+    )
 
 
 @app.command("reset", epilog="Example: anisocert memory reset memory.sqlite --yes")

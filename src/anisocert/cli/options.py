@@ -153,6 +153,12 @@ def memory_there(place: str | None) -> str | None:
     return place
 
 
+RunMemory = Annotated[
+    str | None,
+    typer.Option("--memory", help="The run's memory, if not a file where the run says.", callback=memory_there),
+]
+
+
 def absolute(place: str, new: bool = False) -> str:
     """A file or folder by its absolute path, so that a run can be resumed from elsewhere; a name or URL as it is.
 

@@ -30,6 +30,7 @@ def show(
     codebook: options.RunCodebook = None,
     selector: options.RunSelector = None,
     data: options.RunData = None,
+    memory: options.RunMemory = None,
     device: Annotated[str, typer.Option(help="For --recount: a device of the run's kind.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     force: options.Force = False,
@@ -49,7 +50,7 @@ def show(
     stored = read_run(run).moved(codebook=codebook, selector=selector)
     number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else _named(stored, id, data)
     counts = _recounted(stored, number, model, denoise, data, device) if recount else None
-    evidence = evidence_of(stored, number, counts, data)
+    evidence = evidence_of(stored, number, counts, data, memory)
     if as_json:
         _print_json(evidence)
     else:

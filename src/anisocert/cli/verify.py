@@ -24,10 +24,7 @@ def verify(
     codebook: options.RunCodebook = None,
     selector: options.RunSelector = None,
     data: options.RunData = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(help="The run's memory, if not where the run says.", callback=options.memory_there),
-    ] = None,
+    memory: options.RunMemory = None,
     device: Annotated[
         str, typer.Option(help="For --recount: auto, cpu, cuda, ...; a device of the run's kind.")
     ] = "auto",

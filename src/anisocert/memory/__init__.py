@@ -2,8 +2,9 @@
 
 from anisocert.memory.asking import Prefer
 from anisocert.memory.check import Check, Conflict
-from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.errors import BrokenMemoryError, UnavailableError, UnknownOutcomeError
 from anisocert.memory.memory import Memory
+from anisocert.memory.migrating import migrate
 from anisocert.memory.passing import COLUMNS, columns, worst_case
 from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, POLICIES, SHRUNK, Policy
 from anisocert.memory.stats import Stats
@@ -23,7 +24,10 @@ __all__ = [
     "Policy",
     "Prefer",
     "Stats",
+    "UnavailableError",
+    "UnknownOutcomeError",
     "columns",
+    "migrate",
     "shown",
     "worst_case",
 ]

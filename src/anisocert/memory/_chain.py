@@ -40,8 +40,8 @@ def linked(rows: Iterable[tuple[Any, ...]], previous: bytes, table: str) -> Iter
         if row[-1] != previous:
             raise BrokenMemoryError(
                 f"this memory is broken: row {row[0]} of its {table} is not what was written, or one before it is not; "
-                "nothing may be answered from it. Delete it, with its -wal and -shm, and pass the runs through a new "
-                "one: anisocert memory add RUN --memory NEW"
+                "nothing may be answered from it. Delete it (a file: with its -wal and -shm), and pass the runs "
+                "through a new one: anisocert memory add RUN --memory NEW"
             )
         yield row
 

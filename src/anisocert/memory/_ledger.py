@@ -26,6 +26,7 @@ from anisocert.memory._shadow import Numbers
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.store import Store
 
+MOVED: Final = "moved"  # in place of a policy: nobody may answer from here any more
 _BATCH: Final = 64  # entries that `promises` reads at a time
 
 
@@ -43,6 +44,11 @@ class Ledger:
         try:
             # Reading a large memory takes seconds: do it now, not while others wait for the first transaction to end.
             with store.begin(write=False) as (self.head, entries):
+                if self.head.policy == MOVED:
+                    raise ArgumentError(
+                        f"expected a memory in use, got {store.place}, whose promises were moved to another place "
+                        "(anisocert memory migrate): open them there"
+                    )
                 self._read(entries)
             if policy not in (None, self.head.policy):
                 with self.transaction(write=not store.read_only):
@@ -183,11 +189,13 @@ class Ledger:
             for row in self.find("entries", column, value)
         ]
 
-    def copy_to(self, other: Ledger) -> None:
-        """Put all rows into another, empty ledger, in which each certificate has an alpha of its own."""
-        with other.store.begin(write=True):
+    def copy_to(self, other: Ledger, **changes: Any) -> None:
+        """Put all rows into another, empty ledger, and the head with some changes; all or nothing."""
+        with other.store.begin(write=True) as (head, _):
+            if any(getattr(head, table) for table in TABLES):
+                raise ArgumentError(f"expected an empty memory to copy into, got {other.store.place}, which is in use")
             for table in TABLES:
-                other.store.append(replace(self.head, lifetime=None), table, self.rows(table))
+                other.store.append(replace(self.head, **changes), table, self.rows(table))
 
 
 def _whole(rows: Iterable[Row], table: Table, head: Head, after: int, link: bytes) -> Iterator[Row]:

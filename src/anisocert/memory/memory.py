@@ -60,10 +60,10 @@ class Memory:
         lifetime: float | None = None,
         read_only: bool = False,
     ) -> Memory:
-        """The memory at a place, the path of a file that is created if it does not exist.
+        """The memory at a place, which is created if it does not exist.
 
         Args:
-            place: the path of a file.
+            place: the path of a file, or postgresql://USER@HOST/DATABASE?memory=NAME.
             policy: how conflicts are settled, fixed when the memory is created (default: inherit); another one is
                 refused while it holds promises.
             prefer: what a region that must make room keeps: most "volume", or the largest inscribed "ball".
@@ -135,9 +135,15 @@ class Memory:
 
     def attempts(self, x: Any) -> int:
         """How often votes about exactly this input were submitted, or numbers reserved for them."""
-        point = checked_point(x)
+        return self.attempts_all([x])[0]
+
+    def attempts_all(self, x: Iterable[Any]) -> list[int]:
+        """`attempts` for each of several inputs, with one question to the store. x: `b x *shape`."""
+        points = [checked_point(one) for one in x]
+        if not points:
+            return []
         with self._ledger.transaction(write=False):
-            return spending.attempts(self._ledger, point)
+            return [spending.attempts(self._ledger, point) for point in points]
 
     def reserve(self, ids: Sequence[int], seed: int, x: Iterable[Any]) -> int:
         """Reserve numbers for inputs that are about to be certified, for good; returns the first, the others follow.
@@ -189,11 +195,18 @@ class Memory:
         Its region is the copy around x that lies inside the stored one, and None if x is on the boundary; its id and
         its evidence are those of the stored entry.
         """
-        ledger, point = self._ledger, checked_point(x)
+        return self.lookup_all([x])[0]
+
+    def lookup_all(self, x: Iterable[Any]) -> list[Certificate | None]:
+        """`lookup` for each of several inputs, as of one moment: one question to the store for all. x: `b x *shape`."""
+        ledger, points = self._ledger, [checked_point(one) for one in x]
+        if not points:
+            return []
         with ledger.transaction(write=False):
-            check_shape(point, ledger.head)
-            promise = covering(ledger, point, ledger.index.near(point))
-            return None if promise is None else replace(promise, note=INHERITED)
+            for point in points:
+                check_shape(point, ledger.head)
+            found = [covering(ledger, point, ledger.index.near(point)) for point in points]
+        return [one and replace(one, note=INHERITED) for one in found]
 
     def find(self, id_: int) -> Certificate | None:
         """The stored promise with that id; None if there is none."""
@@ -222,7 +235,7 @@ class Memory:
         """A temporary memory with the same promises, in which each certificate has its own alpha: for experiments."""
         other = Memory(self.policy, prefer=self.prefer)
         with self._ledger.transaction(write=False):
-            self._ledger.copy_to(other._ledger)
+            self._ledger.copy_to(other._ledger, lifetime=None)
         return other
 
     def check(self) -> Check:

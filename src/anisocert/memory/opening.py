@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from anisocert.errors import ArgumentError
+from anisocert.memory.postgres import PostgresStore
 from anisocert.memory.sqlite import SqliteStore
 from anisocert.memory.store import Store
 
 URL_AS_PATH: Final = re.compile("[a-z][a-z0-9+.-]+:/[^/]")
 # By the scheme of a URL; anything else is a path.
-STORES: Final[dict[str, type[Store]]] = {"": SqliteStore}
+STORES: Final[dict[str, type[Store]]] = {"": SqliteStore, "postgresql": PostgresStore}
 
 
 def store_of(place: str | Path | None) -> type[Store]:

@@ -11,9 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+from urllib.parse import unquote
 
 from anisocert.memory._head import Head, Row, Table
+
+_SECRET: Final = re.compile("password|secret|scram_.*_key", re.IGNORECASE)  # among the options of PostgreSQL's URLs
 
 
 def shown(place: str) -> str:
@@ -21,8 +24,12 @@ def shown(place: str) -> str:
     scheme, mark, rest = place.partition("://")
     if not mark:
         return place
-    rest = re.sub(r"(?<=[?&])[^&=]*password[^&=]*=[^&]*(&|$)", "", rest, flags=re.IGNORECASE).rstrip("?&")
+    rest = re.sub(r"(?<=[?&])([^&=]*)=[^&]*(&|$)", _unless_secret, rest).rstrip("?&")
     return f"{scheme}://" + re.sub(r"^([^:@]*):.*@", r"\1@", rest, flags=re.DOTALL)
+
+
+def _unless_secret(option: re.Match[str]) -> str:
+    return "" if _SECRET.search(unquote(option[1])) else option[0]
 
 
 class Store(Protocol):

@@ -4,13 +4,14 @@ from anisocert.report.evidence import Evidence, Implied, evidence_of
 from anisocert.report.evidence_page import evidence_page
 from anisocert.report.page import page, write_report
 from anisocert.report.reporting import Source, draw_curves, page_file, report
-from anisocert.report.sentence import assumptions, limit_words, region_sentence, sentence
+from anisocert.report.sentence import answer_sentence, assumptions, limit_words, region_sentence, sentence
 from anisocert.rooms import callable_room
 
 __all__ = [
     "Evidence",
     "Implied",
     "Source",
+    "answer_sentence",
     "assumptions",
     "draw_curves",
     "evidence_of",

@@ -36,6 +36,13 @@ class Implied:
     pixels: float | None
 
 
+def implied_balls(region: Region, unit_range: bool, known: bool = True) -> tuple[Implied, ...]:
+    """The balls inside a region. unit_range: values are in [0, 1]. known: whether its dimension is the input's."""
+    shown = is_image(region.shape) and unit_range
+    radii = {name: inscribed_radius(region, n) for name, n in NORMS.items() if known or n <= region.norm}
+    return tuple(Implied(name, r, float(down(PIXELS * r)) if shown else None) for name, r in radii.items())
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """What is known about one input of a run.
@@ -75,10 +82,8 @@ class Evidence:
 
     def implied(self, region: Region) -> tuple[Implied, ...]:
         """The l2, l1 and l_inf balls inside a region, rounded down; those that its dimension decides only if known."""
-        shown = is_image(region.shape) and self.inputs.unit_range
         known = self.theta.ndim > 0 or self.inputs.shape is not None
-        radii = {name: inscribed_radius(region, n) for name, n in NORMS.items() if known or n <= region.norm}
-        return tuple(Implied(name, r, float(down(PIXELS * r)) if shown else None) for name, r in radii.items())
+        return implied_balls(region, self.inputs.unit_range, known)
 
     def name(self, label: int) -> str:
         """A class in words."""
@@ -89,11 +94,15 @@ class Evidence:
 
 
 def evidence_of(
-    run: StoredRun, number: int, counts: NDArray[np.int64] | None = None, data: str | None = None
+    run: StoredRun,
+    number: int,
+    counts: NDArray[np.int64] | None = None,
+    data: str | None = None,
+    memory: str | None = None,
 ) -> Evidence:
     """The evidence about the input with this id. counts: its votes by class, if they were drawn again.
 
-    data: where the run's data are, if not where it says.
+    data, memory: where those of the run are, if not where it says.
     """
     row, theta = run.row(number), run.thetas.get(number)
     if theta is None or not run.has_votes:
@@ -106,12 +115,17 @@ def evidence_of(
     prediction, binding, whole, promise = row["prediction"], region, True, None
     if run.has_memory:
         prediction = row["memory_prediction"]
-        binding, whole, promise = _after_memory(run, row, region, x, shape)
+        entry = _in_memory(run, row, x, memory)
+        binding, whole, promise = _after_memory(row, region, x, shape, entry)
     return Evidence(run, row, comparison, inputs, theta, region, prediction, binding, whole, promise, counts)
 
 
 def _after_memory(
-    run: StoredRun, row: Mapping[str, Any], region: Region | None, x: NDArray[np.float64] | None, shape: tuple[int, ...]
+    row: Mapping[str, Any],
+    region: Region | None,
+    x: NDArray[np.float64] | None,
+    shape: tuple[int, ...],
+    entry: Certificate | None,
 ) -> tuple[Region | None, bool, Certificate | None]:
     """(region, whether it is all of what the memory promised, the entry it comes from)."""
     note, radius = row["memory_note"], row["memory_radius"]
@@ -119,21 +133,22 @@ def _after_memory(
         return region, True, None
     if row["memory_prediction"] == ABSTAIN or not radius > 0:
         return None, True, None
-    entry = _in_memory(run, row, x)
     # A memory that was emptied since may say less than what this run was told, one that has grown more.
     if entry is not None and entry.region is not None and entry.region.radius >= radius * (1 - TOLERANCE):
         return entry.region, True, entry
     return Region(np.zeros(shape) if x is None else x, radius, int(row["norm"][1])), False, None
 
 
-def _in_memory(run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | None) -> Certificate | None:
+def _in_memory(
+    run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | None, place: str | None
+) -> Certificate | None:
     """What the memory holds for an input that was shrunk or inherited."""
-    if x is None:
+    if x is None or row["memory_note"] == KEPT or row["memory_prediction"] == ABSTAIN:
         return None
     try:
         from anisocert.verify.backing import memory_of  # here, because reading runs needs more than importing this room
 
-        with memory_of(run) as memory:
+        with memory_of(run, place) as memory:
             if row["memory_note"] == SHRUNK:
                 entry = memory.find(row["idx"])
                 if entry is None or entry.region is None or not np.array_equal(entry.region.center, x):

@@ -61,9 +61,9 @@ def backing(run: StoredRun, place: str | Path | None = None, data: str | None = 
 def memory_of(run: StoredRun, place: str | Path | None = None) -> Iterator[Memory]:
     """The memory that answered a run, to be read; an error that says why if it is not at hand.
 
-    place: where it is, if not where the run says.
+    place: where it is, if not where the run says, which is opened only if it is a file.
     """
-    said = run.memory
+    said, typed = run.memory, bool(place)
     place = str(place or (said and said.place) or "")
     if place == UNNAMED:
         raise ArgumentError(
@@ -72,6 +72,11 @@ def memory_of(run: StoredRun, place: str | Path | None = None) -> Iterator[Memor
         )
     if not place:
         raise ArgumentError("the run does not say where its memory is; pass --memory FILE")
+    if "://" in place and not typed:  # else whoever wrote the run could have us sign in at a server of theirs
+        raise ArgumentError(
+            f"its memory is at {shown(place)}, and no server is contacted because a run names it; pass --memory URL to "
+            "anisocert verify or show"
+        )
     try:
         there, why = Memory.exists(place), ""
     except (AnisocertError, OSError, ValueError) as error:

@@ -1,0 +1,53 @@
+"""Load on a running service, for locust: lookups of what is promised, and inputs that were never seen.
+
+    ANISOCERT_KEY=anisocert_... locust -f benchmarks/locustfile.py --headless -u 32 -r 8 -t 60s -H http://127.0.0.1:8000
+
+ANISOCERT_LOAD: `lookup` or `certify` for one kind of request alone, else nine lookups for each input that is certified.
+ANISOCERT_INPUTS: inputs per request (1). ANISOCERT_KNOWN: an .npy file of inputs to look up; else each user has two
+certified first. The model and the shape of its inputs come from the service's own metadata.
+Inputs are random, with a standard deviation of 1 around 0.5, so that none lies in the region of another.
+"""
+
+import os
+from typing import ClassVar
+
+import numpy as np
+from locust import FastHttpUser, task  # type: ignore[import-not-found,unused-ignore]
+
+from anisocert.service._tensors import HEADER_LENGTH, joined
+
+ASKED = 64  # known inputs per user
+INPUTS = int(os.environ.get("ANISOCERT_INPUTS", "1"))
+LOAD = os.environ.get("ANISOCERT_LOAD", "mixed")
+
+
+class Asker(FastHttpUser):
+    default_headers: ClassVar = {"Authorization": f"Bearer {os.environ['ANISOCERT_KEY']}"}
+
+    def on_start(self) -> None:
+        self.model = self.client.get("/v2").json()["models"][0]
+        self.shape = self.client.get(f"/v2/models/{self.model}").json()["inputs"][0]["shape"][1:]
+        self.random, self.known = np.random.default_rng(), []
+        if "ANISOCERT_KNOWN" in os.environ:
+            self.known = list(np.load(os.environ["ANISOCERT_KNOWN"]))
+        elif LOAD == "lookup":
+            self.ask(self.fresh(2), lookup=False, name="prepare")
+
+    def fresh(self, count: int) -> np.ndarray:
+        x = self.random.normal(0.5, 1, (count, *self.shape)).astype(np.float32)
+        self.known = [*self.known, *x][-ASKED:]
+        return x
+
+    def ask(self, x: np.ndarray, lookup: bool, name: str | None = None) -> None:
+        body, length = joined({"parameters": {"lookup": lookup}}, {"x": x}, {"x": True}, "inputs")
+        headers, name = {HEADER_LENGTH: str(length)}, name or ("lookup" if lookup else "certify")
+        self.client.post(f"/v2/models/{self.model}/infer", body, headers=headers, name=name)
+
+    @task(0 if LOAD == "certify" else 9)
+    def lookup(self) -> None:
+        if self.known:
+            self.ask(np.stack([self.known[i] for i in self.random.integers(len(self.known), size=INPUTS)]), lookup=True)
+
+    @task(0 if LOAD == "lookup" else 1)
+    def certify(self) -> None:
+        self.ask(self.fresh(INPUTS), lookup=False)

@@ -1,0 +1,72 @@
+"""Where a memory in PostgreSQL is: a URL as PostgreSQL's own tools take it, with `memory=NAME`, its schema."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote
+
+from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.memory.store import shown
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+except ImportError as error:
+    raise MissingExtraError("a memory in PostgreSQL needs psycopg: pip install 'anisocert[postgres]'") from error
+
+_FORM: Final = "postgresql://USER@HOST/DATABASE?memory=NAME"
+_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+# A server that does not answer is noticed within half a minute; and in a cluster, promises are made by one server only.
+_USUAL: Final = {
+    "application_name": "anisocert",
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+    "target_session_attrs": "primary",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """schema: which holds the memory. settings: of the connection, with a password, which is never shown."""
+
+    shown: str
+    schema: str
+    settings: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, url: str) -> Place:
+        """Of a URL; an error, without its password, if it is none."""
+        told = shown(url)
+        address, _, query = url.partition("?")
+        if "?" in query:
+            raise ArgumentError(f"expected {_FORM}, with %3F for a question mark in a password, got {told}")
+        options = [option for option in query.split("&") if option]
+        named = [unquote(option.partition("=")[2]) for option in options if _key(option) == "memory"]
+        name = named[0] if named else "anisocert"
+        if len(named) > 1 or not _NAME.fullmatch(name) or name.startswith("pg_"):
+            raise ArgumentError(
+                f"memory: expected one name of small letters, digits and _ that does not begin with pg_, in {_FORM}, "
+                f"got {', '.join(map(repr, named))}"
+            )
+        rest = "&".join(option for option in options if _key(option) != "memory")
+        try:
+            settings = conninfo_to_dict(f"{address}?{rest}")
+        except (psycopg.Error, ValueError):
+            # What the library says repeats the URL, its password included.
+            raise ArgumentError(f"expected {_FORM}, got {told}, which PostgreSQL's library cannot read") from None
+        return cls(told, name, {**_USUAL, **settings, "client_encoding": "utf8"})
+
+    @property
+    def lock(self) -> int:
+        """The number of the advisory lock that whoever writes to this memory holds; those of a database are its own."""
+        return int.from_bytes(hashlib.sha256(f"anisocert memory {self.schema}".encode()).digest()[:8], signed=True)
+
+
+def _key(option: str) -> str:
+    return unquote(option.partition("=")[0])

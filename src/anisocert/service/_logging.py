@@ -1,0 +1,48 @@
+"""Logs as lines of JSON. They hold no input, no key, no path that a client made up, and no text of an exception."""
+
+import json
+import logging
+import sys
+import time
+import traceback
+from typing import Any
+
+LOGGER = logging.getLogger("anisocert.service")
+OTHERS = ("uvicorn", "asyncio", "py.warnings")
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per record. Of an exception the type and where it was raised: its message may hold an input."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        said: dict[str, Any] = {"time": _time(record.created), "level": record.levelname.lower()}
+        facts = getattr(record, "facts", None)
+        said |= {"event": record.msg, **facts} if facts is not None else {"event": record.getMessage()}
+        if record.exc_info and record.exc_info[0] is not None:
+            said["error"] = record.exc_info[0].__name__
+            frames = traceback.extract_tb(record.exc_info[2])
+            said["at"] = [f"{frame.name}:{frame.lineno}" for frame in frames[-5:]]
+        return json.dumps(said)
+
+
+def _time(seconds: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds % 1 * 1000):03d}Z"
+
+
+def log(event: str, level: int = logging.INFO, error: BaseException | None = None, **facts: Any) -> None:
+    """Write a line."""
+    info = None if error is None else (type(error), error, error.__traceback__)
+    LOGGER.log(level, event, extra={"facts": facts}, exc_info=info)
+
+
+def start_logging() -> None:
+    """Send the records of the service and of what it runs on to standard error, as lines of JSON."""
+    logging.captureWarnings(True)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name, level in (("anisocert", logging.INFO), *((name, logging.WARNING) for name in OTHERS)):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)

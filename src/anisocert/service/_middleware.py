@@ -1,0 +1,51 @@
+"""Around every request: a clock, a line in the log, and headers that keep browsers careful."""
+
+import logging
+from time import perf_counter
+from typing import Any
+
+from anisocert.service._logging import log
+from anisocert.service._metrics import Metrics
+
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class Watched:
+    """An ASGI application around another. The log names the route, never the path: that is the client's text."""
+
+    def __init__(self, inner: Any, metrics: Metrics) -> None:
+        self.inner, self.metrics = inner, metrics
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request, or pass anything else on."""
+        if scope["type"] != "http":
+            await self.inner(scope, receive, send)
+            return
+        started, status = perf_counter(), 0
+        state = scope.setdefault("state", {})
+
+        async def watched(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            await send(message)
+
+        try:
+            await self.inner(scope, receive, watched)
+        except Exception as error:
+            self.metrics.failures.labels("request").inc()
+            log("request failed", logging.ERROR, error)
+        finally:
+            self._done(scope, state, status, perf_counter() - started)
+
+    def _done(self, scope: Any, state: dict[str, Any], status: int, seconds: float) -> None:
+        route = getattr(scope.get("endpoint"), "__name__", "none")
+        self.metrics.requests.labels(route, str(status)).inc()
+        self.metrics.seconds.labels(route).observe(seconds)
+        known = {name: state[name] for name in ("key", "inputs") if name in state}
+        log("request", route=route, status=status, milliseconds=round(1000 * seconds, 2), **known)

@@ -1,0 +1,141 @@
+"""A request for answers, read and checked; what is wrong with it is said without repeating its values."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.errors import ArgumentError
+from anisocert.inputs import exact_float32
+from anisocert.service._tensors import KINDS, TensorError, from_bytes, from_json, split
+from anisocert.service.errors import RefusedError
+
+INPUT: Final = "x"
+# What each output is, by its name and datatype; those after `note` only if they are asked for.
+OUTPUTS: Final = {
+    "prediction": ("INT64", "the class, or -1: no answer"),
+    "radius": ("FP64", "radius of the largest ball, in the noise's norm, inside the promised region"),
+    "proxy_radius": ("FP64", "radius of the ball of the region's volume"),
+    "note": ("BYTES", "kept, shrunk, inherited or abstained; none: no promise covers the input (lookup only)"),
+    "region": ("FP64", "semi-axes of the region around the input, 0 where nothing is promised: inputs x *shape"),
+    "theta": ("FP32", "noise level of each value, 0 where it is not told: inputs x *shape"),
+    "evidence": ("BYTES", "votes, bounds and probabilities, as a JSON object"),
+    "sentence": ("BYTES", "what may be quoted, and whom it protects"),
+}
+USUAL: Final = ("prediction", "radius", "proxy_radius", "note")
+PARAMETERS: Final = {
+    "lookup": "boolean: answer only from promises; nothing is certified",
+    "n": "integer: votes per input, at most the server's",
+    "alpha": "number: probability with which a certificate may be wrong, at most the server's",
+    "timeout": "integer: microseconds to wait for the answer, at most the server's",
+    "binary_data_output": "boolean: outputs as bytes",
+}
+FLOATS: Final = tuple(name for name in KINDS if name.startswith("FP"))
+LONGEST_ID = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """x: `inputs x *shape`. outputs: those wanted, and whether as bytes. n, alpha, timeout (seconds): if given."""
+
+    x: NDArray[np.float32] = field(repr=False)
+    id: str = ""
+    outputs: Mapping[str, bool] = field(default_factory=lambda: dict.fromkeys(USUAL, False))
+    lookup: bool = False
+    n: int | None = None
+    alpha: float | None = None
+    timeout: float | None = None
+
+
+def read_question(body: bytes, header_length: str | None, most_inputs: int) -> Question:
+    """The question in the body of a request."""
+    try:
+        said, raw = split(body, header_length)
+        identity = said.get("id", "")
+        if not isinstance(identity, str) or len(identity) > LONGEST_ID:
+            raise TensorError(f"expected id as a text of at most {LONGEST_ID} characters, got something else")
+        parameters = _parameters(said)
+        outputs = _outputs(said, parameters.get("binary_data_output", False))
+        return Question(
+            _input(said, raw, most_inputs), identity, outputs, parameters.get("lookup", False), parameters.get("n"),
+            parameters.get("alpha"), parameters["timeout"] / 1e6 if "timeout" in parameters else None,
+        )  # fmt: skip
+    except (TensorError, ArgumentError) as error:
+        raise RefusedError(400, str(error)) from error
+
+
+def _input(said: dict[str, Any], raw: bytes, most_inputs: int) -> NDArray[np.float32]:
+    given = said.get("inputs")
+    if (
+        not isinstance(given, list)
+        or len(given) != 1
+        or not isinstance(given[0], dict)
+        or given[0].get("name") != INPUT
+    ):
+        raise TensorError(f"expected inputs with one tensor, named {INPUT}, got others")
+    (one,) = given
+    datatype, shape = one.get("datatype"), one.get("shape")
+    if datatype not in FLOATS:
+        raise TensorError(f"expected datatype among {', '.join(FLOATS)}, in the network's own units, got another")
+    if not isinstance(shape, list) or not 2 <= len(shape) <= 8 or not all(type(n) is int and n > 0 for n in shape):
+        raise TensorError(f"expected shape of {INPUT} as (inputs, *shape of one), whole numbers >= 1, got another")
+    if shape[0] > most_inputs:
+        raise RefusedError(413, f"expected at most {most_inputs} inputs per request, got {shape[0]}")
+    size = _object(one, "parameters").get("binary_data_size")
+    if (size is None) == ("data" not in one):
+        raise TensorError("expected either data or the parameter binary_data_size with the input, got both or neither")
+    if size is None:
+        if raw:
+            raise TensorError(f"expected nothing behind the JSON without binary_data_size, got {len(raw)} bytes")
+        return exact_float32(INPUT, from_json(one["data"], datatype, shape))
+    if type(size) is not int or size != len(raw):
+        raise TensorError(f"expected binary_data_size {len(raw)}, what follows the JSON, got another")
+    return exact_float32(INPUT, from_bytes(raw, datatype, shape))
+
+
+def _parameters(said: dict[str, Any]) -> dict[str, Any]:
+    found = _object(said, "parameters")
+    if not set(found) <= set(PARAMETERS):
+        raise TensorError(f"expected parameters among {', '.join(PARAMETERS)}, got another")
+    checks: dict[str, tuple[str, Callable[[Any], bool]]] = {
+        "lookup": ("true or false", lambda v: isinstance(v, bool)),
+        "n": ("a whole number >= 1", lambda v: type(v) is int and v >= 1),
+        "alpha": ("a number in (0, 1)", lambda v: type(v) in (int, float) and 0 < v < 1),
+        "timeout": ("whole microseconds >= 0", lambda v: type(v) is int and 0 <= v < 1 << 53),
+        "binary_data_output": ("true or false", lambda v: isinstance(v, bool)),
+    }
+    for name, value in found.items():
+        words, right = checks[name]
+        if not right(value):
+            raise TensorError(f"expected parameter {name} as {words}, got something else")
+    if "alpha" in found:
+        found["alpha"] = float(found["alpha"])
+        if not math.isfinite(math.log(found["alpha"])):
+            raise TensorError("expected parameter alpha as a number in (0, 1), got something else")
+    return found
+
+
+def _outputs(said: dict[str, Any], raw: bool) -> dict[str, bool]:
+    given = said.get("outputs")
+    if given is None or given == []:
+        return dict.fromkeys(USUAL, raw)
+    names = tuple(OUTPUTS)  # a list may be asked for, which no dictionary takes
+    if not isinstance(given, list) or not all(isinstance(one, dict) and one.get("name") in names for one in given):
+        raise TensorError(f"expected outputs among {', '.join(OUTPUTS)}, got others")
+    found = dict[str, bool]()
+    for one in given:
+        wanted = _object(one, "parameters").get("binary_data", raw)
+        if not isinstance(wanted, bool) or one["name"] in found:
+            raise TensorError("expected each output once, with the parameter binary_data true or false, got others")
+        found[one["name"]] = wanted
+    return found
+
+
+def _object(said: dict[str, Any], name: str) -> dict[str, Any]:
+    found = said.get(name, {})
+    if not isinstance(found, dict):
+        raise TensorError(f"expected {name} as an object, got something else")
+    return dict(found)

@@ -1,0 +1,139 @@
+"""Inputs that wait for the network, and the one thread that asks it: what has gathered meanwhile is asked together.
+
+Nothing waits for company. While one batch is with the network, whoever comes gathers for the next, so that a request
+alone is served at once and many share the network's calls.
+"""
+
+import math
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.bounds import Plan
+from anisocert.certificate import Certificate
+from anisocert.engine.numerics import one_arena
+from anisocert.service.errors import RefusedError
+from anisocert.system import System
+
+Answers = list[Certificate]
+SMOOTH = 0.8  # weight of the past in the time per input that Retry-After is computed from
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    x: NDArray[np.float32]
+    plan: Plan
+    answers: "Future[Answers]" = field(default_factory=Future)
+
+    @property
+    def kind(self) -> tuple[Plan, tuple[int, ...]]:
+        """What requests that are asked together have in common."""
+        return self.plan, self.x.shape[1:]
+
+
+class Queue:
+    """Answers inputs by a system, in batches, in a thread of its own.
+
+    most_waiting: inputs; more are refused with 429. at_once: inputs per batch (a request is never split). on_batch is
+    called with the number of inputs and the seconds of each batch, before its answers are given out; on_error with what
+    a batch failed with.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        most_waiting: int = 256,
+        at_once: int = 64,
+        on_batch: Callable[[int, float], None] = lambda *_: None,
+        on_error: Callable[[BaseException], None] = lambda _: None,
+    ) -> None:
+        self._system, self._most, self._at_once = system, most_waiting, at_once
+        self._on_batch, self._on_error = on_batch, on_error
+        self._waiting: deque[_Waiting] = deque()
+        self._changed = threading.Condition()
+        self._closed, self._busy, self._pace = False, 0, 0.0
+        one_arena()
+        self._thread = threading.Thread(target=self._work, name="network", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether inputs are taken and answered."""
+        return not self._closed and self._thread.is_alive()
+
+    @property
+    def waiting(self) -> int:
+        """Inputs that no batch has taken yet."""
+        with self._changed:
+            return self._count()
+
+    def _count(self) -> int:
+        return sum(len(one.x) for one in self._waiting)
+
+    def ask(self, x: NDArray[np.float32], plan: Plan) -> "Future[Answers]":
+        """Put inputs in the queue. x: `b x *shape`.
+
+        The future may be cancelled while no batch has taken it: then nothing was drawn and nothing is spent. After
+        that the work goes on whoever waits, and what is admitted is promised.
+        """
+        with self._changed:
+            if not self.alive:
+                raise RefusedError(503, "the service is shutting down: ask again in a moment", 5)
+            self._waiting = deque(one for one in self._waiting if not one.answers.cancelled())
+            waiting = self._count()
+            if waiting + len(x) > self._most:
+                wait = max(1, math.ceil(self._pace * (waiting + self._busy)))
+                raise RefusedError(
+                    429, f"expected at most {self._most} inputs to wait, got more: ask again in {wait} s", wait
+                )
+            self._waiting.append(one := _Waiting(x, plan))
+            self._changed.notify()
+            return one.answers
+
+    def close(self) -> None:
+        """Take no more inputs, answer those that wait, and return when the thread has ended."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while batch := self._next():
+            x, started = np.concatenate([one.x for one in batch]), perf_counter()
+            try:
+                found = self._system.with_plan(batch[0].plan).answers(x)
+            except BaseException as error:
+                self._on_error(error)
+                for one in batch:
+                    one.answers.set_exception(error)
+                continue
+            finally:
+                seconds = perf_counter() - started
+                self._pace = SMOOTH * self._pace + (1 - SMOOTH) * seconds / len(x)
+                self._busy = 0
+            self._on_batch(len(x), seconds)
+            for one in batch:
+                one.answers.set_result(found[: len(one.x)])
+                found = found[len(one.x) :]
+
+    def _next(self) -> list[_Waiting]:
+        """Requests of one kind, that of the one that has waited longest; empty once all is done and closed."""
+        with self._changed:
+            while True:
+                batch, left = list[_Waiting](), deque[_Waiting]()
+                for one in self._waiting:
+                    if batch and (one.kind != batch[0].kind or self._busy + len(one.x) > self._at_once):
+                        left.append(one)
+                    elif one.answers.set_running_or_notify_cancel():
+                        batch.append(one)
+                        self._busy += len(one.x)
+                self._waiting = left
+                if batch or self._closed:
+                    return batch
+                self._changed.wait()

@@ -1,0 +1,178 @@
+"""A client of the service: arrays in, arrays out. Needs numpy and the standard library alone."""
+
+import http.client
+import json
+import ssl
+import threading
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anisocert.errors import ArgumentError
+from anisocert.inputs import exact_float32
+from anisocert.service._tensors import BYTES, HEADER_LENGTH, from_bytes, joined, split, texts_from_bytes
+from anisocert.service.errors import ServiceError
+
+USUAL = ("prediction", "radius", "proxy_radius", "note")
+SLACK = 5.0  # seconds beyond the time limit of a question, for the way there and back
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """One per input. prediction: -1 where there is no answer. note: kept, shrunk, inherited, abstained or none.
+
+    A radius of 0 beside a class: the promise was made to another input, and the key may not see regions. more: the
+    outputs that were asked for besides, by name.
+    """
+
+    prediction: NDArray[np.int64]
+    radius: NDArray[np.float64]
+    proxy_radius: NDArray[np.float64]
+    note: list[str]
+    more: dict[str, Any]
+
+
+class Client:
+    """Asks a service at a URL such as http://127.0.0.1:8000. Safe to use from many threads, each on its own connection.
+
+    model: its name; default: the one that is served. seconds: to wait for an answer. context: for https, if the
+    system's certificates are not the ones to trust.
+    """
+
+    def __init__(
+        self, url: str, key: str, model: str | None = None, seconds: float = 60.0, context: ssl.SSLContext | None = None
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ArgumentError(f"expected url as in http://127.0.0.1:8000, got {url!r}")
+        self._place, self._key, self._seconds, self._context = parts, key, seconds, context
+        self._model, self._own = model, threading.local()
+
+    @property
+    def model(self) -> str:
+        """The name of the model that is asked."""
+        if self._model is None:
+            self._model = str(self._json("/v2")["models"][0])
+        return self._model
+
+    def ready(self) -> bool:
+        """Whether the service answers."""
+        try:
+            return self._exchange("GET", "/v2/health/ready")[0] == 200
+        except ServiceError:
+            return False
+
+    def metadata(self) -> dict[str, Any]:
+        """Inputs, outputs and version of the model."""
+        return self._json(f"/v2/models/{quote(self.model, safe='')}")
+
+    def memory(self) -> dict[str, Any]:
+        """The state of the memory, for keys that may operate."""
+        return self._json("/memory")
+
+    def answer(
+        self,
+        x: Any,
+        *,
+        lookup: bool = False,
+        n: int | None = None,
+        alpha: float | None = None,
+        seconds: float | None = None,
+        more: tuple[str, ...] = (),
+    ) -> Answers:
+        """The system's answers. x: `b x *shape`, exactly as float32.
+
+        lookup: only what is promised. n, alpha: a smaller plan than the service's. seconds: to wait, at most what the
+        service allows. more: region, theta, evidence, sentence.
+
+        Raises:
+            ServiceError: no answer, and why; with `retry_after` where it is worth asking again.
+        """
+        points, wait = exact_float32("x", x), self._seconds if seconds is None else seconds
+        asked = {"lookup": lookup, "n": n, "alpha": alpha, "timeout": int(wait * 1e6), "binary_data_output": True}
+        head = {
+            "parameters": {name: value for name, value in asked.items() if value is not None},
+            "outputs": [{"name": name} for name in (*USUAL, *more)],
+        }
+        body, length = joined(head, {"x": points}, {"x": True}, "inputs")
+        headers = {HEADER_LENGTH: str(length), "Content-Type": "application/octet-stream"}
+        path = f"/v2/models/{quote(self.model, safe='')}/infer"
+        status, answered, raw = self._exchange("POST", path, body, headers, wait + SLACK)
+        if status != 200:
+            raise _error(status, answered, raw)
+        found = _outputs(raw, answered.get(HEADER_LENGTH))
+        return Answers(**{name: found.pop(name) for name in USUAL}, more=found)
+
+    def _json(self, path: str) -> dict[str, Any]:
+        status, headers, raw = self._exchange("GET", path)
+        if status != 200:
+            raise _error(status, headers, raw)
+        found: dict[str, Any] = json.loads(raw)
+        return found
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> tuple[int, http.client.HTTPMessage, bytes]:
+        """(status, headers, body). A connection that the server has closed while it was idle is opened once more."""
+        sent = {"Authorization": f"Bearer {self._key}", **(headers or {})}
+        for fresh in (False, True):
+            connection = self._connection(fresh, seconds or self._seconds)
+            try:
+                connection.request(method, self._place.path.rstrip("/") + path, body, sent)
+                response = connection.getresponse()
+                return response.status, response.headers, response.read()
+            except (
+                http.client.RemoteDisconnected,
+                ConnectionResetError,
+                BrokenPipeError,
+                http.client.CannotSendRequest,
+            ):
+                connection.close()
+                if fresh:
+                    raise ServiceError(0, "the service closed the connection without an answer") from None
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                raise ServiceError(0, f"the service at {self._place.netloc} gave no answer: {error}") from error
+        raise AssertionError
+
+    def _connection(self, fresh: bool, seconds: float) -> http.client.HTTPConnection:
+        found: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
+        if found is None or fresh:
+            host, port = self._place.hostname or "", self._place.port
+            if self._place.scheme == "https":
+                found = http.client.HTTPSConnection(host, port, timeout=seconds, context=self._context)
+            else:
+                found = http.client.HTTPConnection(host, port, timeout=seconds)
+            self._own.connection = found
+        found.timeout = seconds
+        if found.sock is not None:
+            found.sock.settimeout(seconds)
+        return found
+
+
+def _outputs(raw: bytes, length: str | None) -> dict[str, Any]:
+    said, rest = split(raw, length)
+    found, at = dict[str, Any](), 0
+    for one in said["outputs"]:
+        size = one["parameters"]["binary_data_size"]
+        part, at = rest[at : at + size], at + size
+        texts = one["datatype"] == BYTES
+        found[one["name"]] = texts_from_bytes(part) if texts else from_bytes(part, one["datatype"], one["shape"])
+    return found
+
+
+def _error(status: int, headers: http.client.HTTPMessage, raw: bytes) -> ServiceError:
+    try:
+        message = str(json.loads(raw)["error"])
+    except (ValueError, KeyError, TypeError):
+        message = "the service gave no reason"
+    after = headers.get("Retry-After", "")
+    return ServiceError(status, message, int(after) if after.isdecimal() else None)

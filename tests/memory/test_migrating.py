@@ -1,0 +1,157 @@
+"""A memory that moves: all of it arrives, bit by bit; the old place answers no more; half a move is none."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anisocert.bounds import Plan, lifetime_alpha
+from anisocert.errors import AnisocertError, ArgumentError
+from anisocert.memory import BrokenMemoryError, Memory, migrate, migrating
+from anisocert.memory._head import TABLES
+from anisocert.smoothing import Gaussian
+
+
+@pytest.fixture(params=["lists", "postgresql"])
+def there(request, list_store):
+    """Where a memory may move to."""
+    return request.getfixturevalue("postgres_url") if request.param == "postgresql" else "lists://there"
+
+
+@pytest.fixture
+def here(tmp_path):
+    return tmp_path / "memory.sqlite"
+
+
+def at(proposed, number):
+    """The certificate that its votes give at the alpha of a number."""
+    alpha = float(lifetime_alpha(0.1, number))
+    if proposed.region is None:
+        return replace(proposed, seed=7, alpha=alpha)
+    p_a, p_b = Plan().estimate(950, 50, 1000, 3, alpha)
+    gap = float(Gaussian(1.0).gap(p_a, p_b))
+    region = proposed.region.scaled(min(1.0, gap / proposed.gap) * (1 - 1e-9))
+    return replace(proposed, seed=7, alpha=alpha, p_a=p_a, p_b=p_b, gap=gap, region=region)
+
+
+def fill(place, scene):
+    """A memory with entries, abstentions, reserved numbers and a probe."""
+    proposals = scene(np.random.default_rng(3), 3, 2, 30)
+    with Memory.open(place, "abstain", lifetime=0.1) as memory:
+        first = memory.reserve([p.id for p in proposals], 7, [p.x for p in proposals])
+        for number, proposed in enumerate(proposals, first):
+            memory.admit(at(proposed, number))
+        memory.expect("model", np.arange(6, dtype=np.float32).reshape(2, 3))
+        memory.reserve([99], 7, [[9.0, 9.0, 9.0]])
+    return content(place)
+
+
+def content(place):
+    with Memory.open(place, read_only=True) as memory, memory._ledger.transaction(write=False):
+        return memory._ledger.head, [list(memory._ledger.rows(table)) for table in TABLES]
+
+
+def test_there_and_back(here, there, scene, tmp_path):
+    before = fill(here, scene)
+    assert (before[0].entries > 5, before[0].submissions, before[0].numbers) == (True, 30, 31)
+    found = migrate(here, there)
+    assert (found.ok, found.entries) == (True, before[0].entries)
+    assert content(there) == before
+    migrate(there, tmp_path / "back.sqlite")
+    assert content(tmp_path / "back.sqlite") == before
+    with Memory.open(tmp_path / "back.sqlite") as memory:
+        assert (memory.lifetime, memory.policy, memory.check().ok) == (0.1, "abstain", True)
+        assert memory.reserve([100], 7, [[1.0, 1.0, 1.0]]) == 32
+
+
+def test_the_old_one_is_closed_for_those_who_have_it_open_too(here, there, scene, proposal):
+    fill(here, scene)
+    with Memory.open(here) as open_before, Memory.open(here, read_only=True) as reading:
+        migrate(here, there)
+        for step in (
+            lambda: open_before.admit(proposal(500, 0, [0, 0, 0], [1, 1, 1])),
+            lambda: open_before.lookup([0.0, 0.0, 0.0]),
+            lambda: reading.lookup([0.0, 0.0, 0.0]),
+            lambda: open_before.reserve([5], 8, [[0.0, 0.0, 0.0]]),
+        ):
+            with pytest.raises(ArgumentError, match="now has policy 'moved': open it again"):
+                step()
+    for read_only in (False, True):
+        for policy in (None, "inherit"):
+            with pytest.raises(ArgumentError, match="whose promises were moved to another place"):
+                Memory.open(here, policy, read_only=read_only)
+    with pytest.raises(ArgumentError, match="were moved"):
+        migrate(here, "lists://third")
+
+
+def test_only_into_an_empty_one(here, there, scene, proposal):
+    before = fill(here, scene)
+    with Memory.open(there) as memory:
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+    taken = content(there)
+    with pytest.raises(ArgumentError, match=r"expected an empty memory to copy into, got .*, which is in use"):
+        migrate(here, there)
+    assert (content(here), content(there)) == (before, taken)
+    with pytest.raises(ArgumentError, match="in use"):  # itself
+        migrate(here, here)
+    with Memory.open(there) as memory:
+        memory.reset()
+    with pytest.raises(ArgumentError, match="expected a memory that has been used"):
+        migrate(there, there)
+    migrate(here, there)
+    assert content(there) == before
+
+
+def test_what_is_broken_does_not_move(here, there, proposal, refit_memory):
+    import sqlite3
+
+    with Memory.open(here) as memory:
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+    with sqlite3.connect(here) as db:
+        db.execute("UPDATE entries SET votes = 7")
+    db.close()
+    refit_memory(here)
+    with pytest.raises(BrokenMemoryError, match="expected a memory that keeps its promises"):
+        migrate(here, there)
+    assert not Memory.exists(there)
+
+
+def test_an_error_on_the_way_leaves_nothing_there(here, there, scene, monkeypatch):
+    before = fill(here, scene)
+    with Memory.open(there) as memory:
+        store = type(memory._ledger.store)
+        empty = content(there)
+    real = store.append
+
+    def append(self, head, table, rows):
+        real(self, head, table, rows)
+        if table == "submissions":
+            raise InterruptedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "append", append)
+        with pytest.raises(InterruptedError):
+            migrate(here, there)
+    assert (content(here), content(there)) == (before, empty)
+
+
+def test_who_writes_meanwhile_keeps_the_old_one_open(here, there, scene, monkeypatch):
+    before = fill(here, scene)
+    real = migrating._check
+
+    def check(target, copied):
+        with Memory.open(here) as memory:
+            memory.reserve([200], 7, [[5.0, 5.0, 5.0]])
+        return real(target, copied)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "_check", check)
+        with pytest.raises(ArgumentError, match=r"got changes, which .* lacks: stop those processes, empty the copy"):
+            migrate(here, there)
+    assert content(here)[0].numbers == before[0].numbers + 1
+    with pytest.raises(AnisocertError, match="in use"):
+        migrate(here, there)
+    with Memory.open(there) as memory:
+        memory.reset()
+    migrate(here, there)
+    assert content(there)[0].numbers == before[0].numbers + 1

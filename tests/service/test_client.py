@@ -1,0 +1,101 @@
+"""Our client and a stock one get the answers of the system, as it would give them in this process."""
+
+import json
+import ssl
+import subprocess
+
+import numpy as np
+import pytest
+
+from anisocert.errors import ArgumentError
+from anisocert.service import Client, ServiceError
+
+
+def test_arrays_in_and_out(serving, image):
+    served = serving()
+    client, x = served.client(), np.stack([image(3.0), image(-3.0), image(0.0)])
+    assert client.ready()
+    assert client.model == "plane"
+    assert client.metadata()["inputs"][0]["shape"] == [-1, 1, 8, 8]
+    found = client.answer(x, more=("region", "theta", "evidence", "sentence"))
+    promises = list(served.service.system.memory.entries())
+    np.testing.assert_array_equal(found.prediction, [0, 1, -1])
+    np.testing.assert_array_equal(found.radius[:2], [one.radius for one in promises])
+    assert found.note == ["kept", "kept", "abstained"]
+    assert found.more["region"].shape == x.shape
+    np.testing.assert_array_equal(found.more["region"][0], promises[0].region.axes)
+    assert (found.more["theta"] == np.float32(0.5)).all()
+    assert [json.loads(one)["id"] for one in found.more["evidence"]][:2] == [str(one.id) for one in promises]
+    assert "after every change of l2 length up to" in found.more["sentence"][0]
+    assert "is promised from admission on" in found.more["sentence"][0]
+    assert found.more["sentence"][2].startswith("Nothing is promised about this input: not proven the most likely")
+    assert client.answer(x, lookup=True).note == ["inherited", "inherited", "none"]
+    assert client.memory()["entries"] == 2
+
+
+def test_errors_say_what_and_when_to_come_again(serving, image):
+    served = serving()
+    with pytest.raises(ServiceError, match="403: expected a key with the right admit") as refused:
+        served.client("lookup").answer(image(3.0)[None])
+    assert (refused.value.status, refused.value.retry_after) == (403, None)
+    with pytest.raises(ServiceError, match="401: expected the header") as refused:
+        Client(served.url, "anisocert_wrong").answer(image(3.0)[None])
+    with pytest.raises(ServiceError, match="504: the answer was not ready in time") as refused:
+        served.client().answer(image(3.0)[None], seconds=1e-6)
+    assert refused.value.retry_after == 1
+    with pytest.raises(ArgumentError, match="float32 holds exactly"):
+        served.client().answer(np.full((1, 1, 8, 8), 0.1))
+    with pytest.raises(ServiceError, match="gave no answer"):
+        Client("http://127.0.0.1:9", "a", model="b").answer(image(3.0)[None])
+    assert not Client("http://127.0.0.1:9", "a").ready()
+    with pytest.raises(ArgumentError, match="expected url as in"):
+        Client("127.0.0.1:8000", "a")
+
+
+def test_over_tls(serving, image, tmp_path):
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1",
+               "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]  # fmt: skip
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"needs openssl to make a certificate: {error}")
+    served = serving(tls=(certificate, key))
+    assert served.client(context=ssl.create_default_context(cafile=certificate)).answer(image(3.0)[None]).note == [
+        "kept"
+    ]
+    with pytest.raises(ServiceError, match="certificate verify failed"):
+        served.client(model="plane").answer(image(3.0)[None])
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_stock_client_of_the_protocol(serving, image, binary):
+    triton = pytest.importorskip("tritonclient.http", reason="needs tritonclient: pip install 'tritonclient[http]'")
+    served = serving()
+    x = np.stack([image(3.0), image(-3.0)])
+    headers = {"Authorization": f"Bearer {served.tokens['client']}"}
+    with triton.InferenceServerClient(served.url.removeprefix("http://")) as client:
+        assert client.is_server_live()
+        assert client.is_server_ready()
+        assert client.is_model_ready("plane")
+        assert client.is_model_ready("plane", served.service.version)
+        assert client.get_server_metadata()["name"] == "anisocert"
+        assert client.get_model_metadata("plane")["versions"] == [served.service.version]
+        given = triton.InferInput("x", x.shape, "FP32")
+        given.set_data_from_numpy(x, binary_data=binary)
+        wanted = [
+            triton.InferRequestedOutput(name, binary_data=binary) for name in ("prediction", "radius", "note", "region")
+        ]
+        found = client.infer("plane", [given], outputs=wanted, headers=headers, request_id="7", timeout=20_000_000)
+        promises = list(served.service.system.memory.entries())
+        np.testing.assert_array_equal(found.as_numpy("prediction"), [0, 1])
+        np.testing.assert_array_equal(found.as_numpy("radius"), [one.radius for one in promises])
+        np.testing.assert_array_equal(found.as_numpy("region"), [one.region.axes for one in promises])
+        assert [str(one, "utf-8") if isinstance(one, bytes) else one for one in found.as_numpy("note")] == ["kept"] * 2
+        assert found.get_response()["id"] == "7"
+        usual = client.infer("plane", [given], headers=headers, parameters={"lookup": True})
+        assert usual.as_numpy("proxy_radius").dtype == np.float64
+        with pytest.raises(
+            triton.InferenceServerException if hasattr(triton, "InferenceServerException") else Exception
+        ):
+            client.infer("plane", [given])

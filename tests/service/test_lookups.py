@@ -1,0 +1,83 @@
+"""Lookups that come together: one transaction, the same answers, and nobody's mistake is another's."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from anisocert.errors import ArgumentError
+from anisocert.memory import Memory
+from anisocert.service._lookups import Lookups
+
+
+class Slow(Memory):
+    """One that counts the times it is asked, the first of which lasts until it is told to end."""
+
+    def __init__(self):
+        super().__init__()
+        self.times, self.begun, self.end = 0, threading.Event(), threading.Event()
+
+    def lookup_all(self, x):
+        self.times += 1
+        self.begun.set()
+        assert self.end.wait(30)
+        return super().lookup_all(x)
+
+
+@pytest.fixture
+def slow(system, image):
+    memory = Slow()
+    memory.end.set()
+    assert {one.note for one in system(memory=memory).answers(np.stack([image(1), image(-1)]))} == {"kept"}
+    memory.times = 0
+    memory.begun.clear()
+    memory.end.clear()
+    return memory
+
+
+def _waiting(lookups, count):
+    while len(lookups._waiting) < count:
+        threading.Event().wait(0.002)
+
+
+def test_those_who_wait_are_answered_together(slow, image):
+    lookups = Lookups(slow)
+    with ThreadPoolExecutor(7) as pool:
+        first = pool.submit(lookups.ask, image(0.9)[None])
+        assert slow.begun.wait(30)
+        others = [pool.submit(lookups.ask, np.stack([image(1), image(-1.1)])[: i % 2 + 1]) for i in range(6)]
+        _waiting(lookups, 6)
+        slow.end.set()
+        assert [one.prediction for one in first.result()] == [0]
+        assert [[one.prediction for one in other.result()] for other in others] == [[0], [0, 1]] * 3
+    assert slow.times == 2
+
+
+def test_a_wrong_shape_concerns_whoever_sent_it(slow, image):
+    lookups = Lookups(slow)
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(lookups.ask, image(1)[None])
+        assert slow.begun.wait(30)
+        wrong, right = pool.submit(lookups.ask, np.zeros((1, 3), np.float32)), pool.submit(lookups.ask, image(-1)[None])
+        _waiting(lookups, 2)
+        slow.end.set()
+        with pytest.raises(ArgumentError):
+            wrong.result()
+        assert [first.result()[0].prediction, right.result()[0].prediction] == [0, 1]
+
+
+def test_an_answer_knows_what_was_promised_before_its_question(system, image):
+    """Eight threads look up inputs right after their promises; a shared answer must not be older than that."""
+    memory = Memory()
+    answering, lookups = system(memory=memory), Lookups(memory)
+
+    def admit_then_look(seed):
+        x = image(2, seed)
+        answer = answering.answer(x)
+        return answer.prediction, lookups.ask(x[None])[0]
+
+    with ThreadPoolExecutor(8) as pool:
+        for prediction, found in pool.map(admit_then_look, range(40)):
+            assert found is not None
+            assert found.prediction == prediction

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py') pyproject.toml
 PINS := constraints.txt requirements/core.txt requirements/dev.txt
-# Modules are compiled when they are first imported: most of them never are.
+# Modules are compiled after all are there, on all processors; pip would compile one after another.
 INSTALL := install --quiet --no-compile
 # Files whose hashes are known, and nothing that would have to be built here by who knows what.
 HASHED := $(INSTALL) --require-hashes --no-deps --only-binary :all: --requirement
@@ -60,6 +60,7 @@ build/wheel-checked: $(SOURCES) $(PINS) README.md | .venv/ready
 	$(BIN)/python -m pip $(INSTALL) --constraint constraints.txt torch torchvision
 	$(BIN)/python -m pip $(INSTALL) --no-index --no-build-isolation --editable '.[cli,report,onnx,ray,postgres,serve,dev]'
 	$(BIN)/python -m pip check
+	$(BIN)/python -m compileall -qq -j 0 -x /tests/ .venv/lib || true  # some are for later versions of Python
 	touch $@
 
 # After a change of dependencies (needs uv): all files of each release, for every platform, less what torch brings itself.

@@ -15,8 +15,9 @@ from anisocert.bounds import Plan, binomial_test
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.engine import Classifier, Judge, Network, Numerics, OnVotes, Query, Stage, Tally, all_votes, count_votes
 from anisocert.engine.grid import warn_if_coarse
-from anisocert.errors import AnisocertWarning
-from anisocert.optimize import Choice, Event, Fixed, Method
+from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.models import Coded
+from anisocert.optimize import Cascade, Choice, Event, Fixed, Method
 from anisocert.smoothing import Smoothing
 
 Floats = NDArray[np.float64]
@@ -140,6 +141,7 @@ def predict(
     x: Tensor | ArrayLike,
     *,
     smoothing: Smoothing,
+    method: Fixed | Cascade | None = None,
     plan: Plan | None = None,
     num_classes: int = 10,
     ids: Sequence[int] | None = None,
@@ -152,11 +154,13 @@ def predict(
 
     plan.n votes per input; abstains unless a two-sided binomial test of the two leading classes rejects equality at
     plan.alpha, so a wrong answer has probability at most alpha over noise that x does not depend on (see `certify`).
+    A cascade has plan.n votes under each code that is asked: see `Cascade.answers`.
 
     Args:
         model: see `certify`, as for all that is not said here.
         x: `b x *shape`.
-        smoothing: the noise, the same for every input.
+        smoothing: the noise, the same for every input; of a cascade the largest, as for `certify`.
+        method: `Fixed()`, the default, or for a `Coded` `Cascade()`. What other methods answer, ask a `System`.
         plan: n and alpha, of which no more is used.
         num_classes: how many scores the model gives.
         ids: one distinct number per input, by which its noise is drawn. Default: 0, 1, ...
@@ -168,21 +172,35 @@ def predict(
     Returns:
         The classes, `b`, or -1.
     """
-    expect_kinds(smoothing=smoothing, plan=plan, numerics=numerics)
+    expect_kinds(smoothing=smoothing, method=method, plan=plan, numerics=numerics)
     query = Query.of(as_network(model, num_classes, device, numerics, model_id), smoothing, x, ids, seed)
-    plan = plan or Plan()
-    if binomial_test(plan.n, plan.n) > plan.alpha:
+    plan, codes = plan or Plan(), _expect_one_classifier(query.network, method)
+    if binomial_test(plan.n, plan.n) > plan.alpha / codes:
         warnings.warn(
             f"expected more votes for alpha = {plan.alpha}, got n = {plan.n}: even if all agree, every input abstains",
             AnisocertWarning,
             stacklevel=2,
         )
+    if isinstance(method, Cascade):
+        answers = method.answers(query, plan)
+        query.network.expect_no_state()
+        return answers
     scales = smoothing.scales(Fixed().choose(query, plan))
     counts = all_votes(query, scales, Stage.PREDICT, [plan.n])
     query.network.expect_no_state()
     ranked = np.sort(counts, 1)
     first, second = ranked[:, -1], ranked[:, -2]
     return np.where(binomial_test(first, first + second) <= plan.alpha, counts.argmax(1), ABSTAIN)
+
+
+def _expect_one_classifier(network: Network, method: Method | None) -> int:
+    """How many codes may be asked about an input; an error unless the method is one whose answers votes can give."""
+    coded = network.model if isinstance(network.model, Coded) else None
+    if not isinstance(method, Cascade | Fixed | None) or (coded is not None and not isinstance(method, Cascade)):
+        wanted = "no method or Fixed()" if coded is None else "method=ac.Cascade() for a model with a codebook"
+        got = "none" if method is None else method.name
+        raise ArgumentError(f"expected {wanted}, got {got}: ask ac.System for what other methods answer")
+    return 1 if coded is None else len(coded.order)
 
 
 def unanswered(query: Query, position: int, method: Method, plan: Plan, reason: str) -> Certificate:

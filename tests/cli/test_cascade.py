@@ -1,8 +1,10 @@
 """Runs of a cascade with a network per code: everything that reads a run asks the right network."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
@@ -11,9 +13,12 @@ from anisocert.data import digits
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import EVERYONE, results_of
 from anisocert.models import Codebook, PerCode, build, load, save
+from anisocert.report.evidence import evidence_of
+from anisocert.report.sentence import assumptions
 from anisocert.runs import folder as files
 from anisocert.runs import read_run
 from anisocert.runs.files import read_description
+from anisocert.runs.loading import load_model
 from anisocert.runs.rows import SCHEMA
 from anisocert.smoothing import Gaussian
 from anisocert.train import Cohen, Sgd, train
@@ -73,8 +78,12 @@ def changed(run, out, asked, **values):
     stored = read_run(run)
     rows = [dict(row) for row in stored.rows]
     next(row for row in rows if row["prediction"] >= 0 and row["codes"] == asked).update(values)
+    return rewritten(run, out, rows, stored.thetas)
+
+
+def rewritten(run, out, rows, thetas):
     files.clear(out)
-    files.write_thetas(out, stored.thetas.items())
+    files.write_thetas(out, thetas.items())
     files.write_table(out, pa.Table.from_pylist(rows, SCHEMA))
     files.describe(out, {k: v for k, v in read_description(run).items() if k != "files"})
     return out
@@ -93,11 +102,62 @@ NONE = dict.fromkeys(("selector_top", "selector_votes", "selector_alpha", "selec
         ("1,0", {"codes": "0"} | NONE, "theta is 0.25 under the first code of the cascade, the run's is 0.5"),
         ("1,0", {"selector_sigma": 0.75}, "beyond the run's largest noise of 0.5"),
         ("1,0", {"radius": 5.0}, "radius is 5.0"),
+        ("1,0", {"selector_votes": 10**7}, "selector_votes is 10000000, the plan's is 400"),
+        ("1,0", {"codes": "1,1"}, "codes is '1,1', not distinct codes"),
+        ("1,0", {"codes": "99,77"}, "in another order than"),
+        ("1", {"codes": "0"}, "codes is '0', in another order than '1,0' in the same run"),
     ],
 )
 def test_a_row_that_claims_more_is_found(run, tmp_path, asked, change, wrong):
     findings = verify(changed(run, tmp_path / "run", asked, **change)).findings
     assert any(wrong in str(finding) for finding in findings), findings
+
+
+@pytest.mark.parametrize(
+    ("theta", "wrong"),
+    [(0.75, "theta is 0.75, beyond the 0.5 of a code that is asked before"), (0.3, "than that of code 0 in the same")],
+)
+def test_a_theta_that_no_code_has_is_found(run, tmp_path, theta, wrong):
+    """With sizes that follow from it."""
+    stored = read_run(run)
+    row = next(dict(row) for row in reversed(stored.rows) if row["prediction"] >= 0 and row["codes"] == "1,0")
+    other = np.full_like(stored.thetas[row["idx"]], theta)
+    region = Gaussian.region(np.zeros(64), other, row["gap"], row["cap"])
+    row |= {"radius": region.radius, "proxy_radius": region.proxy_radius}
+    row |= dict.fromkeys(("theta_min", "theta_max", "theta_geomean"), float(np.float32(theta)))
+    rows = [row if one["idx"] == row["idx"] else one for one in stored.rows]
+    out = rewritten(run, tmp_path / "run", rows, stored.thetas | {row["idx"]: other})
+    (finding, *others) = verify(out).findings
+    assert wrong in str(finding)
+    assert len(others) <= 1
+
+
+def test_it_is_said_which_classifier_it_is(run):
+    stored = read_run(run)
+    number = next(row["idx"] for row in stored.rows if row["prediction"] >= 0)
+    said = " ".join(assumptions(evidence_of(stored, number)))
+    assert "more than half of the answers under the first noise, from the largest on" in said
+    assert "The noises are Gaussian noise, as strong as the run's codebook says" in said
+
+
+def test_predict_answers_as_the_cascade(run, codes, cli):
+    told = cli("predict", codes, "--data", "digits", "--codebook", codes, "--max", 16, "--n", 400, "--format", "json")
+    said = json.loads(told.out)
+    assert (said["method"], said["sigma"]) == ("cascade", 0.5)
+    given = {one["id"]: one["answer"] for one in said["answers"]}
+    both = [(row["prediction"], given[row["idx"]]) for row in read_run(run).rows]
+    assert all(one == other for one, other in both if min(one, other) >= 0)
+    assert sum(min(pair) >= 0 for pair in both) > 8
+    wrong = cli("predict", codes, "--data", "digits", "--sigma", 0.5, "--n", 400, code=2).err
+    assert f"use --codebook {codes}" in "".join(wrong.split("\n")).replace("  ", " ")
+
+
+def test_networks_are_asked_under_their_own_codes(configuration, tmp_path):
+    Codebook([0.5, 0.25], 0.375).save(tmp_path / "turned.safetensors")
+    with pytest.raises(ArgumentError, match=r"expected the codes of .*codes.safetensors, .* got others in .*turned"):
+        load_model(replace(configuration, codebook=str(tmp_path / "turned.safetensors")))
+    Codebook([0.25, 0.5], 1.0).save(tmp_path / "same.safetensors")
+    assert load_model(replace(configuration, codebook=str(tmp_path / "same.safetensors")))[0].order == (1, 0)
 
 
 def test_it_is_said_which_codes_were_asked(run, cli):
@@ -113,7 +173,11 @@ def test_files_may_move(run, codes, cli, tmp_path):
         assert "say where it is with --model" in cli("verify", run, "--recount", 1, code=2).err
         assert "nothing wrong" in cli("verify", run, "--recount", 1, "--model", moved).out
         assert "nothing wrong" in cli("verify", run, "--recount", 1, "--model", moved, "--codebook", moved).out
-        cli("attack", run, "--max", 2, "--starts", 1, "--steps", 2, "--model", moved)
+        first = cli(
+            "attack", run, "--first", "--max", 2, "--radius", 0.1, "--starts", 1, "--steps", 2, "--model", moved
+        )
+        assert "certified for everyone" in first.out
+        assert "use attack_first" in " ".join(cli("attack", run, "--max", 2, "--model", moved, code=2).err.split())
     finally:
         held.rename(codes)
 

@@ -1,14 +1,18 @@
 """The cascade, against classifiers whose every probability is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import ndtri
 
 import anisocert as ac
+from anisocert.engine import same_behaviour
 from anisocert.errors import ArgumentError
 from anisocert.models import PerCode
 from anisocert.smoothing import Gaussian, Uniform
 
+QUICK = ac.Numerics("float32", compile=False, rows=4000)
 SURE = 1e-9  # an alpha at which no certificate of a test fails by chance
 
 
@@ -45,7 +49,7 @@ def several(bands):
     return make
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(24))  # every kind of codebook, dimension and count of classes, twice
 def test_exact_shares_give_regions_in_which_the_answer_does_not_change(several, points_of, seed):
     model, x, rng, _ = several(seed, dim=2 + seed % 3, codes=2 + seed % 4, classes=3 + seed % 2)
     for one in x.astype(np.float64):
@@ -67,7 +71,8 @@ def test_votes_give_regions_in_which_the_answer_does_not_change(several, points_
     for seed in range(6):
         model, x, rng, noise = several(seed, classes=4)
         plan = ac.Plan(n=2000, alpha=SURE)
-        for one in ac.certify(model, x, num_classes=4, smoothing=noise, method=ac.Cascade(), plan=plan):
+        ask = {"num_classes": 4, "smoothing": noise, "method": ac.Cascade(), "plan": plan, "numerics": QUICK}
+        for one in ac.certify(model, x, **ask):
             assert (one.method, one.alpha) == ("cascade", pytest.approx(SURE, rel=1e-12))
             if one.prediction >= 0:
                 *before, own = map(int, one.codes.split(","))
@@ -84,7 +89,7 @@ def test_under_the_first_code_a_certificate_is_that_of_fixed_noise(several):
     same = 0
     for seed in range(4):
         model, x, _, noise = several(2 * seed)
-        ask = {"num_classes": 3, "smoothing": noise, "plan": ac.Plan(n=500)}
+        ask = {"num_classes": 3, "smoothing": noise, "plan": ac.Plan(n=500), "numerics": QUICK}
         fixed = ac.certify(model.networks[model.order[0] if len(model.networks) > 1 else 0], x, **ask)
         for one, other in zip(ac.certify(model, x, method=ac.Cascade(), **ask), fixed, strict=True):
             if "," not in one.codes:
@@ -106,7 +111,7 @@ def three(bands, share, q, own, sizes=(0.5, 0.25)):
 def test_the_region_reaches_the_nearer_border(bands, share, q, own):
     model, x = three(bands, share, q, own), np.zeros((1, 2), np.float32)
     (one,) = ac.certify(
-        model, x, num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(), plan=ac.Plan(n=50_000)
+        model, x, num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(), plan=ac.Plan(n=50_000), numerics=QUICK
     )
     far = min(-0.5 * ndtri(max(q, 1 - share - q)), 0.25 * ndtri(own))
     assert (one.prediction, one.codes) == (0, "0,1")
@@ -124,7 +129,7 @@ def test_every_code_that_was_asked_before_limits_the_region(bands, q, binding):
     model = ac.Coded([*spread, last], None, ac.Codebook(sizes, 0.5)).eval()
     (one,) = ac.certify(
         model, np.zeros((1, 3), np.float32), num_classes=4, smoothing=ac.Gaussian(0.8), method=ac.Cascade(),
-        plan=ac.Plan(n=50_000),
+        plan=ac.Plan(n=50_000), numerics=QUICK,
     )  # fmt: skip
     far = min(-size * ndtri(share) for size, share in zip(sizes, q, strict=False))
     assert (one.prediction, one.codes, one.selector_sigma) == (0, "0,1,2", pytest.approx(binding))
@@ -137,8 +142,9 @@ def test_alpha_is_kept_where_both_votes_are_at_their_limits(bands, within_rate):
     model, x = three(bands, 0.35, 0.25, 0.7), np.zeros((runs, 2), np.float32)
     true_cap, true_axis = -0.5 * ndtri(0.4), 0.25 * ndtri(0.7)
     found = ac.certify(
-        model, x, num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(), plan=ac.Plan(n=200, alpha=alpha)
-    )
+        model, x, num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(),
+        plan=ac.Plan(n=200, alpha=alpha), numerics=QUICK,
+    )  # fmt: skip
     wrong = [one.cap > true_cap or 0.25 * one.gap > true_axis for one in found if one.cap is not None]
     assert len(wrong) > 0.8 * runs
     assert within_rate(sum(wrong), runs, alpha)
@@ -149,7 +155,7 @@ def test_where_another_class_may_have_won_before_the_input_abstains(bands):
     model = three(bands, 0.495, 0.004, 0.9)  # class 1 has 0.501 under the first code
     (one,) = ac.certify(
         model, np.zeros((1, 2), np.float32), num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(),
-        plan=ac.Plan(n=4000),
+        plan=ac.Plan(n=4000), numerics=QUICK,
     )  # fmt: skip
     assert one.prediction == -1
     if "," in one.codes:
@@ -162,7 +168,7 @@ def test_uniform_noise_gives_cross_polytopes(bands):
     model = ac.Coded([first, bands([0.0, 1.0], [-0.1], [1, 0], 3)], None, ac.Codebook([0.5, 0.25], 0.5)).eval()
     (one,) = ac.certify(
         model, np.zeros((1, 2), np.float32), num_classes=3, smoothing=Uniform(0.5), method=ac.Cascade(),
-        plan=ac.Plan(n=20_000),
+        plan=ac.Plan(n=20_000), numerics=QUICK,
     )  # fmt: skip
     assert (one.norm, one.codes) == (1, "0,1")
     assert 0.85 * 0.1 < one.radius < 0.1
@@ -170,7 +176,7 @@ def test_uniform_noise_gives_cross_polytopes(bands):
 
 def test_results_do_not_depend_on_the_batch(several):
     model, x, _, noise = several(4)
-    network = ac.Network(model, 3)
+    network = ac.Network(model, 3, numerics=QUICK)
     ask = {"num_classes": 3, "smoothing": noise, "method": ac.Cascade(), "plan": ac.Plan(n=300, alpha=0.05)}
     together = ac.certify(network, x, **ask)
     alone = [ac.certify(network, x[i : i + 1], ids=[i], **ask)[0] for i in range(len(x))]
@@ -182,7 +188,7 @@ def test_results_do_not_depend_on_the_batch(several):
 
 def test_mistakes_are_named(several, bands):
     model, x, _, noise = several(2)
-    ask = {"num_classes": 3, "method": ac.Cascade(), "plan": ac.Plan(n=100)}
+    ask = {"num_classes": 3, "method": ac.Cascade(), "plan": ac.Plan(n=100), "numerics": QUICK}
     with pytest.raises(ArgumentError, match="expected the smallest value of the codebook's largest noise"):
         ac.certify(model, x, **ask | {"smoothing": ac.Gaussian(2.0)})
     with pytest.raises(ArgumentError, match="expected bound one-vs-rest for cascade, which needs majorities"):
@@ -199,7 +205,7 @@ def test_mistakes_are_named(several, bands):
 
 def test_the_hash_names_every_network(bands):
     hashes = {
-        ac.Network(model, 3).hash
+        ac.Network(model, 3, numerics=QUICK).hash
         for model in (three(bands, 0.4, 0.2, 0.8), three(bands, 0.4, 0.21, 0.8), three(bands, 0.4, 0.2, 0.81))
     }
     assert len(hashes) == 3
@@ -213,14 +219,14 @@ def test_the_hash_names_every_network(bands):
         ({"codes": "0"}, "has selector_top, .* which method cascade has not"),
         ({"codes": None}, "which method cascade has not"),
         ({"cap": None}, "lacks cap"),
+        ({"codes": "0,0"}, "codes is '0,0', not distinct codes"),
+        ({"codes": "0,first"}, "codes is '0,first', not distinct codes"),
     ],
 )
 def test_a_memory_refuses_what_the_votes_do_not_give(bands, change, wrong):
-    from dataclasses import replace
-
     (one,) = ac.certify(
         three(bands, 0.4, 0.2, 0.9), np.zeros((1, 2), np.float32), num_classes=3, smoothing=ac.Gaussian(0.5),
-        method=ac.Cascade(), plan=ac.Plan(n=2000),
+        method=ac.Cascade(), plan=ac.Plan(n=2000), numerics=QUICK,
     )  # fmt: skip
     with ac.Memory() as memory, pytest.raises(ArgumentError, match=wrong):
         memory.admit(replace(one, **change))
@@ -232,8 +238,80 @@ def test_a_system_answers_and_keeps_to_it(bands):
     with ac.Memory() as memory:
         system = ac.System(
             three(bands, 0.4, 0.2, 0.9), num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(),
-            plan=ac.Plan(n=2000), memory=memory, secret=b"0123456789abcdef",
+            plan=ac.Plan(n=2000), memory=memory, secret=b"0123456789abcdef", numerics=QUICK,
         )  # fmt: skip
         first = system.answer(np.zeros(2, np.float32))
         assert (first.prediction, first.note, first.codes) == (0, "kept", "0,1")
         assert system.answer(np.full(2, 0.01, np.float32)).note == "inherited"
+
+
+# What answers, beside the certificates
+
+
+@pytest.mark.parametrize(
+    ("share", "q", "own", "answer"),
+    [
+        (0.3, 0.3, 0.9, 0),  # no majority under the first code: the second answers
+        (0.27, 0.3, 0.1, 1),
+        (0.2, 0.7, 0.99, 2),  # a majority under the first, whatever the second says
+        (0.3, 0.3, 0.5, -1),  # a tie under the second
+        (0.5, 0.2, 0.99, -1),  # open whether class 0 has won: nobody is asked any more
+    ],
+)
+def test_predict_answers_what_is_certified(bands, share, q, own, answer):
+    model, x = three(bands, share, q, own), np.zeros((20, 2), np.float32)
+    assert answers(model, x[:1]) == [answer]
+    found = ac.predict(
+        model, x, num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(), plan=ac.Plan(n=4000), numerics=QUICK
+    )
+    assert (found == answer).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("share", "q", "own", "right"),
+    [(0.5, 0.0, 0.01, 1), (0.25, 0.502, 0.99, 2), (0.3, 0.3, 0.49, 1)],  # two halves, a bare majority, a near tie
+)
+def test_predict_is_wrong_in_at_most_alpha_of_runs(bands, within_rate, share, q, own, right):
+    runs, alpha = 600, 0.4
+    found = ac.predict(
+        three(bands, share, q, own), np.zeros((runs, 2), np.float32), num_classes=3, smoothing=ac.Gaussian(0.5),
+        method=ac.Cascade(), plan=ac.Plan(n=60, alpha=alpha), numerics=QUICK,
+    )  # fmt: skip
+    wrong = int(((found >= 0) & (found != right)).sum())
+    assert within_rate(wrong, runs, alpha)
+    assert wrong > 10  # the test would see a level that is too large
+
+
+def test_predict_answers_no_other_classifier(several):
+    model, x, _, noise = several(2)
+    ask = {"num_classes": 3, "smoothing": noise, "plan": ac.Plan(n=100), "numerics": QUICK}
+    for method in (None, ac.Fixed(), ac.Selected(), ac.TwoStep()):
+        with pytest.raises(ArgumentError, match=r"expected method=ac.Cascade\(\) for a model with a codebook"):
+            ac.predict(model, x, method=method, **ask)
+    with pytest.raises(ArgumentError, match="got isotropic: ask"):
+        ac.predict(model.networks[0], x, method=ac.Isotropic(), **ask)
+
+
+def test_a_probe_tells_every_part(bands):
+    """Networks of very different scores, the selector and the codes: each shows, under one name for all."""
+    large = bands([1.0, 0.0], [0.0], [0, 1], 3)
+    large.register_forward_hook(lambda *given: 1000 * given[-1])
+    parts = {
+        "networks": [large, bands([0.0, 1.0], [0.0], [0, 1], 3)],
+        "selector": bands([1.0, 1.0], [0.0], [0, 1], 2),
+        "codebook": ac.Codebook([0.5, 0.25], 0.5),
+    }
+    others = {
+        "networks": [large, bands([0.0, 1.0], [0.0], [1, 0], 3)],
+        "selector": bands([1.0, 1.0], [0.0], [1, 0], 2),
+        "codebook": ac.Codebook([0.5, np.nextafter(np.float32(0.25), np.float32(1))], 0.5),
+    }
+
+    def probe(changed=None):
+        model = ac.Coded(*(others[name] if name == changed else part for name, part in parts.items())).eval()
+        return ac.Network(model, 3, model_id="one name", numerics=QUICK).probe((2,))
+
+    assert same_behaviour(probe(), probe())
+    assert [same_behaviour(probe(), probe(name)) for name in parts] == [False] * 3
+    plain = ac.Network(large, 3, model_id="one name", numerics=QUICK).probe((2,))
+    np.testing.assert_array_equal(plain, probe()[: len(plain)])

@@ -9,11 +9,16 @@ from anisocert.attack.search import Search, search
 from anisocert.certificate import Certificate
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
-from anisocert.optimize import TwoStep
+from anisocert.optimize import Cascade, TwoStep
 from anisocert.smoothing import Smoothing
 
 AT_ONCE = 32  # certificates: what is found does not depend on it
 LEVEL = 1e-3
+UNSUITED = {
+    TwoStep.name: "whose noise is chosen anew for every vote",
+    Cascade.name: "whose answer depends on majorities under every noise before: use attack_first (attack --first)",
+}
+"""Methods whose classifier is not the network under one theta, and why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +64,11 @@ def attack(
         raise ArgumentError(f"expected level in (0, 1), got {level}")
     if not certificates:
         raise ArgumentError("expected at least one certificate with a region to attack, got none")
-    if unsuited := {c.method for c in certificates} & {TwoStep.name}:
-        raise ArgumentError(
-            f"expected certificates of a classifier under the noise of its theta, got {unsuited.pop()}, whose noise is "
-            "chosen anew for every vote"
-        )
+    for unsuited, why in UNSUITED.items():
+        if any(c.method == unsuited for c in certificates):
+            raise ArgumentError(
+                f"expected certificates of a classifier under the noise of its theta, got {unsuited}, {why}"
+            )
     how, each, results = how or Search(), level / len(certificates), list[Attacked]()
     for first in range(0, len(certificates), AT_ONCE):
         part = certificates[first : first + AT_ONCE]

@@ -21,6 +21,7 @@ COLUMNS = ("id", "label", "answer")
 @options.takes(
     "model", "data", "sigma", "norm", "seed", "split", "skip", "max", "ids", "num_classes", "layout", "mean", "std",
     "denoise", "model_id",
+    codebook=option(None, "Answer as the cascade of these codes does: a file of `codebook`."),
     n=option(100_000, "Votes per input."),
     alpha=option(0.001, "Probability with which an answer may be wrong."),
 )  # fmt: skip
@@ -40,9 +41,9 @@ def predict(
 ) -> None:
     """Answer examples of a data set with the smoothed classifier (Cohen et al. 2019, PREDICT); -1 where it abstains.
 
-    An answer is the class that the noisy inputs get most often; with probability at most alpha it is not the
-    smoothed classifier's. It comes without a region: `anisocert certify` gives those. Certificates are about the
-    network in one precision and on one grid, so answer with those that you certified with.
+    An answer is the class that the noisy inputs get most often, with --codebook the cascade's; with probability at
+    most alpha it is not the smoothed classifier's. It comes without a region: `anisocert certify` gives those.
+    Certificates are about the network in one precision and on one grid, so answer with those that you certified with.
     """
     import warnings
     from functools import partial
@@ -62,7 +63,8 @@ def predict(
         claim(out, force)
     numerics = Numerics(precision, compile, rows, grid)  # type: ignore[arg-type]  # it checks the name
     tell = partial(typer.echo, err=True)
-    job = options.loaded(options.configured(asked, tell, method="fixed", numerics=numerics), tell)
+    asked |= {"method": "fixed" if asked["codebook"] is None else "cascade"}
+    job = options.loaded(options.configured(asked, tell, numerics=numerics), tell)
     c = job.configuration
     assert c.num_classes is not None
     network = Network(job.model, c.num_classes, devices_of(device)[0], c.numerics, c.model_id)
@@ -75,7 +77,7 @@ def predict(
     summary = {
         "made_by": f"anisocert {__version__}", "inputs": len(answers), "accuracy": accuracy,
         "abstention": answers.count(-1) / len(answers),
-        "n": c.n, "alpha": c.alpha, "sigma": c.sigma, "norm": c.norm, "seed": c.seed,
+        "method": c.method, "n": c.n, "alpha": c.alpha, "sigma": c.sigma, "norm": c.norm, "seed": c.seed,
         "model_hash": network.hash, "numerics": vars(network.numerics),
     }  # fmt: skip
     _write(list(zip(job.ids, labels, answers, strict=True)), summary, form, out, job.examples.names)
@@ -92,14 +94,18 @@ def _answers(job: "Job", network: "Network") -> list[int]:
     from anisocert.certification import predict as answer
     from anisocert.cli.console import Console
     from anisocert.cli.progress import Bar
+    from anisocert.optimize import Cascade
 
     c, answers = job.configuration, list[int]()
+    method = Cascade() if c.codebook is not None else None
     network.fit(job.examples.shape, len(job.ids) * c.n)
     with Bar(Console(stderr=True), "predict", "inputs", len(job.ids)) as bar:
         network.on_rows = lambda rows, _: bar.advance(rows / c.n)
         for first in range(0, len(job.ids), AT_ONCE):
             chunk = job.chunk(job.ids[first : first + AT_ONCE])
-            found = answer(network, chunk.x, ids=chunk.ids, smoothing=c.smoothing(), plan=c.plan(), seed=c.seed)
+            found = answer(
+                network, chunk.x, ids=chunk.ids, smoothing=c.smoothing(), method=method, plan=c.plan(), seed=c.seed
+            )
             answers += found.tolist()
             bar.reach(len(answers))
     return answers

@@ -113,11 +113,16 @@ class Network:
         return scores.float()
 
     def probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Scores of a few fixed inputs, by the model as it was given: for `same_behaviour`. `rows x num_classes`."""
+        """Scores of a few fixed inputs, by the model as it was given: for `same_behaviour`. `rows x num_classes`.
+
+        A model that its own scores do not tell all about, as a `Coded`, has `scores_of_parts`: several such blocks.
+        """
         x = torch.from_numpy(probe_inputs(shape)).to(self.device)
+        parts: Classifier | None = getattr(self.model, "scores_of_parts", None)
         with taking(shape, self.model):
-            scores = self._evaluate(self.model, x)
-        self._check_shape(scores, len(x))
+            scores = self._evaluate(parts or self.model, x)
+        if parts is None:
+            self._check_shape(scores, len(x))
         return scores.float().cpu().numpy()
 
     def _with_gradients(self, shape: tuple[int, ...], to_compile: bool) -> Classifier:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,6 +142,20 @@ class Coded(nn.Module):
         """The scores of `x` by the network of the largest noise."""
         scores: Tensor = self.networks[self.order[0] if len(self.networks) > 1 else 0](x)
         return scores
+
+    def scores_of_parts(self, x: Tensor) -> Tensor:
+        """All that tells this function from another, for a probe: blocks of `b x m`, one below the other.
+
+        Scores of every network and of the selector, the last column repeated where they have fewer than m; then signs
+        that follow from the codes, of which half are others where a bit of a code is.
+        """
+        own = [] if self.selector is None else [self.selector]
+        scores = [network(x).float() for network in (*self.networks, *own)]
+        m = max(one.shape[1] for one in scores)
+        said = hashlib.shake_256(self.codes.cpu().numpy().tobytes() + np.float64(self.sigma).tobytes())
+        signs = np.frombuffer(said.digest(len(x) * m), np.uint8).reshape(len(x), m) % 2 * 2.0 - 1.0
+        wide = [torch.cat([one, one[:, -1:].expand(-1, m - one.shape[1])], 1) for one in scores]
+        return torch.cat([*wide, torch.from_numpy(signs).to(x.device, torch.float32)])
 
     def thetas(self, shape: tuple[int, ...]) -> Tensor:
         """Every code for inputs of a shape: `k x *shape`, or `k x 1 x ...` where scalar."""

@@ -8,10 +8,11 @@ Let c be a class, q_i at least every other class's share at x under code i, and 
 That a vote is not for some other class has a share of at least 1 - q_i, hence more than half within
 theta_i gap(1 - q_i, q_i): no other class can win under code i there. Within theta_j gap(p, 1 - p), c has more than half
 under code j. So g = c wherever both hold for all i < j: either c has won before j, or it wins there. For j first there
-is no more to show: the certificate is that of fixed noise, and the region of a cascade is never smaller than that of
-fixed noise at its largest level, where that is the level chosen here.
+is no more to show: the certificate is that of fixed noise.
 
-Which code answers an input, and for which class, is settled by votes that prove nothing (`Stage.NAME`).
+Which code is certified for an input, and for which class, is settled by votes that prove nothing (`Stage.NAME`). They
+may leave the first code, where fixed noise certifies, for one with a larger ball; few of them may mislead, and then the
+input has less than with fixed noise, or nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anisocert.bounds import Plan
+from anisocert.bounds import Plan, binomial_test
+from anisocert.certificate import ABSTAIN
 from anisocert.engine import Query, Stage, all_votes
 from anisocert.errors import ArgumentError
 from anisocert.models import Coded
@@ -63,6 +65,28 @@ class Cascade(Method):
             choice = Choice.of(part, checked_theta(theta, query.x), passed, kept.tolist())
             asked.append(choice if at == 0 else replace(choice, settle=_settled(label[kept], theta[kept.tolist()])))
         return asked
+
+    def answers(self, query: Query, plan: Plan) -> Counts:
+        """The cascade's own answers, by plan.n votes under each code that is asked; -1 where these leave one open.
+
+        Before the last code a two-sided test of the leading class against all others says that it has a majority, that
+        none has, or nothing. If a class has one, that is missed with at most half of the test's level. If none has, a
+        class with a share of p <= 1/2 is taken for one with at most 2p times that half (such tails are convex in p),
+        the level in all. The codes share alpha, so an answer is wrong with probability alpha at most.
+        """
+        model = self._coded(query, plan)
+        found, left = np.full(len(query), ABSTAIN, np.int64), np.arange(len(query))
+        for code in model.order:
+            last = code == model.order[-1]
+            counts = _votes(query.part(left.tolist()), model, code, Stage.PREDICT, plan.n)
+            top, second = (np.sort(counts, 1)[:, -place] for place in (1, 2))
+            sure = np.asarray(binomial_test(top, top + second if last else plan.n)) <= plan.alpha / len(model.order)
+            wins = sure & (last | (2 * top > plan.n))
+            found[left[wins]] = counts.argmax(1)[wins]
+            left = left[sure & ~wins]
+            if not len(left):
+                break
+        return found
 
     def _coded(self, query: Query, plan: Plan) -> Coded:
         model = expect_coded(self, query.network)

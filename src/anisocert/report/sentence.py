@@ -11,6 +11,7 @@ from anisocert.evaluate.protection import whom
 from anisocert.evaluate.room import REACH, at_reach
 from anisocert.geometry import Region
 from anisocert.memory import INHERITED
+from anisocert.optimize import CODED
 from anisocert.report.evidence import Evidence, Implied, implied_balls
 from anisocert.smoothing import named
 
@@ -141,12 +142,7 @@ def _assumptions(e: Evidence) -> Iterator[str]:
     if e.prediction == ABSTAIN:
         yield "An abstention is not a statement about robustness, for or against it."
         return
-    yield (
-        "It is about the smoothed classifier: the class that the network (hash "
-        f"{(e.run.model_hash or 'unknown')[:12]}) answers most often when "
-        f"{named(e.row['noise']).title} noise is added to its input, as strong as the run says. The bare network may "
-        "answer differently."
-    )
+    yield f"It is about the smoothed classifier: {_classifier(e)}"
     if not e.note:
         yield (
             "The smoothed classifier is an ideal one. In practice it is asked by votes, and then gives this class or "
@@ -170,6 +166,29 @@ def _assumptions(e: Evidence) -> Iterator[str]:
     precision = numerics.precision or "the recorded precision"
     yield f"It holds for the network computing in {precision} as it did here; the network {noise}."
     yield "Lengths are in the units of the network's input; decoding, resizing and scaling before it are not covered."
+
+
+def _classifier(e: Evidence) -> str:
+    """Which one it is, in words."""
+    noise, hashed = f"{named(e.row['noise']).title} noise", (e.run.model_hash or "unknown")[:12]
+    if e.row["method"] not in CODED:
+        return (
+            f"the class that the network (hash {hashed}) answers most often when {noise} is added to its input, as "
+            "strong as the run says. The bare network may answer differently."
+        )
+    which = {
+        "cascade": "the class with more than half of the answers under the first noise, from the largest on, under "
+        "which there is one, or else with most answers under the last",
+        "selected": "the class that is answered most often under the noise that a selector names, by most of its own "
+        "answers under noise",
+        "two-step": "the class that is answered most often when a selector names, from one noisy copy of the input, "
+        "the noise of the copy that is answered",
+    }[e.row["method"]]
+    parts = "network or networks and codebook" if e.row["method"] == "cascade" else "network, selector and codebook"
+    return (
+        f"{which}. The noises are {noise}, as strong as the run's codebook says; {parts} are one function (hash "
+        f"{hashed}), and a bare network may answer differently."
+    )
 
 
 def _together(run: StoredRun) -> str:

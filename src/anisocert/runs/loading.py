@@ -66,10 +66,21 @@ def load_model(
     if c.codebook is None:
         if isinstance(model, PerCode):
             raise ArgumentError(
-                f"expected a method that asks the networks of a codebook, as cascade, for {c.model}, got {c.method}"
+                f"expected a method that asks the networks of a codebook, as cascade, for {c.model}, got {c.method}: "
+                f"use --codebook {c.model}, in certify with --method cascade"
             )
         return model, said
     codebook = Codebook.load(c.codebook)
+    place = Path(source or c.model)  # a function may give a PerCode too, whose codes nobody knows
+    if (
+        isinstance(model, PerCode)
+        and place.is_file()
+        and not np.array_equal(Codebook.load(place).codes, codebook.codes)
+    ):
+        raise ArgumentError(
+            f"expected the codes of {place}, each of which has a network there, got others in {c.codebook}: use "
+            f"--codebook {place}"
+        )
     selector = None if c.selector is None else models.load(c.selector, num_classes=len(codebook))[0]
     return Coded(model, selector, codebook), said
 

@@ -1,6 +1,7 @@
 """What votes can claim: whether one counting can have produced them, and the bounds and gap that follow."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -71,6 +72,13 @@ def level(said: Mapping[str, Any]) -> float:
     return float(said["alpha"] - (said["selector_alpha"] or 0.0))
 
 
+def _names_codes(codes: str, single: bool) -> bool:
+    """Whether a text names distinct codes, as in 2,0."""
+    each = codes.split(",")
+    well_formed = all(re.fullmatch(r"0|[1-9][0-9]{0,2}", one) for one in each)
+    return well_formed and len(each) == (1 if single else len(set(each)))
+
+
 def wrong_capture(said: Mapping[str, Any], noise: type[Smoothing]) -> Iterator[str]:
     """Where a certificate claims more than a selector's votes give, or lacks them. said: its fields, by name."""
     needed = needed_evidence(said)
@@ -80,8 +88,14 @@ def wrong_capture(said: Mapping[str, Any], noise: type[Smoothing]) -> Iterator[s
     if missing := [name for name in needed if said[name] is None]:
         yield f"lacks {', '.join(missing)}, on which method {said['method']} rests"
         return
-    if said["method"] == "two-step" and not said["top_votes"] <= said["selector_top"] <= said["selector_votes"]:
-        yield f"has {said['top_votes']} votes for its class and codes, and {said['selector_top']} for its codes"
+    if needed and not _names_codes(said["codes"], single=said["method"] == "selected"):
+        yield f"codes is {said['codes']!r}, not {'one code' if said['method'] == 'selected' else 'distinct codes'}"
+        return
+    if said["method"] == "two-step":
+        if not said["top_votes"] <= said["selector_top"] <= said["selector_votes"]:
+            yield f"has {said['top_votes']} votes for its class and codes, and {said['selector_top']} for its codes"
+        if said["selector_votes"] != said["votes"]:
+            yield f"has {said['selector_votes']} votes of the selector, of the {said['votes']} that it takes part in"
     if said["selector_alpha"] is None:
         return
     k, n, alpha, sigma = (said[name] for name in SELECTOR[1:-1])

@@ -20,6 +20,7 @@ from anisocert.runs import StoredRun
 from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.rows import OPTIONAL, SCHEMA, Row, region_of
 from anisocert.smoothing import NOISES, Smoothing, claimable, impossible, level, named, usual, wrong_capture
+from anisocert.verify._codes import check_codes
 from anisocert.verify.backing import check_columns
 
 Thetas = Mapping[int, NDArray[np.float32]]
@@ -59,10 +60,15 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
     for row, alpha in zip(rows, alphas, strict=True):
         wrong = [f"lacks {name}" for name in SCHEMA.names if name not in MAY_BE_MISSING and not _is_there(row[name])]
         wrong = wrong or [*_check_said(row, run, plan, alpha)]
-        wrong = wrong or [*wrong_capture(row, named(row["noise"])), *_check_selector(row), *_check_counts(row, plan)]
+        wrong = wrong or [
+            *wrong_capture(row, named(row["noise"])),
+            *_check_selector(row, plan),
+            *_check_counts(row, plan),
+        ]
         yield from (Finding(f"example {row['idx']}", what) for what in wrong)
         if not wrong and row["idx"] in thetas:
             sound.append(row)
+    yield from check_codes(sound, thetas)
     bounds = _bounds(sound, plan)
     for row in sound:
         theta = thetas[row["idx"]]
@@ -125,9 +131,11 @@ def _check_counts(row: Row, plan: Plan) -> Iterator[str]:
         yield f"has a bound after {n} votes and stopped after {votes}, where the plan does not look"
 
 
-def _check_selector(row: Row) -> Iterator[str]:
+def _check_selector(row: Row, plan: Plan) -> Iterator[str]:
     """What a row says about its selector, against what the run says."""
     own = float(np.float32(row["sigma"]))
+    if row["selector_alpha"] is not None and row["selector_votes"] != plan.n:
+        yield f"selector_votes is {row['selector_votes']}, the plan's is {plan.n}"
     if row["method"] == Cascade.name:
         if row["selector_sigma"] is None and row["theta_min"] != own:
             yield f"theta is {row['theta_min']!r} under the first code of the cascade, the run's is {own!r}"

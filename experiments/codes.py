@@ -33,7 +33,7 @@ from anisocert.runs import StoredRun, read_run
 RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5)
 DUAL = (70.5, 57.5, 45.3, 34.2, 24.7)
 """Dual Randomized Smoothing as published, CIFAR-10, one system, at the first five radii."""
-BOXES = (0.0, 0.002, 0.004, 0.006, 0.008, 0.01, 0.012, 0.016, 0.02)
+BOXES = (0.0, 0.002, 0.004, 0.006, 0.008, 0.01, 0.012, 0.016, 0.02, 0.025, 0.03)
 Floats = NDArray[np.float64]
 
 

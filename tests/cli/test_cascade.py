@@ -13,8 +13,7 @@ from anisocert.data import digits
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import EVERYONE, results_of
 from anisocert.models import Codebook, PerCode, build, load, save
-from anisocert.report.evidence import evidence_of
-from anisocert.report.sentence import assumptions
+from anisocert.report import assumptions, evidence_of
 from anisocert.runs import folder as files
 from anisocert.runs import read_run
 from anisocert.runs.files import read_description

@@ -12,6 +12,7 @@ from anisocert.data import digits
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import EVERYONE, results_of
 from anisocert.models import Codebook, build, save
+from anisocert.report import assumptions, evidence_of
 from anisocert.runs import folder as files
 from anisocert.runs import read_run
 from anisocert.runs.files import read_description
@@ -147,6 +148,8 @@ def test_two_steps_have_no_theta_to_attack(two_step, cli):
         ({"selector_sigma": 0.75}, "selector_sigma is 0.75, the run's is 0.375"),
         ({"selector_alpha": 0.0009}, "selector_alpha is 0.0009, its share of"),
         ({"radius": 5.0}, "radius is 5.0"),
+        ({"selector_votes": 10**7}, "selector_votes is 10000000, the plan's is"),
+        ({"codes": "0,1"}, "codes is '0,1', not one code"),
     ],
 )
 def test_a_row_that_claims_more_is_found(run, tmp_path, change, wrong):
@@ -169,6 +172,20 @@ def test_votes_of_the_selector_that_nobody_cast_are_found_by_drawing_them_again(
     assert verify(out).ok
     (finding, _) = recount(read_run(out), [row["idx"]])
     assert f"selector_top is 199, votes drawn again give {row['selector_top']}" in str(finding)
+
+
+def test_a_selector_takes_part_in_every_vote_of_two_steps(two_step, tmp_path):
+    findings = verify(changed(two_step, tmp_path / "run", selector_votes=10**7)).findings
+    assert any("has 10000000 votes of the selector, of the" in str(finding) for finding in findings), findings
+
+
+def test_it_is_said_which_classifier_it_is(run, two_step):
+    for folder, words in ((run, "under the noise that a selector names"), (two_step, "from one noisy copy")):
+        stored = read_run(folder)
+        number = next(row["idx"] for row in stored.rows if row["prediction"] >= 0)
+        said = " ".join(assumptions(evidence_of(stored, number)))
+        assert words in said
+        assert "network, selector and codebook are one function (hash" in said
 
 
 def test_another_selector_or_codebook_is_another_network(run, configuration, tmp_path):

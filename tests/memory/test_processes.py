@@ -1,6 +1,7 @@
 """Several processes at one memory, and processes that are killed."""
 
 import hashlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from anisocert.errors import AnisocertError
 from anisocert.memory import Memory
 from anisocert.memory.sqlite import SqliteStore
 
-WRITER = Path(__file__).with_name("writer.py")
+FORK = multiprocessing.get_context("fork")  # which has imported everything already
 
 
 @pytest.fixture(params=["file", "postgresql"])
@@ -25,9 +26,24 @@ def place(request, tmp_path):
     return tmp_path / "memory.sqlite" if request.param == "file" else request.getfixturevalue("postgres_url")
 
 
-def start(path, part, parts, count):
-    command = [sys.executable, str(WRITER), str(path), str(part), str(parts), str(count)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def write(scene, place, part, parts, count, told):
+    """Admit a part of a scene to a memory, and tell each answer."""
+    proposals = scene(np.random.default_rng(5), 6, 2, count, crowd=0.4)[part::parts]
+    np.random.default_rng(part).shuffle(proposals)
+    with Memory.open(place) as memory, open(told, "w") as out:
+        for proposed in proposals:
+            answer = memory.admit(proposed)
+            axes = "" if answer.region is None else hashlib.sha256(answer.region.axes.tobytes()).hexdigest()
+            print(answer.id, answer.prediction, answer.note, axes, file=out, flush=True)
+
+
+def start(scene, path, part, parts, count):
+    """A process that writes, and what it tells."""
+    reading, writing = os.pipe()
+    process = FORK.Process(target=write, args=(scene, path, part, parts, count, writing))
+    process.start()
+    os.close(writing)
+    return process, open(reading)
 
 
 def acknowledged(output):
@@ -52,14 +68,15 @@ def check_stored(memory, told):
     return stored
 
 
-def test_eight_writers_at_once(tmp_path):
+def test_eight_writers_at_once(tmp_path, scene):
     path = tmp_path / "memory.sqlite"
-    writers = [start(path, part, 8, 160) for part in range(8)]
+    writers = [start(scene, path, part, 8, 160) for part in range(8)]
     told = {}
-    for writer in writers:
-        output, errors = writer.communicate(timeout=300)
-        assert writer.returncode == 0, errors
-        told |= acknowledged(output)
+    for writer, answers in writers:
+        with answers:
+            told |= acknowledged(answers.read())
+        writer.join(300)
+        assert writer.exitcode == 0
     assert len(told) == 160
     with Memory.open(path) as memory:
         stored = check_stored(memory, told)
@@ -84,18 +101,20 @@ def test_a_file_that_another_is_making_is_no_foreign_one(tmp_path, monkeypatch):
     others[0].join()
 
 
-def test_killed_writers_lose_nothing_they_acknowledged(tmp_path):
+def test_killed_writers_lose_nothing_they_acknowledged(tmp_path, scene):
     path, told = tmp_path / "memory.sqlite", {}
     rng = np.random.default_rng(1)
     for round_ in range(4):
-        writers = [start(path, part, 2, 600) for part in range(2)]
+        writers = [start(scene, path, part, 2, 600) for part in range(2)]
         # Both have begun, so they are killed somewhere in the middle of their work.
-        first = [writer.stdout.readline() for writer in writers]
+        first = [answers.readline() for _, answers in writers]
         time.sleep(rng.uniform(0.0, 0.15))
-        for writer, line in zip(writers, first, strict=True):
-            writer.send_signal(signal.SIGKILL)
-            told |= acknowledged(line + writer.stdout.read())
-            assert writer.wait(300) == -signal.SIGKILL, round_
+        for (writer, answers), line in zip(writers, first, strict=True):
+            writer.kill()
+            with answers:
+                told |= acknowledged(line + answers.read())
+            writer.join(300)
+            assert writer.exitcode == -signal.SIGKILL, round_
         with Memory.open(path) as memory:
             check_stored(memory, {number: answer for number, answer in told.items() if answer[1] in ("kept", "shrunk")})
     assert len(told) > 12
@@ -107,7 +126,7 @@ def test_killed_around_the_insert(tmp_path, moment):
     path = tmp_path / "memory.sqlite"
     code = f"""
 import os, signal, sys
-sys.path.insert(0, {str(WRITER.parent)!r})
+sys.path.insert(0, {str(Path(__file__).parent)!r})
 from conftest import proposal
 from anisocert.memory import Memory
 from anisocert.memory.sqlite import SqliteStore

@@ -309,8 +309,8 @@ def test_it_warns_of_noise_the_network_does_not_know(certify, tmp_path):
 @pytest.mark.parametrize("method", ["isotropic", "anisotropic"])
 def test_says_where_theta_reached_its_bound(cli, trained_digits, tmp_path, method):
     """Where the largest value of theta is the bound; with a higher one the search does go farther."""
-    quick = (trained_digits, "--data", "digits", "--sigma", 0.1, "--method", method, "--n", 1000, "--max", 8)
-    quick = (*quick, "--rows", 800, "--no-compile", "--precision", "float32")
+    quick = (trained_digits, "--data", "digits", "--sigma", 0.1, "--method", method, "--n", 200, "--max", 8)
+    quick = (*quick, "--rows", 320, "--no-compile", "--precision", "float32")
     low = cli("certify", *quick, "--limit", 2, "--out", tmp_path / "low").out
     high = cli("certify", *quick, "--limit", 8, "--out", tmp_path / "high").out
     thetas = read_run(tmp_path / "low").thetas

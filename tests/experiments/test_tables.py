@@ -1,10 +1,11 @@
 """The reproduction's tables: from a small real experiment, against the rows themselves; and the page as committed."""
 
+import io
 import json
 import re
 import shutil
-import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -126,10 +127,11 @@ def lines(text, name):
 
 
 @pytest.fixture(scope="module")
-def printed(results):
-    return subprocess.run(
-        [sys.executable, SCRIPT, "--results", results], capture_output=True, encoding="utf-8", check=True
-    ).stdout
+def printed(script, results):
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as out:
+        patch.setattr(sys, "argv", [str(SCRIPT), "--results", str(results)])
+        script.main()
+    return out.getvalue()
 
 
 @pytest.fixture(scope="module")

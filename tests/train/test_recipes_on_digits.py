@@ -28,19 +28,20 @@ def mean_radius(recipe: Recipe, sgd: Sgd) -> float:
 
 @pytest.fixture(scope="module")
 def cohen() -> float:
-    return mean_radius(Cohen(), Sgd(18, 64, 0.05))
+    return mean_radius(Cohen(), Sgd(10, 64, 0.05))
 
 
-@pytest.mark.parametrize("recipe", [Stability(), SmoothAdv(epsilon=0.5, steps=3, warmup=5)], ids=lambda r: r.name)
+@pytest.mark.parametrize("recipe", [Stability(), SmoothAdv(epsilon=0.5, steps=3, warmup=3)], ids=lambda r: r.name)
 def test_certifies_farther_than_noise_alone(recipe: Recipe, cohen: float) -> None:
-    assert mean_radius(recipe, Sgd(18, 64, 0.05)) >= cohen > 0.4
+    assert mean_radius(recipe, Sgd(10, 64, 0.05)) >= cohen > 0.4
 
 
 def test_macer_wins_only_at_its_own_step_size(cohen: float) -> None:
     """MACER beats plain noise when both take MACER's small steps (learning rate 0.01).
 
     It does NOT beat plain noise at the latter's own learning rate on this data and in this short time: the paper trains
-    for 440 epochs. What is checked beyond that is its loss, against a transcription, in test_losses.
+    for 440 epochs. Not even with four epochs more than plain noise. What is checked beyond that is its loss, against a
+    transcription, in test_losses.
     """
     recipe = MACER(copies=4)
     slow = recipe.sgd(len(digits("train")), 14)

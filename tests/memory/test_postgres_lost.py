@@ -153,6 +153,7 @@ def test_a_number_is_reserved_once(postgres_url, wire, wired, moment):
 @pytest.mark.parametrize("moment", ["commit", "answer"])
 def test_what_cannot_be_looked_up_is_unknown_and_asked_again(postgres_url, wire, wired, proposal, moment, monkeypatch):
     monkeypatch.setattr(postgres_session, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(postgres_session, "DOWN_SECONDS", 0.0)
     with Memory.open(wired) as memory, Memory.open(postgres_url) as other:
         memory.admit(proposal(0, 0, [0, 0], [1, 1]))
         wire.down, wire.lose = True, moment
@@ -165,6 +166,26 @@ def test_what_cannot_be_looked_up_is_unknown_and_asked_again(postgres_url, wire,
         wire.down = False
         assert memory.admit(proposal(1, 1, [9, 0], [1, 1])).note == "kept"
         assert (len(other), other.submissions, memory.check().ok) == (2, 2, True)
+
+
+def test_nobody_waits_twice_for_a_database_that_is_down(wire, wired, proposal, monkeypatch):
+    monkeypatch.setattr(postgres_session, "WAIT_SECONDS", 0.2)
+    with Memory.open(wired) as memory:
+        wire.down, wire.lose = True, "commit"
+        with pytest.raises(UnavailableError):
+            memory.admit(proposal(1, 1, [9, 0], [1, 1]))
+        monkeypatch.setattr(postgres_session, "WAIT_SECONDS", 60.0)
+        started = time.monotonic()
+        for _ in range(20):
+            with pytest.raises(UnavailableError, match="the database is down; ask again later"):
+                memory.lookup([9.0, 0.0])
+        memory._ledger.store._session._down_until -= postgres_session.DOWN_SECONDS
+        with pytest.raises(UnavailableError):  # this one has looked, once
+            memory.lookup([9.0, 0.0])
+        assert time.monotonic() - started < 5
+        memory._ledger.store._session._down_until -= postgres_session.DOWN_SECONDS
+        wire.down = False
+        assert memory.lookup([9.0, 0.0]) is None
 
 
 def test_emptied_by_another_meanwhile_is_unknown(postgres_url, wire, wired, proposal):

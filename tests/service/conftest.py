@@ -14,7 +14,7 @@ import pytest
 import anisocert as ac
 from anisocert.service import Client, KeyFile, add_key
 
-ALL = ("lookup", "admit", "regions", "operate")
+ALL = ("lookup", "admit", "plan", "regions", "operate")
 SHAPE = (1, 8, 8)
 PLAN = ac.Plan(n=200)
 

@@ -1,5 +1,6 @@
 """The protocol over HTTP: who may ask what, what is promised, and what nobody is told."""
 
+import asyncio
 import http.client
 import json
 import logging
@@ -15,6 +16,7 @@ import pytest
 from torch import Tensor
 
 import anisocert as ac
+from anisocert.memory import migrate
 from anisocert.service import ServiceError, remove_key
 from anisocert.service._openapi import ERRORS
 
@@ -204,7 +206,7 @@ def test_bodies_are_bounded_before_they_are_read(serving, monkeypatch):
     read = []
     monkeypatch.setattr("anisocert.service.app.read_question", lambda *given: read.append(given))
     from anisocert.service import add_key
-    from anisocert.service.service import Limits
+    from anisocert.service.limits import Limits
 
     served = serving(limits=Limits(body_bytes=50_000))
     served.tokens["small"] = add_key(served.keys, "small", most_bytes=1000)
@@ -229,7 +231,7 @@ def test_bodies_are_bounded_before_they_are_read(serving, monkeypatch):
 
 
 def test_a_body_that_never_comes(serving):
-    from anisocert.service.service import Limits
+    from anisocert.service.limits import Limits
 
     served = serving(limits=Limits(body_seconds=0.2))
     connection = http.client.HTTPConnection(served.url.removeprefix("http://"), timeout=20)
@@ -250,24 +252,29 @@ def test_rates_per_key(serving, image):
     status, headers, _ = call(served, INFER, "slow", asked(x))
     assert (status, headers["Retry-After"]) == (429, "20")
     assert call(served, INFER, "client", asked(x))[0] == 200
-    assert call(served, INFER, "slow", b"nonsense")[0] == 429  # also those that are refused count
+    assert call(served, INFER, "slow", asked(np.stack([image(3.0)] * 4)))[0] == 413
+    served.tokens["slower"] = add_key(served.keys, "slower", per_minute=1)
+    for status in (400, 429):  # also nonsense counts
+        assert call(served, INFER, "slower", b"nonsense")[0] == status
 
 
 def test_a_plan_within_the_servers(serving, system, image):
     served = serving(system(plan=ac.Plan(n=300, alpha=0.01)))
     more = {"outputs": [{"name": "evidence"}]}
-    said = call(served, INFER, "client", asked(image(3.0)[None], parameters={"n": 100, "alpha": 0.001}, **more))[2]
+    for smaller in ({"n": 299}, {"alpha": 0.009}, {"n": 300, "alpha": 0.01}):  # needs a right
+        assert call(served, INFER, "client", asked(image(-3.0)[None], parameters=smaller))[0] == 403
+    said = call(served, INFER, "all", asked(image(3.0)[None], parameters={"n": 100, "alpha": 0.001}, **more))[2]
     evidence = json.loads(outputs(said)["evidence"][0])
     assert (evidence["votes"], evidence["alpha"]) == (100, 0.001)
     for wrong in ({"n": 301}, {"alpha": 0.011}, {"n": 3}, {"n": 100, "alpha": 1e-300}):
-        assert call(served, INFER, "client", asked(image(-3.0)[None], parameters=wrong))[0] == 400
+        assert call(served, INFER, "all", asked(image(-3.0)[None], parameters=wrong))[0] == 400
     assert served.service.system.memory.attempts(image(-3.0)) == 0
 
 
 def test_one_alpha_for_a_lifetime_is_the_memorys(serving, system, image):
     served = serving(system(memory=ac.Memory(lifetime=0.01)))
-    assert call(served, INFER, "client", asked(image(3.0)[None], parameters={"alpha": 0.001}))[0] == 400
-    assert call(served, INFER, "client", asked(image(3.0)[None], parameters={"n": 150}))[0] == 200
+    assert call(served, INFER, "all", asked(image(3.0)[None], parameters={"alpha": 0.001}))[0] == 400
+    assert call(served, INFER, "all", asked(image(3.0)[None], parameters={"n": 150}))[0] == 200
     assert served.service.system.memory.check().ok
 
 
@@ -457,7 +464,7 @@ def test_a_service_that_ends_finishes_what_was_begun(serving, system, half_space
         if not served.service.queue.alive:
             break
         time.sleep(0.01)
-    assert not served.service.ready
+    assert not asyncio.run(served.service.ready())
     with pytest.raises(ServiceError, match=r"gave no answer|closed the connection"):
         served.client("client").answer(image(-3.0)[None])
 
@@ -498,7 +505,52 @@ def test_a_memory_that_fails_is_not_ready(serving, system, image, tmp_path):
     for parameters in ({}, {"lookup": True}):
         status, headers, body = call(served, INFER, "all", asked(image(3.0)[None], parameters=parameters))
         assert (status, headers["Retry-After"]) == (503, "5")
-        assert json.loads(body) == {"error": "the network or the memory failed: ask again later"}
+        assert json.loads(body)["error"].startswith("the memory is damaged")
+    assert call(served, "/memory", "all")[0] == 503
+    status, _, text = call(served, "/metrics", "all")
+    assert status == 200
+    assert b'anisocert_failures_total{kind="memory"} 4.0' in text
+    assert b"anisocert_memory_entries" not in text
+
+
+def test_a_memory_that_was_moved(serving, system, image, tmp_path):
+    with ac.Memory.open(tmp_path / "m.sqlite") as memory:
+        served = serving(system(memory=memory))
+        served.client().answer(image(3.0)[None])
+        migrate(tmp_path / "m.sqlite", tmp_path / "new.sqlite")
+        for lookup in (True, False):
+            with pytest.raises(ServiceError, match="503: the memory was moved or changed"):
+                served.client().answer(image(3.0)[None], lookup=lookup)
+        assert not served.client().ready()
+
+
+def test_values_beyond_what_noise_can_be_added_to_spend_nothing(serving, image):
+    served, large = serving(), image(3.0)
+    large[0, 0, 0] = 3.4e38
+    with pytest.raises(ServiceError, match=r"400: expected values from -131072 to 131072, got others$"):
+        served.client().answer(large[None])
+    assert served.service.system.memory.attempts(large) == 0
+
+
+def test_bodies_under_way_share_a_budget(serving, image):
+    from anisocert.service.limits import Limits
+
+    served, x = serving(limits=Limits(bodies_bytes=3000)), np.stack([image(3.0)] * 16)
+    for _ in range(3):  # each gives back what it took
+        assert served.client().answer(x[:4], lookup=True).note == ["none"] * 4
+        with pytest.raises(ServiceError, match="503: requests under way hold as many bytes as they may") as refused:
+            served.client().answer(x, lookup=True)
+        assert refused.value.retry_after == 1
+
+
+def test_nobody_is_sent_where_a_client_says(serving):
+    status, headers, _ = call(serving(), "/v2/", Host="elsewhere.example")
+    assert (status, headers["Location"]) == (404, None)
+
+
+def test_no_time_to_wait_is_the_services_own(serving, image):
+    status, _, _ = call(serving(), INFER, "client", asked(image(3.0)[None], parameters={"timeout": 0}))
+    assert status == 200
 
 
 def test_paths_of_this_machine_are_in_no_answer(serving, image):

@@ -129,3 +129,30 @@ def test_inputs_per_minute():
     with pytest.raises(RefusedError) as refused:
         rates.take(key, 61)
     assert refused.value.status == 413
+
+
+@pytest.mark.parametrize("inputs", [2, 7, 59, 60])
+def test_whoever_waits_as_told_is_let_in(inputs):
+    """As requests do it: one is counted when it comes, all once it was read."""
+    now = 0.3
+    rates, key = Rates(lambda: now), Key("a", "0" * 64, per_minute=60)
+
+    def wait():
+        try:
+            rates.take(key)
+            rates.take(key, inputs, counted=1)
+        except RefusedError as refused:
+            return refused.retry_after
+        return 0
+
+    rates.take(key, 59)
+    for _ in range(3):
+        waited = [wait()]
+        while waited[-1]:
+            now += waited[-1]
+            waited.append(wait())
+        assert 0 < sum(waited) <= inputs + 1
+        assert len(waited) <= 3  # one refusal before its inputs are known, and one after
+    with pytest.raises(RefusedError) as refused:
+        rates.take(key, 61, counted=1)
+    assert refused.value.status == 413

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from anisocert.errors import ArgumentError
-from anisocert.memory import Memory
+from anisocert.memory import Memory, UnavailableError
 from anisocert.service._lookups import Lookups
 
 
 class Slow(Memory):
     """One that counts the times it is asked, the first of which lasts until it is told to end."""
+
+    away = False
 
     def __init__(self):
         super().__init__()
@@ -22,6 +24,8 @@ class Slow(Memory):
         self.times += 1
         self.begun.set()
         assert self.end.wait(30)
+        if self.away:
+            raise UnavailableError("the database is down")
         return super().lookup_all(x)
 
 
@@ -65,6 +69,21 @@ def test_a_wrong_shape_concerns_whoever_sent_it(slow, image):
         with pytest.raises(ArgumentError):
             wrong.result()
         assert [first.result()[0].prediction, right.result()[0].prediction] == [0, 1]
+
+
+def test_a_memory_that_is_away_is_asked_once_for_all(slow, image):
+    lookups = Lookups(slow)
+    with ThreadPoolExecutor(7) as pool:
+        first = pool.submit(lookups.ask, image(1)[None])
+        assert slow.begun.wait(30)
+        others = [pool.submit(lookups.ask, image(1)[None]) for _ in range(6)]
+        _waiting(lookups, 6)
+        slow.away = True
+        slow.end.set()
+        for one in (first, *others):
+            with pytest.raises(UnavailableError):
+                one.result()
+    assert slow.times == 2
 
 
 def test_an_answer_knows_what_was_promised_before_its_question(system, image):

@@ -126,9 +126,24 @@ def test_bytes_must_be_as_many_as_said(size):
 
 
 def test_a_shape_that_only_claims_to_be_large_takes_no_memory():
-    body, length = asked(..., b"1234", input={"shape": [8, 1 << 40, 1 << 40], "parameters": {"binary_data_size": 4}})
+    body, length = asked(..., b"1234", input={"shape": [8, 1 << 31, 1 << 31], "parameters": {"binary_data_size": 4}})
     with pytest.raises(RefusedError, match="bytes for FP32 of this shape"):
         read_question(body, length, 8)
+
+
+@pytest.mark.parametrize("length", [10**4000, 1 << 40, 0, -1, True, 2.0, "2"])
+def test_lengths_that_no_input_has(length):
+    body, _ = asked(input={"shape": [2, *[length] * 7]})
+    with pytest.raises(RefusedError, match="expected shape of x") as refused:
+        read_question(body, None, 8)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**64) - 1, 10**400])
+def test_whole_numbers_that_would_be_rounded(number):
+    with pytest.raises(RefusedError, match=r"expected whole numbers that float64 holds|expected data as"):
+        read_question(*asked([number, *[0] * 17]), 8)
+    assert read_question(*asked([2**60, *[0] * 17]), 8).x.max() == 2**60
 
 
 def test_texts_that_numpy_would_widen_take_no_memory():

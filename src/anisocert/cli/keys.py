@@ -14,7 +14,7 @@ def add(
     file: File,
     name: Annotated[str, typer.Option(help="Whose it is, as logs name it.")],
     rights: Annotated[
-        str, typer.Option(help="Of lookup, admit, regions (see those of other inputs' promises), operate.")
+        str, typer.Option(help="Of lookup, admit, plan (fewer votes), regions (of others' promises), operate.")
     ] = "lookup,admit",
     per_minute: Annotated[int, typer.Option(help="Inputs it may send per minute.", min=1)] = 600,
     most_bytes: Annotated[int, typer.Option(help="Bytes of one request.", min=1)] = 16 << 20,

@@ -55,9 +55,9 @@ def serve(
     from anisocert.engine import Numerics
     from anisocert.engine.devices import devices_of
     from anisocert.service import KeyFile
+    from anisocert.service.limits import Limits
     from anisocert.service.opening import open_memory, open_service, open_system
     from anisocert.service.secret import secret_of
-    from anisocert.service.service import Limits
     from anisocert.service.serving import Address
     from anisocert.service.serving import serve as serve_until_told
 
@@ -83,9 +83,8 @@ def serve(
             system, holders, name=name or _name(configuration.model), shape=size, domain=domain, limits=limits,
             examples=examples,
         )  # fmt: skip
-        scheme = "http" if tls_key is None else "https"
-        told = f"serving {service.name}, {len(memory)} promises, at {scheme}://{host}"
-        serve_until_told(service, address, lambda port: tell(f"{told}:{port}/"))
+        told = f"serving {service.name}, {len(memory)} promises, at"
+        serve_until_told(service, address, lambda port: tell(f"{told} {address.url(port)}"))
 
 
 def _name(model: str) -> str:

@@ -2,7 +2,7 @@
 
 from anisocert.memory.asking import Prefer
 from anisocert.memory.check import Check, Conflict
-from anisocert.memory.errors import BrokenMemoryError, UnavailableError, UnknownOutcomeError
+from anisocert.memory.errors import BrokenMemoryError, ChangedError, ShapeError, UnavailableError, UnknownOutcomeError
 from anisocert.memory.memory import Memory
 from anisocert.memory.migrating import migrate
 from anisocert.memory.passing import COLUMNS, columns, worst_case
@@ -18,11 +18,13 @@ __all__ = [
     "POLICIES",
     "SHRUNK",
     "BrokenMemoryError",
+    "ChangedError",
     "Check",
     "Conflict",
     "Memory",
     "Policy",
     "Prefer",
+    "ShapeError",
     "Stats",
     "UnavailableError",
     "UnknownOutcomeError",

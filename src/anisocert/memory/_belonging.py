@@ -13,6 +13,7 @@ from anisocert.inputs import exact_float32, told
 from anisocert.memory._evidence import wrong_with
 from anisocert.memory._float_rows import Floats
 from anisocert.memory._head import Head
+from anisocert.memory.errors import ShapeError
 
 
 def checked_point(x: Any, name: str = "x") -> Floats:
@@ -75,7 +76,7 @@ def check_belongs(certificate: Certificate, point: Floats, head: Head, place: st
 def check_shape(point: Floats, head: Head) -> None:
     """An error unless a point is of the memory's shape, if it has one yet."""
     if head.shape not in (None, point.shape):
-        raise ArgumentError(f"x: expected an input of shape {head.shape}, as all in this memory, got {point.shape}")
+        raise ShapeError(f"x: expected an input of shape {head.shape}, as all in this memory, got {point.shape}")
 
 
 def check_same_input(stored: Certificate, point: Floats) -> None:

@@ -23,7 +23,7 @@ from anisocert.memory import _kinds as kinds
 from anisocert.memory._head import TABLES, Head, Row, Table
 from anisocert.memory._index import Index
 from anisocert.memory._shadow import Numbers
-from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.errors import BrokenMemoryError, ChangedError
 from anisocert.memory.store import Store
 
 MOVED: Final = "moved"  # in place of a policy: nobody may answer from here any more
@@ -79,7 +79,7 @@ class Ledger:
                 generation = "" if anew else self.head.generation
                 with self.store.begin(write, generation, len(self._index)) as (head, entries):
                     if head.policy != self.head.policy:
-                        raise ArgumentError(f"{self.store.place} now has policy {head.policy!r}: open it again")
+                        raise ChangedError(f"{self.store.place} now has policy {head.policy!r}: open it again")
                     if head.generation != generation:
                         self._index = Index((), 2)
                     self.head = head

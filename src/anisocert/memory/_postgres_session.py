@@ -14,6 +14,8 @@ from anisocert.memory._postgres_place import Place
 from anisocert.memory.errors import BrokenMemoryError, UnavailableError
 
 WAIT_SECONDS: Final = 60.0  # for the lock, and for a database that restarts
+# A database that was not back by then: callers hear so at once, but for one in a while, which looks.
+DOWN_SECONDS: Final = 5.0
 # A writer that is silent for so long, on a machine that lost its power perhaps, holds the lock no longer.
 _SILENT_SECONDS: Final = 45.0
 _SETTINGS: Final = f"""
@@ -37,6 +39,7 @@ class Session:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._warnings: list[str] = []
+        self._down_until = 0.0
         with self.explained():
             self._connect()
 
@@ -55,13 +58,16 @@ class Session:
 
         write: holding the lock of this memory, taken before anything is seen, so that every statement sees all that
         earlier holders have stored. Otherwise all statements see one moment.
-        Where the connection was lost it is made anew, for a while again and again: nothing has been done yet.
+        Where the connection was lost it is made anew, for a while again and again: nothing has been done yet. Once
+        that was in vain, nobody waits like that again before the database is back.
         """
         first = [_BEGIN_WRITING, f"SELECT pg_advisory_xact_lock({self._place.lock})", _SILENCE]
         first = first if write else [_BEGIN_READING]
         # Last, so that statements that lock tables come before any that is about one moment.
         whole: list[Statement] = [*((one, ()) for one in first), *statements, (_CIRCUMSTANCES, ())]
-        deadline, pause = time.monotonic() + WAIT_SECONDS, 0.02
+        deadline, pause = time.monotonic() + (0.0 if self._down_until else WAIT_SECONDS), 0.02
+        if self.lost and time.monotonic() < self._down_until:
+            raise UnavailableError(f"cannot use the memory {self._place.shown}: the database is down; ask again later")
         while True:
             try:
                 if self.lost:
@@ -72,10 +78,13 @@ class Session:
                 self.abandon()
                 if _ends_the_connection(error):  # which may not have noticed yet
                     self.close()
+                if self.lost and time.monotonic() > deadline:
+                    self._down_until = time.monotonic() + DOWN_SECONDS
                 if not self.lost or time.monotonic() > deadline:
                     raise
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
+        self._down_until = 0.0
         self._expect_durable(write, *found[-1][0])
         return found[len(first) : -1]
 

@@ -1,10 +1,18 @@
-"""What can go wrong with a memory that nobody's argument is to blame for."""
+"""What can go wrong with a memory, by whose fault it is."""
 
-from anisocert.errors import AnisocertError
+from anisocert.errors import AnisocertError, ArgumentError
 
 
 class BrokenMemoryError(AnisocertError):
     """The stored promises contradict each other, or the file is damaged: nothing may be answered from it."""
+
+
+class ChangedError(ArgumentError):
+    """The memory is no longer what was opened: its promises were moved, or it has another policy. Open it again."""
+
+
+class ShapeError(ArgumentError):
+    """An input is not of the shape of those in the memory."""
 
 
 class UnavailableError(AnisocertError):

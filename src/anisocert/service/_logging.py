@@ -2,12 +2,15 @@
 
 import json
 import logging
+import re
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 LOGGER = logging.getLogger("anisocert.service")
+PAUSE = 60.0  # seconds
 OTHERS = ("uvicorn", "asyncio", "py.warnings")
 
 
@@ -18,12 +21,35 @@ class JsonLines(logging.Formatter):
         """The line."""
         said: dict[str, Any] = {"time": _time(record.created), "level": record.levelname.lower()}
         facts = getattr(record, "facts", None)
-        said |= {"event": record.msg, **facts} if facts is not None else {"event": record.getMessage()}
+        said |= {"event": record.msg, **facts} if facts is not None else {"event": _event(record)}
         if record.exc_info and record.exc_info[0] is not None:
             said["error"] = record.exc_info[0].__name__
             frames = traceback.extract_tb(record.exc_info[2])
             said["at"] = [f"{frame.name}:{frame.lineno}" for frame in frames[-5:]]
         return json.dumps(said)
+
+
+def _event(record: logging.LogRecord) -> str:
+    """What happened. asyncio describes futures and callbacks, with the exceptions and arguments that they hold."""
+    said = record.getMessage()
+    return re.split(r"\((?!\))|<|\n", said)[0].strip() if record.name == "asyncio" else said
+
+
+class Sparing(logging.Filter):
+    """Lets a record of asyncio about connections that it cannot accept pass once in a while: it repeats them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock, self._next = clock, 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written."""
+        if not record.getMessage().startswith("socket.accept()"):
+            return True
+        now = self._clock()
+        if passes := now >= self._next:
+            self._next = now + PAUSE
+        return passes
 
 
 def _time(seconds: float) -> str:
@@ -46,3 +72,4 @@ def start_logging() -> None:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
+    logging.getLogger("asyncio").addFilter(Sparing())

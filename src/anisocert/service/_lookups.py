@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.certificate import Certificate
-from anisocert.memory import Memory
+from anisocert.memory import Memory, UnavailableError
 
 Found = list[Certificate | None]
 
@@ -39,11 +39,13 @@ class Lookups:
         try:
             found = self._memory.lookup_all([point for x, _ in some for point in x])
         except BaseException as error:
-            if len(some) > 1:  # nobody's input may take the answers of others with it
+            # Nobody's input may take the answers of others with it; a memory that is away is away for all.
+            if len(some) > 1 and not isinstance(error, UnavailableError):
                 for one in some:
                     self._answer([one])
-            else:
-                some[0][1].set_exception(error)
+                return
+            for _, future in some:
+                future.set_exception(error)
             return
         for x, future in some:
             future.set_result(found[: len(x)])

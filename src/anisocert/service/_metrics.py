@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from anisocert.errors import MissingExtraError
-from anisocert.memory import Memory
+from anisocert.memory import Stats
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -18,7 +18,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 class Metrics:
     """Counts of one service. waiting: how many inputs are in the queue."""
 
-    def __init__(self, memory: Memory, waiting: Callable[[], int]) -> None:
+    def __init__(self, waiting: Callable[[], int]) -> None:
         self.registry = of = CollectorRegistry()
         self.requests = Counter("anisocert_requests", "Requests by route and status.", ["route", "status"], registry=of)
         self.seconds = Histogram(
@@ -33,30 +33,28 @@ class Metrics:
             "anisocert_failures", "Batches and requests that failed unexpectedly.", ["kind"], registry=of
         )
         Gauge("anisocert_inputs_waiting", "Inputs in the queue.", registry=of).set_function(waiting)
-        self.registry.register(_OfMemory(memory))
 
     def batch(self, inputs: int, seconds: float) -> None:
         """Count a batch."""
         self.batches.observe(inputs)
         self.network.inc(seconds)
 
-    def text(self) -> bytes:
-        """As prometheus reads it."""
+    def text(self, memory: Stats | None) -> bytes:
+        """As prometheus reads it. memory: its numbers now, which other processes change too; None: left out."""
         text: bytes = generate_latest(self.registry)
+        if memory is not None:
+            of = CollectorRegistry()
+            of.register(_OfMemory(memory))
+            text += generate_latest(of)
         return text
 
 
 class _OfMemory:
-    """The memory's numbers at the moment they are asked for: other processes change them too."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-
-    def describe(self) -> list[GaugeMetricFamily]:
-        return []  # nothing is read before the first question
+    def __init__(self, now: Stats) -> None:
+        self._now = now
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        now = self._memory.stats()
+        now = self._now
         numbers = {
             "entries": ("Promises that are stored.", now.entries),
             "submissions": ("Certificates that were submitted, abstentions included.", now.submissions),

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from anisocert import __version__
 from anisocert.errors import MissingExtraError
 from anisocert.evaluate import ADMITTED, OR_ABSTAINS, explained
-from anisocert.memory import POLICIES
+from anisocert.memory import POLICIES, Stats
 from anisocert.service._openapi import openapi
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def examples_of(service: "Service") -> dict[str, Any]:
     return {"shape": list(x.shape[1:]), "labels": list(service.examples.labels), "x": raw}
 
 
-def state_of(service: "Service") -> dict[str, Any]:
+def state_of(service: "Service", now: Stats) -> dict[str, Any]:
     """What an operator sees of the memory."""
-    now, plan = service.system.memory.stats(), service.system.plan
+    plan = service.system.plan
     names = ("entries", "notes", "classes", "submissions", "alphas", "lifetime", "numbers", "spent", "policy",
              "median_radius", "median_proxy_radius", "file_bytes", "index_bytes", "newest")  # fmt: skip
     state = {name: getattr(now, name) for name in names}

@@ -28,13 +28,14 @@ OUTPUTS: Final = {
 USUAL: Final = ("prediction", "radius", "proxy_radius", "note")
 PARAMETERS: Final = {
     "lookup": "boolean: answer only from promises; nothing is certified",
-    "n": "integer: votes per input, at most the server's",
-    "alpha": "number: probability with which a certificate may be wrong, at most the server's",
-    "timeout": "integer: microseconds to wait for the answer, at most the server's",
+    "n": "integer: votes per input, at most the server's; needs the right plan",
+    "alpha": "number: probability with which a certificate may be wrong, at most the server's; needs the right plan",
+    "timeout": "integer: microseconds to wait for the answer, at most the server's; 0: as long as the server does",
     "binary_data_output": "boolean: outputs as bytes",
 }
 FLOATS: Final = tuple(name for name in KINDS if name.startswith("FP"))
 LONGEST_ID = 256
+LONGEST = 1 << 31  # of one dimension: whole numbers in JSON may have thousands of digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ def read_question(body: bytes, header_length: str | None, most_inputs: int) -> Q
         outputs = _outputs(said, parameters.get("binary_data_output", False))
         return Question(
             _input(said, raw, most_inputs), identity, outputs, parameters.get("lookup", False), parameters.get("n"),
-            parameters.get("alpha"), parameters["timeout"] / 1e6 if "timeout" in parameters else None,
+            parameters.get("alpha"), parameters.get("timeout", 0) / 1e6 or None,
         )  # fmt: skip
     except (TensorError, ArgumentError) as error:
         raise RefusedError(400, str(error)) from error
@@ -80,7 +81,7 @@ def _input(said: dict[str, Any], raw: bytes, most_inputs: int) -> NDArray[np.flo
     datatype, shape = one.get("datatype"), one.get("shape")
     if datatype not in FLOATS:
         raise TensorError(f"expected datatype among {', '.join(FLOATS)}, in the network's own units, got another")
-    if not isinstance(shape, list) or not 2 <= len(shape) <= 8 or not all(type(n) is int and n > 0 for n in shape):
+    if not isinstance(shape, list) or not 2 <= len(shape) <= 8 or not all(map(_length, shape)):
         raise TensorError(f"expected shape of {INPUT} as (inputs, *shape of one), whole numbers >= 1, got another")
     if shape[0] > most_inputs:
         raise RefusedError(413, f"expected at most {most_inputs} inputs per request, got {shape[0]}")
@@ -94,6 +95,10 @@ def _input(said: dict[str, Any], raw: bytes, most_inputs: int) -> NDArray[np.flo
     if type(size) is not int or size != len(raw):
         raise TensorError(f"expected binary_data_size {len(raw)}, what follows the JSON, got another")
     return exact_float32(INPUT, from_bytes(raw, datatype, shape))
+
+
+def _length(n: object) -> bool:
+    return type(n) is int and 0 < n <= LONGEST
 
 
 def _parameters(said: dict[str, Any]) -> dict[str, Any]:

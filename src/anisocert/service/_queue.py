@@ -96,12 +96,13 @@ class Queue:
             self._changed.notify()
             return one.answers
 
-    def close(self) -> None:
-        """Take no more inputs, answer those that wait, and return when the thread has ended."""
+    def close(self, seconds: float | None = None) -> bool:
+        """Take no more inputs, answer those that wait, and return when all is done, or after some seconds: whether."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _work(self) -> None:
         while batch := self._next():

@@ -9,6 +9,7 @@ from anisocert.service.errors import RefusedError
 from anisocert.service.keys import Key
 
 MINUTE = 60.0
+ROUNDING = 1e-6  # inputs: nobody who has waited as told is sent away for less
 
 
 class Rates:
@@ -18,15 +19,20 @@ class Rates:
         self._clock, self._lock = clock, threading.Lock()
         self._left: dict[str, tuple[float, float]] = {}  # by digest: how much there was, and when
 
-    def take(self, key: Key, inputs: int = 1) -> None:
-        """Count inputs; refused if the key has sent too many, or may never send so many at once."""
+    def take(self, key: Key, inputs: int = 1, counted: int = 0) -> None:
+        """Count inputs; refused if the key has sent too many, or may never send so many at once.
+
+        counted: how many of them were counted before. If it must wait they are given back, so that it may come again,
+        with all of them, after the seconds that it is told.
+        """
         if inputs > key.per_minute:
             raise RefusedError(413, f"expected at most {key.per_minute} inputs from this key per minute, got {inputs}")
         with self._lock:
             now = self._clock()
             left, at = self._left.get(key.sha256, (float(key.per_minute), now))
             left = min(key.per_minute, left + (now - at) * key.per_minute / MINUTE)
-            if left < inputs:
+            left += counted
+            if left < inputs - ROUNDING:
                 wait = math.ceil((inputs - left) * MINUTE / key.per_minute)
                 self._left[key.sha256] = left, now
                 message = f"expected at most {key.per_minute} inputs per minute from this key, got more"

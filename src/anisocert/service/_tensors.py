@@ -14,6 +14,7 @@ HEADER_LENGTH: Final = "Inference-Header-Content-Length"
 BYTES: Final = "BYTES"
 KINDS: Final = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8", "INT64": "<i8"}
 NAMES: Final = {np.dtype(kind): name for name, kind in KINDS.items()}
+WHOLE: Final = 1 << 53  # up to which float64 holds every whole number
 MOST_JSON: Final = 8 << 20  # bytes: parsed, JSON takes many times as much
 Array = NDArray[Any]
 
@@ -62,7 +63,11 @@ def from_json(data: Any, datatype: str, shape: Sequence[int]) -> Array:
     if len(data) != math.prod(shape) or not set(map(type, data)) <= {int, float}:
         raise wrong
     try:
-        return np.array(data, np.int64 if datatype == "INT64" else np.float64).reshape(shape)
+        if datatype == "INT64":
+            return np.array(data, np.int64).reshape(shape)
+        if any(type(one) is int and abs(one) > WHOLE and int(float(one)) != one for one in data):
+            raise TensorError("expected whole numbers that float64 holds exactly, got others")
+        return np.array(data, np.float64).reshape(shape)
     except OverflowError as error:
         raise wrong from error
 

@@ -6,17 +6,17 @@ FastAPI's models would describe them and check nothing.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any
 
 from anisocert import __version__
+from anisocert.bounds import Plan
 from anisocert.errors import AnisocertError, MissingExtraError
 
 try:
-    from anyio import to_thread
     from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response
@@ -24,6 +24,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("the service needs starlette and uvicorn: pip install 'anisocert[serve]'") from error
 
+from anisocert.service._budget import Budget
 from anisocert.service._logging import log
 from anisocert.service._middleware import Watched
 from anisocert.service._openapi import openapi
@@ -32,10 +33,9 @@ from anisocert.service._question import INPUT, OUTPUTS, Question, read_question
 from anisocert.service._tensors import HEADER_LENGTH, joined
 from anisocert.service.errors import RefusedError
 from anisocert.service.keys import OPERATE, Key
-from anisocert.service.service import Service
+from anisocert.service.service import PATIENCE, Service
 
 EXTENSIONS = ["binary_tensor_data"]
-THREADS = 8  # that read bodies and ask the memory, which answers one at a time: more would only hold more bodies
 
 
 def application(service: Service) -> Any:
@@ -44,9 +44,8 @@ def application(service: Service) -> Any:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        to_thread.current_default_thread_limiter().total_tokens = THREADS
         yield
-        await run_in_threadpool(service.close)
+        await asyncio.to_thread(service.close)
 
     model = ["/v2/models/{name}", "/v2/models/{name}/versions/{version}"]
     routes = [
@@ -69,7 +68,9 @@ def application(service: Service) -> Any:
         ClientDisconnect: _gone,
         Exception: _failed,
     }
-    return Watched(Starlette(routes=routes, exception_handlers=refused, lifespan=lifespan), service.metrics)
+    inner = Starlette(routes=routes, exception_handlers=refused, lifespan=lifespan)
+    inner.router.redirect_slashes = False  # it would send clients, and their keys, wherever their header Host says
+    return Watched(inner, service.metrics)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
@@ -95,7 +96,7 @@ async def _failed(*_: object) -> Response:
 
 class _Handlers:
     def __init__(self, service: Service) -> None:
-        self.service = service
+        self.service, self.bodies = service, Budget(service.limits.bodies_bytes)
 
     async def page(self, _: Request) -> Response:
         return front_page(self.service)
@@ -110,7 +111,7 @@ class _Handlers:
         return JSONResponse({"live": True})
 
     async def ready(self, _: Request) -> Response:
-        ready = await run_in_threadpool(lambda: self.service.ready)
+        ready = await self.service.ready()
         return JSONResponse({"ready": ready}, 200 if ready else 503)
 
     async def server(self, _: Request) -> Response:
@@ -142,12 +143,15 @@ class _Handlers:
 
     async def memory(self, request: Request) -> Response:
         self._key(request, OPERATE)
-        return JSONResponse(await run_in_threadpool(state_of, self.service))
+        return JSONResponse(state_of(self.service, await self.service.stats()))
 
     async def metrics(self, request: Request) -> Response:
         self._key(request, OPERATE)
-        text = await run_in_threadpool(self.service.metrics.text)
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+        try:
+            now = await self.service.stats()
+        except RefusedError:
+            now = None
+        return Response(self.service.metrics.text(now), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def infer(self, request: Request) -> Response:
         service, key = self.service, self._key(request)
@@ -155,26 +159,33 @@ class _Handlers:
         service.rates.take(key)
         if request.headers.get("content-encoding", "identity") != "identity":
             raise RefusedError(415, "expected a body that is not compressed, got a compressed one")
-        body = await self._body(request, min(key.most_bytes, service.limits.body_bytes))
+        with self.bodies.share() as take:
+            return await self._answered(request, key, await self._body(request, key, take))
 
-        def first() -> tuple[Question, list[Any], Response | None]:
-            question = read_question(body, request.headers.get(HEADER_LENGTH), service.limits.inputs)
-            known = service.known(question, key)
-            done = question.lookup or None not in known
-            return question, known, self._told(question, known, key) if done else None
-
-        question, known, told = await run_in_threadpool(first)
+    async def _answered(self, request: Request, key: Key, body: bytes) -> Response:
+        service, began, length = self.service, monotonic(), request.headers.get(HEADER_LENGTH)
+        until = began + service.limits.seconds
+        question = await service.within(lambda: read_question(body, length, service.limits.inputs), until)
+        until = min(until, began + (question.timeout or service.limits.seconds))
         request.state.inputs = len(question.x)
+
+        def first() -> tuple[Plan, list[Any], Response | None]:
+            plan, known = service.known(question, key)
+            done = question.lookup or None not in known
+            return plan, known, self._told(question, known, key) if done else None
+
+        plan, known, told = await service.within(first, until)
         if told is not None:
             return told
-        answers = await service.answers(question, known)
-        return await run_in_threadpool(self._told, question, answers, key)
+        answers = await service.answers(question, plan, known, until)
+        # What was promised in time is told: looking up whose promise it is gets a moment more.
+        return await service.within(lambda: self._told(question, answers, key), until + PATIENCE)
 
     def _told(self, question: Question, answers: list[Any], key: Key) -> Response:
         head = {"model_name": self.service.name, "model_version": self.service.version}
         head |= {"id": question.id} if question.id else {}
         tensors = self.service.tell(question, answers, key)
-        body, length = joined(head, tensors, question.outputs, "outputs")  # type: ignore[arg-type]
+        body, length = joined(head, tensors, question.outputs, "outputs")
         if length is None:
             return Response(body, media_type="application/json")
         return Response(body, media_type="application/octet-stream", headers={HEADER_LENGTH: str(length)})
@@ -200,8 +211,9 @@ class _Handlers:
         if (name, version) != (self.service.name, self.service.version):
             raise RefusedError(404, "expected the name of the model that is served, and its version, got another")
 
-    async def _body(self, request: Request, most: int) -> bytes:
+    async def _body(self, request: Request, key: Key, take: Callable[[int], None]) -> bytes:
         """The body, as long as it is short enough and comes in time: nothing is parsed before."""
+        most = min(key.most_bytes, self.service.limits.body_bytes)
         too_long = RefusedError(413, f"expected a body of at most {most} bytes for this key, got a longer one")
         length = request.headers.get("content-length", "0")
         if not (length.isascii() and length.isdecimal()) or len(length) > 15 or int(length) > most:
@@ -213,6 +225,7 @@ class _Handlers:
                     size += len(part)
                     if size > most:
                         raise too_long
+                    take(len(part))
                     parts.append(part)
         except TimeoutError as error:
             raise RefusedError(408, "expected the whole body in time, got a part of it") from error

@@ -85,14 +85,15 @@ class Client:
     ) -> Answers:
         """The system's answers. x: `b x *shape`, exactly as float32.
 
-        lookup: only what is promised. n, alpha: a smaller plan than the service's. seconds: to wait, at most what the
-        service allows. more: region, theta, evidence, sentence.
+        lookup: only what is promised. n, alpha: a smaller plan than the service's, for keys with the right plan.
+        seconds: to wait, at most what the service allows. more: region, theta, evidence, sentence.
 
         Raises:
             ServiceError: no answer, and why; with `retry_after` where it is worth asking again.
         """
         points, wait = exact_float32("x", x), self._seconds if seconds is None else seconds
-        asked = {"lookup": lookup, "n": n, "alpha": alpha, "timeout": int(wait * 1e6), "binary_data_output": True}
+        microseconds = max(1, int(wait * 1e6))  # 0 would be the service's own limit
+        asked = {"lookup": lookup, "n": n, "alpha": alpha, "timeout": microseconds, "binary_data_output": True}
         head = {
             "parameters": {name: value for name, value in asked.items() if value is not None},
             "outputs": [{"name": name} for name in (*USUAL, *more)],

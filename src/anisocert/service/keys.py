@@ -21,10 +21,11 @@ from anisocert.durable import locked, write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import opened_regular
 
-LOOKUP, ADMIT, REGIONS, OPERATE = "lookup", "admit", "regions", "operate"
+LOOKUP, ADMIT, PLAN, REGIONS, OPERATE = "lookup", "admit", "plan", "regions", "operate"
 RIGHTS: Final = {
     LOOKUP: "ask what is promised about an input",
     ADMIT: "have inputs certified, which binds all later answers",
+    PLAN: "have them certified with fewer votes or a smaller alpha, which uses up their attempts all the same",
     REGIONS: "see radius, region and evidence also where the promise was made to another input",
     OPERATE: "read metrics and the state of the memory",
 }

@@ -13,7 +13,8 @@ from anisocert.runs import Configuration, read_run
 from anisocert.runs.loading import load_model
 from anisocert.service._telling import Names
 from anisocert.service.keys import KeyFile
-from anisocert.service.service import Examples, Limits, Service
+from anisocert.service.limits import Limits
+from anisocert.service.service import Examples, Service
 from anisocert.system import System
 
 SHOWN = 24  # examples on the page

@@ -1,5 +1,6 @@
 """Serving until told to stop: then nothing new is taken, what was begun is finished, and the process ends."""
 
+import math
 import os
 import signal
 import socket
@@ -7,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.errors import AnisocertError, ArgumentError, MissingExtraError
+from anisocert.service._connections import Connection, most_connections
 from anisocert.service._logging import log, start_logging
 from anisocert.service.app import application
 from anisocert.service.service import Service
@@ -17,8 +19,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("the service needs uvicorn: pip install 'anisocert[serve]'") from error
 
-BACKLOG, CONNECTIONS = 2048, 4096
-DRAIN = 10  # seconds beyond the time limit of a request, in which open connections may end
+BACKLOG = 2048
+DRAIN = 5  # seconds beyond the time limit of a request, in which open connections may end
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ class Address:
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise ArgumentError("expected both a certificate and its key for TLS, or neither, got one")
+
+    def url(self, port: int) -> str:
+        """Of the service, with the port that it listens on."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http' if self.key is None else 'https'}://{host}:{port}/"
 
     def listening(self) -> socket.socket:
         """A socket that listens there; an error if it cannot."""
@@ -60,14 +67,19 @@ def server_of(service: Service, address: Address) -> uvicorn.Server:
     config = uvicorn.Config(
         application(service), log_config=None, access_log=False, server_header=False, lifespan="on",
         ssl_certfile=address.certificate, ssl_keyfile=address.key,
-        timeout_graceful_shutdown=int(service.limits.seconds) + DRAIN, timeout_keep_alive=30,
-        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=math.ceil(service.limits.seconds) + DRAIN, timeout_keep_alive=30,
+        limit_concurrency=most_connections(),
+        http=Connection, ws="none",
     )  # fmt: skip
     return uvicorn.Server(config)
 
 
 def serve(service: Service, address: Address, on_start: Callable[[int], None] = lambda _: None) -> None:
-    """Serve until SIGTERM or SIGINT, and until what was begun by then is done. on_start: called with the port."""
+    """Serve until SIGTERM or SIGINT, and until what was begun by then is done. on_start: called with the port.
+
+    Raises:
+        AnisocertError: the memory did not answer in the end, and nobody waits for it any longer.
+    """
     # uvicorn takes both while it serves, and raises them again afterwards, when there is nothing left to interrupt.
     before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -78,7 +90,11 @@ def serve(service: Service, address: Address, on_start: Callable[[int], None] = 
             log("serving", model=service.name, version=service.version, host=address.host, port=port)
             server_of(service, address).run([listening])
     finally:
-        service.close()
-        log("stopped")
+        ended = service.close()
+        log("stopped", ended=ended)
         for one, handler in before.items():
             signal.signal(one, handler)
+    if not ended:
+        raise AnisocertError(
+            "expected the memory to take what was under way, got no answer: what it has not stored is lost"
+        )

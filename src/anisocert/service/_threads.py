@@ -1,0 +1,67 @@
+"""Threads that ask the memory, so that the event loop need not: a memory that does not answer holds up nobody for long.
+
+Starlette's own threads are waited for when a process ends, and a request that gives up waits for them, too.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Threads:
+    """A few threads that do what they are given, in its order. They end with the process, whatever they wait for."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._count = count
+        self._given: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        for _ in range(count):
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def submit(self, work: Callable[[], T]) -> "Future[T]":
+        """What the work returns, later. It may be cancelled as long as no thread has begun with it."""
+        asked: Future[T] = Future()
+        self._given.put((asked, work))
+        return asked
+
+    async def run(self, work: Callable[[], T], seconds: float) -> T:
+        """What the work returns; TimeoutError if that takes longer, and then work that nobody has begun is dropped."""
+        return await in_time(self.submit(work), seconds)
+
+    def close(self) -> None:
+        """End each thread once it has done what it was given before."""
+        for _ in range(self._count):
+            self._given.put(None)
+
+    def _work(self) -> None:
+        while given := self._given.get():
+            asked, work = given
+            if not asked.set_running_or_notify_cancel():
+                continue
+            try:
+                asked.set_result(work())
+            except BaseException as error:
+                asked.set_exception(error)
+            del given, asked, work  # no body is kept until the next one comes
+
+
+async def in_time(asked: "Future[T]", seconds: float) -> T:
+    """The result of a future of another thread; TimeoutError if it takes longer. It is cancelled then, if it can be."""
+    waiter = asyncio.wrap_future(asked)
+    waiter.add_done_callback(_hear)
+    await asyncio.wait([waiter], timeout=max(0.0, seconds))
+    if not asked.done():
+        asked.cancel()  # which does nothing to work that has begun
+        waiter.cancel()
+        raise TimeoutError
+    return asked.result()
+
+
+def _hear(waiter: "asyncio.Future[Any]") -> None:
+    """Take note of an error: asyncio writes one that nobody has asked for to the log, with its message."""
+    if not waiter.cancelled():
+        waiter.exception()

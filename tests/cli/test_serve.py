@@ -38,6 +38,8 @@ def test_keys(cli, tmp_path):
         (["--shape", "1,8,9", "--data", "digits"], "expected --shape (1, 8, 8), that of the examples"),
         (["--lifetime"], "expected memory, a file (--memory FILE), with lifetime True, got none"),
         (["--method", "best"], "expected method to be one of"),
+        (["--time-limit", "inf"], "(--time-limit) in (0, 86400] seconds, got inf"),
+        (["--time-limit", "nan"], "invalid value for '--time-limit'"),
     ],
 )
 def test_mistakes(cli, tmp_path, network_file, options, words):

@@ -16,7 +16,7 @@ ERRORS = {
     "415": "The body is compressed.",
     "422": "The network gives an input no scores that can be certified.",
     "429": "Too many inputs, of this key or in the queue: ask again after Retry-After seconds.",
-    "503": "The service is shutting down, or the network, the memory or the keys failed.",
+    "503": "The service ends or is full, or the network, the memory or the keys failed: ask again after Retry-After.",
     "504": "The answer was not ready in time. Work that has begun goes on, and its promise stays: ask again.",
 }
 NUMBERS = {"type": "array", "items": {}, "description": "Numbers, flat or nested as the shape says."}

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -36,6 +37,7 @@ from anisocert.service.keys import OPERATE, Key
 from anisocert.service.service import PATIENCE, Service
 
 EXTENSIONS = ["binary_tensor_data"]
+SMALL = 32 << 10  # bytes of a body that is read sooner than it is handed to a thread
 
 
 def application(service: Service) -> Any:
@@ -163,9 +165,10 @@ class _Handlers:
             return await self._answered(request, key, await self._body(request, key, take))
 
     async def _answered(self, request: Request, key: Key, body: bytes) -> Response:
-        service, began, length = self.service, monotonic(), request.headers.get(HEADER_LENGTH)
+        service, began = self.service, monotonic()
         until = began + service.limits.seconds
-        question = await service.within(lambda: read_question(body, length, service.limits.inputs), until)
+        read = partial(read_question, body, request.headers.get(HEADER_LENGTH), service.limits.inputs)
+        question = read() if len(body) <= SMALL else await service.within(read, until)
         until = min(until, began + (question.timeout or service.limits.seconds))
         request.state.inputs = len(question.x)
 

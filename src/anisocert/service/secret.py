@@ -14,7 +14,7 @@ LONGEST = 4096
 
 def secret_of(path: Path | None) -> bytes:
     """The secret. Every question's noise is drawn with fresh randomness besides, so it need not outlive the process."""
-    named = os.environ.pop(VARIABLE, None)  # no child process is to inherit it
+    named = os.environ.pop(VARIABLE, None)  # no child process is to inherit it; /proc keeps it
     if path is None:
         found = os.urandom(32) if named is None else named.strip().encode()
         where = f"the variable {VARIABLE}"

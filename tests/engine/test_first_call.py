@@ -57,6 +57,18 @@ def test_what_has_another_cause_gets_no_remedy_of_shapes(error: Exception) -> No
     assert _raised(Raises(), (1, 8, 8)).endswith(f"got: {error}")
 
 
+def test_a_linear_layer_that_was_not_reached_takes_no_blame() -> None:
+    class Batch(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = FLAT
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x.reshape(16, 64))
+
+    assert _raised(Batch(), (1, 8, 8)).endswith("shape '[16, 64]' is invalid for input of size 128")
+
+
 def test_a_network_that_is_called_by_names() -> None:
     class Named(nn.Module):
         def forward(self, *, pixel_values: torch.Tensor) -> torch.Tensor:

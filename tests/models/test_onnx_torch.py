@@ -28,6 +28,7 @@ def _save(path: Path, before: list[Any], *, shape: tuple[Any, ...] = ("b", *IMAG
 
     nodes = [*before, helper.make_node("MatMul", ["features", "weights"], ["scores"])]
     constants = {"weights": WEIGHTS, "one_row": np.array([1, 16]), "one_open": np.array([1, -1])}
+    constants |= {f"{rows}_rows": np.array([rows, 16]) for rows in (2, 16)}
     graph = helper.make_graph(
         nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [shape[0], 3])],
@@ -82,6 +83,36 @@ def test_a_batch_that_is_baked_in(tmp_path: Path, batch: Any, sizes: str) -> Non
     plan, few = ac.Plan(n0=20, n=100), ac.Numerics(rows=32)
     for one in (box, model):
         ac.certify(one, x[:1], num_classes=3, smoothing=ac.Gaussian(0.25), method=ac.Fixed(), plan=plan, numerics=few)
+
+
+@pytest.mark.parametrize("batch", [2, 16])  # as many as are tried at once, either
+def test_a_larger_batch_that_is_baked_in_is_freed(tmp_path: Path, batch: int) -> None:
+    path, x = _baked(tmp_path / "baked.onnx", batch, f"{batch}_rows"), torch.rand(5, *IMAGE)
+    model, _ = load(path, gradients=True, shape=IMAGE)
+    for rows in (1, 2, 5):
+        torch.testing.assert_close(model(x[:rows]), _scores(x[:rows]), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_row_of_any_length(tmp_path: Path, gradients: bool) -> None:
+    """Its file leaves open how many values an input has: as many as those that it gets."""
+    from onnx import helper
+
+    path = _save(tmp_path / "open.onnx", [helper.make_node("Identity", ["x"], ["features"])], shape=("b", "m"))
+    x = torch.rand(5, *IMAGE)
+    model, known = load(path, gradients=gradients, shape=IMAGE, layout="flat")
+    torch.testing.assert_close(model(x), _scores(x), rtol=1e-5, atol=1e-5)
+    assert known["notes"] == ("inputs of 1 x 4 x 4 are given to it as 16, which it takes",)
+
+
+def test_operators_older_than_those_that_run(tmp_path: Path) -> None:
+    from onnx import helper
+
+    nodes = [helper.make_node("Flatten", ["x"], ["flat"])]
+    nodes += [helper.make_node("Add", ["flat", "flat"], ["features"], broadcast=1)]
+    words = r"expected operator set 7 or later.*got 6 \(.*Add\(6\).*\): export the network again.*--method isotropic"
+    with pytest.raises(ModelError, match=words):
+        load(_save(tmp_path / "six.onnx", nodes, opset=6))
 
 
 def test_a_batch_that_cannot_be_freed_is_named(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from anisocert.errors import AnisocertError, ModelError
 
 Shape = tuple[int, ...]
 GREY, COLOUR = 1, 3
+MULTIPLIED = "shapes cannot be multiplied"  # what a linear layer says of inputs of another size
 
 
 @contextmanager
@@ -26,7 +27,7 @@ def taking(shape: Shape, model: Classifier) -> Iterator[None]:
         if isinstance(error, AnisocertError) or out_of_memory(error):
             raise
         reason = str(error).partition("\n")[0] or repr(error)
-        remedy = _of_call(reason) or (_of_shapes(shape, model) if isinstance(error, RuntimeError) else "")
+        remedy = _of_call(reason) or (_of_shapes(shape, model, reason) if isinstance(error, RuntimeError) else "")
         raise ModelError(f"expected a network that takes inputs of shape {shape}, got: {reason}{remedy}") from error
 
 
@@ -54,22 +55,23 @@ def _of_call(reason: str) -> str:
     return ": inputs come in float32; call model.float(), and leave them so inside it" if mixed else ""
 
 
-def _of_shapes(shape: Shape, model: Classifier) -> str:
+def _of_shapes(shape: Shape, model: Classifier, reason: str) -> str:
     """What the first layer takes, if that is not what inputs are."""
     layers = model.modules() if isinstance(model, nn.Module) else ()
     first = next((one for one in layers if isinstance(one, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)), None)
     if isinstance(first, nn.Linear):
-        return _of_linear(shape, first.in_features)
+        return _of_linear(shape, first.in_features, reason)
     if isinstance(first, nn.Conv1d | nn.Conv2d | nn.Conv3d):
         return _of_convolution(shape, first.in_channels, len(first.kernel_size))
     return ""
 
 
-def _of_linear(shape: Shape, takes: int) -> str:
+def _of_linear(shape: Shape, takes: int, reason: str) -> str:
     values = math.prod(shape)
     if values == takes:
         row = f"anisocert.models.Reshaped(model, [{takes}]) (--layout flat)"
-        return f": it takes them as one row of values, it seems: {row}" if len(shape) > 1 else ""
+        reached = MULTIPLIED in reason and len(shape) > 1  # else something failed before it, or its inputs are rows
+        return f": it takes them as one row of values, it seems: {row}" if reached else ""
     told = f": its first linear layer takes {takes} values, and an input has {values}"
     if len(shape) == 3 and (values, shape[0]) == (COLOUR * takes, COLOUR):
         return f"{told}: colour images, and a network for grey ones"

@@ -137,7 +137,7 @@ def _tried(model: nn.Module, shape: Shape) -> Any:
     except Exception:  # anyone's code; the engine says what to do about it
         return None
     x = torch.from_numpy(probe_inputs(shape)[:2]).to(home(trial))
-    with torch.no_grad(), taking(shape, trial):
+    with torch.no_grad(), taking(trial.shape if isinstance(trial, Reshaped) else shape, trial):
         return trial(x)
 
 

@@ -27,6 +27,11 @@ class OnnxFile:
     digest: bytes
     locations: tuple[str, ...]
 
+    @property
+    def opset(self) -> int | None:
+        """The number of its set of standard operators, if it names one."""
+        return next((one.version for one in self.graph.opset_import if one.domain in DOMAINS[:2]), None)
+
 
 def read_onnx(path: Path) -> OnnxFile:
     """Read a file and its external data, which must lie in its folder or below."""

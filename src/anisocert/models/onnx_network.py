@@ -18,6 +18,7 @@ FATAL = 4  # onnxruntime's highest level of severity
 LARGEST_BATCH, LARGEST_INPUT, LARGEST_CLASSES = 1 << 16, 1 << 28, 1 << 20
 LARGEST_TRIAL = 1 << 24  # values of an input with which the batch is tried
 LONGEST_REASON = 2000  # characters
+OLDEST = 7  # of operator sets that onnxruntime promises to run; it still has some operators of older ones
 
 
 class OnnxNetwork(nn.Module):
@@ -44,7 +45,7 @@ class OnnxNetwork(nn.Module):
         try:
             self.session = onnxruntime.InferenceSession(read.content, options, providers=wanted)
         except Exception as error:  # onnxruntime's own exceptions share no public root
-            raise ModelError(f"expected a whole ONNX file at {path}, got: {whole(error)}") from error
+            raise ModelError(_refused(whole(error), read, path)) from error
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
         scores = _scores(outputs, path)
         self.chosen = scores.name if len(outputs) > 1 else None  # the output that was taken for the scores
@@ -63,7 +64,7 @@ class OnnxNetwork(nn.Module):
         if self.dtype is None:
             raise ModelError(f"expected a floating-point input in {path}, got {inputs[0].type}")
         self.eval()
-        sizes = like if like is not None and len(like) == len(self.shape) else (8,) * len(self.shape)
+        sizes = _open_sizes(like, len(self.shape))
         self.trial_shape = tuple(
             size if isinstance(size, int) else other for size, other in zip(self.shape, sizes, strict=True)
         )
@@ -110,6 +111,23 @@ class OnnxNetwork(nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> "OnnxNetwork":
         """Itself: a session cannot be copied and holds nothing that changes."""
         return self
+
+
+def _refused(reason: str, read: OnnxFile, path: Path) -> str:
+    """Why onnxruntime does not run a file."""
+    if "NOT_IMPLEMENTED" in reason and read.opset is not None and read.opset < OLDEST:
+        return (
+            f"expected operator set {OLDEST} or later, as onnxruntime runs, in {path}, got {read.opset} ({reason}): "
+            "export the network again (best with opset 17), or give package.module:function and --method isotropic"
+        )
+    return f"expected a whole ONNX file at {path}, got: {reason}"
+
+
+def _open_sizes(like: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
+    """Sizes to try a network of so many axes with, where its file leaves them open: an input's, or its row's."""
+    if like is not None and len(like) == rank:
+        return like
+    return (math.prod(like),) if like is not None and rank == 1 else (8,) * rank
 
 
 def _scores(outputs: list[Any], path: Path) -> Any:

@@ -151,6 +151,7 @@ def test_a_dry_run_says_what_and_how_long_and_does_nothing(certify, tmp_path, mo
     assert "100 votes to select + 100,000 votes to certify" in said
     assert "with gradients" in said
     assert "votes/s, measured here" in said
+    assert ", plus start-up and writing" in said
     assert not (tmp_path / "run").exists()
     certify("--shard", "1/3", "--out", tmp_path / "begun")
     files = sorted((tmp_path / "begun").rglob("*"))

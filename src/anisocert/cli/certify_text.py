@@ -147,7 +147,7 @@ class Told:
         self.console.print(f"network evaluations per input: {at_most}{parts}", soft_wrap=True)
         self.console.print(
             f"{at_most}{found.total:,} in all; at {found.votes_per_second:,.0f} votes/s, measured here: "
-            f"{at_most}{duration(seconds)}", soft_wrap=True,
+            f"{at_most}{duration(seconds)}, plus start-up and writing", soft_wrap=True,
         )  # fmt: skip
         if self.as_json:
             print(json.dumps({"run": out and str(out), "inputs": found.inputs, "evaluations": found.evaluations,

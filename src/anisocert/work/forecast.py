@@ -21,7 +21,10 @@ MEASUREMENTS = 2
 
 @dataclass(frozen=True)
 class Forecast:
-    """evaluations: of the network per input, by purpose. seconds: of all inputs, on one device."""
+    """evaluations: of the network per input, by purpose. seconds: of all inputs, on one device, for these alone.
+
+    What comes once per run is not in it: imports, loading, compilation, writing, and what a memory does.
+    """
 
     inputs: int
     evaluations: dict[str, int]

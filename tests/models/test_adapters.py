@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import anisocert as ac
 from anisocert.errors import ModelError
 from anisocert.models import Normalized, Reshaped, ScoresOf, load
-from anisocert.models.adapters import adapt
+from anisocert.models.adapters import SeveralError, adapt
 
 IMAGE = (3, 4, 4)
 
@@ -30,6 +30,7 @@ class Returns(nn.Module):
             "tuple": (z, x), "named": {"image": x, "answer": z}, "two": (z, 2 * z), "keys": {"a": z, "b": 2 * z},
             "nothing": SimpleNamespace(answer=z), "numpy": z.detach().float().numpy(), "lists": z.tolist(),
             "none": {"loss": z.sum(), "image": x}, "labels": z.argmax(1), "one": z.sum(1), "maps": z[:, :, None, None],
+            "unknown": object(), "wider": (x.flatten(1), z),
         }  # fmt: skip
         return wrapped[self.how]
 
@@ -62,11 +63,23 @@ def test_scores_among_other_things_are_found(how: str, part: str | int) -> None:
     assert certificate.votes == 100
 
 
+def test_the_number_of_classes_tells_scores_from_features() -> None:
+    network = Returns("wider").eval()
+    with pytest.raises(SeveralError, match=r"ScoresOf\(model, 0\), or 1"):
+        adapt(network, IMAGE)
+    found = adapt(network, IMAGE, classes=5)
+    assert found.notes == ("its scores are element 1 in the tuple that it returns, the one of 5 columns",)
+    x = torch.rand(3, *IMAGE)
+    torch.testing.assert_close(found.model(x), network.linear(x.flatten(1)))
+
+
 @pytest.mark.parametrize(
     ("how", "remedy"),
     [
-        ("two", r"tuple: .*ScoresOf\(model, 0\), or 1$"), ("keys", r"dict: .*ScoresOf\(model, 'a'\), or 'b'$"),
-        ("nothing", r"SimpleNamespace: .*ScoresOf\(model, 'answer'\)$"), ("numpy", r"ndarray: return torch\.from"),
+        ("two", r"tuple: .*ScoresOf\(model, 0\), or 1 \(on the command line, in a package\.module:function"),
+        ("keys", r"dict: .*ScoresOf\(model, 'a'\), or 'b' \("),
+        ("unknown", r"object: return a tensor of floats of shape \(b, classes\)$"),
+        ("nothing", r"SimpleNamespace: .*ScoresOf\(model, 'answer'\) \("), ("numpy", r"ndarray: return torch\.from"),
         ("lists", r"list: return torch\.tensor\(scores\)$"),
         ("none", r"dict with 'loss', 'image', none of them floats of shape \(b, classes\)"),
     ],

@@ -10,13 +10,14 @@ import torch
 
 from anisocert.engine import Network, same_behaviour
 from anisocert.engine.probe import from_json
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import build, load, save
 from anisocert.runs import Configuration, read_run
 from anisocert.runs.files import write_description
+from anisocert.runs.loading import load_model
 from anisocert.verify.recounting import recount
 from anisocert.work._certifier import Certifier
-from anisocert.work.job import model_files
+from anisocert.work.job import load_job, model_files
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,37 @@ def other(tmp_path_factory) -> str:
 @pytest.fixture
 def named(quick) -> Configuration:
     return replace(quick, model_id="our digits, spring", max=6)
+
+
+PAIR = """
+import torch
+from torch import nn
+
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 10)
+
+    def forward(self, x):
+        scores = self.layer(x.flatten(1))
+        return {kept}
+"""
+
+
+def test_scores_have_as_many_columns_as_the_data_has_classes(quick, tmp_path, monkeypatch):
+    """Of all its data, even if one example is asked about; workers load the same by the completed configuration."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "users_pair.py").write_text(PAIR.format(kept="scores[:, :3], scores"))
+    (tmp_path / "users_same.py").write_text(PAIR.format(kept="scores + 1, scores"))
+    asked = replace(quick, model="users_pair:Pair", max=1)
+    job = load_job(asked)
+    assert job.metadata["notes"][-1].startswith("its scores are element 1 in the tuple that it returns, the one of 10")
+    assert job.configuration.num_classes == 10
+    assert load_model(job.configuration)[0].part == 1
+    with pytest.raises(ModelError, match=r"ScoresOf\(model, 0\), or 1"):
+        load_job(replace(asked, model="users_same:Pair"))
+    assert load_job(replace(asked, num_classes=10)).configuration.num_classes == 10
 
 
 def test_a_run_keeps_its_networks_behaviour(quick, whole):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 Part = str | int
 MOST_NAMED = 8
+RETURN = ": return a tensor of floats of shape (b, classes)"
 
 
 def part(found: Any, name: Part) -> Any:
@@ -36,7 +37,7 @@ def likely(inside: dict[Part, Any], num_classes: int | None = None) -> list[Part
 
 
 def remedy(found: Any, num_classes: int | None = None) -> str:
-    """How to make scores of what a network returned; empty where that is unknown."""
+    """How to make scores of what a network returned; empty of tensors whose shape says nothing."""
     classes = "num_classes" if num_classes is None else num_classes
     if isinstance(found, np.ndarray):
         return ": return torch.from_numpy(scores)"
@@ -45,11 +46,11 @@ def remedy(found: Any, num_classes: int | None = None) -> str:
     inside = parts(found)
     if fit := likely(inside):
         named = ", or ".join([f"anisocert.models.ScoresOf(model, {fit[0]!r})", *map(repr, fit[1:MOST_NAMED])])
-        return f": take them out of it with {named}"
+        return f": take them out of it with {named} (on the command line, in a package.module:function that returns it)"
     if isinstance(found, list) and found and isinstance(found[0], list | float):
         return ": return torch.tensor(scores)"
     names = ", ".join(map(repr, list(inside)[:MOST_NAMED]))
-    return f" with {names}, none of them floats of shape (b, classes): return such scores" if names else ""
+    return f" with {names}, none of them floats of shape (b, classes): return such scores" if names else RETURN
 
 
 def _of_tensor(found: Tensor, classes: object) -> str:

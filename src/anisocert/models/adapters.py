@@ -54,6 +54,10 @@ class ScoresOf(nn.Module):
         return scores
 
 
+class SeveralError(ModelError):
+    """Several of the things that a network returns may be its scores; the number of classes may tell which."""
+
+
 @dataclass(frozen=True, eq=False)
 class Adapted:
     """A network that fits, what was done to make it so, in words, and its number of classes where that was seen."""
@@ -78,8 +82,10 @@ def adapt(
     if found is None or isinstance(found, Tensor):
         return Adapted(reshaped, tuple(notes), width(found))
     place = _where(found, classes)
-    notes.append(f"its scores are {_named(place)} in the {type(found).__name__} that it returns")
-    return Adapted(ScoresOf(reshaped, place).eval(), tuple(notes), width(part(found, place)))
+    many = width(part(found, place))
+    told_by = f", the one of {many} columns" if place != LOGITS and len(likely(parts(found))) > 1 else ""
+    notes.append(f"its scores are {_named(place)} in the {type(found).__name__} that it returns{told_by}")
+    return Adapted(ScoresOf(reshaped, place).eval(), tuple(notes), many)
 
 
 def _reshaped(model: nn.Module, shape: Shape, layout: str | None, takes: Declared | None) -> nn.Module:
@@ -149,7 +155,8 @@ def _where(found: Any, classes: int | None) -> Part:
     fit = likely(inside, classes)
     if len(fit) == 1 and isinstance(found, Mapping | tuple | list):  # an object's attributes may mean anything
         return fit[0]
-    raise ModelError(f"expected the model to return scores, got {told(found)}{remedy(found, classes)}")
+    kind = SeveralError if len(fit) > 1 else ModelError
+    raise kind(f"expected the model to return scores, got {told(found)}{remedy(found, classes)}")
 
 
 def _named(place: Part) -> str:

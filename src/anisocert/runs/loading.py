@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from anisocert.data import Dataset
 from anisocert.data.arrays import CHANNELS_FIRST
 from anisocert.errors import ArgumentError
 from anisocert.models import Codebook, Coded, PerCode
+from anisocert.models.adapters import SeveralError
 from anisocert.runs.configuration import Configuration
 
 
@@ -49,20 +51,30 @@ def arrays_hash(*arrays: NDArray[Any]) -> str:
 
 
 def load_model(
-    configuration: Configuration, source: str | Path | None = None, gradients: bool | None = None
+    configuration: Configuration,
+    source: str | Path | None = None,
+    gradients: bool | None = None,
+    classes: int | None = None,
 ) -> tuple[nn.Module, dict[str, Any]]:
     """The network and what its file says about it.
 
     source: where the file is, if not where the configuration says. gradients: whether the network must give them;
-    default: as the configuration needs it.
+    default: as the configuration needs it. classes: how many the data has, which tells scores from other things that a
+    network returns where the configuration does not say.
     """
     c = configuration
     layout = None if c.layout == CHANNELS_FIRST else c.layout  # which is about the data
-    model, said = models.load(
-        source or c.model, num_classes=c.num_classes, mean=c.mean, std=c.std, layout=layout,
+    loaded = partial(
+        models.load, source or c.model, mean=c.mean, std=c.std, layout=layout,
         gradients=c.needs_gradients if gradients is None else gradients, denoise=c.denoise,
         shape=c.input_shape,
     )  # fmt: skip
+    try:
+        model, said = loaded(num_classes=c.num_classes)
+    except SeveralError:
+        if c.num_classes is not None or classes is None:
+            raise
+        model, said = loaded(num_classes=classes)
     if c.codebook is None:
         if isinstance(model, PerCode):
             raise ArgumentError(

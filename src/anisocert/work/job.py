@@ -106,7 +106,7 @@ def load_job(asked: Configuration) -> Job:
     examples = chosen(asked, known)
     Stream(asked.seed, Stage.ESTIMATE, int(examples.ids.max()))  # an error now if the seed names no stream
     asked = replace(asked, input_shape=list(examples.shape))
-    model, metadata = load_model(asked)
+    model, metadata = load_model(asked, classes=known.num_classes if known.labelled else None)
     num_classes = asked.num_classes or metadata.get("num_classes") or (examples.num_classes if examples.labelled else 0)
     if num_classes == 0:
         raise ArgumentError(f"expected num_classes (--num-classes), as {asked.data} has no labels to tell it, got none")

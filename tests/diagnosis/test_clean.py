@@ -69,7 +69,7 @@ def test_options_that_mend_it_are_named(data: Path) -> None:
     assert found is not None
     assert (found.accuracy, found.mended) == (0.25, 1.0)
     with pytest.warns(
-        AnisocertWarning, match=r"25% of 32 inputs .*is wrong\. With inputs of 0 to 255 .* it answers 100%"
+        AnisocertWarning, match=r"25% of 32 sampled inputs .*is wrong\. With inputs of 0 to 255 .* it answers 100%"
     ):
         warn_if_wrong(_job("bytes", data))
     found = look(_job("centred", data))
@@ -80,7 +80,7 @@ def test_options_that_mend_it_are_named(data: Path) -> None:
 
 def test_wrong_classes_and_one_answer_for_all(data: Path) -> None:
     with pytest.warns(
-        AnisocertWarning, match=r"answers 0% of 32 inputs correctly, and chance is 25%: something before"
+        AnisocertWarning, match=r"answers 0% of 32 sampled inputs correctly, and chance is 25%: something before"
     ):
         warn_if_wrong(_job("turned", data))
     found = look(_job("constant", data))

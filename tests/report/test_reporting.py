@@ -86,6 +86,15 @@ def test_what_cannot_be_reported_on(what, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_certificates_are_evaluated_first(tmp_path):
+    found = ac.certify(
+        lambda x: x, np.ones((1, 2), "float32"), num_classes=2, smoothing=ac.Gaussian(0.25),
+        plan=ac.Plan(n0=10, n=50), model_id="identity",
+    )  # fmt: skip
+    with pytest.raises(ArgumentError, match=r"a Certificate: ac\.report\(ac\.evaluate\(certificates, labels\), out\)"):
+        ac.report(found, tmp_path / "report.html")
+
+
 def test_the_room_is_the_function_and_the_room():
     import anisocert.report as room
 

@@ -38,11 +38,15 @@ def test_errors_say_what_and_when_to_come_again(serving, image):
     with pytest.raises(ServiceError, match="403: expected a key with the right admit") as refused:
         served.client("lookup").answer(image(3.0)[None])
     assert (refused.value.status, refused.value.retry_after) == (403, None)
-    with pytest.raises(ServiceError, match="401: expected the header") as refused:
-        Client(served.url, "anisocert_wrong").answer(image(3.0)[None])
+    for wrong, got in (("anisocert_wrong", "another"), ("", "none")):
+        with pytest.raises(ServiceError, match=f"401: expected the header .*, got {got}$"):
+            Client(served.url, wrong, model="plane").answer(image(3.0)[None])
     with pytest.raises(ServiceError, match="504: the answer was not ready in time") as refused:
         served.client().answer(image(3.0)[None], seconds=1e-6)
     assert refused.value.retry_after == 1
+    served.client().answer(image(3.0)[None])  # which settles the shape
+    with pytest.raises(ServiceError, match=r"got \[8, 8\]: if x is a single input, pass x\[None\]$"):
+        served.client().answer(image(3.0))
     with pytest.raises(ArgumentError, match="float32 holds exactly"):
         served.client().answer(np.full((1, 1, 8, 8), 0.1))
     with pytest.raises(ServiceError, match="gave no answer"):

@@ -63,7 +63,7 @@ def test_region_of_a_scalar_theta_has_the_inputs_shape():
 
 
 @pytest.mark.parametrize("kind", [Gaussian, Uniform])
-@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, [], [1.0, -1.0], "wide", None, 1e-60])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, [], [1.0, -1.0], "wide", "0.25", ["0.25"], None, 1e-60])
 def test_bad_parameters(kind, value):
     with pytest.raises(ArgumentError, match=r"expected (sigma|lam).*got"):
         kind(value)

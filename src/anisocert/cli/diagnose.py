@@ -20,7 +20,7 @@ EPILOG = "Example: anisocert diagnose nets/cohen/last.safetensors --data cifar10
     "codebook", "selector",
     n=option(100_000, "Votes per input that you mean to certify with."),
     alpha=option(0.001),
-    max=option(64, "Examples to look at, evenly spaced."),
+    max=option(64, "Examples to look at under noise, evenly spaced; whether it works without any is seen on 32."),
 )  # fmt: skip
 def diagnose(
     asked: options.Asked,

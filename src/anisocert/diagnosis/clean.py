@@ -57,7 +57,9 @@ class Clean:
             return ""
         shares = (f"{percent(share, digits=0)}%" for share in (self.accuracy, self.chance, self.mended))
         right, chance, mended = shares
-        found = f"Without any noise it answers {right} of {self.inputs} inputs correctly, and chance is {chance}"
+        found = (
+            f"Without any noise it answers {right} of {self.inputs} sampled inputs correctly, and chance is {chance}"
+        )
         if self.normalization:
             wrong = "something before the noise is wrong" if self.guessing else "its normalisation seems to be missing"
             return f"{found}: {wrong}. With {self.normalization} it answers {mended} correctly."

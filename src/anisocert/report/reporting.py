@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anisocert.certificate import Certificate
 from anisocert.durable import claim
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import Evaluation
@@ -84,6 +85,7 @@ def _runs(what: Any) -> Iterator[StoredRun]:
         for one in what:
             yield from _runs(one)
     else:
+        how = ": ac.report(ac.evaluate(certificates, labels), out)" if isinstance(what, Certificate) else ""
         raise ArgumentError(
-            f"expected what ac.evaluate(certificates, labels) returned, or a run's folder, got {told(what)}"
+            f"expected what ac.evaluate(certificates, labels) returned, or a run's folder, got {told(what)}{how}"
         )

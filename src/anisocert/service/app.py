@@ -201,8 +201,9 @@ class _Handlers:
             log("keys cannot be read", logging.ERROR, error)
             raise RefusedError(503, "the keys of this service cannot be read", 5) from error
         if key is None:
+            got = "another" if token.strip() and kind.lower() == "bearer" else "none"
             raise RefusedError(
-                401, "expected the header Authorization: Bearer KEY with a key of this service, got none"
+                401, f"expected the header Authorization: Bearer KEY with a key of this service, got {got}"
             )
         request.state.key = key.name
         if right is not None and not key.may(right):

@@ -203,7 +203,8 @@ class Service:
         if self.shape is None and not question.lookup:
             self._settle(self.system.memory.stats().shape or shape)  # another process may have been first
         if self.shape is not None and shape != self.shape:
-            raise RefusedError(400, f"expected inputs of shape {list(self.shape)}, got {list(shape)}")
+            single = ": if x is a single input, pass x[None]" if question.x.shape == self.shape else ""
+            raise RefusedError(400, f"expected inputs of shape {list(self.shape)}, got {list(shape)}{single}")
         if self.domain is not None and (question.x.min() < self.domain[0] or question.x.max() > self.domain[1]):
             raise RefusedError(400, f"expected values from {self.domain[0]:g} to {self.domain[1]:g}, got others")
         # Half of what the network's inputs may be: the rest is for the noise.

@@ -147,6 +147,8 @@ def unnamed(norm: str, p_a: float, p_b: float, gap: float) -> str:
 def positive(name: str, value: ArrayLike) -> NDArray[np.float32]:
     """A scale parameter as float32: scalar or full shape, positive and finite."""
     try:
+        if np.asarray(value).dtype.kind in "US":  # which numpy would read as numbers
+            raise ValueError
         array = np.array(value, np.float32)  # a copy: it is made read-only, and the caller's must not be
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"expected {name} as numbers, got {value!r}") from error

@@ -34,7 +34,7 @@ def open_system(
 ) -> System:
     """The system that a configuration describes. classes: how many, where neither it nor the network's file says."""
     c = configuration
-    model, metadata = load_model(c, classes=classes)
+    model, metadata = load_model(c)
     num_classes = c.num_classes or metadata.get("num_classes") or classes
     if num_classes is None:
         raise ArgumentError(f"expected the number of classes, which {c.model} does not say: use --num-classes")

@@ -1,9 +1,11 @@
 """A real server on a free port, around a network whose answers are known."""
 
+import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,17 @@ class Served:
 
     def client(self, who: str = "all", **options: Any) -> Client:
         return Client(self.url, self.tokens[who], **options)
+
+
+@pytest.fixture
+def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """asyncio.run in a thread of its own: a browser's test leaves its event loop running in this one."""
+
+    def begin(asked: Coroutine[Any, Any, Any]) -> Any:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(asyncio.run, asked).result()
+
+    return begin
 
 
 def image(height: float, seed: int | None = None) -> np.ndarray:

@@ -1,6 +1,5 @@
 """The protocol over HTTP: who may ask what, what is promised, and what nobody is told."""
 
-import asyncio
 import http.client
 import json
 import logging
@@ -441,7 +440,7 @@ def test_openapi_describes_every_route(serving):
     assert all(path in page for path in said["paths"])
 
 
-def test_a_service_that_ends_finishes_what_was_begun(serving, system, half_space, image):
+def test_a_service_that_ends_finishes_what_was_begun(serving, system, half_space, image, run):
     begun, armed = threading.Event(), []
 
     class Slow(type(half_space([1.0] * 64))):
@@ -464,7 +463,7 @@ def test_a_service_that_ends_finishes_what_was_begun(serving, system, half_space
         if not served.service.queue.alive:
             break
         time.sleep(0.01)
-    assert not asyncio.run(served.service.ready())
+    assert not run(served.service.ready())
     with pytest.raises(ServiceError, match=r"gave no answer|closed the connection"):
         served.client("client").answer(image(-3.0)[None])
 

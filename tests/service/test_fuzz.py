@@ -110,7 +110,7 @@ async def posted(app, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]
     return found[0]["status"], b"".join(one.get("body", b"") for one in found[1:])
 
 
-def test_malformed_bodies(serving, image):
+def test_malformed_bodies(serving, image, run):
     served, draw, x = serving(), random.Random(0), np.full((1, 1, 8, 8), 0.70710678, np.float32)
     served.client("client").answer(image(3.0)[None])
     (promise,) = served.service.system.memory.entries()
@@ -132,7 +132,7 @@ def test_malformed_bodies(serving, image):
             body, length = body_of(draw, x)
             expect_refused(body, *await posted(served.server.config.app, body, headers(length)))
 
-    asyncio.run(without_sockets())
+    run(without_sockets())
     connection = http.client.HTTPConnection(served.url.removeprefix("http://"), timeout=30)
     for _ in range(COUNT // 20):
         body, length = body_of(draw, x)

@@ -21,13 +21,13 @@ def fail(value):
         (lambda loop: loop.create_future().set_exception(ValueError("0.625")), "Future exception was never retrieved"),
     ],
 )
-def test_no_value_of_an_input(caplog, callback, words):
+def test_no_value_of_an_input(caplog, callback, words, run):
     async def main():
         callback(asyncio.get_running_loop())
         gc.collect()
         await asyncio.sleep(0)
 
-    asyncio.run(main())
+    run(main())
     (record,) = [one for one in caplog.records if one.name == "asyncio" and one.levelno >= logging.ERROR]
     assert "0.625" in record.getMessage()
     line = JsonLines().format(record)

@@ -10,7 +10,7 @@ import pytest
 from anisocert.service._threads import Threads
 
 
-def test_what_is_late_is_dropped_unless_it_has_begun():
+def test_what_is_late_is_dropped_unless_it_has_begun(run):
     threads, gate, done = Threads(1, "one"), threading.Event(), []
 
     async def ask():
@@ -20,12 +20,12 @@ def test_what_is_late_is_dropped_unless_it_has_begun():
         gate.set()
         return await threads.run(lambda: done.append("last"), 30)
 
-    asyncio.run(ask())
+    run(ask())
     assert done == ["begun", "last"]
     threads.close()
 
 
-def test_no_message_of_an_error_reaches_the_log(caplog):
+def test_no_message_of_an_error_reaches_the_log(caplog, run):
     threads, gate = Threads(1, "one"), threading.Event()
 
     def fail():
@@ -42,7 +42,7 @@ def test_no_message_of_an_error_reaches_the_log(caplog):
         await asyncio.sleep(0)
 
     caplog.set_level(logging.DEBUG, "asyncio")
-    asyncio.run(ask())
+    run(ask())
     gc.collect()
     assert "0.625" not in caplog.text
     threads.close()

@@ -60,7 +60,7 @@ build/wheel-checked: $(SOURCES) $(PINS) README.md | .venv/ready
 	$(BIN)/python -m pip $(INSTALL) --constraint constraints.txt torch torchvision
 	$(BIN)/python -m pip $(INSTALL) --no-index --no-build-isolation --editable '.[cli,report,onnx,ray,postgres,serve,dev]'
 	$(BIN)/python -m pip check
-	$(BIN)/python -m compileall -qq -j 0 -x /tests/ .venv/lib || true  # some are for later versions of Python
+	$(BIN)/python -m compileall -qq -j 0 -x '/(tests|rllib|tune|pip|setuptools|jedi|debugpy|fontTools)/' .venv/lib || true  # some are for later versions of Python
 	touch $@
 
 # After a change of dependencies (needs uv): all files of each release, for every platform, less what torch brings itself.

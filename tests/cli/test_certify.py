@@ -306,7 +306,6 @@ def test_it_warns_of_noise_the_network_does_not_know(certify, tmp_path):
         certify("--target-radius", 2, "--out", tmp_path / "d")
 
 
-@pytest.mark.precision
 @pytest.mark.parametrize("method", ["isotropic", "anisotropic"])
 def test_says_where_theta_reached_its_bound(cli, trained_digits, tmp_path, method):
     """Where the largest value of theta is the bound; with a higher one the search does go farther."""
@@ -326,7 +325,6 @@ def test_says_where_theta_reached_its_bound(cli, trained_digits, tmp_path, metho
         assert (sentence in said) == (sentence in (tmp_path / "page.html").read_text("utf-8")) == reached
 
 
-@pytest.mark.precision
 def test_sizes_inside_the_domain_are_told_too(cli, trained_digits, tmp_path):
     quick = ("--data", "digits", "--sigma", 0.25, "--n", 1000, "--max", 4, "--rows", 800, "--no-compile")
     run = (trained_digits, *quick, "--precision", "float32", "--domain", "0,1")

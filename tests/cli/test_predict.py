@@ -38,7 +38,6 @@ def read(text):
     return [tuple(map(int, row)) for row in rows]
 
 
-@pytest.mark.precision
 def test_answers_are_those_of_the_library(cli, net, tmp_path):
     data = digits("test").subset(skip=2, most=70)  # more than go into one call
     known = expected(net, Gaussian(0.25), data, 40, seed=5)

@@ -55,15 +55,18 @@ def test_a_large_honest_table_is_read():
 
 
 @pytest.mark.parametrize(
-    "content",
+    "table",
     [
-        packed(pa.table({"idx": np.zeros(5_000_000, np.int64)})),
-        packed(pa.table({"idx": np.arange(20_000), "reason": repeated("x" * 10_000, 20_000)}), store_schema=False),
-        packed(pa.table({"idx": [1], "reason": ["x" * 50_000_000]}), compression="zstd"),
+        lambda: packed(pa.table({"idx": np.zeros(5_000_000, np.int64)})),
+        lambda: packed(
+            pa.table({"idx": np.arange(20_000), "reason": repeated("x" * 10_000, 20_000)}), store_schema=False
+        ),
+        lambda: packed(pa.table({"idx": [1], "reason": ["x" * 50_000_000]}), compression="zstd"),
     ],
     ids=["rows", "texts", "compression"],
 )
-def test_a_table_that_grows_is_refused_before_it_does(content):
+def test_a_table_that_grows_is_refused_before_it_does(table):
+    content = table()
     assert len(content) < 400_000
     usual = pa.default_memory_pool()
     pa.set_memory_pool(COUNTING)

@@ -5,6 +5,7 @@ import importlib.util
 import itertools
 import math
 import os
+import shutil
 import signal
 import sqlite3
 import threading
@@ -568,3 +569,25 @@ def postgres() -> Iterator[Any]:
 def postgres_url(postgres: Any) -> str:
     """Where a memory in it may be made."""
     return str(postgres.url(next(_names)))
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A real browser; the sandbox is off because tests may run as root."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install '.[dev]'")
+    with playwright.sync_playwright() as started:
+        own = started.chromium.executable_path
+        found = own if Path(own).exists() else next(filter(None, map(shutil.which, BROWSERS)), None)
+        if found is None:
+            pytest.skip("needs a browser: apt install chromium, or .venv/bin/playwright install chromium")
+        short = {"TMPDIR": "/tmp"}  # a socket there must not have a long name
+        options = {"args": ["--no-sandbox", "--disable-gpu"], "env": os.environ | short}
+        try:
+            launched = started.chromium.launch(executable_path=found, **options)
+        except playwright.Error as error:  # as of a package that only says where to get the browser
+            pytest.skip(f"{found} does not start ({str(error).splitlines()[0]}): .venv/bin/playwright install chromium")
+        yield launched
+        launched.close()

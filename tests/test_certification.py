@@ -49,18 +49,17 @@ def wrong(found: list[Certificate], shares: list[float]) -> int:
 @pytest.mark.parametrize("bound", SHARES)
 @pytest.mark.parametrize("name", PLANS)
 def test_failure_rate_of_the_complete_procedure(name, bound, known_shares, within_rate):
-    """A failure rate of twice alpha would be found with a probability of 0.99."""
-    runs, shares = 1000, SHARES[bound]
+    runs, shares = 2000, SHARES[bound]
     plan = Plan(n0=10, alpha=0.05, bound=bound, **PLANS[name])
     found = many(known_shares(shares), [0.0], runs, Gaussian(1.0), plan, len(shares))
-    assert sum(c.prediction >= 0 for c in found) > runs / 5, "abstaining would be too easy"
+    assert sum(c.prediction >= 0 for c in found) > runs / 4, "abstaining would be too easy"
     assert within_rate(wrong(found, shares), runs, plan.alpha)
 
 
 def test_the_fixed_bound_spends_its_alpha(known_shares):
     """So that the test above could fail: a fixed plan's failure rate is near alpha, not far below."""
-    found = many(known_shares([0.7, 0.3]), [0.0], 1000, Gaussian(1.0), Plan(n0=50, alpha=0.05, **PLANS["fixed"]))
-    assert wrong(found, [0.7, 0.3]) >= 25
+    found = many(known_shares([0.7, 0.3]), [0.0], 2000, Gaussian(1.0), Plan(n0=50, alpha=0.05, **PLANS["fixed"]))
+    assert wrong(found, [0.7, 0.3]) >= 50
 
 
 @pytest.mark.parametrize("name", ["fixed", "early_abstain", "checkpoints"])
@@ -89,11 +88,11 @@ def test_selection_and_estimate_are_independent(known_shares):
 def test_half_space_radius_exceeds_the_distance_in_at_most_alpha_of_runs(half_space, within_rate):
     model, distance = half_space([3.0, -4.0], 0.2).eval(), 0.3
     x = (model.normal * (0.2 + distance)).tolist()
-    found = many(model, x, 1000, Gaussian(0.5), Plan(n0=20, n=500, alpha=0.05))
+    found = many(model, x, 2000, Gaussian(0.5), Plan(n0=20, n=500, alpha=0.05))
     assert all(c.prediction in (0, -1) for c in found)
     too_large = sum(c.radius > distance for c in found)
-    assert within_rate(too_large, 1000, 0.05)
-    assert too_large > 25  # the bound is tight: it fails as often as it may
+    assert within_rate(too_large, 2000, 0.05)
+    assert too_large > 50  # the bound is tight: it fails as often as it may
 
 
 @pytest.mark.parametrize("distance", [0.25, 0.5, 1.0, 2.0, 3.0, 3.5])
@@ -130,10 +129,10 @@ def test_uniform_threshold_radius_reaches_the_distance(coordinate_threshold, dis
 
 
 def test_uniform_radius_exceeds_the_distance_in_at_most_alpha_of_runs(coordinate_threshold, within_rate):
-    found = many(coordinate_threshold, [0.2, 0.0], 1000, Uniform(0.5), Plan(n0=20, n=500, alpha=0.05))
+    found = many(coordinate_threshold, [0.2, 0.0], 2000, Uniform(0.5), Plan(n0=20, n=500, alpha=0.05))
     too_large = sum(c.radius > 0.2 for c in found)
-    assert within_rate(too_large, 1000, 0.05)
-    assert too_large > 20
+    assert within_rate(too_large, 2000, 0.05)
+    assert too_large > 40
 
 
 def test_mixture_of_one_component_is_tight_for_small_gaps(half_space):

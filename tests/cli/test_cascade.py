@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
@@ -14,11 +13,8 @@ from anisocert.errors import ArgumentError
 from anisocert.evaluate import EVERYONE, results_of
 from anisocert.models import Codebook, PerCode, build, load, save
 from anisocert.report import assumptions, evidence_of
-from anisocert.runs import folder as files
 from anisocert.runs import read_run
-from anisocert.runs.files import read_description
 from anisocert.runs.loading import load_model
-from anisocert.runs.rows import SCHEMA
 from anisocert.smoothing import Gaussian
 from anisocert.train import Cohen, Sgd, train
 from anisocert.verify import verify
@@ -72,22 +68,6 @@ def test_no_input_has_less_than_with_fixed_noise(run, configuration, do, tmp_pat
     assert cascade.column("correct").sum() > fixed.column("correct").sum()
 
 
-def changed(run, out, asked, **values):
-    """The run with some values of its first certified row with these codes changed, and checksums that fit."""
-    stored = read_run(run)
-    rows = [dict(row) for row in stored.rows]
-    next(row for row in rows if row["prediction"] >= 0 and row["codes"] == asked).update(values)
-    return rewritten(run, out, rows, stored.thetas)
-
-
-def rewritten(run, out, rows, thetas):
-    files.clear(out)
-    files.write_thetas(out, thetas.items())
-    files.write_table(out, pa.Table.from_pylist(rows, SCHEMA))
-    files.describe(out, {k: v for k, v in read_description(run).items() if k != "files"})
-    return out
-
-
 NONE = dict.fromkeys(("selector_top", "selector_votes", "selector_alpha", "selector_sigma", "cap"))
 
 
@@ -107,7 +87,7 @@ NONE = dict.fromkeys(("selector_top", "selector_votes", "selector_alpha", "selec
         ("1", {"codes": "0"}, "codes is '0', in another order than '1,0' in the same run"),
     ],
 )
-def test_a_row_that_claims_more_is_found(run, tmp_path, asked, change, wrong):
+def test_a_row_that_claims_more_is_found(run, tmp_path, asked, change, wrong, changed):
     findings = verify(changed(run, tmp_path / "run", asked, **change)).findings
     assert any(wrong in str(finding) for finding in findings), findings
 
@@ -116,7 +96,7 @@ def test_a_row_that_claims_more_is_found(run, tmp_path, asked, change, wrong):
     ("theta", "wrong"),
     [(0.75, "theta is 0.75, beyond the 0.5 of a code that is asked before"), (0.3, "than that of code 0 in the same")],
 )
-def test_a_theta_that_no_code_has_is_found(run, tmp_path, theta, wrong):
+def test_a_theta_that_no_code_has_is_found(run, tmp_path, theta, wrong, rewritten):
     """With sizes that follow from it."""
     stored = read_run(run)
     row = next(dict(row) for row in reversed(stored.rows) if row["prediction"] >= 0 and row["codes"] == "1,0")

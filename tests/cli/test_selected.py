@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
@@ -13,10 +12,7 @@ from anisocert.errors import ArgumentError
 from anisocert.evaluate import EVERYONE, results_of
 from anisocert.models import Codebook, build, save
 from anisocert.report import assumptions, evidence_of
-from anisocert.runs import folder as files
 from anisocert.runs import read_run
-from anisocert.runs.files import read_description
-from anisocert.runs.rows import SCHEMA
 from anisocert.smoothing import Gaussian, cap
 from anisocert.train import Cohen, Sgd, train
 from anisocert.verify import verify
@@ -54,22 +50,6 @@ def two_step(configuration, do, tmp_path_factory):
     return folder
 
 
-def changed(run, out, **values):
-    """The run with some values of its first certified row changed, and checksums that fit."""
-    stored = read_run(run)
-    rows = [dict(row) for row in stored.rows]
-    next(row for row in rows if row["prediction"] >= 0).update(values)
-    return rewritten(run, out, rows, stored.thetas)
-
-
-def rewritten(run, out, rows, thetas):
-    files.clear(out)
-    files.write_thetas(out, thetas.items())
-    files.write_table(out, pa.Table.from_pylist(rows, SCHEMA))
-    files.describe(out, {k: v for k, v in read_description(run).items() if k != "files"})
-    return out
-
-
 def test_a_run_verifies_and_its_votes_are_drawn_again(run):
     found = verify(run)
     assert found.ok, found.findings
@@ -104,12 +84,12 @@ def test_a_run_of_two_steps_verifies_and_its_votes_are_drawn_again(two_step):
         ({"radius": 5.0}, "radius is 5.0"),
     ],
 )
-def test_a_row_of_two_steps_that_claims_more_is_found(two_step, tmp_path, change, wrong):
+def test_a_row_of_two_steps_that_claims_more_is_found(two_step, tmp_path, change, wrong, changed):
     findings = verify(changed(two_step, tmp_path / "run", **change)).findings
     assert any(wrong in str(finding) for finding in findings), findings
 
 
-def test_theta_of_two_steps_is_drawn_again(two_step, tmp_path):
+def test_theta_of_two_steps_is_drawn_again(two_step, tmp_path, rewritten):
     """Noise that no code has: the votes are the run's, and theta is not."""
     stored, out = read_run(two_step), tmp_path / "run"
     row = next(row for row in stored.rows if row["prediction"] >= 0)
@@ -152,12 +132,12 @@ def test_two_steps_have_no_theta_to_attack(two_step, cli):
         ({"codes": "0,1"}, "codes is '0,1', not one code"),
     ],
 )
-def test_a_row_that_claims_more_is_found(run, tmp_path, change, wrong):
+def test_a_row_that_claims_more_is_found(run, tmp_path, change, wrong, changed):
     findings = verify(changed(run, tmp_path / "run", **change)).findings
     assert any(wrong in str(finding) for finding in findings), findings
 
 
-def test_votes_of_the_selector_that_nobody_cast_are_found_by_drawing_them_again(run, tmp_path):
+def test_votes_of_the_selector_that_nobody_cast_are_found_by_drawing_them_again(run, tmp_path, rewritten):
     stored = read_run(run)
     row = next(row for row in stored.rows if row["prediction"] >= 0 and row["selector_top"] < 199)
     far = float(cap(Gaussian, 199, row["selector_votes"], row["selector_alpha"], row["selector_sigma"]))
@@ -174,7 +154,7 @@ def test_votes_of_the_selector_that_nobody_cast_are_found_by_drawing_them_again(
     assert f"selector_top is 199, votes drawn again give {row['selector_top']}" in str(finding)
 
 
-def test_a_selector_takes_part_in_every_vote_of_two_steps(two_step, tmp_path):
+def test_a_selector_takes_part_in_every_vote_of_two_steps(two_step, tmp_path, changed):
     findings = verify(changed(two_step, tmp_path / "run", selector_votes=10**7)).findings
     assert any("has 10000000 votes of the selector, of the" in str(finding) for finding in findings), findings
 

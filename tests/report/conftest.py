@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,6 @@ from safetensors.numpy import save_file
 
 from anisocert.runs import StoredRun, read_run
 from anisocert.runs.files import checksum, write_description
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 def write_data(path: Path, count: int, shape: tuple[int, ...] = (1, 6, 6)) -> Path:
@@ -98,25 +94,6 @@ def make_run(tmp_path) -> Callable[..., StoredRun]:
 @pytest.fixture
 def data(tmp_path) -> Path:
     return write_data(tmp_path / "squares.npz", 12)
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """A real browser; the sandbox is off because tests may run as root."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install '.[dev]'")
-    with playwright.sync_playwright() as started:
-        own = started.chromium.executable_path
-        found = own if Path(own).exists() else next(filter(None, map(shutil.which, BROWSERS)), None)
-        if found is None:
-            pytest.skip("needs a browser: apt install chromium, or .venv/bin/playwright install chromium")
-        short = {"TMPDIR": "/tmp"}  # a socket there must not have a long name
-        options = {"args": ["--no-sandbox", "--disable-gpu"], "env": os.environ | short}
-        try:
-            launched = started.chromium.launch(executable_path=found, **options)
-        except playwright.Error as error:  # as of a package that only says where to get the browser
-            pytest.skip(f"{found} does not start ({str(error).splitlines()[0]}): .venv/bin/playwright install chromium")
-        yield launched
-        launched.close()
 
 
 @pytest.fixture

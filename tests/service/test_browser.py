@@ -1,32 +1,11 @@
 """The page at / in a real browser: a dropped image, an example, what the memory did, the operator's view."""
 
-import os
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import anisocert as ac
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install '.[dev]'")
-    with playwright.sync_playwright() as started:
-        own = started.chromium.executable_path
-        found = own if Path(own).exists() else next(filter(None, map(shutil.which, BROWSERS)), None)
-        if found is None:
-            pytest.skip("needs a browser: apt install chromium, or .venv/bin/playwright install chromium")
-        options = {"args": ["--no-sandbox", "--disable-gpu"], "env": os.environ | {"TMPDIR": "/tmp"}}
-        try:
-            launched = started.chromium.launch(executable_path=found, **options)
-        except playwright.Error as error:  # as of a package that only says where to get the browser
-            pytest.skip(f"{found} does not start ({str(error).splitlines()[0]}): .venv/bin/playwright install chromium")
-        yield launched
-        launched.close()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,7 @@ from anisocert.rounding import agrees, gap_down, inwards
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+    from torch import device as Device
 
 Floats = NDArray[np.float64]
 
@@ -21,6 +23,8 @@ NOISES: dict[str, type[Smoothing]] = {}
 """All noises by name. Defining a class of noise, in whichever file, puts it here."""
 USUAL: Final = {"l2": "gaussian", "l1": "uniform"}
 """What a norm stands for where no noise is named, as in files of the field and runs of earlier versions."""
+
+_PLACED: dict[int, dict[tuple[Device, int], tuple[Tensor, Tensor]]] = {}
 
 
 class Smoothing(ABC):
@@ -80,14 +84,27 @@ class Smoothing(ABC):
         """
         import torch  # votes take `scales`; only what trains, probes or draws comes here
 
-        theta = torch.from_numpy(np.array(self.theta))
-        scales = self.scales(theta[(None,) * (x.dim() - theta.dim())])[0]
+        scales, weights = self._placed(x.device, x.dim())
         if scales.numel() == 1:
-            return float(scales)  # a number: no copy to the device, so no wait for it
+            return float(scales)  # a number: on the host, so no wait for the device
         if len(self.weights) == 1:
-            return scales[0].to(x.device)
-        weights = torch.tensor(self.weights, device=x.device)
-        return scales.to(x.device)[torch.multinomial(weights, len(x), replacement=True, generator=generator)]
+            return scales[0]
+        return scales[torch.multinomial(weights, len(x), replacement=True, generator=generator)]
+
+    def _placed(self, device: Device, dims: int) -> tuple[Tensor, Tensor]:
+        """Scales of the components for inputs of `dims` dimensions, and weights; copied once, not for every batch."""
+        import torch
+
+        if id(self) not in _PLACED:  # by identity: equality of noises that others define need not be what is meant here
+            _PLACED[id(self)] = {}
+            finalize(self, _PLACED.pop, id(self), None)
+        placed = _PLACED[id(self)]
+        if (device, dims) not in placed:
+            theta = torch.from_numpy(np.array(self.theta))
+            scales = self.scales(theta[(None,) * (dims - theta.dim())])[0]
+            where = device if scales.numel() > 1 else "cpu"
+            placed[device, dims] = scales.to(where), torch.tensor(self.weights, device=where)
+        return placed[device, dims]
 
     @staticmethod
     @abstractmethod

@@ -32,17 +32,29 @@ class Batches:
             self.height, self.width = x.shape[2:]
             x = F.pad(x, (crop,) * 4).permute(0, 2, 3, 1).contiguous()
         self.x = x
+        # steps x (index, top, left, mirrored) x b; stays where it is in memory, for graphs that read it
+        self.drawn = torch.zeros(self.steps, 4, self.size, dtype=torch.int64, device=device)
 
     def epoch(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches x: `b x *shape` float32, y: `b`, from torch's global generator; all of one size."""
-        device, count = self.x.device, len(self.x)
-        order = torch.randperm(count, device=device)[: self.steps * self.size].view(self.steps, self.size)
+        """The batches of a new shuffle, in order."""
+        self.shuffle()
+        for step in range(self.steps):
+            yield self.batch(step)
+
+    def shuffle(self) -> None:
+        """Draw the next epoch from torch's global generator: order, crops and mirroring."""
+        device = self.x.device
+        order = torch.randperm(len(self.x), device=device)[: self.steps * self.size].view(self.steps, self.size)
         top, left = torch.randint(0, 2 * self.crop + 1, (2, *order.shape), device=device)
         mirrored = torch.rand(order.shape, device=device) < (0.5 if self.flip else 0.0)
-        for step in range(self.steps):
-            index = order[step]
-            x = self._cut(index, top[step], left[step], mirrored[step]) if self.image else self.x[index]
-            yield (x.float() / 255 if x.dtype == torch.uint8 else x), self.y[index]
+        self.drawn.copy_(torch.stack([order, top, left, mirrored], 1))
+
+    def batch(self, step: int | Tensor) -> tuple[Tensor, Tensor]:
+        """x: `b x *shape` float32, y: `b`; all of one size. step: a number, or on the device, `1`."""
+        drawn = self.drawn[step] if isinstance(step, int) else self.drawn.index_select(0, step)[0]
+        index, top, left, mirrored = drawn
+        x = self._cut(index, top, left, mirrored.bool()) if self.image else self.x[index]
+        return (x.float() / 255 if x.dtype == torch.uint8 else x), self.y[index]
 
     def _cut(self, index: Tensor, top: Tensor, left: Tensor, mirrored: Tensor) -> Tensor:
         """Windows of the padded images, some mirrored. All arguments: `b`."""

@@ -22,6 +22,7 @@ from anisocert.smoothing import Smoothing
 from anisocert.train._augment import Batches
 from anisocert.train._folder import Folder, Record, blueprint
 from anisocert.train._mixed import Mixed
+from anisocert.train._steps import Replays, Steps
 from anisocert.train.accuracy import Held
 from anisocert.train.recipe import Recipe
 from anisocert.train.sgd import Sgd
@@ -44,6 +45,7 @@ def train(
     device: torch.device | str = "cpu",
     precision: Precision | None = None,
     compile: bool = False,
+    graph: bool = True,
     on_epoch: Callable[[Record], None] | None = None,
     force: bool = False,
 ) -> list[Record]:
@@ -64,6 +66,9 @@ def train(
         device: where to train.
         precision: of the network. Default: by device.
         compile: by torch.compile, which did not pay where it was measured (benchmarks/train.py).
+        graph: on a GPU, capture a step once and replay it as one CUDA graph, which differs by rounding from launching
+            its kernels one by one; what cannot be captured is launched, and a record's `graph` says how it was. False
+            for a network whose Python code does something else from one call to the next.
         on_epoch: called with each record as it is made.
         force: begin anew even over other files.
     """
@@ -82,6 +87,8 @@ def train(
         model.parameters(), sgd.learning_rate, sgd.momentum, weight_decay=sgd.weight_decay,
         nesterov=sgd.momentum > 0, fused=device.type == "cuda",
     )  # fmt: skip
+    placed, kind = recipe.on(device), Replays if graph and device.type == "cuda" else Steps
+    steps = kind(network, batches, smoothing, sgd, optimizer)
     config = {
         "data": data.name, "data_sha256": _fingerprint(data), "examples": len(data),
         "test_examples": 0 if test is None else len(test), "recipe": recipe.options(),
@@ -99,12 +106,12 @@ def train(
         if compile and len(records) < sgd.epochs:
             torch.manual_seed(seed)
             network.train()
-            compiled = network.compile_network(lambda: _first_loss(recipe, network, batches, smoothing))
+            compiled = network.compile_network(lambda: _first_loss(placed, network, batches, smoothing))
         for epoch in range(len(records), sgd.epochs):
             started = time.perf_counter()
             torch.manual_seed(_epoch_seed(seed, epoch))
             network.train()
-            loss = _epoch(network, batches, recipe.during(epoch, sgd.epochs), smoothing, sgd, optimizer, epoch)
+            loss = steps.epoch(placed.during(epoch, sgd.epochs), epoch)
             trained = time.perf_counter()
             if not math.isfinite(loss):
                 raise ModelError(f"expected a finite loss, got {loss} in epoch {epoch + 1}: lower the learning rate")
@@ -116,6 +123,7 @@ def train(
                     "test_accuracy": None if held is None else held.accuracy(Mixed(model, precision), smoothing, seed),
                     "learning_rate": optimizer.param_groups[0]["lr"],
                     "compiled": compiled,
+                    "graph": steps.graph,
                     "train_seconds": trained - started,
                     "seconds": time.perf_counter() - started,
                 }
@@ -125,6 +133,7 @@ def train(
             if on_epoch is not None:
                 on_epoch(records[-1])
         model.eval()
+        optimizer.zero_grad(set_to_none=True)  # gradients would keep the graph's memory
         if place:
             place.finish(model, records)
     return records
@@ -140,28 +149,6 @@ def _refuse_labels(model: nn.Module, data: Dataset, device: torch.device) -> Non
         raise ArgumentError(
             f"expected labels below {classes}, the network's number of classes, in {data.name}, got {data.y.max()}"
         )
-
-
-def _epoch(
-    network: Mixed,
-    batches: Batches,
-    recipe: Recipe,
-    smoothing: Smoothing,
-    sgd: Sgd,
-    optimizer: torch.optim.Optimizer,
-    epoch: int,
-) -> float:
-    """One pass over the data; its mean loss. Nothing in it waits for the device before the end."""
-    total = torch.zeros((), device=batches.y.device)
-    for step, (x, y) in enumerate(batches.epoch()):
-        for group in optimizer.param_groups:
-            group["lr"] = sgd.rate(epoch * batches.steps + step, sgd.epochs * batches.steps)
-        loss = recipe.loss(network, x, y, smoothing)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        total += loss.detach()
-    return float(total) / batches.steps
 
 
 def _first_loss(recipe: Recipe, network: Mixed, batches: Batches, smoothing: Smoothing) -> Tensor:
@@ -191,7 +178,8 @@ def _tuned(device: torch.device, batches: Batches) -> Iterator[None]:
     tiny = device.type == "cpu" and batches.size * batches.x[0].numel() < ONE_THREAD
     try:
         torch.set_num_threads(1 if tiny else threads)
-        with torch.backends.cudnn.flags(enabled=True, benchmark=device.type == "cuda"):
+        deterministic = torch.backends.cudnn.deterministic  # the caller's wish
+        with torch.backends.cudnn.flags(enabled=True, benchmark=device.type == "cuda", deterministic=deterministic):
             yield
     finally:
         torch.set_num_threads(threads)

@@ -27,6 +27,10 @@ class Recipe(ABC):
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
         """Mean loss of a batch. x: `b x *shape`; y: `b`."""
 
+    def on(self, device: torch.device) -> Self:
+        """The recipe with the tensors that it holds, if any, on a device: copies there would have to be waited for."""
+        return self
+
     def during(self, epoch: int, epochs: int) -> Self:
         """The recipe as it is in one epoch (from 0) of `epochs`: the same in each, unless a recipe overrides this."""
         return self

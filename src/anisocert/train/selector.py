@@ -52,6 +52,10 @@ class Selector(Recipe):
         digest = "" if self.values is None else hashlib.sha256(self.values.numpy().tobytes()).hexdigest()
         return {"name": self.name, "copies": self.copies, "unsure": self.unsure, "values": digest}
 
+    def on(self, device: torch.device) -> "Selector":
+        """See Recipe."""
+        return self if self.values is None else replace(self, values=self.values.to(device))
+
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
         """(1/b) sum_i u_i [-log sum_k p_k w_k + unsure H(p)], p the mean softmax over copies of the i-th input.
 

@@ -1,0 +1,91 @@
+"""Work on a GPU captured once and replayed as one launch: a step's kernels are shorter than their launches."""
+
+import logging
+import pickle
+import random
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anisocert.errors import ModelError
+
+log = logging.getLogger(__name__)
+
+Work = Callable[[], None]
+
+
+def captured(work: Work, state: Sequence[Tensor]) -> Work | None:
+    """`work` as the replay of a CUDA graph; None, and a line in the log, if it cannot be captured.
+
+    work: reads and writes tensors that stay where they are in memory, and draws from torch's global generator of their
+    device. state: all tensors that it changes; they and the random state are left as they were.
+    """
+    device = state[0].device
+    try:
+        with torch.cuda.device(device), undone(state):
+            return _replay(work)
+    except Exception as reason:  # a wait for the device, too little memory, ...: as many kinds as there are operators
+        log.warning("training without a CUDA graph, which takes longer: %s", str(reason).splitlines()[0])
+        with torch.cuda.device(device):
+            _end_captures()
+        return None
+
+
+@contextmanager
+def undone(state: Sequence[Tensor]) -> Iterator[None]:
+    """Afterwards these tensors, without moving in memory, and torch's random state are as they were before."""
+    kept = [tensor.detach().clone() for tensor in state]
+    with torch.random.fork_rng([tensor.device for tensor in state[:1] if tensor.is_cuda]):
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for tensor, value in zip(state, kept, strict=True):
+                    tensor.copy_(value)
+
+
+def _replay(work: Work) -> Work:
+    """Do the work twice and capture it; an error if a replay would not be the same as the work."""
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # around the capture too: one that fails does not leave its stream
+        work()  # compiles, allocates workspaces, and lets cuDNN choose its kernels
+        before = _host_random()
+        with _no_waits():  # a capture would fail as well, but not as cleanly
+            work()
+        if _host_random() != before:
+            raise ModelError("expected no random numbers from the host in a step, got some: replays would repeat them")
+        with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
+            work()
+    torch.cuda.current_stream().wait_stream(side)
+    return graph.replay
+
+
+def _host_random() -> bytes:
+    """The state of the generators whose numbers a graph would hold for ever."""
+    legacy = np.random.get_state()  # noqa: NPY002  # whose numbers other people's networks may draw
+    return pickle.dumps((torch.get_rng_state().numpy(), random.getstate(), legacy))
+
+
+@contextmanager
+def _no_waits() -> Iterator[None]:
+    """An error for operators that wait for the device."""
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the mode does not find all of them
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
+def _end_captures() -> None:
+    """After a failed capture some versions of torch draw no numbers until another one has ended."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side), torch.cuda.graph(torch.cuda.CUDAGraph(), stream=side):
+        torch.zeros((), device="cuda")

@@ -1,10 +1,16 @@
-"""Seconds an epoch of training the paper's ResNet18 with noise on 50,000 images of 32x32: ours and a plain loop.
+"""Seconds per epoch of training the paper's ResNet18 on 50,000 images of 32x32: launched, as graphs, and the floor.
 
-The plain loop is what the field's scripts do: images cropped and mirrored one by one on the host, float32, a wait for
-the device at every step. Prints both and their ratio. Random pixels: speed does not depend on them.
+For each recipe, with the batch size that suits it: steps launched kernel by kernel, steps replayed as one CUDA graph,
+with --compile also the graph of the compiled network, and the time that the multiplications alone would take at the
+rate of a large matrix product. Steps are measured and an epoch's seconds computed from them; random pixels, as speed
+does not depend on them. `evaluate`: noisy accuracy on 10,000 images, once per epoch.
 
-    python benchmarks/train.py                      # a GPU, 50,000 images, some epochs
-    python benchmarks/train.py --examples 512       # a CPU, to see that it runs
+--plain adds, for Cohen's recipe, what the field's scripts do: images cropped and mirrored one by one on the host, float32, a wait for the
+device at every step.
+
+    python benchmarks/train.py                                     # a GPU, all recipes
+    python benchmarks/train.py --recipes cohen --compile --plain   # one of them, compiled as well
+    python benchmarks/train.py --steps 2 --batch 16                # a CPU, to see that it runs
 """
 
 import argparse
@@ -13,26 +19,76 @@ import time
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from anisocert.data import Dataset
 from anisocert.models import build
 from anisocert.smoothing import Gaussian
-from anisocert.train import Cohen, Sgd, train
+from anisocert.train import RECIPES, Recipe, Selector, Sgd, SmoothAdv, noisy_accuracy, selector_data, train
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+EXAMPLES, EPOCHS = 50_000, 3
+NOISE = Gaussian(0.25)
 
 
-def ours(data: Dataset, arch: str, batch: int, device: str, epochs: int, compiled: bool) -> float:
-    model = build(arch, 10, MEAN, STD)
+def random_data(examples: int) -> Dataset:
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (examples, 3, 32, 32)).astype(np.uint8)
+    labels = rng.integers(0, 10, examples)
+    return Dataset("random", pixels, labels, np.arange(examples), 10, MEAN, STD, crop=4, flip=True)
+
+
+def ours(recipe: Recipe, options: argparse.Namespace, batch: int, graph: bool, compiled: bool) -> tuple[float, bool]:
+    """Seconds per step, of the fastest epoch: the first one tunes; and whether steps were replays."""
+    data = random_data(options.steps * batch)
+    if isinstance(recipe, Selector):
+        recipe, data = Selector(values=torch.rand(len(data), 10)), selector_data(data)
+    model = build(options.arch, 10, MEAN, STD)
     records = train(
-        model, data, Cohen(), Gaussian(0.25), sgd=Sgd(epochs, batch), device=device, compile=compiled
-    )  # fmt: skip
-    return min(record["train_seconds"] for record in records)
+        model, data, recipe, NOISE, sgd=Sgd(EPOCHS, batch, 1e-4), device=options.device, graph=graph, compile=compiled
+    )
+    return min(record["train_seconds"] for record in records) / options.steps, records[-1]["graph"]
 
 
-def plain(data: Dataset, arch: str, batch: int, device: str) -> float:
-    """One epoch, after a few steps to warm up."""
-    model = build(arch, 10, MEAN, STD).to(device).train()
+def flops(recipe: Recipe, options: argparse.Namespace) -> float:
+    """Of a step, per image."""
+    model, rows = build(options.arch, 10, MEAN, STD).to(options.device).train(), 2
+    if isinstance(recipe, Selector):
+        recipe = Selector(values=torch.rand(rows, 10))
+    x, y = torch.rand(rows, 3, 32, 32, device=options.device), torch.arange(rows, device=options.device)
+    with FlopCounterMode(display=False) as counter:
+        recipe.on(x.device).loss(model, x, y, NOISE).backward()
+    return counter.get_total_flops() / rows
+
+
+def product_rate(device: str) -> float:
+    """Multiplications and additions per second of a large bfloat16 matrix product."""
+    size, times = (8192, 20) if device.startswith("cuda") else (512, 2)
+    a = torch.randn(size, size, dtype=torch.bfloat16, device=device)
+    for count in (3, times):
+        a @ a
+        float((a @ a)[0, 0])  # waits
+        started = time.perf_counter()
+        for _ in range(count):
+            product = a @ a
+        float(product[0, 0])
+    return 2 * size**3 * times / (time.perf_counter() - started)
+
+
+def evaluation(options: argparse.Namespace) -> float:
+    """Seconds of noisy accuracy, the second time."""
+    model = build(options.arch, 10, MEAN, STD).to(options.device).to(memory_format=torch.channels_last).eval()
+    data = random_data(10_000 if options.device.startswith("cuda") else 100)
+    for _ in range(2):
+        started = time.perf_counter()
+        noisy_accuracy(model, data, NOISE, device=options.device, precision="bfloat16")
+    return time.perf_counter() - started
+
+
+def plain(options: argparse.Namespace, batch: int) -> float:
+    """Seconds per step, after a few to warm up."""
+    data = random_data(options.steps * batch)
+    model = build(options.arch, 10, MEAN, STD).to(options.device).train()
     optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=5e-4)
     rng = np.random.default_rng(0)
     padded = np.pad(data.pixels, ((0, 0), (0, 0), (4, 4), (4, 4)))
@@ -43,40 +99,50 @@ def plain(data: Dataset, arch: str, batch: int, device: str) -> float:
             top, left = rng.integers(0, 9, 2)
             image = padded[i, :, top : top + 32, left : left + 32]
             images.append(image[:, :, ::-1] if rng.random() < 0.5 else image)
-        x = torch.from_numpy(np.stack(images)).to(device).float() / 255
-        y = torch.from_numpy(data.y[index]).to(device)
+        x = torch.from_numpy(np.stack(images)).to(options.device).float() / 255
+        y = torch.from_numpy(data.y[index]).to(options.device)
         loss = F.cross_entropy(model(x + 0.25 * torch.randn_like(x)), y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         loss.item()
 
-    order = rng.permutation(len(data))
-    for start in range(0, min(5 * batch, len(data)), batch):
-        step(order[start : start + batch])
+    order = rng.permutation(len(data)).reshape(options.steps, batch)
+    for index in order[:5]:
+        step(index)
     started = time.perf_counter()
-    for start in range(0, len(data) - batch + 1, batch):
-        step(order[start : start + batch])
-    return time.perf_counter() - started
+    for index in order:
+        step(index)
+    return (time.perf_counter() - started) / options.steps
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--examples", type=int, default=50_000)
+    parser.add_argument("--recipes", nargs="+", default=list(RECIPES), choices=list(RECIPES))
     parser.add_argument("--arch", default="resnet18-paper")
-    parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--batch", type=int, help="Default: what suits the recipe.")
+    parser.add_argument("--steps", type=int, default=60, help="per epoch, of three")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--plain", action="store_true")
     options = parser.parse_args()
-    rng = np.random.default_rng(0)
-    pixels = rng.integers(0, 256, (options.examples, 3, 32, 32)).astype(np.uint8)
-    labels = rng.integers(0, 10, options.examples)
-    data = Dataset("random", pixels, labels, np.arange(options.examples), 10, MEAN, STD, crop=4, flip=True)
-    fast = ours(data, options.arch, options.batch, options.device, options.epochs, options.compile)
-    slow = plain(data, options.arch, options.batch, options.device)
-    print(f"{options.arch}, {options.examples} images, batch {options.batch}, {options.device}")
-    print(f"ours {fast:.3f} s an epoch, plain loop {slow:.3f} s, ratio {slow / fast:.2f}")
+    rate = product_rate(options.device)
+    print(f"{options.arch}, {options.device}, {rate / 1e12:.3g} TFLOP/s; seconds per {EXAMPLES} images")
+    print(f"evaluate {evaluation(options):.3f}")
+    for name in options.recipes:
+        recipe = SmoothAdv(warmup=0) if name == "smoothadv" else RECIPES[name]()  # the same in every epoch
+        batch = options.batch or recipe.sgd(EXAMPLES, EPOCHS).batch_size
+        steps = EXAMPLES // batch
+        launched, _ = ours(recipe, options, batch, graph=False, compiled=False)
+        graphed, was = ours(recipe, options, batch, graph=True, compiled=False)
+        line = f"{name:12} batch {batch:3}  launched {launched * steps:7.3f}  graph {graphed * steps:7.3f}"
+        line += f"  ratio {launched / graphed:5.2f}{'' if was else ' (NOT a graph)'}"
+        if options.compile:
+            both, was = ours(recipe, options, batch, graph=True, compiled=True)
+            line += f"  compiled {both * steps:7.3f}{'' if was else ' (NOT a graph)'}"
+        if options.plain and name == "cohen":
+            line += f"  plain loop {plain(options, batch) * steps:7.3f}"
+        print(f"{line}  floor {flops(recipe, options) * EXAMPLES / rate:6.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ with --compile also the graph of the compiled network, and the time that the mul
 rate of a large matrix product. Steps are measured and an epoch's seconds computed from them; random pixels, as speed
 does not depend on them. `evaluate`: noisy accuracy on 10,000 images, once per epoch.
 
---plain adds, for Cohen's recipe, what the field's scripts do: images cropped and mirrored one by one on the host, float32, a wait for the
-device at every step.
+--plain adds, for Cohen's recipe, what the field's scripts do: images cropped and mirrored one by one on the host,
+float32, a wait for the device at every step.
 
     python benchmarks/train.py                                     # a GPU, all recipes
     python benchmarks/train.py --recipes cohen --compile --plain   # one of them, compiled as well

@@ -52,16 +52,20 @@ def _replay(work: Work) -> Work:
     """Do the work twice and capture it; an error if a replay would not be the same as the work."""
     graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # around the capture too: one that fails does not leave its stream
-        work()  # compiles, allocates workspaces, and lets cuDNN choose its kernels
-        before = _host_random()
-        with _no_waits():  # a capture would fail as well, but not as cleanly
-            work()
-        if _host_random() != before:
-            raise ModelError("expected no random numbers from the host in a step, got some: replays would repeat them")
-        with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
-            work()
-    torch.cuda.current_stream().wait_stream(side)
+    try:
+        with torch.cuda.stream(side):  # around the capture too: one that fails does not leave its stream
+            work()  # compiles, allocates workspaces, and lets cuDNN choose its kernels
+            before = _host_random()
+            with _no_waits():  # a capture would fail as well, but not as cleanly
+                work()
+            if _host_random() != before:
+                raise ModelError(
+                    "expected no random numbers from the host in a step, got some: replays would repeat them"
+                )
+            with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
+                work()
+    finally:
+        torch.cuda.current_stream().wait_stream(side)  # before the work is undone
     return graph.replay
 
 

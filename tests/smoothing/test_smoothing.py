@@ -7,6 +7,7 @@ from scipy.stats import norm
 
 from anisocert import Gaussian, GaussianMixture, Uniform
 from anisocert.errors import ArgumentError
+from anisocert.smoothing import base
 
 NOISES = {"gaussian": Gaussian(0.5), "uniform": Uniform(0.5), "mixture": GaussianMixture([0.25, 0.75], [0.5, 1.0])}
 SHARES = np.linspace(0.001, 0.999, 201)
@@ -139,3 +140,15 @@ def test_mixture_with_another_theta_is_refused():
 def test_bad_mixtures(weights, sigmas, name):
     with pytest.raises(ArgumentError, match=rf"expected.*{name}.*got"):
         GaussianMixture(weights, sigmas)
+
+
+def test_scales_are_placed_once_and_go_with_their_noise():
+    noise, x = Gaussian(np.linspace(0.1, 0.6, 6).reshape(1, 2, 3)), torch.zeros(4, 1, 2, 3)
+    first = noise.scale(x)
+    assert noise.scale(x[:2]).data_ptr() == first.data_ptr()
+    np.testing.assert_array_equal(first.numpy(), noise.theta)
+    assert Gaussian(noise.theta * 2).scale(x).data_ptr() != first.data_ptr()
+    key = id(noise)
+    assert key in base._PLACED
+    del noise
+    assert key not in base._PLACED

@@ -123,6 +123,20 @@ def test_smoothadv_attacks_in_evaluation_mode_and_leaves_no_trace() -> None:
     assert (x + delta).max() <= 1
 
 
+def test_smoothadv_leaves_no_trace_of_an_attack_that_fails() -> None:
+    class Failing(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            raise KeyError
+
+    model = nn.Sequential(nn.BatchNorm1d(4), Failing(4, 3)).train()
+    model[0].bias.requires_grad_(False)
+    x, y = torch.rand(8, 4), torch.zeros(8, dtype=torch.int64)
+    with pytest.raises(KeyError):
+        SmoothAdv().attack(model, x, y, torch.zeros_like(x))
+    assert all(module.training for module in model.modules())
+    assert [p.requires_grad for p in model.parameters()] == [True, False, True, True]
+
+
 def test_smoothadv_warms_up() -> None:
     recipe = SmoothAdv(epsilon=1.0, warmup=4)
     assert [recipe.during(epoch, 9).epsilon for epoch in range(6)] == [0.25, 0.5, 0.75, 1, 1, 1]

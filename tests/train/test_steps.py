@@ -91,9 +91,15 @@ class Capture:
         return work if self.works else None
 
 
-def epochs(kind: Callable[..., Steps], recipe: Recipe, smoothing: Any = None, sgd: Sgd = SGD) -> tuple[Steps, Any]:
+def epochs(
+    kind: Callable[..., Steps],
+    recipe: Recipe,
+    smoothing: Any = None,
+    sgd: Sgd = SGD,
+    model: nn.Module | None = None,
+) -> tuple[Steps, Any]:
     """All epochs; their losses, and all that was learned."""
-    model = network()
+    model = model or network()
     optimizer = torch.optim.SGD(
         model.parameters(), 0.05, sgd.momentum, weight_decay=sgd.weight_decay, nesterov=sgd.momentum > 0
     )
@@ -158,6 +164,27 @@ def test_what_cannot_be_captured_is_launched_and_not_tried_again() -> None:
     assert all(torch.equal(a, b) for a, b in zip(learned, relearned, strict=True))
     assert capture.times == 1
     assert not steps.graph
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_capture_that_fails_in_the_middle_of_a_step_changes_nothing(name: str) -> None:
+    model = network()
+
+    def wait(*_: Any) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    def capture(work: Work, state: Sequence[Tensor]) -> Work | None:
+        waits = model.register_forward_pre_hook(wait)
+        with pytest.raises(RuntimeError, match="not permitted"), undone(state):
+            work()
+        waits.remove()
+        return None
+
+    _, expected = epochs(Steps, RECIPES[name][0])
+    steps, reached = epochs(lambda *given: Replays(*given, capture=capture), RECIPES[name][0], model=model)
+    assert not steps.graph
+    assert reached[0] == expected[0]
+    assert all(torch.equal(a, b) for a, b in zip(expected[1], reached[1], strict=True))
 
 
 @dataclass(frozen=True)

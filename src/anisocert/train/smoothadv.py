@@ -1,5 +1,7 @@
 """SmoothAdv (Salman et al. 2019): adversarial training of the smoothed classifier."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -49,29 +51,38 @@ class SmoothAdv(Recipe):
 
         eps: `(copies b) x *shape`. Returns `b x *shape`.
         """
-        training = model.training
-        learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        model.eval()
-        for parameter in learned:  # gradients of the weights would be computed for nothing
-            parameter.requires_grad_(False)
         delta = torch.zeros_like(x)
-        for _ in range(self.steps):
-            delta.requires_grad_(True)
-            mean = mean_probabilities(model(self._copies(x + delta) + eps), self.copies)
-            worse = F.nll_loss(mean.clamp_min(1e-20).log(), y, reduction="sum")
-            (gradient,) = torch.autograd.grad(worse, delta)
-            with torch.no_grad():
-                step = gradient / _length(gradient).clamp_min(torch.finfo(x.dtype).tiny)
-                delta = delta + 2 * self.epsilon / self.steps * step
-                delta = (x + delta).clamp(self.low, self.high) - x
-                delta = delta * (self.epsilon / _length(delta).clamp_min(self.epsilon))
-        for parameter in learned:
-            parameter.requires_grad_(True)
-        model.train(training)
+        with _frozen(model):
+            for _ in range(self.steps):
+                delta.requires_grad_(True)
+                mean = mean_probabilities(model(self._copies(x + delta) + eps), self.copies)
+                worse = F.nll_loss(mean.clamp_min(1e-20).log(), y, reduction="sum")
+                (gradient,) = torch.autograd.grad(worse, delta)
+                with torch.no_grad():
+                    step = gradient / _length(gradient).clamp_min(torch.finfo(x.dtype).tiny)
+                    delta = delta + 2 * self.epsilon / self.steps * step
+                    delta = (x + delta).clamp(self.low, self.high) - x
+                    delta = delta * (self.epsilon / _length(delta).clamp_min(self.epsilon))
         return delta
 
     def _copies(self, x: Tensor) -> Tensor:
         return torch.cat([x] * self.copies) if self.copies > 1 else x
+
+
+@contextmanager
+def _frozen(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode, and no gradients of the weights, which would be computed for nothing; then as before."""
+    training = model.training
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    model.eval()
+    for parameter in learned:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:  # even if the attack fails: a step that cannot be captured is done again kernel by kernel
+        for parameter in learned:
+            parameter.requires_grad_(True)
+        model.train(training)
 
 
 def _length(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,20 @@ def kill_after(epoch: int) -> Any:
     return on_epoch
 
 
+@pytest.fixture
+def every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state is written after each, however short it is."""
+    monkeypatch.setattr("anisocert.train._folder.EVERY", 0.0)
+
+
 @pytest.mark.parametrize("name", FAST)
-def test_resume_equals_uninterrupted(name: str, tmp_path: Path) -> None:
+def test_resume_equals_uninterrupted(name: str, tmp_path: Path, every_epoch: None) -> None:
     """Bit by bit, killed after every epoch in turn; global random state is whatever it happens to be."""
     whole, records = trained(tmp_path / "whole", FAST[name])
     for epoch in (1, 2, 3):
         with pytest.raises(Killed):
             trained(tmp_path / "parts", FAST[name], on_epoch=kill_after(epoch))
+        assert written(tmp_path / "parts") == epoch
         torch.rand(epoch)
     resumed, again = trained(tmp_path / "parts", FAST[name])
     assert all(
@@ -78,7 +86,46 @@ def test_resume_equals_uninterrupted(name: str, tmp_path: Path) -> None:
     assert [line.get("epoch") for line in lines] == [None, 1, 2, 3, 4]
 
 
-def test_killed_at_every_write(tmp_path: Path, killed_at_every_write: Callable[..., int]) -> None:
+def written(folder: Path) -> int:
+    """Epochs that a training would not do again."""
+    return len(torch.load(folder / "resume.state")["records"])
+
+
+def test_the_state_is_written_when_it_is_some_seconds_old_and_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best epoch may then lie before the one that is written; work since then is done again, to the same result."""
+    whole, parts, seen = tmp_path / "whole", tmp_path / "parts", []
+    sgd, write_after = Sgd(6, 32, 0.1), partial(monkeypatch.setattr, "anisocert.train._folder.EVERY")
+    write_after(math.inf)
+
+    def in_folder(folder: Path, last: int = 0) -> Any:
+        def on_epoch(record: dict[str, Any]) -> None:
+            write_after(0.0 if record["epoch"] == 4 else math.inf)  # the fifth is written
+            seen.append(written(folder))
+            if record["epoch"] == last:
+                raise Killed
+
+        return on_epoch
+
+    _, records = trained(whole, Cohen(), sgd=sgd, on_epoch=in_folder(whole))
+    assert seen == [0, 0, 0, 0, 5, 5]
+    assert written(whole) == 6
+    scores = [record["test_accuracy"] for record in records]
+    assert scores.index(max(scores)) < 4
+    for last, reached in ((3, 0), (5, 5)):
+        with pytest.raises(Killed):
+            trained(parts, Cohen(), sgd=sgd, on_epoch=in_folder(parts, last))
+        assert written(parts) == reached
+        assert (parts / "best.safetensors").exists() == (reached > 0)
+    (parts / "best.safetensors").unlink()  # as if killed right after the state: it has these weights too
+    trained(parts, Cohen(), sgd=sgd)
+    for file in ("best.safetensors", "last.safetensors"):
+        assert (whole / file).read_bytes() == (parts / file).read_bytes()
+    assert len((parts / "log.jsonl").read_text().splitlines()) == 7
+
+
+def test_killed_at_every_write(tmp_path: Path, killed_at_every_write: Callable[..., int], every_epoch: None) -> None:
     trained(tmp_path / "whole", Cohen(), epochs=2)
 
     def run(folder: Path) -> None:
@@ -90,7 +137,7 @@ def test_killed_at_every_write(tmp_path: Path, killed_at_every_write: Callable[.
             assert (tmp_path / "whole" / file).read_bytes() == (folder / file).read_bytes(), folder
         assert len((folder / "log.jsonl").read_text().splitlines()) == 3
 
-    assert killed_at_every_write(run, check) >= 10
+    assert killed_at_every_write(run, check) >= 12
 
 
 def test_a_second_training_in_a_folder_at_work_is_refused(tmp_path: Path) -> None:

@@ -1,28 +1,32 @@
 """A training on disk: best and last weights, a log in JSON lines, and the state to resume from.
 
 `best.safetensors`, `last.safetensors`: networks that `load` reads. `log.jsonl`: the configuration, then one line per
-epoch. `resume.state`: everything the next epoch depends on. It is written first, before the first epoch and after each,
-and the other files follow from it; what is missing after an interruption is made when the training resumes.
-`training.lock` is held by the one process at work.
+epoch. `resume.state`: everything the next epoch depends on. It is written before the first epoch, after the last, and
+in between once the previous one is some seconds old, as writing it may take longer than an epoch. The networks are
+written after it; when an interrupted training resumes, they and the log are made to agree with it. `training.lock` is
+held by the one process at work.
 """
 
 import io
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from anisocert.durable import BusyError, claim, locked, write_whole
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.models import Normalized, save
-from anisocert.models.weights import read_torch
+from anisocert.models import Normalized
+from anisocert.models.weights import read_torch, write_safetensors
 
 Record = dict[str, Any]
+Weights = dict[str, Tensor]
 BEST, LAST = "best.safetensors", "last.safetensors"
+EVERY = 10.0  # seconds from one state to the next, or an epoch if that is longer: what an interruption may cost
 
 
 class Folder:
@@ -34,6 +38,8 @@ class Folder:
     def __init__(self, path: Path, config: dict[str, Any], force: bool = False) -> None:
         self.path, self.config = path, json.loads(json.dumps(config))
         self.state, self.log, self.force = path / "resume.state", path / "log.jsonl", force
+        self.best: Weights | None = None  # if they are not on disk yet
+        self.epochs, self.written = 0, 0.0  # that the state on disk has, and when it was written
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -52,28 +58,33 @@ class Folder:
         if (state := self._found()) is None:
             for name in (BEST, LAST):
                 (self.path / name).unlink(missing_ok=True)
-            state = self._keep(model, optimizer, [])
+            state = self._write(model, optimizer, [])
         try:
             model.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
             records: list[Record] = state["records"]
+            self.best, self.epochs, self.written = state.get("best"), len(records), time.monotonic()
             lines = [json.dumps(line) + "\n" for line in (self.config, *records)]
         except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"expected the state of this training at {self.state}, got another") from error
         write_whole(self.log, lambda part: part.write_text("".join(lines)))
-        self._best(model, records)
+        self._write_best(records)
         return records
 
     def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, records: list[Record]) -> None:
-        """After an epoch: the state, then what follows from it."""
-        self._keep(model, optimizer, records)
-        self._best(model, records)
+        """After an epoch: a line in the log; if it is time, the state."""
         with self.log.open("a") as file:
             file.write(json.dumps(records[-1]) + "\n")
+        if time.monotonic() - self.written >= EVERY:
+            self._write(model, optimizer, records)
+        elif _best(records) is records[-1]:
+            self.best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
-    def finish(self, model: nn.Module, records: list[Record]) -> None:
-        """The last weights."""
-        self._weights(model, LAST, records[-1])
+    def finish(self, model: nn.Module, optimizer: torch.optim.Optimizer, records: list[Record]) -> None:
+        """After the last epoch: the state and the last weights."""
+        if self.epochs < len(records):
+            self._write(model, optimizer, records)
+        self._write_weights(LAST, model.state_dict(), records[-1])
 
     def _found(self) -> dict[str, Any] | None:
         """The state that was reached; None if a training may begin."""
@@ -104,27 +115,39 @@ class Folder:
             )
         return None  # a training that reached nothing loses nothing
 
-    def _keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, records: list[Record]) -> dict[str, Any]:
+    def _write(self, model: nn.Module, optimizer: torch.optim.Optimizer, records: list[Record]) -> dict[str, Any]:
+        """The state, with the best weights if they are not on disk, and then those."""
+        if records and _best(records) is records[-1]:
+            self.best = model.state_dict()  # in the file they take no room of their own
         state = {
             "config": self.config,
             "model": model.state_dict(),
             "optimizer": optimizer.state_dict(),
+            "best": self.best,
             "records": records,
         }
         content = io.BytesIO()  # written by us, as torch does not say why writing failed
         torch.save(state, content)
         write_whole(self.state, lambda part: part.write_bytes(content.getbuffer()))
+        self._write_best(records)
+        self.epochs, self.written = len(records), time.monotonic()
         return state
 
-    def _best(self, model: nn.Module, records: list[Record]) -> None:
-        """The best weights, if they are those of the last epoch."""
-        scores = [record["test_accuracy"] for record in records]
-        if records and (scores[-1] is None or scores[-1] > max([*scores[:-1], -1.0])):
-            self._weights(model, BEST, records[-1])
+    def _write_best(self, records: list[Record]) -> None:
+        if self.best is not None:
+            self._write_weights(BEST, self.best, _best(records))
+            self.best = None
 
-    def _weights(self, model: nn.Module, name: str, record: Record) -> None:
+    def _write_weights(self, name: str, weights: Weights, record: Record) -> None:
         reached = {"epoch": record["epoch"], "test_accuracy": record["test_accuracy"]}
-        save(model, self.path / name, self.config | reached)
+        write_safetensors(self.path / name, weights, self.config | reached)
+
+
+def _best(records: list[Record]) -> Record:
+    """The first epoch of the highest accuracy; the last one where none is measured."""
+    if records[-1]["test_accuracy"] is None:
+        return records[-1]
+    return max(records, key=lambda record: record["test_accuracy"])
 
 
 def blueprint(model: nn.Module, num_classes: int) -> dict[str, Any]:

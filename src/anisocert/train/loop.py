@@ -58,17 +58,18 @@ def train(
         smoothing: the noise that is added, best the one that the network will be certified with.
         sgd: the optimiser's options. Default: 60 epochs of what suits the recipe and the size of the data.
         test: examples to measure noisy accuracy on after each epoch; the best weights are chosen by it.
-        folder: where weights, log and state go; an interrupted training resumes there after the last whole epoch, to
-            the same result. Only one process may use it: BusyError if another is at work.
+        folder: where weights, log and state go; an interrupted training resumes there, to the same result, after the
+            last whole epoch or one about ten seconds before it. Only one process may use it: BusyError if another is
+            at work.
         crop: random crops after padding by so many pixels. Default: the data's own.
         flip: random mirroring. Default: the data's own.
         seed: everything random in an epoch follows from it and the epoch's number.
         device: where to train.
         precision: of the network. Default: by device.
-        compile: by torch.compile, which did not pay where it was measured (benchmarks/train.py).
+        compile: by torch.compile, which did not pay where it was measured, without a graph (benchmarks/train.py).
         graph: on a GPU, capture a step once and replay it as one CUDA graph, which differs by rounding from launching
             its kernels one by one; what cannot be captured is launched, and a record's `graph` says how it was. False
-            for a network whose Python code does something else from one call to the next.
+            for a network or recipe whose Python code does something else from one call to the next.
         on_epoch: called with each record as it is made.
         force: begin anew even over other files.
     """
@@ -135,7 +136,7 @@ def train(
         model.eval()
         optimizer.zero_grad(set_to_none=True)  # gradients would keep the graph's memory
         if place:
-            place.finish(model, records)
+            place.finish(model, optimizer, records)
     return records
 
 

@@ -1,11 +1,17 @@
-"""Votes a second: the engine against the published loop, same network, same n, same noise distribution, one run.
+"""Votes a second in one run: the published loop, ten sensible lines of PyTorch, and the engine, on many networks.
 
-    python benchmarks/votes.py --network resnet18-paper --weights MODEL.safetensors --n 100000     # GPU
-    python benchmarks/votes.py --network resnet18 --n 2000                                         # CPU
-    python benchmarks/votes.py --network small-cnn --n 100000                                      # CPU, digits network
+    python benchmarks/votes.py                                              # a GPU: all networks
+    python benchmarks/votes.py resnet18-paper --weights MODEL.safetensors   # one of them, trained
+    python benchmarks/votes.py small-cnn --n 20000                          # a CPU, digits network
 
-The published loop (Cohen et al. 2019, `core.py`) runs in a process of its own, so that neither side's settings help the
-other. Random weights are used where no file is given: time does not depend on their values.
+Each side runs in a process of its own, so that no settings help another. All get ready, compiled and warm, several at a
+time; they are timed one after the other. The published loop is Cohen et al. 2019, `core.py`: float32, 1,000 rows a
+call. The sensible lines are what an engineer writes first: bfloat16 weights, channels-last, torch.compile for low
+overhead around noise, network and argmax; on a CPU there are none. Medians of some repetitions.
+
+"alone": 10,000 votes of a single input, over their share of ten such inputs together. "moved": share of noisy inputs
+whose vote is not that of the model in float32. "share": of the measured rate of matrix products, by the operations that
+torch counts in the network as it is written.
 """
 
 import argparse
@@ -16,74 +22,112 @@ import time
 
 import numpy as np
 import torch
+from networks import LARGE, SMALL, network_of, noisy_batch
+from torch.utils.flop_counter import FlopCounterMode
 
 from anisocert import Gaussian, Numerics
 from anisocert.engine import Network, Query, Stage, count_votes
-from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, build
 
-SHAPES = {"small-cnn": (1, 8, 8)}
-MMAC = {"resnet18-paper": 37.0, "resnet18": 557.0, "small-cnn": 0.461}
-
-
-def network_of(args):
-    shape = SHAPES.get(args.network, (3, 32, 32))
-    mean, std = (CIFAR10_MEAN, CIFAR10_STD) if shape[0] == 3 else ((0.3,), (0.38,))
-    torch.manual_seed(0)
-    model = build(args.network, 10, mean, std)
-    if args.weights:
-        from safetensors.torch import load_file
-
-        model.network.load_state_dict({k: v.float() for k, v in load_file(args.weights).items()})
-    return model.to(args.device).eval(), shape
+SIDES = ("published", "sensible", "engine")
+SIGMA = 0.25
 
 
-def published_loop(model, x, n, sigma, batch_size=1000):
-    """Cohen's _sample_noise: fp32, batches of 1000, x.repeat, argmax, counts per batch."""
+def published(model, x, n):
+    """Cohen's _sample_noise: x.repeat, argmax, counts per batch."""
+    counts = np.zeros(len(model(x[None])[0]), dtype=int)
     with torch.no_grad():
-        counts = np.zeros(10, dtype=int)
-        remaining = n
-        while remaining > 0:
-            this_batch_size = min(batch_size, remaining)
-            remaining -= this_batch_size
-            batch = x.repeat((this_batch_size, 1, 1, 1))
-            noise = torch.randn_like(batch) * sigma
-            predictions = model(batch + noise).argmax(1)
+        for start in range(0, n, 1000):
+            batch = x.repeat((min(1000, n - start), 1, 1, 1))
+            predictions = model(batch + SIGMA * torch.randn_like(batch)).argmax(1)
             for i in predictions.cpu().numpy():
                 counts[i] += 1
-        return counts
+    return counts
 
 
-def engine(network, shape, x, n, sigma):
-    scales = torch.full((1, 1, 1, 1, 1), sigma, device=x.device)
-    (tally,) = count_votes(Query(network, Gaussian(sigma), x[None], [0], 0), scales, Stage.ESTIMATE, [n])
-    return tally.counts
+def sensible(model, x, n):
+    """Prepares the sensible lines; returns what runs them."""
+    rows = min(n, 10_000 if x.shape[-1] <= 64 else 1_000)
+    model = model.to(torch.bfloat16, memory_format=torch.channels_last)
+    one = x[None].bfloat16()
+    classes = model(one).shape[1]
+
+    def step(one):
+        noisy = one + SIGMA * torch.randn(rows, *one.shape[1:], device=one.device, dtype=one.dtype)
+        return model(noisy.to(memory_format=torch.channels_last)).argmax(1)
+
+    compiled = torch.compile(step, mode="reduce-overhead")
+
+    def run():
+        counts = torch.zeros(classes, dtype=torch.int64, device=one.device)
+        with torch.no_grad():
+            for _ in range(n // rows):
+                votes = compiled(one)
+                counts.scatter_add_(0, votes, torch.ones_like(votes))
+        return counts.cpu().numpy() * (n / (n // rows * rows))
+
+    return run
 
 
-def compare_precisions(model, shape, args):
-    """Counts of float32 and of bfloat16 votes on the same noise, for the inputs of a file or random ones."""
-    x = torch.rand(4, *shape, generator=torch.Generator().manual_seed(1))
-    if args.inputs:
-        x = torch.from_numpy(np.load(args.inputs)["x"][:8].astype(np.float32) / 255)
-    print(f"{args.n} votes an input, same noise; votes that moved, beside the standard deviation of sampling")
-    for i, one in enumerate(x.to(args.device)):
-        counts = [
-            engine(Network(model, 10, args.device, Numerics(precision, compile=False)), shape, one, args.n, args.sigma)
-            for precision in ("float32", "bfloat16")
-        ]
-        share = counts[0].max() / args.n
-        moved, spread = np.abs(counts[0] - counts[1]).sum() // 2, np.sqrt(args.n * share * (1 - share))
-        print(f"input {i}: top share {share:.4f}, net moved {moved} ({moved / args.n:.3%}), sampling {spread:.0f}")
+def engine(network, x, n, inputs=1):
+    xs = x[None].expand(inputs, *x.shape)
+    scales = torch.full((inputs, *[1] * (x.dim() + 1)), SIGMA, device=x.device)
+    query = Query(network, Gaussian(SIGMA), xs, list(range(inputs)), 0)
+    return sum(tally.counts for tally in count_votes(query, scales, Stage.ESTIMATE, [n]))
 
 
-def best_of(repeats, call, device):
+def seconds(call, device, repeats):
     times = []
     for _ in range(repeats):
+        _wait(device)
         started = time.perf_counter()
-        result = call()
-        if device == "cuda":
-            torch.cuda.synchronize()
+        call()
+        _wait(device)
         times.append(time.perf_counter() - started)
-    return float(np.median(times)), result
+    return float(np.median(times))
+
+
+def _wait(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def child(args):
+    """One side of one network: gets ready, says so, waits for a line, measures, prints a line."""
+    name, side, device = args.networks[0], args.side, args.device
+    model, shape, classes = network_of(name, args.weights)
+    x = torch.rand(shape, generator=torch.Generator().manual_seed(1)).to(device)
+    model, n, found = model.to(device), args.n or (100_000 if shape[-1] <= 64 else 20_000), {}
+    if side == "published":
+        n = min(n, 10_000)
+        run, warm = (lambda: published(model, x, n)), (lambda: published(model, x, 1000))
+    elif side == "sensible":
+        run = warm = sensible(model, x, n)
+    else:
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            model(x[None])
+        network = Network(model, classes, device, Numerics(precision=args.precision, compile=not args.no_compile))
+        found["rows"] = network.fit(shape, n)
+        found |= {"compile": network.compile_seconds, "flops": counter.get_total_flops()}
+        run, warm = (lambda: engine(network, x, n)), (lambda: engine(network, x, found["rows"]))
+    warm()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    warm()
+    found["seconds"] = seconds(run, device, 1 if side == "published" else args.repeats) * 1000 / n
+    if side == "engine":
+        alone, ten = (seconds(lambda i=i: engine(network, x, 10_000, i), device, args.repeats) for i in (1, 10))
+        found |= {"alone": 10 * alone / ten, "moved": moved(model, network, shape), "numerics": str(network.numerics)}
+    print(json.dumps(found), flush=True)
+
+
+def moved(model, network, shape):
+    rows = network.numerics.rows
+    noisy = noisy_batch(rows, shape, SIGMA).to(network.device)
+    with torch.no_grad():
+        own = torch.cat([model(part).argmax(1) for part in noisy.split(256)])
+    return float((own != network.scores(noisy).argmax(1)).float().mean())
 
 
 def matmul_rate(device, precision):
@@ -92,53 +136,66 @@ def matmul_rate(device, precision):
     a, b = (torch.randn(size, size, device=device, dtype=getattr(torch, precision)) for _ in range(2))
     for _ in range(3):
         a @ b
-    seconds, _ = best_of(10, lambda: a @ b, device)
-    return 2 * size**3 / seconds
+    return 2 * size**3 / seconds(lambda: a @ b, device, 10)
+
+
+def start(name, side, args):
+    """A process that gets one side ready."""
+    options = [f"--{key}={value}" for key, value in vars(args).items() if key in PASSED and value is not None]
+    options += ["--no-compile"] if args.no_compile else []
+    command = [sys.executable, __file__, name, "--side", side, *options]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def measured(process):
+    out, _ = process.communicate("go\n")
+    return json.loads(out) if out else {}
+
+
+PASSED = ("n", "device", "precision", "repeats", "weights")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--network", default="small-cnn")
-    parser.add_argument("--weights")
-    parser.add_argument("--n", type=int, default=100_000)
-    parser.add_argument("--sigma", type=float, default=0.25)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", help=", ".join((*SMALL, *LARGE)))
+    parser.add_argument("--weights", help="of ours, of one network")
+    parser.add_argument("--n", type=int, help="votes; default 100,000, or 20,000 at 224x224; published: at most 10,000")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--precision", default=None)
+    parser.add_argument("--precision")
+    parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--inputs", help="npz with x, uint8, for --precisions")
-    parser.add_argument("--precisions", action="store_true", help="compare float32 with bfloat16 votes instead")
-    parser.add_argument("--published", action="store_true", help="only the published loop; prints JSON")
+    parser.add_argument("--jobs", type=int, default=4, help="networks that get ready at a time")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    model, shape = network_of(args)
-    x = torch.rand(shape, generator=torch.Generator().manual_seed(1)).to(args.device)
-
-    if args.precisions:
-        compare_precisions(model, shape, args)
+    if args.side:
+        child(args)
         return
-    if args.published:
-        published_loop(model, x, min(args.n, 1000), args.sigma)
-        seconds, counts = best_of(args.repeats, lambda: published_loop(model, x, args.n, args.sigma), args.device)
-        print(json.dumps({"seconds": seconds, "counts": counts.tolist()}))
-        return
+    names = args.networks or [*SMALL, *LARGE]
+    sides = [side for side in SIDES if side != "sensible" or args.device == "cuda"]
+    rate = matmul_rate(args.device, args.precision or ("bfloat16" if args.device == "cuda" else "float32"))
+    print(f"{args.device}: matrix products {rate / 1e12:.1f} TFLOP/s. Milliseconds per 1,000 votes")
+    print("network                      published sensible   engine  /publ  /sens alone  moved share  rows compiled in")
+    for first in range(0, len(names), args.jobs):
+        group = {(name, side): start(name, side, args) for name in names[first : first + args.jobs] for side in sides}
+        for process in group.values():
+            process.stdout.readline()
+        for name in names[first : first + args.jobs]:
+            told(name, {side: measured(group[name, side]) for side in sides}, rate)
 
-    child = subprocess.run([sys.executable, *sys.argv, "--published"], check=True, capture_output=True, text=True)
-    published = json.loads(child.stdout)
-    network = Network(model, 10, args.device, Numerics(precision=args.precision, compile=True))
-    rows = network.fit(shape, args.n)
-    engine(network, shape, x, min(args.n, rows), args.sigma)
-    seconds, counts = best_of(args.repeats, lambda: engine(network, shape, x, args.n, args.sigma), args.device)
-    compiled = f"compiled in {network.compile_seconds:.1f} s"
-    print(f"{args.network} on {args.device}, {args.n} votes; {network.numerics}, {compiled}")
-    print(f"published loop {published['seconds']:.4f} s   counts {published['counts']}")
-    print(f"engine         {seconds:.4f} s   counts {counts.tolist()}")
-    print(f"ratio {published['seconds'] / seconds:.1f}")
-    if args.network in MMAC:
-        rate = 2 * MMAC[args.network] * 1e6 * args.n / seconds
-        share = rate / matmul_rate(args.device, network.numerics.precision)
-        print(
-            f"{rate / 1e12:.3g} TFLOP/s of the network as written, {share:.0%} of the measured "
-            f"{network.numerics.precision} matrix-product rate"
-        )
+
+def told(name, found, rate):
+    ms = {side: 1e3 * values.get("seconds", float("nan")) for side, values in found.items()}
+    e, plain, lines = found["engine"], ms["published"], ms.get("sensible", float("nan"))
+    if "seconds" not in e:
+        print(f"{name:28} failed")
+        return
+    share = e["flops"] / e["seconds"] * 1e3 / rate
+    print(
+        f"{name:28} {plain:9.2f} {lines:8.2f} {ms['engine']:8.2f} {plain / ms['engine']:6.1f} "
+        f"{lines / ms['engine']:6.2f} {e['alone']:5.2f} {e['moved']:6.2%} {share:5.0%} "
+        f"{e['rows']:5} {e['compile']:6.1f} s",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

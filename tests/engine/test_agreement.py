@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from anisocert.engine.agreement import identical, leads_kept, same_votes
+from anisocert.engine.agreement import identical, leads_kept, no_worse, same_votes
 
 ROWS = 4000
 
@@ -75,3 +75,18 @@ def test_leads(scores):
     masked = scores.clone()
     masked[:, 2] = -torch.inf
     assert leads_kept(masked, masked.clone())
+
+
+def test_a_form_that_rounds_as_much_as_the_model_itself_is_no_worse():
+    generator = torch.Generator().manual_seed(0)
+    exact, noise, other = torch.randn(3, 400, 10, generator=generator).unbind(0)
+    plain = exact + 0.2 * noise
+    assert no_worse(exact, plain, exact + 0.2 * other)
+    assert no_worse(exact, plain, exact)
+    assert not no_worse(exact, plain, exact + 0.5 * other)
+    assert not no_worse(exact, plain, exact.roll(1, 1))
+    assert not no_worse(exact, plain, exact[:, :9])
+    assert not no_worse(exact, plain, torch.full_like(exact, torch.nan))
+    worse_on_some = exact + 0.2 * other
+    worse_on_some[1::4] += other[1::4]  # one kind of inputs in four
+    assert not no_worse(exact, plain, worse_on_some)

@@ -4,14 +4,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
-from torch.fx.passes.shape_prop import ShapeProp
 
 from anisocert import Gaussian, Plan, certify
 from anisocert.engine import Network, Numerics
+from anisocert.engine import _fusing as fusing
 from anisocert.engine import fold as folding
-from anisocert.engine.fold import fold
+from anisocert.engine._lowering import Lowered, lower
+from anisocert.engine.cudnn import ReluConv2d
+from anisocert.engine.fold import fold, fold_for_gradients
 from anisocert.engine.given import frozen
-from anisocert.engine.layers import BlockConv2d, DenseConv2d, PointwiseConv2d, ReluConv2d
+from anisocert.engine.layers import BlockConv2d, ColumnsConv2d
+from anisocert.engine.products import DenseConv2d, PatchConv2d, PointwiseConv2d, Product
 from anisocert.models import build
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -40,8 +43,11 @@ def assert_same(model: nn.Module, shape: tuple[int, ...], tolerance: float = 1e-
 
 
 def layers(model: nn.Module, kind: type[nn.Module]) -> int:
-    called = {str(node.target) for node in model.graph.nodes if node.op == "call_module"}
-    return sum(isinstance(module, kind) and name in called for name, module in model.named_modules())
+    """How many layers of a kind a network calls; one inside of a `ColumnsConv2d` counts."""
+    graph = model.network.graph if isinstance(model, Lowered) else model.graph
+    called = {str(node.target) for node in graph.nodes if node.op == "call_module"}
+    found = (graph.owning_module.get_submodule(name) for name in called)
+    return sum(isinstance(one, kind) or isinstance(getattr(one, "wide", None), kind) for one in found)
 
 
 @pytest.fixture(autouse=True)
@@ -92,14 +98,14 @@ def test_gradients_to_the_input_stay_as_they_are(name, device, precision):
 @pytest.mark.parametrize("gpu", [False, True])
 def test_other_shapes_of_convolutions_have_the_same_gradients(monkeypatch, gpu):
     """What is compiled where a step's gradient is wanted, before it is compiled."""
-    original = folding._reshape_convolutions
-    monkeypatch.setattr(folding, "_reshape_convolutions", lambda network, _: original(network, gpu))
+    original = folding.reshape_convolutions
+    monkeypatch.setattr(folding, "reshape_convolutions", lambda network, _: original(network, gpu))
     model = settled(build("resnet18-paper", 10, (0.5,) * 3, (0.2,) * 3))
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.weight.data.uniform_(0.2, 0.4)
     x = torch.rand(3, 3, 32, 32)
-    folded = fold(model, x[:2], False, gradients=True, compiled=True)
+    folded = fold_for_gradients(model, x[:2], False, compiled=True)
 
     def slope(run):
         x.grad = None
@@ -256,80 +262,6 @@ def test_batch_norm_without_running_statistics_is_left():
     assert_same(nn.Sequential(nn.Conv2d(3, 3, 3), nn.BatchNorm2d(3, track_running_stats=False)).eval(), (3, 8, 8))
 
 
-TINY = {
-    "2x2": ((2, 2), {"kernel_size": 3, "padding": 1}),
-    "1x1": ((1, 1), {"kernel_size": 3, "padding": 1}),
-    "strided": ((3, 3), {"kernel_size": 3, "padding": 1, "stride": 2}),
-    "narrow": ((1, 9), {"kernel_size": 3, "padding": 1}),
-    "dilated": ((2, 3), {"kernel_size": 3, "padding": 2, "dilation": 2}),
-    "wrapped": ((2, 2), {"kernel_size": 3, "padding": 1, "padding_mode": "circular"}),
-    "mirrored": ((2, 3), {"kernel_size": 3, "padding": 1, "padding_mode": "reflect"}),
-    "without bias": ((2, 2), {"kernel_size": 2, "bias": False}),
-}
-
-
-@pytest.mark.parametrize(("size", "options"), TINY.values(), ids=TINY)
-def test_tiny_maps_become_matrices(size, options):
-    conv, x = nn.Conv2d(3, 5, **options), torch.randn(6, 3, *size)
-    dense = DenseConv2d(conv, *size)
-    assert layers(assert_same(nn.Sequential(conv, nn.Flatten()), (3, *size)), DenseConv2d) == 1
-    with torch.no_grad():
-        expected = conv.double()(x.double())
-        assert dense(x).shape == expected.shape
-        assert (dense(x) - expected).abs().max() < 1e-5
-
-
-def test_a_matrix_that_would_be_huge_is_not_made():
-    assert DenseConv2d.fits(nn.Conv2d(512, 512, 3, padding=1), 2, 2)
-    assert not DenseConv2d.fits(nn.Conv2d(512, 512, 7, padding=3), 7, 7)
-    assert not DenseConv2d.fits(nn.Conv2d(3, 3, 3), 4, 4)
-
-
-@pytest.mark.parametrize("stride", [1, 2, 3])
-@pytest.mark.parametrize("bias", [True, False])
-def test_pointwise_convolution(stride, bias):
-    conv, x = nn.Conv2d(5, 4, 1, stride, bias=bias), torch.randn(3, 5, 8, 7)
-    pointwise = PointwiseConv2d(conv)
-    with torch.no_grad():
-        expected = conv.double()(x.double())
-        assert (pointwise(x) - expected).abs().max() < 1e-5
-
-
-KERNELS = [(7, 2, 3, 32), (3, 2, 1, 8), (5, 2, 2, 12), (4, 2, 1, 8), (2, 2, 0, 8), (11, 4, 5, 16), (3, 4, 1, 8)]
-
-
-@pytest.mark.parametrize(("kernel", "stride", "padding", "size"), KERNELS)
-@pytest.mark.parametrize("pool", [False, True])
-def test_block_convolution(kernel, stride, padding, size, pool):
-    conv, x = nn.Conv2d(3, 6, kernel, stride, padding), torch.randn(4, 3, size, size + 2 * stride)
-    assert BlockConv2d.fits(conv, size, size + 2 * stride)
-    blocks = BlockConv2d(conv, pool)
-    with torch.no_grad():
-        expected = conv.double()(x.double())
-        if pool:
-            expected = F.max_pool2d(F.relu(expected), 3, 2, 1)
-        assert blocks(x).shape == expected.shape
-        assert (blocks(x) - expected).abs().max() < 1e-5
-
-
-@pytest.mark.parametrize(
-    "conv",
-    [
-        nn.Conv2d(8, 4, 3, 2, 1),
-        nn.Conv2d(3, 4, 3, 1, 1),
-        nn.Conv2d(3, 4, 3, 2, 0),
-        nn.Conv2d(3, 4, (3, 5), 2, 1),
-        nn.Conv2d(3, 4, 3, 2, 1, dilation=2),
-        nn.Conv2d(3, 3, 3, 2, 1, groups=3),
-        nn.Conv2d(3, 4, 3, 2, 1, padding_mode="reflect"),
-        nn.Conv2d(3, 4, 3, 2, (1, 0)),
-    ],
-)
-def test_convolutions_that_blocks_do_not_fit(conv):
-    assert not BlockConv2d.fits(conv, 16, 16)
-    assert not BlockConv2d.fits(nn.Conv2d(3, 4, 3, 2, 1), 18, 16)
-
-
 # What is done for a GPU, with the one layer that needs it replaced by its definition
 
 
@@ -344,14 +276,11 @@ class PlainReluConv2d(nn.Module):
 
 
 def assert_same_as_for_gpu(model: nn.Module, shape: tuple[int, ...], monkeypatch) -> fx.GraphModule:
-    monkeypatch.setattr(folding, "ReluConv2d", PlainReluConv2d)
+    monkeypatch.setattr(fusing, "ReluConv2d", PlainReluConv2d)
     x = torch.randn(5, *shape)
-    network = fx.symbolic_trace(model)
-    ShapeProp(network).propagate(x[:2])
-    folding._drop_identities(network)
-    folding._fold_batch_norms(network)
-    folding._reshape_convolutions(network, True)
-    folding._fuse_relus(network)
+    network = folding._traced(folding._copied(model), x[:2])
+    folding.reshape_convolutions(network, True, True)
+    folding.fuse_activations(network)
     network.recompile()
     network.graph.lint()
     with torch.no_grad():
@@ -360,8 +289,8 @@ def assert_same_as_for_gpu(model: nn.Module, shape: tuple[int, ...], monkeypatch
     return network
 
 
-# Convolutions with a ReLU that are neither 1x1 nor on maps of 2x2 and less, for 32x32 images.
-FUSED = {"resnet18-paper": 9, "resnet18": 17, "resnet50": 8}
+# Convolutions with a ReLU that are neither on maps of 2x2 and less nor 1x1 without a shortcut, for 32x32 images.
+FUSED = {"resnet18-paper": 9, "resnet18": 17, "resnet50": 24}
 
 
 @pytest.mark.parametrize("name", FUSED)
@@ -436,32 +365,15 @@ def test_maps_after_a_pooled_stem_have_their_own_size(monkeypatch):
     assert layers(network, nn.MaxPool2d) == 0
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="cuDNN's fused convolutions need a CUDA device")
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("shortcut", [False, True])
-def test_relu_convolution_on_a_gpu(stride, shortcut):
-    conv = nn.Conv2d(16, 32, 3, stride, 1).cuda()
-    x = torch.randn(8, 16, 8, 8, device="cuda").contiguous(memory_format=torch.channels_last)
-    with torch.no_grad():
-        expected = conv(x)
-        added = torch.randn_like(expected) if shortcut else None
-        expected = F.relu(expected + added if shortcut else expected)
-        got = ReluConv2d(conv)(x, added)
-    assert got.dtype == torch.bfloat16
-    assert (got.float() - expected).abs().max() <= 0.03 * expected.abs().max()
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="what is rewritten for a GPU runs on one")
 @pytest.mark.parametrize("bfloat16", [False, True])
 @pytest.mark.parametrize("name", FUSED)
 def test_our_networks_on_a_gpu(name, bfloat16):
     model = build(name, 10, (0.5,) * 3, (0.2,) * 3).eval().cuda()
     x = torch.rand(64, 3, 32, 32, device="cuda")
-    folded = fold(model, x[:2], bfloat16).to(memory_format=torch.channels_last)
+    folded = fold(model, x[:2], lowered=bfloat16).to(memory_format=torch.channels_last)
     with torch.no_grad():
-        expected = model(x)
-        with torch.autocast("cuda", torch.bfloat16, bfloat16):
-            got = folded(x)
+        expected, got = model(x), folded(x)
     spread = expected.max() - expected.min()
     assert (got.float() - expected).abs().max() <= (0.1 if bfloat16 else 0.01) * spread
     assert layers(folded, ReluConv2d) == (FUSED[name] if bfloat16 else 0)
@@ -491,3 +403,105 @@ def test_a_network_that_fails_on_the_sample_prints_nothing(capsys):
     model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).bfloat16().eval()
     assert isinstance(fold(model, torch.rand(2, 1, 4, 4), False), nn.Sequential)
     assert capsys.readouterr() == ("", "")
+
+
+class NormAct(nn.BatchNorm2d):
+    """A batch norm as timm writes it: a check, the function, an activation."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        torch._assert(x.ndim == 4, f"expected 4 axes, got {x.ndim}")
+        mean, variance = self.running_mean, self.running_var
+        return F.relu(F.batch_norm(x, mean, variance, self.weight, self.bias, False, 0.1, self.eps))
+
+
+class SwappedNorm(nn.BatchNorm2d):
+    """The other function of that name, whose arguments have another order."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.batch_norm(
+            x, self.weight, self.bias, self.running_mean, self.running_var, False, 0.1, self.eps, True
+        )
+
+
+class BatchStatistics(nn.BatchNorm2d):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.batch_norm(x, self.running_mean.clone(), self.running_var.clone(), training=True)
+
+
+@pytest.mark.parametrize(("kind", "left"), [(NormAct, 0), (SwappedNorm, 0), (BatchStatistics, 1)])
+def test_batch_norms_written_as_functions(kind, left):
+    folded = assert_same(settled(nn.Sequential(nn.Conv2d(3, 5, 3), kind(5, eps=0.1))), (3, 8, 8), 1e-4)
+    functions = [node.target for node in folded.graph.nodes if node.op == "call_function"]
+    assert sum(target in (F.batch_norm, torch.batch_norm) for target in functions) == left
+    assert torch._assert not in functions
+
+
+class McDropout(nn.Dropout):
+    """Not what its base class does in evaluation mode."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * x
+
+
+def test_only_what_does_nothing_is_dropped():
+    model = nn.Sequential(nn.Conv2d(3, 5, 3), nn.Dropout(0.5), McDropout(0.5), nn.Identity()).eval()
+    folded = assert_same(model, (3, 8, 8))
+    assert [node.op for node in folded.graph.nodes].count("call_module") == 1
+
+
+class Mixed(nn.Module):
+    """Patches, tokens with a position, a norm, a GELU, groups, and a constant that two places read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch, self.thin = nn.Conv2d(3, 16, 2, 2), nn.Conv2d(16, 16, 3, padding=1)
+        self.groups = nn.Conv2d(16, 18, 1)
+        self.group, self.norm = nn.Conv2d(18, 18, 3, padding=1, groups=3), nn.LayerNorm(18)
+        self.up, self.down = nn.Linear(18, 24), nn.Linear(24, 18)
+        self.position = nn.Parameter(torch.randn(16, 18))
+        self.head = nn.Linear(18, 4)
+        self.register_buffer("mean", torch.rand(3, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = (x - self.mean) / (self.mean + 0.5)
+        y = self.patch(x + 0.1)
+        y = F.relu(y + self.thin(y))
+        y = F.relu(self.group(self.groups(y)))
+        tokens = y.flatten(2).transpose(1, 2) + self.position
+        tokens = tokens + self.down(F.gelu(self.up(self.norm(tokens))))
+        return self.head(tokens.mean(1)) + self.mean.mean()
+
+
+def test_a_network_with_everything_as_for_a_gpu(monkeypatch):
+    network = assert_same_as_for_gpu(Mixed().eval(), (3, 8, 8), monkeypatch)
+    assert (layers(network, PatchConv2d), layers(network, ColumnsConv2d)) == (1, 2)
+    assert sum(one.activation == "gelu" for one in network.modules() if isinstance(one, Product)) == 1
+    assert not any(one.groups > 1 for one in network.modules() if type(one) is nn.Conv2d)
+    assert layers(network, PlainReluConv2d) == 2
+
+
+def test_a_network_in_bfloat16_throughout():
+    """The scores are those of the model up to bfloat16; what comes before the first layer is computed in float32."""
+    model, x = Mixed().eval().requires_grad_(False), torch.rand(64, 3, 8, 8)
+    network = folding._traced(folding._copied(model), x[:2])
+    lower(network)
+    network.recompile()
+    seen = {}
+    for name in ("patch", "down"):
+        network.get_submodule(name).register_forward_hook(lambda _, args, __, n=name: seen.update({n: args[0]}))
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = Lowered(network)(x)
+    expected = model(x)
+    assert scores.dtype == seen["down"].dtype == torch.bfloat16
+    front = (x - model.mean) / (model.mean + 0.5) + 0.1
+    assert torch.equal(seen["patch"], front.bfloat16())  # rounded once, not after every step
+    assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
+    assert all(p.dtype == torch.float32 for p in model.parameters())
+
+
+def test_an_untraceable_network_in_bfloat16_throughout():
+    model, x = settled(Untraceable()), torch.rand(2, 3, 8, 8)
+    lowered = fold(model, x, lowered=True)
+    with torch.no_grad():
+        assert lowered(x).dtype == torch.bfloat16
+        assert (lowered(x) - model(x)).abs().max() <= 0.05 * model(x).abs().max()

@@ -150,7 +150,7 @@ def test_an_irrelevant_class_hides_no_changed_votes(monkeypatch, caplog, precisi
     if compiled:
         monkeypatch.setattr(torch, "compile", wrong)
     else:
-        monkeypatch.setattr("anisocert.engine.network.fold", wrong)
+        monkeypatch.setattr("anisocert.engine._forms.fold", wrong)
     network = Network(Crowded().eval(), 3, numerics=numerics)
     with caplog.at_level(logging.WARNING):
         found = votes(network)
@@ -288,14 +288,14 @@ def test_a_wrongly_rewritten_network_is_not_used(small_network, monkeypatch, cap
     """Also where the classes' offsets are far larger than what an input changes."""
     small_network[6].bias.data = 3 * torch.arange(5.0)
 
-    def wrong(model, sample, bfloat16, gradients, compiled):
+    def wrong(model, *_, **__):
         other = copy.deepcopy(model)
         other[6].weight.mul_(factor)
         return other
 
     numerics = Numerics(precision, compile=False, rows=FLOAT32.rows)
     expected = votes(Network(small_network, 5, numerics=numerics))
-    monkeypatch.setattr("anisocert.engine.network.fold", wrong)
+    monkeypatch.setattr("anisocert.engine._forms.fold", wrong)
     with caplog.at_level(logging.WARNING):
         assert np.array_equal(votes(Network(small_network, 5, numerics=numerics)), expected)
     assert "differ" in caplog.text
@@ -356,7 +356,7 @@ def test_an_interruption_while_settling_leaves_nothing_broken(small_network, mon
     expected = votes(Network(small_network, 5, numerics=FLOAT32))
     network = Network(small_network, 5, numerics=FLOAT32)
     with monkeypatch.context() as patched:
-        patched.setattr(Network, "_rewritten", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr("anisocert.engine._forms.fold", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             network.fit(SHAPE, 1)
     assert np.array_equal(votes(network), expected)

@@ -25,17 +25,17 @@ def pays(evaluate: Evaluate, run: nn.Module, sample: Tensor, votes: int) -> bool
 
 
 def compiled(
-    evaluate: Evaluate, folded: nn.Module, sample: Tensor, same: Callable[[Tensor], bool], asked: bool
+    evaluate: Evaluate, folded: nn.Module, sample: Tensor, right: Callable[[Classifier], bool], asked: bool
 ) -> tuple[Classifier, float]:
     """The network compiled, or as it was where that fails, or is slower and was not asked for; and the seconds spent.
 
-    same: whether scores of the sample are the model's.
+    right: whether a form of the network gives the model's scores.
     """
     started = time.perf_counter()
     # freezing: weights become constants that the compiler may lay out and cast once
     run: Classifier = torch.compile(folded, dynamic=False, options={"freezing": True})
     try:
-        if not same(evaluate(run, sample)):
+        if not right(run):
             raise ModelError("its scores differ from the model's")
     except Exception as reason:
         if out_of_memory(reason):

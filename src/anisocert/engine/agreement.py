@@ -12,6 +12,7 @@ GROUPS = 4
 # How far rounding moves scores of another form of the network: relative to how much a class's score changes from input
 # to input, and to its size. And how many votes: measured in bfloat16, 0 to 0.2 %, all of them near ties.
 ROUNDING = {"float32": (1e-2, 1e-5), "bfloat16": (0.1, 1e-2)}
+WORSE = 1.5  # times the model's own rounding, in the root of the mean square, that another form may have
 MOVED = {"float32": 1e-3, "bfloat16": 1e-2}
 
 
@@ -44,6 +45,23 @@ def same_votes(scores: Tensor, others: Tensor, precision: Precision | None) -> b
     if int((a.argmax(1) != b.argmax(1)).sum()) > allowed:
         return False
     return all(_only_ties_moved(one, other, *ROUNDING[name]) for one, other in groups)
+
+
+def no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
+    """Whether scores of another form are about as near to the model's in float32 as those of the model as it stands.
+
+    For networks whose scores, in bfloat16, are rounding for the most part, as those of untrained ones: their votes are
+    no worse by the other form than they are anyway.
+    """
+    if not exact.shape == plain.shape == others.shape:
+        return False
+    a, b, c = exact.double(), plain.double(), others.double()
+    for group in range(min(GROUPS, len(a))):
+        one, by_plain, by_other = (scores[group::GROUPS] for scores in (a, b, c))
+        if not (by_other - one).square().mean() <= WORSE**2 * (by_plain - one).square().mean():
+            return False
+    moved = [int((scores.argmax(1) != a.argmax(1)).sum()) for scores in (b, c)]
+    return moved[1] <= WORSE * moved[0] + max(1, int(MOVED["float32"] * len(a)))
 
 
 def alike(a: Tensor, b: Tensor, relative: float, absolute: float) -> bool:

@@ -1,7 +1,6 @@
 """A classifier as the engine runs it: frozen, checked, in one precision, on one device, one batch shape per run."""
 
 import logging
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -12,11 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from anisocert.engine._compiling import compiled, pays
+from anisocert.engine._forms import first_right, gradient_forms, vote_forms
 from anisocert.engine._identity import hash_of, name_of
+from anisocert.engine._rows import first_rung, ladder, largest_map
 from anisocert.engine._trials import companies, trial_inputs
-from anisocert.engine.agreement import identical, leads_kept, same_votes
+from anisocert.engine.agreement import identical, leads_kept, no_worse, same_votes
 from anisocert.engine.first_call import taking
-from anisocert.engine.fold import fold
 from anisocert.engine.given import Classifier, expect_classifier, frozen, home, usable
 from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
@@ -25,8 +25,6 @@ from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)
 
-ROWS = (20_000, 4_000, 800, 160, 32)  # multiples of 32 that divide the usual 100,000 votes: no padding
-CACHE_BYTES = 2_600_000
 OnRows = Callable[[int, bool], None]
 """Called with the rows of each call of a network, and whether with gradients, while votes and searches are at work."""
 
@@ -126,11 +124,11 @@ class Network:
         return scores.float().cpu().numpy()
 
     def _with_gradients(self, shape: tuple[int, ...], to_compile: bool) -> Classifier:
+        assert isinstance(self.model, nn.Module)
         sample = trial_inputs(ALIGN, shape, self.device)
-        run = self._rewritten(sample, self._evaluate(self.model, sample), gradients=True, to_compile=to_compile)
-        if not to_compile:
-            return run
-        fast: Classifier = torch.compile(run, dynamic=False)
+        forms = gradient_forms(self.model, sample, self.numerics.precision == "bfloat16", to_compile)
+        run = first_right(forms, self._right(sample, self._evaluate(self.model, sample))) or self.model
+        fast: Classifier = torch.compile(run, dynamic=False) if to_compile else run
         return fast
 
     def fit(self, shape: tuple[int, ...], votes: int) -> int:
@@ -143,7 +141,7 @@ class Network:
         if self._shape is not None and shape != self._shape:
             self.numerics, self._shape, self._compiled_differentiable = self._asked, None, None
         while self._shape is None:
-            rows = self.numerics.rows or self._first_rung(shape)
+            rows = self.numerics.rows or first_rung(self.device, shape, partial(self._largest_map, shape))
             self.numerics = replace(self.numerics, rows=rows)
             try:
                 sample = trial_inputs(rows, shape, self.device)
@@ -172,7 +170,7 @@ class Network:
         """Fall back to a smaller batch after running out of memory; any other error is raised again."""
         if not out_of_memory(error):
             raise error
-        smaller = [rows for rows in ROWS if rows < (self.numerics.rows or 0)]
+        smaller = [rows for rows in ladder(self.device) if rows < (self.numerics.rows or 0)]
         if not smaller:
             raise ModelError(f"out of memory with only {self.numerics.rows} rows per call on {self.device}") from error
         log.warning("out of memory with %s rows per call; continuing with %s", self.numerics.rows, smaller[0])
@@ -186,11 +184,9 @@ class Network:
             scores: Tensor = run(x)
             return scores
 
-    def _first_rung(self, shape: tuple[int, ...]) -> int:
-        """The batch to try first: on a CPU one that nearly fits its caches, else the largest."""
-        if self.device.type != "cpu":
-            return ROWS[0]
-        return next((rows for rows in ROWS if 4 * rows * math.prod(shape) <= CACHE_BYTES), ROWS[-1])
+    def _largest_map(self, shape: tuple[int, ...]) -> int:
+        with taking(shape, self.model):
+            return largest_map(partial(self._evaluate, self.model), trial_inputs(ALIGN, shape, self.device))
 
     def _prepared(self, sample: Tensor, votes: int) -> Classifier:
         """The model, checked and in the form that is to run."""
@@ -198,9 +194,10 @@ class Network:
         if not isinstance(self.model, nn.Module):
             self.numerics = replace(self.numerics, compile=False)
             return self.model
-        run = self._rewritten(sample, plain)
+        right = self._right(sample, plain)
+        run = first_right(vote_forms(self.model, sample, self.numerics.precision == "bfloat16"), right) or self.model
         if self.numerics.compile or (self.numerics.compile is None and pays(self._evaluate, run, sample, votes)):
-            return self._compiled(run, sample, plain)
+            return self._compiled(run, sample, right)
         self.numerics = replace(self.numerics, compile=False)
         return run
 
@@ -232,29 +229,24 @@ class Network:
             f"expected the model to return scores of shape {wanted}, got {got}{remedy(scores, self.num_classes)}"
         )
 
-    def _rewritten(self, sample: Tensor, plain: Tensor, gradients: bool = False, to_compile: bool = False) -> nn.Module:
-        """The first of the faster forms of the model that runs and gives its scores, or the model itself."""
-        assert isinstance(self.model, nn.Module)
-        formats = [torch.channels_last, torch.contiguous_format] if sample.dim() == 4 else [torch.contiguous_format]
-        for memory_format in formats:
-            folded = fold(self.model, sample[:2], self.numerics.precision == "bfloat16", gradients, to_compile)
-            try:
-                folded.to(memory_format=memory_format)  # type: ignore[call-overload]
-                if self._same(plain, self._evaluate(folded, sample)):
-                    return folded
-                log.warning("the rewritten network is not used (%s): its scores differ from the model's", memory_format)
-            except Exception as error:  # a `view` of channels-last maps, say; the model itself is known to run
-                if out_of_memory(error):
-                    raise
-                log.info("the rewritten network is not used (%s): %s", memory_format, error)
-        return self.model
+    def _right(self, sample: Tensor, plain: Tensor) -> Callable[[Classifier], bool]:
+        """Whether a form of the network gives the model's scores of a batch, up to rounding; plain: as it stands."""
 
-    def _same(self, scores: Tensor, others: Tensor) -> bool:
-        """Whether two forms of the network agree up to rounding."""
-        return same_votes(scores, others, self.numerics.precision)
+        def right(run: Classifier) -> bool:
+            scores = self._evaluate(run, sample)
+            if same_votes(plain, scores, self.numerics.precision):
+                return True
+            return self.numerics.precision == "bfloat16" and no_worse(self._in_float32(sample), plain, scores)
 
-    def _compiled(self, folded: nn.Module, sample: Tensor, plain: Tensor) -> Classifier:
+        return right
+
+    def _in_float32(self, sample: Tensor) -> Tensor:
+        with torch.no_grad():
+            scores: Tensor = self.model(sample)
+            return scores
+
+    def _compiled(self, folded: nn.Module, sample: Tensor, right: Callable[[Classifier], bool]) -> Classifier:
         asked = self.numerics.compile is not None
-        run, self.compile_seconds = compiled(self._evaluate, folded, sample, partial(self._same, plain), asked)
+        run, self.compile_seconds = compiled(self._evaluate, folded, sample, right, asked)
         self.numerics = replace(self.numerics, compile=run is not folded)
         return run

@@ -1,0 +1,67 @@
+"""The networks of the benchmarks, by name: ours, `tv:NAME` of torchvision and `timm:NAME` of timm.
+
+Random weights, with batch norms that have seen data: without, the scores of a deep network hardly depend on its input,
+and rounding would decide its votes. Speed does not depend on the values.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, Normalized, build
+
+SMALL = ("resnet18-paper", "resnet18", "wrn-40-2", "resnet110")
+LARGE = (
+    "tv:resnet50", "tv:convnext_tiny", "tv:vit_s_16", "timm:vit_small_patch16_224", "tv:efficientnet_b0",
+    "timm:mobilenetv3_large_100", "tv:swin_t", "timm:regnety_016", "tv:resnext50_32x4d",
+)  # fmt: skip
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def network_of(name: str, weights: str | None = None) -> tuple[nn.Module, tuple[int, ...], int]:
+    """A network in evaluation mode, the shape of its inputs, and its number of classes."""
+    torch.manual_seed(0)
+    library, _, arch = name.rpartition(":")
+    if not library:
+        shape = (1, 8, 8) if arch == "small-cnn" else (3, 32, 32)
+        mean, std = ((0.3,), (0.38,)) if arch == "small-cnn" else (CIFAR10_MEAN, CIFAR10_STD)
+        model: nn.Module = build(arch, 10, mean, std)
+        if weights:
+            from safetensors.torch import load_file
+
+            model.network.load_state_dict({k: v.float() for k, v in load_file(weights).items()})
+            return model.eval(), shape, 10
+    else:
+        shape, model = (3, 224, 224), Normalized(_theirs(library, arch), *IMAGENET)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return _calibrated(model.to(device), shape).cpu(), shape, 1000 if library else 10
+
+
+def _theirs(library: str, arch: str) -> nn.Module:
+    if library == "timm":
+        import timm
+
+        made: nn.Module = timm.create_model(arch, pretrained=False)
+        return made
+    import torchvision
+
+    if arch == "vit_s_16":
+        vit = torchvision.models.VisionTransformer(224, 16, 12, 6, 384, 1536)
+        nn.init.normal_(vit.heads.head.weight, std=0.02)  # it begins with zeros
+        return vit
+    made = getattr(torchvision.models, arch)(weights=None)
+    return made
+
+
+def _calibrated(model: nn.Module, shape: tuple[int, ...]) -> nn.Module:
+    for layer in model.train().modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            layer.momentum = None  # the mean over all batches
+    with torch.no_grad():
+        for _ in range(4):
+            model(noisy_batch(64, shape).to(next(model.parameters()).device))
+    return model.eval().requires_grad_(False)
+
+
+def noisy_batch(rows: int, shape: tuple[int, ...], sigma: float = 0.25) -> Tensor:
+    """Uniform images with noise."""
+    return torch.rand(rows, *shape) + sigma * torch.randn(rows, *shape)

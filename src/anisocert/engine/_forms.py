@@ -1,0 +1,54 @@
+"""The forms in which a network can run: rewritten, in another layout, in bfloat16; and which of them is right."""
+
+import logging
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from anisocert.engine.fold import fold, fold_for_gradients
+from anisocert.engine.numerics import out_of_memory
+
+log = logging.getLogger(__name__)
+
+
+def vote_forms(model: nn.Module, sample: Tensor, bfloat16: bool) -> Iterator[tuple[str, Callable[[], nn.Module]]]:
+    """Names of forms to count votes with, and what makes them, those expected to be fastest first."""
+    if bfloat16 and sample.is_cuda:
+        yield "bfloat16 throughout", lambda: _channels_last(fold(model, sample[:2], lowered=True))
+    if sample.dim() == 4:
+        yield "channels last", lambda: _channels_last(fold(model, sample[:2]))
+    yield "rewritten", lambda: fold(model, sample[:2])
+
+
+def gradient_forms(
+    model: nn.Module, sample: Tensor, bfloat16: bool, compiled: bool
+) -> Iterator[tuple[str, Callable[[], nn.Module]]]:
+    """As `vote_forms`, for gradients to the input."""
+    if sample.dim() == 4:
+        yield "channels last", lambda: _channels_last(fold_for_gradients(model, sample[:2], bfloat16, compiled))
+    yield "rewritten", lambda: fold_for_gradients(model, sample[:2], bfloat16, compiled)
+
+
+def first_right(
+    forms: Iterator[tuple[str, Callable[[], nn.Module]]], right: Callable[[nn.Module], bool]
+) -> nn.Module | None:
+    """The first form that runs and is right."""
+    for name, make in forms:
+        try:
+            form = make()
+            if right(form):
+                return form
+            log.warning("the network is not run %s: its scores differ from the model's", name)
+        except Exception as error:  # a `view` of channels-last maps, say; the model itself is known to run
+            if out_of_memory(error):
+                raise
+            log.info("the network is not run %s: %s", name, error)
+    return None
+
+
+def _channels_last(network: nn.Module) -> nn.Module:
+    for tensor in [*network.parameters(), *network.buffers()]:
+        if tensor.dim() == 4:
+            tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)
+    return network

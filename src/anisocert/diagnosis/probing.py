@@ -10,7 +10,6 @@ from torch import Tensor
 
 from anisocert.bounds import Plan
 from anisocert.engine import Network, Query, Stage, all_votes
-from anisocert.engine.noise import noise_source
 from anisocert.optimize.soft import Outputs
 from anisocert.smoothing import Smoothing, usual
 
@@ -109,8 +108,8 @@ def _level(
 
 def _sharpness(query: Query, scales: Tensor, y: NDArray[np.int64], outputs: Outputs) -> float:
     """The factor of the scores that gives a few noisy copies their labels with the largest likelihood."""
-    network, noise, rows = query.network, query.smoothing, query.network.fit(query.shape, 0)
-    source = noise_source(network.device, noise.base, noise.weights, len(query), query.shape)
+    network, rows = query.network, query.network.fit(query.shape, 0)
+    source = query.noise(len(query))
     source.open(range(len(query)), query.streams(Stage.PILOT), query.x, scales)
     slots = np.arange(len(query)).repeat(COPIES)
     copies = np.tile(np.arange(COPIES), len(query))

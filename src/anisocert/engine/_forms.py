@@ -16,7 +16,7 @@ def vote_forms(model: nn.Module, sample: Tensor, bfloat16: bool) -> Iterator[tup
     """Names of forms to count votes with, and what makes them, those expected to be fastest first."""
     if bfloat16 and sample.is_cuda:
         yield "bfloat16 throughout", lambda: _channels_last(fold(model, sample[:2], lowered=True))
-    if sample.dim() == 4:
+    if _has_maps(model):
         yield "channels last", lambda: _channels_last(fold(model, sample[:2]))
     yield "rewritten", lambda: fold(model, sample[:2])
 
@@ -25,7 +25,7 @@ def gradient_forms(
     model: nn.Module, sample: Tensor, bfloat16: bool, compiled: bool
 ) -> Iterator[tuple[str, Callable[[], nn.Module]]]:
     """As `vote_forms`, for gradients to the input."""
-    if sample.dim() == 4:
+    if _has_maps(model):
         yield "channels last", lambda: _channels_last(fold_for_gradients(model, sample[:2], bfloat16, compiled))
     yield "rewritten", lambda: fold_for_gradients(model, sample[:2], bfloat16, compiled)
 
@@ -45,6 +45,10 @@ def first_right(
                 raise
             log.info("the network is not run %s: %s", name, error)
     return None
+
+
+def _has_maps(model: nn.Module) -> bool:
+    return any(weights.dim() == 4 for weights in model.parameters())
 
 
 def _channels_last(network: nn.Module) -> nn.Module:

@@ -21,6 +21,7 @@ from anisocert.engine.given import Classifier, expect_classifier, frozen, home, 
 from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
 from anisocert.engine.returned import remedy
+from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class Network:
 
     Args:
         model: maps `b x *shape` to `b x num_classes` scores (logits or probabilities: votes only ask which is largest).
+            With an attribute `told_theta` that is true it is told theta, and maps `b x 2 x *shape`: see `engine.told`.
         num_classes: how many scores it gives.
         device: where it runs. Default: where its weights are.
         numerics: precision, compilation, rows per call and grid. Default: what suits the device.
@@ -55,7 +57,7 @@ class Network:
             raise ArgumentError(f"expected num_classes, a whole number >= 2, got {num_classes!r}")
         expect_classifier(model, model_id)
         self.device = home(model) if device is None else usable(device)
-        named = model_id is not None
+        named, self.told_theta = model_id is not None, is_told(model)
         self.model = frozen(model, self.device, named) if isinstance(model, nn.Module) else model
         self.num_classes = int(num_classes)
         numerics = numerics or Numerics()
@@ -75,7 +77,9 @@ class Network:
             keep_large_blocks()
 
     def scores(self, x: Tensor) -> Tensor:
-        """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`."""
+        """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`, as `Query.given` is."""
+        if self.told_theta and self._shape is not None and tuple(x.shape[1:]) != self._takes(self._shape):
+            raise ArgumentError(f"expected inputs beside theta, {self._takes(self._shape)}, got {tuple(x.shape[1:])}")
         scores = self._evaluate(self._run, x)
         self._tell_rows(len(x), False)
         return scores
@@ -115,7 +119,7 @@ class Network:
 
         A model that its own scores do not tell all about, as a `Coded`, has `scores_of_parts`: several such blocks.
         """
-        x = torch.from_numpy(probe_inputs(shape)).to(self.device)
+        x = self._with_levels(torch.from_numpy(probe_inputs(self._takes(shape))).to(self.device))
         parts: Classifier | None = getattr(self.model, "scores_of_parts", None)
         with taking(shape, self.model):
             scores = self._evaluate(parts or self.model, x)
@@ -125,7 +129,7 @@ class Network:
 
     def _with_gradients(self, shape: tuple[int, ...], to_compile: bool) -> Classifier:
         assert isinstance(self.model, nn.Module)
-        sample = trial_inputs(ALIGN, shape, self.device)
+        sample = self._with_levels(trial_inputs(ALIGN, shape, self.device))
         forms = gradient_forms(self.model, sample, self.numerics.precision == "bfloat16", to_compile)
         run = first_right(forms, self._right(sample, self._evaluate(self.model, sample))) or self.model
         fast: Classifier = torch.compile(run, dynamic=False) if to_compile else run
@@ -141,10 +145,11 @@ class Network:
         if self._shape is not None and shape != self._shape:
             self.numerics, self._shape, self._compiled_differentiable = self._asked, None, None
         while self._shape is None:
-            rows = self.numerics.rows or first_rung(self.device, shape, partial(self._largest_map, shape))
+            takes, largest = self._takes(shape), partial(self._largest_map, shape)
+            rows = self.numerics.rows or first_rung(self.device, takes, largest)
             self.numerics = replace(self.numerics, rows=rows)
             try:
-                sample = trial_inputs(rows, shape, self.device)
+                sample = self._sample(rows, shape)
                 self._run, self._shape = self._prepared(sample, votes), shape
                 self._first_scores = self._evaluate(self._run, sample)
             except RuntimeError as error:
@@ -162,7 +167,7 @@ class Network:
                 part.expect_no_state()
         assert self._shape is not None
         assert self._first_scores is not None
-        again = self._evaluate(self._run, trial_inputs(len(self._first_scores), self._shape, self.device))
+        again = self._evaluate(self._run, self._sample(len(self._first_scores), self._shape))
         if not identical(self._first_scores, again) and not leads_kept(self._first_scores, again):
             raise ModelError("expected the same scores for an input in every call, got different ones after the votes")
 
@@ -186,7 +191,18 @@ class Network:
 
     def _largest_map(self, shape: tuple[int, ...]) -> int:
         with taking(shape, self.model):
-            return largest_map(partial(self._evaluate, self.model), trial_inputs(ALIGN, shape, self.device))
+            return largest_map(partial(self._evaluate, self.model), self._sample(ALIGN, shape))
+
+    def _takes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """What the model takes of an input of a shape."""
+        return (2, *shape) if self.told_theta else shape
+
+    def _with_levels(self, x: Tensor) -> Tensor:
+        """Inputs to try the model on; where it is told theta, with positive ones."""
+        return torch.stack([x[:, 0], x[:, 1].abs()], 1) if self.told_theta else x
+
+    def _sample(self, rows: int, shape: tuple[int, ...]) -> Tensor:
+        return self._with_levels(trial_inputs(rows, self._takes(shape), self.device))
 
     def _prepared(self, sample: Tensor, votes: int) -> Classifier:
         """The model, checked and in the form that is to run."""
@@ -203,7 +219,7 @@ class Network:
 
     def _checked(self, sample: Tensor) -> Tensor:
         """The model's scores of a batch; an error unless votes can rest on them."""
-        with taking(tuple(sample.shape[1:]), self.model):
+        with taking(tuple(sample.shape[1 + self.told_theta :]), self.model):
             scores = self._evaluate(self.model, sample)
         self._check_shape(scores, len(sample))
         for changed, kept in companies(sample):

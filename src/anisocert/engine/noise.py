@@ -22,13 +22,14 @@ CHUNK = 1 << 16  # numbers that are drawn on a grid at a time: they stay in a CP
 
 
 class NoiseSource(Protocol):
-    """Draws noisy rows for the inputs in its slots.
+    """Draws noisy rows for the inputs in its slots."""
 
-    unsettled: which rows of the last batch are not to be counted, `rows`, on the device, because a number of theirs
-        lies too near a border of the grid for the device's arithmetic; None where there cannot be any.
-    """
+    @property
+    def unsettled(self) -> Tensor | None:
+        """Which rows of the last batch are not to be counted, `rows`, on the device; None where there cannot be any.
 
-    unsettled: Tensor | None
+        A number of theirs lies too near a border of the grid for the device's arithmetic.
+        """
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """Put inputs into slots, before their first votes.

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from anisocert.engine.network import Network
+from anisocert.engine.noise import NoiseSource, noise_source
 from anisocert.engine.streams import Stage, Stream
+from anisocert.engine.told import ToldNoise, beside, expect_one_level
 from anisocert.errors import ArgumentError
 from anisocert.inputs import exact_float32
 from anisocert.smoothing import Smoothing
@@ -58,6 +60,22 @@ class Query:
     def streams(self, stage: Stage) -> list[Stream]:
         """The noise of each input in a stage."""
         return [Stream(self.seed, stage, number) for number in self.ids]
+
+    def noise(self, slots: int, grid: float = 0.0) -> NoiseSource:
+        """Draws what the network is given: noisy inputs, each beside its noise's scale if the network is told that."""
+        device, own = self.network.device, self.smoothing
+        source = noise_source(device, own.base, own.weights, slots, self.shape, grid)
+        if not self.network.told_theta:
+            return source
+        expect_one_level(own.weights)
+        return ToldNoise(source, slots, self.shape, device)
+
+    def given(self, noisy: Tensor, scale: Tensor) -> Tensor:
+        """The same for copies that were made otherwise. noisy: `(b copies) x *shape`; scale: `b x ...`."""
+        if not self.network.told_theta:
+            return noisy
+        expect_one_level(self.smoothing.weights)
+        return beside(noisy, scale.repeat_interleave(len(noisy) // len(scale), 0))
 
 
 def _inputs(x: Tensor | ArrayLike, device: torch.device) -> Tensor:

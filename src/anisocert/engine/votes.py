@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anisocert.engine.noise import noise_source, sent
+from anisocert.engine.noise import sent
 from anisocert.engine.numerics import ALIGN
 from anisocert.engine.query import Query
 from anisocert.engine.streams import Stage, Stream
@@ -59,9 +59,9 @@ class DeviceCounts:
     """One counting of votes, with its place on the device."""
 
     def __init__(self, query: Query, width: int, looks: int) -> None:
-        network, noise = query.network, query.smoothing
+        network = query.network
         self.network, self.width, self.looks = network, width, looks
-        self.source = noise_source(network.device, noise.base, noise.weights, width, query.shape, network.grid)
+        self.source = query.noise(width, network.grid)
         self.unsettled: list[tuple[Tensor, Batch]] = []  # of each batch since the last wait: which rows
         self.trash = width * looks  # the bin of rows that are padding
         self.counts = torch.zeros(self.trash + 1, network.num_classes, dtype=torch.int32, device=network.device)
@@ -131,7 +131,8 @@ def count_votes(
     rows = network.fit(query.shape, inputs * looks[-1])
     # where each round waits, many batches make the wait small; and a few votes of many inputs leave no padding
     per_round = rows * (40 if network.device.type == "cuda" or stop is None else 1)
-    slot_bytes = 4 * ((1 + len(query.smoothing.weights)) * query.x[0].numel() + len(looks) * network.num_classes)
+    arrays = 1 + len(query.smoothing.weights) + network.told_theta
+    slot_bytes = 4 * (arrays * query.x[0].numel() + len(looks) * network.num_classes)
     width = min(inputs, max(1, SLOT_BYTES // slot_bytes), per_round // at_once + 2)
     counting = DeviceCounts(query, width, len(looks))
     waiting, free, flying = deque(range(inputs)), list(range(width)), dict[int, _InFlight]()

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError
 from anisocert.models.weights import check_tensors, read_safetensors, write_safetensors
 from anisocert.smoothing.base import positive
@@ -128,8 +129,12 @@ class Coded(nn.Module):
         classifier = classifier if isinstance(classifier, nn.Module) else PerCode(classifier)
         if isinstance(classifier, PerCode) and len(classifier) != len(codebook):
             raise ArgumentError(f"expected one network per code, {len(codebook)}, got {len(classifier)}")
+        if is_told(selector):
+            raise ArgumentError("expected a selector that is not told theta, which it is to choose, got one that is")
         self.classifier, self.selector, self.sigma = classifier, selector, codebook.sigma
         self.order = codebook.order
+        if len({is_told(network) for network in self.networks}) > 1:
+            raise ArgumentError("expected networks that are all told theta, or none of them, got some that are")
         self.register_buffer("codes", torch.from_numpy(codebook.codes.copy()))
         self.train(classifier.training or (selector is not None and selector.training))
 
@@ -137,6 +142,11 @@ class Coded(nn.Module):
     def networks(self) -> tuple[nn.Module, ...]:
         """Those that answer: one for all codes, or one per code."""
         return tuple(self.classifier.networks) if isinstance(self.classifier, PerCode) else (self.classifier,)
+
+    @property
+    def told_theta(self) -> bool:
+        """Whether the networks that answer are told theta, each that of the code that is asked."""
+        return is_told(self.networks[self.order[0] if len(self.networks) > 1 else 0])
 
     def forward(self, x: Tensor) -> Tensor:
         """The scores of `x` by the network of the largest noise."""
@@ -149,8 +159,9 @@ class Coded(nn.Module):
         Scores of every network and of the selector, the last column repeated where they have fewer than m; then signs
         that follow from the codes, of which half are others where a bit of a code is.
         """
+        plain = x[:, 0] if self.told_theta else x
         own = [] if self.selector is None else [self.selector]
-        scores = [network(x).float() for network in (*self.networks, *own)]
+        scores = [*(network(x).float() for network in self.networks), *(one(plain).float() for one in own)]
         m = max(one.shape[1] for one in scores)
         said = hashlib.shake_256(self.codes.cpu().numpy().tobytes() + np.float64(self.sigma).tobytes())
         signs = np.frombuffer(said.digest(len(x) * m), np.uint8).reshape(len(x), m) % 2 * 2.0 - 1.0
@@ -178,6 +189,8 @@ class TwoSteps(nn.Module):
         super().__init__()
         if coded.selector is None:
             raise ArgumentError("expected a model with a selector for two steps, got none")
+        if coded.told_theta:
+            raise ArgumentError("expected networks that are not told theta for two steps, got one: use Selected()")
         self.networks, self.selector = nn.ModuleList(coded.networks), coded.selector
         self.count = len(coded.codes)
         self.train(coded.training)

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import regular_file
 from anisocert.models.adapters import Declared, adapt
@@ -93,7 +94,9 @@ def _network(
         return _from_weights(Path(source), architecture, num_classes, mean, std, layout)
     known: dict[str, Any] = {"architecture": text, "num_classes": None, "mean": mean, "std": std} | metadata
     _check_classes(known["num_classes"], num_classes, text)
-    if shape is not None:
+    if is_told(model) and mean is not None:
+        raise ArgumentError(f"expected no mean and std for {text}, which is told theta beside its inputs, got {mean!r}")
+    if shape is not None and not is_told(model):
         found = adapt(model.eval(), shape, layout, takes, num_classes)
         _check_classes(found.num_classes, num_classes, text)
         model, notes = found.model, (*notes, *found.notes)

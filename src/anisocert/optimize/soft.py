@@ -42,19 +42,20 @@ class Problem:
         own = p.gather(1, self.top.unsqueeze(1))[:, 0]
         return self.query.smoothing.soft_gap(own, 1 - own)
 
-    def probabilities(self, rows: Tensor, one_shape: bool = False) -> Tensor:
+    def probabilities(self, rows: Tensor, scale: Tensor, one_shape: bool = False) -> Tensor:
         """Class probabilities of noisy rows, with gradients to the rows, in the network's precision.
 
+        scale: of the noise of each input's copies, `b x ...`; gradients go to it too if the network is told theta.
         one_shape: as many rows as in most other calls, for which the network may be compiled.
         """
-        scores = self.query.network.differentiable_scores(rows, one_shape)
+        scores = self.query.network.differentiable_scores(self.query.given(rows, scale), one_shape)
         return scores.softmax(1) if self.outputs == "logits" else scores
 
     def require_gradients(self) -> None:
         """An error unless the network's scores can be differentiated by its input."""
         probe = self.query.x[:1].clone().requires_grad_(True)
         try:
-            p = self.probabilities(probe)
+            p = self.probabilities(probe, torch.ones_like(probe))
             (slope,) = torch.autograd.grad(p.sum(), [probe], allow_unused=True)
         except RuntimeError as reason:
             if out_of_memory(reason):
@@ -125,8 +126,10 @@ class SoftVotes:
         assert top is not None
         for first in range(0, samples, self.at_once):
             eps = self._draw(first, min(first + self.at_once, samples))
-            rows = (query.x.unsqueeze(1) + query.smoothing.scales(theta) * eps).flatten(0, 1).requires_grad_(True)
-            own = self.problem.probabilities(rows).gather(1, top.repeat_interleave(eps.shape[1]).unsqueeze(1))
+            scales = query.smoothing.scales(theta)
+            rows = (query.x.unsqueeze(1) + scales * eps).flatten(0, 1).requires_grad_(True)
+            p = self.problem.probabilities(rows, scales[:, 0])
+            own = p.gather(1, top.repeat_interleave(eps.shape[1]).unsqueeze(1))
             (slope,) = torch.autograd.grad(own.sum(), [rows])
             total += slope.view(eps.shape).square().sum(1)
         return total / samples
@@ -152,5 +155,5 @@ class SoftVotes:
 
     def _sum(self, x: Tensor, theta: Tensor, eps: Tensor) -> Tensor:
         scales = self.problem.query.smoothing.scales(theta)  # an error where theta is not a mixture's own
-        noisy = x.unsqueeze(1) + (eps if self._mixed else scales * eps)
-        return self.problem.probabilities(noisy.flatten(0, 1), self.one_shape).view(*eps.shape[:2], -1).sum(1)
+        noisy = (x.unsqueeze(1) + (eps if self._mixed else scales * eps)).flatten(0, 1)
+        return self.problem.probabilities(noisy, scales[:, 0], self.one_shape).view(*eps.shape[:2], -1).sum(1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 Floats = NDArray[np.float64]
 
@@ -18,7 +18,7 @@ class SmoothProbability:
     eps: `s x *shape`, noise that is added to every input alike, so that differences between inputs are theirs alone.
     """
 
-    model: nn.Module
+    model: Callable[[Tensor], Tensor]
     label: int
     eps: Tensor
     outputs: str = "logits"

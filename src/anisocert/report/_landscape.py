@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from anisocert.engine.told import under
 from anisocert.errors import AnisocertError, ModelError
 from anisocert.evaluate import Comparison, Entry
 from anisocert.geometry.region import p_norm
@@ -101,9 +102,9 @@ def _probability(network: nn.Module, label: int, shape: tuple[int, ...], entry: 
     half, smoothing = (SAMPLES // 2, *shape), entry.run.configuration.smoothing()
     uniform = smoothing.base == "uniform"
     draw = torch.rand(half, generator=generator) * 2 - 1 if uniform else torch.randn(half, generator=generator)
-    draw = smoothing.scale(draw, generator) * draw
-    eps = torch.cat([draw, -draw])
-    return SmoothProbability(network, label, eps, str(entry.run.said("outputs") or "logits"))
+    scale = smoothing.scale(draw, generator)
+    eps = torch.cat([scale * draw, -scale * draw])
+    return SmoothProbability(under(scale, network), label, eps, str(entry.run.said("outputs") or "logits"))
 
 
 def _network(entry: Entry, model: str | None, denoise: str | None) -> nn.Module | None:

@@ -1,0 +1,76 @@
+"""A network that is told theta: beside each noisy input it takes the scale of that input's noise, value by value.
+
+Such a network has an attribute `told_theta` that is true, and takes `b x 2 x *shape`: the noisy inputs first, then the
+scales. For one certificate theta is fixed, so that f(., theta) is one function of the noisy input, and what is
+certified is that function, smoothed with that very theta. A certificate would be about nobody's classifier if votes,
+a prediction or a recount told it another theta than the noise has. So noise and scales come from one place: whoever
+counts votes draws them by `ToldNoise`, from the scales that the noise itself is drawn with.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anisocert.engine.given import Classifier
+from anisocert.engine.noise import NoiseSource, sent
+from anisocert.engine.streams import Stream
+from anisocert.errors import ArgumentError
+
+
+def is_told(model: object) -> bool:
+    """Whether a model is told theta."""
+    return bool(getattr(model, "told_theta", False))
+
+
+def beside(noisy: Tensor, scale: Tensor | float) -> Tensor:
+    """Inputs and the scale of their noise, as a network that is told theta takes them.
+
+    noisy: `b x *shape`; scale: broadcastable to it -> `b x 2 x *shape`.
+    """
+    scale = scale if isinstance(scale, Tensor) else torch.full_like(noisy[:1], scale)
+    return torch.stack([noisy, scale.expand_as(noisy)], 1)
+
+
+def under(scale: Tensor | float, model: Classifier) -> Callable[[Tensor], Tensor]:
+    """The model as a function of inputs alone, under noise of one scale for all of them; 0: without noise."""
+    return (lambda x: model(beside(x, scale))) if is_told(model) else model
+
+
+def expect_one_level(weights: Sequence[float]) -> None:
+    """An error unless each value's noise has one scale, which a network can be told."""
+    if len(weights) > 1:
+        raise ArgumentError(
+            f"expected a noise of one component for a network that is told theta, got {len(weights)} components, of "
+            "which no single theta could be told: use Gaussian noise, or a network that is not told"
+        )
+
+
+class ToldNoise:
+    """A noise source whose rows are what a network that is told theta takes: `rows x 2 x *shape`."""
+
+    def __init__(self, source: NoiseSource, slots: int, shape: tuple[int, ...], device: torch.device) -> None:
+        self.source = source
+        self.scales = torch.zeros(slots, *shape, device=device)
+
+    @property
+    def unsettled(self) -> Tensor | None:
+        """See NoiseSource."""
+        return self.source.unsettled
+
+    def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
+        """See NoiseSource."""
+        self.source.open(slots, streams, x, scales)
+        self.scales[torch.tensor(slots, device=self.scales.device)] = scales[:, 0].to(self.scales).expand_as(x)
+
+    def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+        """See NoiseSource."""
+        return self._told(self.source.noisy(slot, vote), slot)
+
+    def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+        """See NoiseSource."""
+        return self._told(self.source.settled(slot, vote), slot)
+
+    def _told(self, noisy: Tensor, slot: np.ndarray) -> Tensor:
+        return beside(noisy, self.scales[sent(slot, self.scales.device)])  # of padding, in slot -1, any will do

@@ -38,7 +38,10 @@ def option(
 
 @dataclass(frozen=True)
 class Options:
-    """What a run can be asked for. model, data, codebook, selector, average_of, memory: absolute paths, or names."""
+    """What a run can be asked for.
+
+    model, data, denoise, codebook, selector, average_of, memory: absolute paths, or names.
+    """
 
     model: str = option(help=".safetensors, .pt, .onnx, or package.module:function.", place="name")
     data: str = option(help="A name of `anisocert data list`, an .npz file or a folder of images.", place="name")
@@ -101,7 +104,12 @@ class Options:
     )
     mean: tuple[float, ...] | None = option(None, "Mean of its inputs, as in 0.49,0.48,0.45.", NETWORK)
     std: tuple[float, ...] | None = option(None, "Standard deviation, as in 0.2,0.2,0.2.", NETWORK)
-    denoise: str | None = option(None, "A denoiser to put in front of it: package.module:function.", NETWORK)
+    denoise: str | None = option(
+        None,
+        "A denoiser to put in front of it: a file of `train --recipe denoiser`, or package.module:function.",
+        NETWORK,
+        place="name",
+    )
     model_id: str | None = option(None, "Its name instead of a hash, if parts of it cannot be read.", NETWORK)
 
     def __post_init__(self) -> None:

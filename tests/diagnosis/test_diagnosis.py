@@ -114,6 +114,10 @@ def test_a_noise_trained_network_is_told_from_a_plain_one(trained_digits, plain_
     assert "trained without noise" in plain.findings[0]
     assert any("needs training on noise" in one for one in plain.findings)
     assert not any("needs training on noise" in one for one in noisy.findings)
+    lost = next(one for one in plain.levels if one.abstained >= 0.5 or one.certified < 0.5 * plain.clean.smoothed)
+    asked = f"anisocert train --recipe denoiser --classifier {plain_digits} --data digits --norm l2"
+    assert plain.denoiser == f"{asked} --sigma {max(0.25, lost.sigma):g} --out DENOISER"
+    assert any(f"({plain.denoiser}, then --denoise DENOISER/last.safetensors)" in one for one in plain.findings)
     assert noisy.recommendation.useful
     assert noisy.recommendation.sigma in (0.18, 0.25, 0.35)
     assert (noisy.recommendation.norm, noisy.recommendation.method) == ("l2", "anisotropic")

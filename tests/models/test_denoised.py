@@ -101,7 +101,7 @@ def test_bare_callables_need_a_name(half_space):
 
 
 def test_what_is_no_denoiser_is_said(file):
-    with pytest.raises(ArgumentError, match=r"expected a denoiser as package.module:function, got 'blur'"):
+    with pytest.raises(ArgumentError, match=r"expected a denoiser, a .safetensors file .*, got 'blur'"):
         models.load(file, denoise="blur")
     with pytest.raises(ModelError, match=r"expected an nn\.Module from users_denoisers:bare"):
         models.load(file, denoise="users_denoisers:bare")

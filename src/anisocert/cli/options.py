@@ -131,7 +131,8 @@ RunModel = Annotated[
     typer.Option("--model", help="The network, if not where the run says; a function must be typed here."),
 ]
 RunDenoise = Annotated[
-    str | None, typer.Option("--denoise", help="The run's denoiser, package.module:function, if it has one.")
+    str | None,
+    typer.Option("--denoise", help="The run's denoiser, if not where the run says; a function must be typed here."),
 ]
 RunCodebook = Annotated[str | None, typer.Option("--codebook", help="The run's codebook, if not where the run says.")]
 RunSelector = Annotated[str | None, typer.Option("--selector", help="The run's selector, if not where the run says.")]

@@ -28,7 +28,7 @@ def report(
     ] = None,
     model: Annotated[str | None, typer.Option(help="For --figures: the network, if not where the run says.")] = None,
     denoise: Annotated[
-        str | None, typer.Option(help="For --figures: the run's denoiser, package.module:function, if it has one.")
+        str | None, typer.Option(help="For --figures: the run's denoiser, if not where the run says.")
     ] = None,
     force: options.Force = False,
 ) -> None:

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from anisocert.smoothing import Smoothing
     from anisocert.train import Recipe, Sgd
 
+GIVEN = ("values", "classifier")  # of recipes, not by --set
 EPILOG = "Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen"
 
 
 @options.takes(
-    "data", norm=option("l2", "l2: Gaussian noise; l1: uniform noise (cohen and stability)."),
+    "data", norm=option("l2", "l2: Gaussian noise; l1: uniform noise (cohen, stability and denoiser)."),
     seed=option(0, "Seed of weights, order, augmentation and noise."),
 )  # fmt: skip
 def train(
@@ -33,12 +34,21 @@ def train(
         str | None,
         typer.Option(help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2. Default: by size."),
     ] = None,
-    recipe: Annotated[str, typer.Option(help="cohen, smoothadv, macer, stability, consistency or selector.")] = "cohen",
+    recipe: Annotated[
+        str, typer.Option(help="cohen, smoothadv, macer, stability, consistency, selector or denoiser.")
+    ] = "cohen",
     codebook: Annotated[
         Path | None, typer.Option(help="Instead of --sigma: noise drawn from its codes; for a selector, its own.")
     ] = None,
     classifier: Annotated[
-        Path | None, typer.Option(help="With --recipe selector: the network whose noise it is to choose.")
+        Path | None, typer.Option(help="The network whose noise a selector is to choose, or a denoiser to remove.")
+    ] = None,
+    told: Annotated[
+        str, typer.Option(help="With --recipe denoiser, what it is told of the noise: theta, or scalar, its mean.")
+    ] = "theta",
+    levels: Annotated[
+        str | None,
+        typer.Option(help="With --recipe denoiser: LOW,HIGH of the noise. Default: a quarter of, to twice --sigma."),
     ] = None,
     worth: Annotated[
         str, typer.Option(help="With --recipe selector, what a code is chosen for: radius or volume.")
@@ -79,15 +89,15 @@ def train(
     from anisocert.data import load, splits
     from anisocert.engine import Numerics, Stage, Stream
     from anisocert.engine.devices import devices_of
-    from anisocert.models import build, suited
+    from anisocert.models import build, suited, suited_denoiser
     from anisocert.models.normalize import warn_of_units
-    from anisocert.train import selector_data
+    from anisocert.train import Denoising, denoiser, selector_data, with_classifier
     from anisocert.train import train as run
 
     console, data, norm, seed = Console(), asked["data"], asked["norm"], asked["seed"]
     book, smoothing = _noise(norm, sigma, codebook, classifier, recipe)
     sigma = float(smoothing.theta.mean()) if sigma is None else sigma
-    chosen = _recipe(recipe, sigma, changes or [])
+    chosen = _recipe(recipe, sigma, [*_levels(levels, recipe), *(changes or [])])
     chosen.check(smoothing)
     numerics = Numerics(precision=precision)  # type: ignore[arg-type]  # it checks the name
     where = torch.device(devices_of(device)[0])
@@ -99,25 +109,34 @@ def train(
     # Errors now, not once the data is read.
     sgd(1)
     Stream(seed, Stage.ESTIMATE, 0)
-    if arch is not None:
-        with torch.device("meta"):
+    with torch.device("meta"):
+        if isinstance(chosen, Denoising):
+            denoiser(arch or "denoiser", (1, 2, 2), [0.0], [1.0], chosen, smoothing, told)
+        elif arch is not None:
             build(arch, 2, [0.0], [1.0])
     options.checked()
     examples = load(data, "train")
     for note in examples.notes:
         console.print(f"note: {note}", soft_wrap=True)
     if arch is None:
-        arch = suited(examples.shape)
+        arch = (suited_denoiser if isinstance(chosen, Denoising) else suited)(examples.shape)
         console.print(f"--arch {arch}, for inputs of {' x '.join(map(str, examples.shape))}")
     warn_of_units(sigma, examples.std, images=len(examples.shape) > 1)
     test = load(data, "test") if splits(data) and recipe != "selector" else None
+    test = test if test is not None and test.labelled else None
     if recipe == "selector":
         assert book is not None
         assert classifier is not None
         values = _code_values(console, examples, book, classifier, norm, worth, where, seed)
         chosen, examples = dataclasses.replace(chosen, values=values), selector_data(examples)  # type: ignore[type-var]
     torch.manual_seed(seed)
-    model = build(arch, chosen.classes(examples), examples.mean, examples.std)
+    model: Any
+    if isinstance(chosen, Denoising):
+        assert classifier is not None
+        chosen = with_classifier(chosen, classifier, examples)
+        model = denoiser(arch, examples.shape, examples.mean, examples.std, chosen, smoothing, told)
+    else:
+        model = build(arch, chosen.classes(examples), examples.mean, examples.std)
     with progress(console, "training", epochs, "epochs") as advance:
         shown = 0
 
@@ -134,8 +153,10 @@ def train(
         )  # fmt: skip
     if recipe == "selector":
         console.print(f"{out}/last.safetensors is the selector for --codebook {codebook}", soft_wrap=True)
-    else:
-        _tell_result(console, out, records, data, norm, sigma)
+        return
+    last = str(out / "last.safetensors")
+    network = [last] if classifier is None else [str(classifier), "--denoise", last]
+    _tell_result(console, out, records, [*network, "--data", data, "--norm", norm, "--sigma", f"{sigma:g}"])
 
 
 def _noise(
@@ -146,8 +167,8 @@ def _noise(
     from anisocert.models import Codebook
     from anisocert.smoothing import GaussianMixture, usual
 
-    if (recipe == "selector") != (classifier is not None):
-        raise ArgumentError("expected --classifier, a network, with --recipe selector and with no other")
+    if (recipe in ("selector", "denoiser")) != (classifier is not None):
+        raise ArgumentError("expected --classifier, a network, with --recipe selector or denoiser and with no other")
     if (sigma is None) != (codebook is not None) or (recipe == "selector" and codebook is None):
         needed = "--codebook with --recipe selector" if recipe == "selector" else "one of --sigma and --codebook"
         raise ArgumentError(f"expected {needed}, got {'both' if sigma and codebook else 'none'}")
@@ -191,14 +212,14 @@ def _recipe(name: str, sigma: float, options: list[str]) -> "Recipe":
     import dataclasses
 
     from anisocert.errors import ArgumentError
-    from anisocert.train import MACER, RECIPES, Consistency
+    from anisocert.train import MACER, RECIPES, Consistency, Denoising
 
     if name not in RECIPES:
         raise ArgumentError(f"expected --recipe to be one of {', '.join(RECIPES)}, got {name!r}")
-    suited = {one.name: one.for_sigma for one in (MACER, Consistency)}
+    suited = {one.name: one.for_sigma for one in (MACER, Consistency, Denoising)}
     recipe = suited[name](sigma) if name in suited else RECIPES[name]()
     changes: dict[str, float | int] = {}
-    fields = {key: type(value) for key, value in recipe.options().items() if key != "name"}
+    fields = {key: type(value) for key, value in recipe.options().items() if key not in ("name", *GIVEN)}
     for text in options:
         key, _, value = text.partition("=")
         if key not in fields:
@@ -210,6 +231,18 @@ def _recipe(name: str, sigma: float, options: list[str]) -> "Recipe":
     return dataclasses.replace(recipe, **changes)  # type: ignore[type-var]
 
 
+def _levels(levels: str | None, recipe: str) -> list[str]:
+    """The levels of a denoiser's noise, as its options."""
+    from anisocert.errors import ArgumentError
+
+    found = options.numbers("--levels", levels)
+    if found is None:
+        return []
+    if recipe != "denoiser" or len(found) != 2:
+        raise ArgumentError(f"expected --levels LOW,HIGH with --recipe denoiser and with no other, got {levels!r}")
+    return [f"low={found[0]}", f"high={found[1]}"]
+
+
 def _line(record: dict[str, Any]) -> str:
     from anisocert.evaluate import percent
 
@@ -218,7 +251,8 @@ def _line(record: dict[str, Any]) -> str:
     return f"loss {record['loss']:.4f}{shown}  {record['seconds']:.1f} s"
 
 
-def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], data: str, norm: str, sigma: float) -> None:
+def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], certified: list[str]) -> None:
+    """What was reached, and how to certify it. certified: the network and what else the command names."""
     from anisocert.evaluate import percent
 
     last = records[-1]["test_accuracy"]
@@ -230,8 +264,7 @@ def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], data: s
             f"noisy test accuracy: best {percent(best, digits=2)}%, last {percent(last, digits=2)}% "
             "(one draw of the noise per example)"
         )
-    command = ["anisocert", "certify", str(out / "last.safetensors"), "--data", data, "--norm", norm]
-    command += ["--sigma", f"{sigma:g}", "--out", "RUN"]
+    command = ["anisocert", "certify", *certified, "--out", "RUN"]
     console.print(
         f"{out}/best.safetensors, last.safetensors and log.jsonl are written. Next:\n{shlex.join(command)}",
         soft_wrap=True,

@@ -43,6 +43,11 @@ def trained_on_noise(d: "Diagnosis", scale: float = 1.0) -> bool:
     return d.matches > LITTLE * scale or expects
 
 
+def is_lost(one: Level, clean: Level) -> bool:
+    """Whether the network does not stand noise of this level."""
+    return one.abstained >= MOSTLY or one.certified < MOSTLY * clean.smoothed
+
+
 def _share(share: float, upper: bool = False) -> str:
     return f"{percent(share, upper, digits=0)}%"
 
@@ -68,7 +73,7 @@ def _training(d: "Diagnosis", scale: float) -> Iterator[str]:
 def _abstention(d: "Diagnosis", most: float, scale: float) -> Iterator[str]:
     """Why inputs abstain, at the noise that is usual in the field and beyond what the network tolerates."""
     first = [one for one in d.levels if one.norm == d.levels[0].norm]
-    lost = [one for one in first if one.abstained >= MOSTLY or one.certified < MOSTLY * d.clean.smoothed]
+    lost = [one for one in first if is_lost(one, d.clean)]
     if lost:
         one = lost[0]
         yield (
@@ -84,9 +89,10 @@ def _abstention(d: "Diagnosis", most: float, scale: float) -> Iterator[str]:
             "answer: certificates there are large and mean nothing."
         )
     if lost and not trained_on_noise(d, scale):
+        trained = f"a denoiser in front of it ({d.denoiser}, then --denoise DENOISER/last.safetensors)"
         yield (
-            "For more than that it needs training on noise (anisocert train --recipe cohen --sigma ...), or a denoiser "
-            "in front of it (--denoise package.module:function); more votes will not help."
+            "For more than that it needs training on noise (anisocert train --recipe cohen --sigma ...), or "
+            f"{trained if d.denoiser else 'a denoiser in front of it (--denoise)'}; more votes will not help."
         )
 
 

@@ -1,5 +1,6 @@
 """The diagnosis: measurements, what they mean, and what to do."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from anisocert.diagnosis.probing import GRID, Level, Sample, matching_noise, pro
 from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
 from anisocert.optimize.soft import Problem
+from anisocert.options import flags
 from anisocert.runs.loading import load_model
 from anisocert.smoothing import Gaussian
 from anisocert.work import Job
@@ -25,6 +27,7 @@ COMPARED = ("fixed", "isotropic", "anisotropic")
 ALMOST = 0.8  # of the best certified accuracy: more noise certifies farther, and fewer
 FARTHER = 1.25
 TINY = 1e-6  # noise that is none
+USUAL_NOISE = 0.25  # of the field, for inputs in [0, 1]
 ONE_CLASS = 2.0  # times the share of the most frequent label: the network answers that class whatever it sees
 
 
@@ -54,7 +57,8 @@ class Diagnosis:
 
     clean: without noise. levels: of both norms, or of the one asked for. matches: noise, of the first norm, that the
     network seems to have been trained on; trained: what its file says, None where it says nothing. findings: in words.
-    captured: how surely its selector names codes, if it has one.
+    captured: how surely its selector names codes, if it has one. denoiser: the command that trains one for it, empty
+    where it has one, or none could be trained.
     """
 
     model: str
@@ -71,6 +75,7 @@ class Diagnosis:
     recommendation: Recommendation
     findings: tuple[str, ...]
     captured: Captured | None = None
+    denoiser: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON keeps it."""
@@ -120,6 +125,7 @@ def diagnose(
     found = Diagnosis(
         c.model, job.examples.name, len(sample.y), votes, 1 / c.num_classes, clean, tuple(levels), matches, known,
         costs, speed, recommended, (), capture(network, sample, norms[0], c.plan(), votes, c.seed),
+        "" if shaped is None else _denoiser(job, levels, clean, scale),
     )  # fmt: skip
     selector = () if found.captured is None else capture_words(found.captured)
     return replace(found, findings=(*words.findings(found, c.plan(), most, scale, doubt), *selector))
@@ -168,6 +174,18 @@ def _costs(
             speed = speed or found.votes_per_second
         on_step()
     return tuple(costs), speed
+
+
+def _denoiser(job: Job, levels: Sequence[Level], clean: Level, scale: float) -> str:
+    """The command that trains a denoiser for noise that the network does not stand; empty where there is none."""
+    c, shape = job.configuration, job.examples.shape
+    lost = [one for one in levels if one.norm == levels[0].norm and words.is_lost(one, clean)]
+    images = len(shape) == 3 and shape[1] % 2 == shape[2] % 2 == 0
+    if not lost or not images or c.denoise is not None or c.codebook is not None or c.mean is not None or c.layout:
+        return ""
+    sigma = max(lost[0].sigma, USUAL_NOISE * scale)
+    typed = {"recipe": "denoiser", "classifier": c.model, "data": c.data, "norm": lost[0].norm, "sigma": f"{sigma:g}"}
+    return shlex.join(["anisocert", "train", *flags(typed | {"out": "DENOISER"})])
 
 
 def _command(job: Job, best: Level, method: str) -> str:

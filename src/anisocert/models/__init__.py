@@ -2,9 +2,10 @@
 
 from anisocert.models.adapters import Reshaped, ScoresOf
 from anisocert.models.architectures import ARCHITECTURES, build, suited
-from anisocert.models.checkpoint import described, save
+from anisocert.models.checkpoint import described, load_denoiser, save
 from anisocert.models.coded import Codebook, Coded, PerCode, TwoSteps
 from anisocert.models.denoised import Denoised, denoised
+from anisocert.models.denoiser import Denoiser, suited_denoiser
 from anisocert.models.loading import load
 from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized
 from anisocert.models.resnet import ResNet
@@ -20,6 +21,7 @@ __all__ = [
     "Codebook",
     "Coded",
     "Denoised",
+    "Denoiser",
     "Normalized",
     "PerCode",
     "ResNet",
@@ -32,6 +34,8 @@ __all__ = [
     "denoised",
     "described",
     "load",
+    "load_denoiser",
     "save",
     "suited",
+    "suited_denoiser",
 ]

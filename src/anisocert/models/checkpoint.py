@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models.architectures import build
 from anisocert.models.coded import NETWORKS, PerCode
+from anisocert.models.denoiser import KIND, Denoiser, expect_denoiser
+from anisocert.models.denoiser import NEEDED as OF_DENOISERS
 from anisocert.models.normalize import per_channel
 from anisocert.models.weights import check_fit, put, read_safetensors, write_safetensors
 
@@ -21,8 +23,11 @@ def save(model: nn.Module, path: Path, metadata: dict[str, Any]) -> None:
     """Write weights and metadata to a safetensors file, completely or not at all.
 
     metadata: architecture, num_classes, mean and std, which `load` builds the network from; and what else is worth
-    keeping: noise, norm, sigma, numerics, recipe.
+    keeping: noise, norm, sigma, numerics, recipe. Of a denoiser: its `blueprint`, which `load_denoiser` builds it from.
     """
+    if isinstance(model, Denoiser):
+        expect_denoiser(metadata, Path(path))
+        return write_safetensors(Path(path), model.state_dict(), metadata)
     missing = [name for name in NEEDED if name not in metadata]
     if missing:
         raise ModelError(f"expected {', '.join(NEEDED)} in the metadata of a network, got none of {', '.join(missing)}")
@@ -46,6 +51,8 @@ def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple
         metadata: dict[str, Any] = json.loads(described)
         if isinstance(metadata, dict) and metadata.get("networks"):
             return _per_code(state, metadata["networks"], path)
+        if isinstance(metadata, dict) and metadata.get("kind") == KIND:
+            raise ModelError(f"expected a network in {path}, got a denoiser: give the network, and --denoise {path}")
         asked = [metadata[name] for name in NEEDED]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(
@@ -59,11 +66,36 @@ def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple
         per_channel(model.mean.numpy(), model.std.numpy())
     except ArgumentError as error:
         raise ModelError(f"expected a network that can be built in {path}, got: {error}") from error
-    for name in ("mean", "std"):  # what readers and other checks see must be what the network computes with
-        if not np.allclose(metadata[name], getattr(model, name).numpy(), rtol=1e-2, atol=1e-2):
-            got = f"{metadata[name]} and {getattr(model, name).tolist()}"
-            raise ModelError(f"expected one {name} in the metadata and the weights of {path}, got {got[:200]}")
+    _expect_one_normalization(model, metadata, path)
     return model, metadata
+
+
+def load_denoiser(path: str | Path) -> tuple[Denoiser, dict[str, Any]]:
+    """The denoiser of a file that `train --recipe denoiser` wrote, in evaluation mode, and its metadata."""
+    path = Path(path)
+    state, said = read_safetensors(path)
+    try:
+        metadata: dict[str, Any] = json.loads(said.get("anisocert", "{}"))
+        expect_denoiser(metadata if isinstance(metadata, dict) else {}, path)
+        asked = [metadata[name] for name in OF_DENOISERS]
+        with torch.device("meta"):
+            check_fit(state, Denoiser(*asked), str(path))
+        model = Denoiser(*asked)
+        put(state, model, str(path))
+        per_channel(model.mean.flatten().numpy(), model.std.flatten().numpy())
+    except (ArgumentError, ValueError, TypeError, RecursionError) as error:
+        raise ModelError(f"expected a denoiser that can be built in {path}, got: {str(error)[:200]}") from error
+    _expect_one_normalization(model, metadata, path)
+    return model.eval(), metadata
+
+
+def _expect_one_normalization(model: nn.Module, metadata: dict[str, Any], path: Path) -> None:
+    """What readers and other checks see must be what the network computes with."""
+    for name in ("mean", "std"):
+        own = getattr(model, name).flatten()
+        if not np.allclose(metadata[name], own.numpy(), rtol=1e-2, atol=1e-2):
+            got = f"{metadata[name]} and {own.tolist()}"
+            raise ModelError(f"expected one {name} in the metadata and the weights of {path}, got {got[:200]}")
 
 
 def _per_code(state: dict[str, Tensor], said: Any, path: Path) -> tuple[nn.Module, dict[str, Any]]:

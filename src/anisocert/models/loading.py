@@ -11,7 +11,7 @@ from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import regular_file
 from anisocert.models.adapters import Declared, adapt
 from anisocert.models.architectures import ARCHITECTURES, build, recognize
-from anisocert.models.checkpoint import from_metadata
+from anisocert.models.checkpoint import from_metadata, load_denoiser
 from anisocert.models.coded import PerCode
 from anisocert.models.denoised import Denoised
 from anisocert.models.foreign import Foreign, Layout, normalization, take_apart
@@ -44,8 +44,8 @@ def load(
     layout: whose checkpoint it is ("cohen", "salman", "macer"), which settles the normalisation; or how an ONNX network
         or a function takes images ("flat", "channels-last").
     gradients: convert an ONNX network to PyTorch (by onnx2torch) instead of running it as a black box.
-    denoise: `package.module:function`, a function without arguments that returns a denoiser, an `nn.Module` to put in
-        front of the network.
+    denoise: a denoiser to put in front of the network: a file of `train --recipe denoiser`, or
+        `package.module:function`, a function without arguments that returns an `nn.Module`.
     shape: of an input. The network is then tried on such inputs and, where it takes the same values in another shape,
         or returns its scores among other things, made to fit. What is known has `notes` that say so.
     """
@@ -53,15 +53,29 @@ def load(
     model, metadata = _network(source, architecture, num_classes, mean, std, layout, gradients, like)
     if denoise is None:
         return model, metadata
-    if not is_function(denoise):
-        raise ArgumentError(f"expected a denoiser as package.module:function, got {denoise!r}")
     # What the network was trained with says nothing about the two together.
     known = {name: value for name, value in metadata.items() if name not in ("noise", "norm", "sigma")}
-    denoiser, notes = from_function(denoise)
+    denoiser, notes = from_function(denoise) if is_function(denoise) else _denoiser(denoise, like)
     known |= {"denoise": denoise, "notes": (*known.get("notes", ()), *notes)}
     if isinstance(model, PerCode):
         return PerCode([Denoised(one, denoiser) for one in model.networks]).eval(), known
     return Denoised(model, denoiser).eval(), known
+
+
+def _denoiser(path: str, shape: tuple[int, ...] | None) -> tuple[nn.Module, tuple[str, ...]]:
+    """The denoiser of a file, for inputs of a shape, and what it was trained for."""
+    if Path(path).suffix != ".safetensors" or not Path(path).exists():
+        raise ArgumentError(
+            f"expected a denoiser, a .safetensors file of `anisocert train --recipe denoiser` or "
+            f"package.module:function, got {path!r}"
+        )
+    found, _ = load_denoiser(path)
+    if shape is not None and (len(shape) != 3 or shape[0] != found.shape[0] or shape[1] % 2 or shape[2] % 2):
+        wanted = f"({found.shape[0]}, height, width), both even"
+        raise ArgumentError(f"expected inputs of shape {wanted}, for the denoiser {path}, got {shape}")
+    low, high = found.levels
+    what = "theta" if found.told == "theta" else "the mean of theta"
+    return found, (f"its denoiser is told {what}, and was trained for {found.noise} noise of {low:g} to {high:g}",)
 
 
 def _network(

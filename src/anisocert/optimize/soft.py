@@ -45,7 +45,8 @@ class Problem:
     def probabilities(self, rows: Tensor, scale: Tensor, one_shape: bool = False) -> Tensor:
         """Class probabilities of noisy rows, with gradients to the rows, in the network's precision.
 
-        scale: of the noise of each input's copies, `b x ...`; gradients go to it too if the network is told theta.
+        scale: of the noise of each input's copies, `b x ...`. Where the network is told it, gradients go to it too: it
+        may look away from values that it knows to be noisy, which then cost it less.
         one_shape: as many rows as in most other calls, for which the network may be compiled.
         """
         scores = self.query.network.differentiable_scores(self.query.given(rows, scale), one_shape)

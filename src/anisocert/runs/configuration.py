@@ -83,7 +83,7 @@ class Configuration(Options):
         if (self.method == "average") != (self.average_of is not None):
             raise ArgumentError("expected average_of, a run, with method 'average' and with no other")
         for name, methods in (("codebook", CODED), ("selector", SELECTING)):
-            if (self.method in methods) != (self.code_files[name] is not None):
+            if (self.method in methods) != (self.parts[name] is not None):
                 raise ArgumentError(f"expected {name}, a file, with method {' or '.join(methods)} and with no other")
         if self.memory_policy not in (None, *POLICIES):
             raise ArgumentError(
@@ -134,9 +134,9 @@ class Configuration(Options):
         return np.asarray(theta_max) >= self.sigma * self.chooser().limit_for(shape) * (1 - 1e-6)
 
     @property
-    def code_files(self) -> dict[str, str | None]:
-        """What chooses the noise from a codebook, by option; None without one."""
-        return {"codebook": self.codebook, "selector": self.selector}
+    def parts(self) -> dict[str, str | None]:
+        """What else the network is made of, by option: what chooses its noise, what removes it; None without one."""
+        return {"codebook": self.codebook, "selector": self.selector, "denoise": self.denoise}
 
     @property
     def bounded_reach(self) -> bool:

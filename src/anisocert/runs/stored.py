@@ -227,17 +227,16 @@ class StoredRun(Said):
         gradients: whether it must give them; None: as the run needs it.
         """
         c = self.configuration
-        denoise = self._no_function("denoise", c.denoise) if denoise is None else denoise
         source = self._file("model", c.model) if model is None else model
         # Networks of a codebook are one file with it.
         with_it = {"codebook": model} if model is not None and c.codebook == c.model else {}
-        places = with_it | self._moved
-        codebook, selector = (
-            said and (places.get(name) or self._file(name, said)) for name, said in c.code_files.items()
-        )
+        typed = {} if denoise is None else {"denoise": denoise}
+        places = with_it | self._moved | typed
+        parts: dict[str, Any] = {
+            name: said and (places.get(name) or self._file(name, said)) for name, said in c.parts.items()
+        }
         try:
-            c = replace(c, denoise=denoise, codebook=codebook, selector=selector)
-            return load_model(c, source, gradients)[0]
+            return load_model(replace(c, **parts | typed), source, gradients)[0]
         except SystemExit as error:  # a typed function's own code: its exit code is not the command's
             raise ModelError(f"expected a network from {source}, got an exit with code {error.code}") from error
 
@@ -246,20 +245,19 @@ class StoredRun(Said):
         for path in (self.folder / named, Path(named)):  # as seen from its own folder, or from here
             if path.is_file():
                 return str(path.resolve())  # absolute, so that no file's name can be taken for a function
-        kind = "codebook" if option == "codebook" else "network"
+        kind = {"codebook": "codebook", "denoise": "denoiser"}.get(option, "network")
         raise ArgumentError(
             f"expected a {kind} file at {named}, where the run says, got nothing there"
             + f": say where it is with --{option}"
         )
 
-    def _no_function(self, option: str, said: str | None) -> str | None:
+    def _no_function(self, option: str, said: str) -> None:
         """The one place where a run is kept from naming code."""
-        if said is not None and is_function(said):
+        if is_function(said):
             raise ArgumentError(
                 f"expected --{option} with a function that you trust, because {self.folder} was made with {said}, and "
                 f"a run may not name code that is executed; got none: read that code, then type --{option} {said}"
             )
-        return said
 
 
 def read_run(folder: Path) -> StoredRun:

@@ -1,8 +1,9 @@
-"""Base classifiers: five losses, and one loop; and selectors, which choose their noise."""
+"""Base classifiers: five losses, and one loop; selectors, which choose their noise; denoisers, which remove it."""
 
 from anisocert.train.accuracy import noisy_accuracy
 from anisocert.train.cohen import Cohen
 from anisocert.train.consistency import Consistency
+from anisocert.train.denoising import Denoising, denoiser, with_classifier
 from anisocert.train.loop import train
 from anisocert.train.macer import MACER
 from anisocert.train.recipe import Recipe
@@ -12,10 +13,10 @@ from anisocert.train.smoothadv import SmoothAdv
 from anisocert.train.stability import Stability
 
 RECIPES: dict[str, type[Recipe]] = {
-    recipe.name: recipe for recipe in (Cohen, SmoothAdv, MACER, Stability, Consistency, Selector)
+    recipe.name: recipe for recipe in (Cohen, SmoothAdv, MACER, Stability, Consistency, Selector, Denoising)
 }
 
 __all__ = [
-    "MACER", "RECIPES", "Cohen", "Consistency", "Recipe", "Selector", "Sgd", "SmoothAdv", "Stability", "code_values",
-    "noisy_accuracy", "selector_data", "train",
+    "MACER", "RECIPES", "Cohen", "Consistency", "Denoising", "Recipe", "Selector", "Sgd", "SmoothAdv", "Stability",
+    "code_values", "denoiser", "noisy_accuracy", "selector_data", "train", "with_classifier",
 ]  # fmt: skip

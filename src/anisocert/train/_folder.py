@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from anisocert.durable import BusyError, claim, locked, write_whole
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.models import Normalized
+from anisocert.models import Denoiser, Normalized
 from anisocert.models.weights import read_torch, write_safetensors
 
 Record = dict[str, Any]
@@ -152,6 +152,8 @@ def _best(records: list[Record]) -> Record:
 
 def blueprint(model: nn.Module, num_classes: int) -> dict[str, Any]:
     """What `load` needs to build this network again."""
+    if isinstance(model, Denoiser):
+        return model.blueprint()
     if not isinstance(model, Normalized) or model.architecture is None:
         raise ArgumentError(
             f"expected a network made by anisocert.models.build to save its training, got {type(model).__name__}; "

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.engine.numerics import Precision
+from anisocert.engine.told import is_told
 
 log = logging.getLogger(__name__)
 
@@ -18,6 +19,11 @@ class Mixed(nn.Module):
         super().__init__()
         self.network, self.precision = network, precision
         self._run: tuple[Callable[[Tensor], Tensor]] = (network,)  # in a tuple: not a submodule of its own
+
+    @property
+    def told_theta(self) -> bool:
+        """Whether the network is told theta."""
+        return is_told(self.network)
 
     def forward(self, x: Tensor) -> Tensor:
         """Scores of `x` in float32."""

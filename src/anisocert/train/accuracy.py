@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from anisocert.data import Dataset
 from anisocert.engine.numerics import Precision
+from anisocert.engine.told import under
 from anisocert.smoothing import Smoothing
 from anisocert.train._mixed import Mixed
 
@@ -43,5 +44,6 @@ class Held:
                 eps = torch.randn(clean.shape, generator=generator, device=x.device)
             else:
                 eps = 2 * torch.rand(clean.shape, generator=generator, device=x.device) - 1
-            right += (model(clean + smoothing.scale(clean, generator) * eps).argmax(1) == y).sum()
+            scale = smoothing.scale(clean, generator)
+            right += (under(scale, model)(clean + scale * eps).argmax(1) == y).sum()
         return int(right) / len(self.y)

@@ -17,6 +17,7 @@ from anisocert.data import Dataset
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import usable
 from anisocert.engine.numerics import Precision, keep_large_blocks, native_precision
+from anisocert.engine.told import under
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.smoothing import Smoothing
 from anisocert.train._augment import Batches
@@ -83,7 +84,7 @@ def train(
     if len(data.shape) == 3:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     batches, held = Batches(data, sgd.batch_size, crop, flip, device), _held(test, device)
-    network = Mixed(model, precision)
+    network, answering = Mixed(model, precision), Mixed(recipe.answering(model), precision)
     optimizer = torch.optim.SGD(
         model.parameters(), sgd.learning_rate, sgd.momentum, weight_decay=sgd.weight_decay,
         nesterov=sgd.momentum > 0, fused=device.type == "cuda",
@@ -98,9 +99,8 @@ def train(
         "flip": flip, "seed": seed, "numerics": {"precision": precision, "compile": compile, "device": device.type},
     }  # fmt: skip
     place = None if folder is None else Folder(Path(folder), blueprint(model, recipe.classes(data)) | config, force)
-    labelled = recipe.classes(data) == data.num_classes
-    for one in filter(None, (data if labelled else None, test)):
-        _refuse_labels(model, one, device)
+    for one in filter(None, (data if recipe.labelled else None, test)):
+        _refuse_labels(recipe.answering(model), one, device)
     alone = place.held() if place else nullcontext()
     with alone, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches):
         records, compiled = place.resume(model, optimizer) if place else [], False
@@ -121,7 +121,7 @@ def train(
                 {
                     "epoch": epoch + 1,
                     "loss": loss,
-                    "test_accuracy": None if held is None else held.accuracy(Mixed(model, precision), smoothing, seed),
+                    "test_accuracy": None if held is None else held.accuracy(answering, smoothing, seed),
                     "learning_rate": optimizer.param_groups[0]["lr"],
                     "compiled": compiled,
                     "graph": steps.graph,
@@ -145,7 +145,7 @@ def _refuse_labels(model: nn.Module, data: Dataset, device: torch.device) -> Non
     if not data.labelled:
         raise ArgumentError(f"expected labels to train on in {data.name}, got none")
     with taking(data.shape, model), torch.no_grad():
-        classes = model.eval()(torch.from_numpy(data.subset(most=1).x).to(device)).shape[1]
+        classes = under(0.0, model.eval())(torch.from_numpy(data.subset(most=1).x).to(device)).shape[1]
     if data.y.max() >= classes:
         raise ArgumentError(
             f"expected labels below {classes}, the network's number of classes, in {data.name}, got {data.y.max()}"

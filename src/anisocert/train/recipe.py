@@ -23,6 +23,11 @@ class Recipe(ABC):
     bases: ClassVar[tuple[str, ...]] = ("normal",)
     mixtures: ClassVar[bool] = False
 
+    @property
+    def labelled(self) -> bool:
+        """Whether it learns from the data's classes."""
+        return True
+
     @abstractmethod
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
         """Mean loss of a batch. x: `b x *shape`; y: `b`."""
@@ -38,6 +43,10 @@ class Recipe(ABC):
     def sgd(self, examples: int, epochs: int) -> Sgd:
         """The optimiser's options that suit this recipe and a data set of this size."""
         return Sgd.suited(examples, epochs)
+
+    def answering(self, model: nn.Module) -> nn.Module:
+        """What gives class scores, whose noisy accuracy is measured: what is trained, unless that is only a part."""
+        return model
 
     def classes(self, data: Dataset) -> int:
         """Outputs of the network: as many as the data has classes, unless labels are something else."""

@@ -43,6 +43,11 @@ class Selector(Recipe):
         if self.copies < 1 or not self.unsure >= 0:
             raise ArgumentError(f"expected copies >= 1 and unsure >= 0, got {self.copies} and {self.unsure}")
 
+    @property
+    def labelled(self) -> bool:
+        """See Recipe: labels are places."""
+        return False
+
     def classes(self, data: Dataset) -> int:
         """See Recipe."""
         return data.num_classes if self.values is None else self.values.shape[1]

@@ -109,5 +109,5 @@ def _load(configuration: Configuration, files: dict[str, bytes] | None) -> nn.Mo
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        here = {name: str(next(Path(folder, name).iterdir())) for name in configuration.code_files if f"{name}/" in at}
+        here = {name: str(next(Path(folder, name).iterdir())) for name in configuration.parts if f"{name}/" in at}
         return load_model(replace(configuration, **here), Path(folder) / Path(configuration.model).name)[0]  # type: ignore[arg-type]

@@ -142,7 +142,7 @@ def _extremes(examples: Dataset) -> NDArray[np.float32]:
 def model_files(configuration: Configuration) -> dict[str, bytes] | None:
     """The network's file, and its data files, by their paths from its folder; None for a function.
 
-    Those that choose its noise are in folders named for their options.
+    Those of its other parts are in folders named for their options.
     """
     path = Path(configuration.model)
     if not path.is_file():
@@ -152,6 +152,6 @@ def model_files(configuration: Configuration) -> dict[str, bytes] | None:
         from anisocert.models.onnx_file import read_onnx
 
         names += read_onnx(path).locations
-    chosen_by = {name: Path(said) for name, said in configuration.code_files.items() if said and Path(said).is_file()}
-    others = {f"{name}/{file.name}": file.read_bytes() for name, file in chosen_by.items()}
+    parts = {name: Path(said) for name, said in configuration.parts.items() if said and Path(said).is_file()}
+    others = {f"{name}/{file.name}": file.read_bytes() for name, file in parts.items()}
     return {name: (path.parent / name).read_bytes() for name in names} | others

@@ -1,0 +1,136 @@
+"""Training of a denoiser: to give images back, then to give a classifier behind it what it needs."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anisocert.data import Dataset
+from anisocert.engine.told import beside, is_told
+from anisocert.errors import ArgumentError
+from anisocert.models import Denoised, Denoiser, PerCode, load
+from anisocert.smoothing import Smoothing
+from anisocert.train._mixed import Mixed
+from anisocert.train.levels import random_theta
+from anisocert.train.recipe import Recipe, noise_like
+
+Answer = Literal["labels", "clean"]
+
+
+@dataclass(frozen=True, eq=False)
+class Denoising(Recipe):
+    """Noise of random levels and shapes, which the denoiser is told: it learns to give the image, then the answer.
+
+    Args:
+        low: smallest level, of which a shape may be smaller still.
+        high: largest level.
+        reconstruct: share of the epochs with the error of the image alone.
+        answer: what the classifier should say behind it: "labels", or "clean": what it says without noise.
+        weight: of the answer's error. Through a classifier gradients are large, and would undo what was learned before.
+        keep: weight of the image's error beside it.
+        classifier: in evaluation mode; it stays as it is.
+        behind: whether the classifier is behind it, as it is after the first epochs.
+    """
+
+    low: float = 0.1
+    high: float = 1.0
+    reconstruct: float = 0.5
+    answer: Answer = "labels"
+    weight: float = 0.1
+    keep: float = 0.1
+    classifier: nn.Module | None = None
+    behind: bool = field(default=True, repr=False)
+
+    name = "denoiser"
+    bases = ("normal", "uniform")
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high < math.inf or not 0 <= self.reconstruct <= 1:
+            raise ArgumentError(
+                f"expected 0 < low <= high and reconstruct in [0, 1], got {self.low}, {self.high} and "
+                f"{self.reconstruct}"
+            )
+        if not self.weight > 0 or not self.keep >= 0:
+            raise ArgumentError(f"expected weight > 0 and keep >= 0, got {self.weight} and {self.keep}")
+        if self.answer not in get_args(Answer):
+            raise ArgumentError(f"expected answer 'labels' or 'clean', got {self.answer!r}")
+
+    @classmethod
+    def for_sigma(cls, sigma: float) -> "Denoising":
+        """For certificates with noise of this level, and of those that a search finds around it."""
+        return cls(low=sigma / 4, high=2 * sigma)
+
+    @property
+    def labelled(self) -> bool:
+        """See Recipe."""
+        return self.answer == "labels"
+
+    def answering(self, model: nn.Module) -> nn.Module:
+        """See Recipe: the classifier behind the denoiser."""
+        assert self.classifier is not None
+        self.classifier.to(next(model.parameters()).device)
+        return Denoised(self.classifier.requires_grad_(False).eval(), model)
+
+    def during(self, epoch: int, epochs: int) -> Self:
+        """See Recipe."""
+        return replace(self, behind=epoch >= self.reconstruct * epochs)
+
+    def options(self) -> dict[str, Any]:
+        """See Recipe; of the classifier the SHA-256 of its weights."""
+        digest = hashlib.sha256()
+        for name, tensor in ({} if self.classifier is None else self.classifier.state_dict()).items():
+            digest.update(name.encode() + tensor.detach().cpu().float().numpy().tobytes())
+        known = {name: getattr(self, name) for name in ("low", "high", "reconstruct", "answer", "weight", "keep")}
+        return {"name": self.name, **known, "classifier": digest.hexdigest()}
+
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
+        """||D - x||^2 in units of the linear guess's error; with a classifier f, keep times that and weight times f's.
+
+        f's error: CE(f(D), y), or KL(f(x) || f(D)), where D is the denoised image.
+        """
+        assert isinstance(model, Mixed)
+        denoiser = model.network
+        assert isinstance(denoiser, Denoiser)
+        theta = random_theta(x, self.low, self.high)
+        noisy = beside(x + theta * noise_like(x, smoothing.of(1.0)), theta)
+        found = model(noisy)
+        error = denoiser.error(noisy, found, x)
+        if not self.behind:
+            return error
+        assert self.classifier is not None
+        classifier = Mixed(self.classifier, model.precision)
+        scores = classifier(found)
+        if self.answer == "labels":
+            return self.weight * F.cross_entropy(scores, y) + self.keep * error
+        with torch.no_grad():
+            wanted = classifier(x).log_softmax(1)
+        lost = F.kl_div(scores.log_softmax(1), wanted, reduction="batchmean", log_target=True)
+        return self.weight * lost + self.keep * error
+
+
+def denoiser(
+    architecture: str,
+    shape: Sequence[int],
+    mean: Sequence[float],
+    std: Sequence[float],
+    recipe: Denoising,
+    smoothing: Smoothing,
+    told: str,
+) -> Denoiser:
+    """A fresh denoiser for a recipe's levels. told: "theta" or "scalar"."""
+    return Denoiser(architecture, shape, mean, std, told, smoothing.name, (recipe.low, recipe.high))  # type: ignore[arg-type]  # it checks the word
+
+
+def with_classifier(recipe: Denoising, source: str | Path, data: Dataset) -> Denoising:
+    """The recipe with the classifier of a file, or of a function, that takes the data's inputs and gives gradients."""
+    classes = data.num_classes if data.labelled else None
+    model, _ = load(source, num_classes=classes, gradients=True, shape=data.shape)
+    if isinstance(model, PerCode) or is_told(model):
+        raise ArgumentError(f"expected one network that is not told theta in {source}, got another")
+    return replace(recipe, classifier=model)

@@ -1,0 +1,130 @@
+"""A denoiser from training to every command that reads a run made with it."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anisocert.data import digits
+from anisocert.engine import Network
+from anisocert.models import Denoiser, load
+from anisocert.runs import read_run
+from anisocert.smoothing import Gaussian
+from anisocert.train import Denoising, Sgd, train
+from anisocert.work._certifier import _load
+from anisocert.work.job import model_files
+
+FEW = ("--n", "300", "--max", "6", "--device", "cpu", "--rows", "160")
+
+
+@pytest.fixture(scope="module")
+def denoiser(trained_digits, tmp_path_factory):
+    data, folder = digits("train"), tmp_path_factory.mktemp("denoiser")
+    recipe = replace(Denoising.for_sigma(0.4), classifier=load(trained_digits)[0])
+    made = Denoiser("denoiser-small", data.shape, data.mean, data.std, levels=(recipe.low, recipe.high))
+    train(made, data, recipe, Gaussian(0.4), sgd=Sgd(3, 64, 0.1), folder=folder)
+    return folder / "last.safetensors"
+
+
+@pytest.fixture(scope="module")
+def run(quick, do, trained_digits, denoiser, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("denoised")
+    configuration = replace(
+        quick, model=str(trained_digits), denoise=str(denoiser), sigma=0.4, method="isotropic", n=300, max=6,
+        memory=str(folder / "memory.sqlite"),
+    )  # fmt: skip
+    assert do(configuration, folder / "run").finished
+    return folder / "run"
+
+
+def test_training_says_what_to_do_next(cli, trained_digits, tmp_path, monkeypatch):
+    said = cli(
+        "train", "--recipe", "denoiser", "--classifier", trained_digits, "--data", "digits", "--sigma", "0.4",
+        "--levels", "0.2,0.6", "--epochs", "1", "--device", "cpu", "--out", tmp_path / "made",
+    ).out  # fmt: skip
+    file = tmp_path / "made" / "last.safetensors"
+    assert "--arch denoiser-small" in said
+    assert f"anisocert certify {trained_digits} --denoise {file} --data digits --norm l2 --sigma 0.4" in said
+    monkeypatch.chdir(tmp_path)
+    certified = ("certify", trained_digits, "--denoise", "made/last.safetensors", "--data", "digits", "--sigma", "0.4")
+    said = cli(*certified, "--method", "fixed", *FEW, "--out", tmp_path / "run").out
+    assert "note: its denoiser is told theta, and was trained for gaussian noise of 0.2 to 0.6" in said
+    assert read_run(tmp_path / "run").configuration.denoise == str(file)  # so that it is found from elsewhere
+
+
+def test_the_denoiser_is_part_of_the_runs_network(run, trained_digits):
+    stored = read_run(run)
+    c = stored.configuration
+    assert Network(load(trained_digits)[0], 10, "cpu", c.numerics).hash != c.model_hash
+    assert stored.network().told_theta
+    assert any(row["prediction"] >= 0 for row in stored.rows)
+
+
+def test_votes_drawn_again_tell_the_stored_theta(cli, run):
+    said = cli("verify", run, "--recount", "6").out
+    assert "6" in said
+    assert len({float(np.max(theta)) for theta in read_run(run).thetas.values()}) > 1  # so that telling matters
+
+
+def test_another_denoiser_is_not_the_runs(cli, run, tmp_path, trained_digits):
+    cli(
+        "train", "--recipe", "denoiser", "--classifier", trained_digits, "--data", "digits", "--sigma", "0.4",
+        "--epochs", "1", "--told", "scalar", "--device", "cpu", "--out", tmp_path,
+    )  # fmt: skip
+    said = cli("verify", run, "--recount", "2", "--denoise", tmp_path / "last.safetensors", code=1)
+    assert "a different network" in said.out + said.err
+
+
+def test_a_denoiser_that_was_moved_is_found_where_it_is_said_to_be(cli, run, denoiser, tmp_path):
+    moved = tmp_path / "moved.safetensors"
+    shutil.copy(denoiser, moved)
+    description = json.loads((run / "run.json").read_text())
+    assert description["denoise"] == str(denoiser)
+    denoiser.rename(denoiser.with_suffix(".away"))
+    try:
+        said = cli("verify", run, "--recount", "1", code=2)
+        assert "expected a denoiser file at" in said.out + said.err
+        assert "say where it is with --denoise" in (said.out + said.err).replace("\n", " ")
+        cli("verify", run, "--recount", "1", "--denoise", moved)
+    finally:
+        denoiser.with_suffix(".away").rename(denoiser)
+
+
+def test_other_commands_take_it(cli, run, denoiser, trained_digits, tmp_path):
+    number = next(row["idx"] for row in read_run(run).rows if row["prediction"] >= 0)
+    assert cli("show", run, number, "--recount").out
+    assert cli("attack", run, "--ids", number, "--device", "cpu").out
+    assert cli("report", run, "--out", tmp_path / "report.html").out
+    network = (trained_digits, "--denoise", denoiser, "--data", "digits", "--sigma", "0.4")
+    assert "note: its denoiser is told theta" in cli("predict", *network, *FEW).err
+    found = json.loads(
+        cli("diagnose", *network, "--norm", "l2", "--max", "8", "--votes", "32", "--json", "--device", "cpu").out
+    )
+    assert found["denoiser"] == ""  # it has one
+
+
+def test_workers_elsewhere_get_the_denoisers_file(run):
+    c = read_run(run).configuration
+    files = model_files(c)
+    assert set(files) == {"digits.safetensors", "denoise/last.safetensors"}
+    assert Network(_load(c, files), 10, "cpu", c.numerics).hash == c.model_hash
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--recipe", "denoiser"], "expected --classifier"),
+        (["--recipe", "cohen", "--classifier", "x"], "with --recipe selector or denoiser and with no other"),
+        (["--recipe", "denoiser", "--classifier", "NET", "--told", "all"], "told of a denoiser among theta, scalar"),
+        (["--recipe", "denoiser", "--classifier", "NET", "--levels", "1"], "expected --levels LOW,HIGH"),
+        (["--recipe", "denoiser", "--classifier", "NET", "--levels", "1,0.5"], "0 < low <= high"),
+        (["--recipe", "denoiser", "--classifier", "NET", "--arch", "resnet18"], "architecture of a denoiser among"),
+        (["--recipe", "denoiser", "--classifier", "NET", "--set", "classifier=1"], "expected --set of low, high"),
+    ],
+)
+def test_mistakes_are_named(cli, trained_digits, tmp_path, options, said):
+    typed = [str(trained_digits) if one == "NET" else one for one in options]
+    found = cli("train", "--data", "digits", "--sigma", "0.4", "--out", tmp_path / "none", *typed, code=2)
+    assert said in (found.out + found.err).replace("\n", " ")

@@ -23,7 +23,7 @@ from anisocert.train.recipe import Recipe, noise_like
 Answer = Literal["labels", "clean"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Denoising(Recipe):
     """Noise of random levels and shapes, which the denoiser is told: it learns to give the image, then the answer.
 

@@ -19,6 +19,7 @@ from anisocert.optimize import Cascade, Selected, TwoStep
 from anisocert.optimize.soft import Problem, SoftVotes
 
 PLAN = ac.Plan(n0=64, n=2000)
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))]
 POINTS = np.array([[0.5, 0.0], [-0.5, 0.3]], np.float32)
 
 
@@ -62,22 +63,25 @@ def network():
     return Network(Offset().eval(), 2)
 
 
-def test_rows_of_one_batch_are_told_their_own_theta(network):
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_of_one_batch_are_told_their_own_theta(device):
     """Eight inputs in flight at once, each under its own noise; votes have the shares of that theta alone."""
+    network = Network(Offset().eval(), 2, device)
     theta = torch.linspace(0.25, 2.0, 8)
     query = Query.of(network, ac.Gaussian(1.0), np.zeros((8, 2), np.float32), seed=3)
-    scales = torch.stack([theta, torch.full((8,), 0.1)], 1)[:, None]
+    scales = torch.stack([theta, torch.full((8,), 0.1)], 1)[:, None].to(device)
     counts = all_votes(query, scales, Stage.ESTIMATE, [500, 4000])
     assert all(close(one, Offset.share(0.0, float(t))) for one, t in zip(counts, theta, strict=True))
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("grid", [0.0, 2.0**-12])
 @pytest.mark.parametrize("noise", [ac.Gaussian, ac.Uniform])
-def test_what_is_told_is_bitwise_what_the_noise_has(noise, grid):
+def test_what_is_told_is_bitwise_what_the_noise_has(noise, grid, device):
     levels = [0.1, 0.3, 0.7]
-    network = Network(NamesTheta(levels).eval(), 4, numerics=ac.Numerics(grid=grid))
+    network = Network(NamesTheta(levels).eval(), 4, device, ac.Numerics("float32", grid=grid))
     query = Query.of(network, noise(1.0), np.zeros((3, 2), np.float32))
-    counts = all_votes(query, torch.tensor(levels).view(3, 1, 1), Stage.PILOT, [100])
+    counts = all_votes(query, torch.tensor(levels, device=device).view(3, 1, 1), Stage.PILOT, [100])
     assert counts.tolist() == [[100, 0, 0, 0], [0, 100, 0, 0], [0, 0, 100, 0]]
 
 

@@ -13,7 +13,7 @@ from anisocert.engine.told import beside
 from anisocert.errors import ArgumentError
 from anisocert.models import Denoiser, build, denoised, load_denoiser
 from anisocert.smoothing import GaussianMixture
-from anisocert.train import Cohen, Denoising, Sgd, noisy_accuracy, train
+from anisocert.train import Cohen, Denoising, Sgd, denoiser, noisy_accuracy, train
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
 
@@ -108,6 +108,27 @@ def test_the_loss_is_the_images_error_then_the_answers(digits, plain):
     assert loss(recipe.during(3, 4)) == pytest.approx(float(labels), rel=1e-4)
     kl = (clean.exp() * (clean - scores.log_softmax(1))).sum(1).mean()
     assert loss(replace(recipe, answer="clean")) == pytest.approx(float(0.3 * kl + 0.2 * error), rel=1e-4)
+
+
+def test_uniform_noise_is_drawn_and_recorded(digits, plain, tmp_path):
+    """Of half-width theta: a denoiser that gives its input back is seen to err by no more than that."""
+    data, seen = digits[0].subset(most=128), []
+
+    class Watching(Mixed):
+        def forward(self, pair):
+            seen.append(pair)
+            return super().forward(pair)
+
+    recipe = replace(Denoising.for_sigma(SIGMA), classifier=plain)
+    made = denoiser("denoiser-small", data.shape, data.mean, data.std, recipe, ac.Uniform(SIGMA), "theta")
+    x = torch.from_numpy(data.x)
+    recipe.loss(Watching(made, "float32"), x, torch.from_numpy(data.y), ac.Uniform(SIGMA))
+    share = ((seen[0][:, 0] - x) / seen[0][:, 1]).abs()
+    assert 0.99 < float(share.max()) <= 1 + 1e-4
+    assert float(share.mean()) == pytest.approx(0.5, abs=0.02)
+    train(made, data, recipe, ac.Uniform(SIGMA), sgd=Sgd(1, 64, 0.1), folder=tmp_path)
+    known = load_denoiser(tmp_path / "last.safetensors")[1]
+    assert (known["noise"], known["norm"]) == ("uniform", "l1")
 
 
 def test_the_classifier_stays_as_it_is_and_labels_are_not_needed(digits, plain, tmp_path):

@@ -1,16 +1,20 @@
+from pathlib import Path
+
 import pytest
 import torch
 
 from anisocert.data import cifar10, folders
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.models import ARCHITECTURES, Normalized, build, normalize, suited
+from anisocert.models import ARCHITECTURES, Normalized, build, load, normalize, suited
 from anisocert.models.architectures import recognize
+from anisocert.models.efficientnet_lite import Same
 
 THREE = ((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
 # millions of parameters, as the papers or torchvision give them (num_classes as there)
 SIZES = {
     "resnet18": (10, 11.17), "resnet18-paper": (10, 11.18), "resnet18-imagenet": (1000, 11.69), "resnet20": (10, 0.27),
     "resnet50": (1000, 25.56), "resnet110": (10, 1.73), "wrn-40-2": (10, 2.24),
+    "efficientnet-lite0": (1000, 4.65), "efficientnet-lite1": (1000, 5.42), "efficientnet-lite2": (1000, 6.09),
 }  # fmt: skip
 
 
@@ -81,3 +85,29 @@ def test_unknown_weights_are_not_guessed() -> None:
 def test_one_normalisation_in_both_rooms() -> None:
     assert (cifar10.MEAN, cifar10.STD) == (normalize.CIFAR10_MEAN, normalize.CIFAR10_STD)
     assert (folders.IMAGENET_MEAN, folders.IMAGENET_STD) == (normalize.IMAGENET_MEAN, normalize.IMAGENET_STD)
+
+
+def test_padding_is_that_of_tensorflow() -> None:
+    """Where a stride of 2 meets an even size, the odd pixel is padded behind: outputs sit on pixels 0, 2, ..."""
+    convolution = Same(1, 1, 3, 2)
+    torch.nn.init.ones_(convolution.weight)
+    x = torch.zeros(1, 1, 4, 4)
+    x[..., 0, 0] = 1
+    assert convolution(x).flatten().tolist() == [1, 0, 0, 0]
+    x = torch.zeros(1, 1, 4, 4)
+    x[..., 2, 2] = 1
+    assert convolution(x).flatten().tolist() == [1, 1, 1, 1]
+    assert convolution(torch.rand(2, 1, 7, 5)).shape == (2, 1, 4, 3)
+
+
+def test_published_weights_bring_their_normalisation(tmp_path: Path) -> None:
+    network = ARCHITECTURES["efficientnet-lite0"](num_classes=5)
+    torch.save(network.state_dict(), tmp_path / "efficientnet-lite0-57934424.pth")
+    model, said = load(tmp_path / "efficientnet-lite0-57934424.pth")
+    assert (said["architecture"], said["mean"], said["std"]) == (
+        "efficientnet-lite0",
+        (127 / 255,) * 3,
+        (128 / 255,) * 3,
+    )
+    x = torch.rand(2, 3, 32, 32)
+    torch.testing.assert_close(model(x), network.eval()((255 * x - 127) / 128), atol=1e-5, rtol=1e-4)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import MOST_CLASSES
+from anisocert.models.efficientnet_lite import efficientnet_lite0, efficientnet_lite1, efficientnet_lite2
 from anisocert.models.normalize import Normalized, per_channel
 from anisocert.models.resnet import resnet18, resnet18_imagenet, resnet18_paper, resnet20, resnet50, resnet110
 from anisocert.models.small_cnn import SmallCNN
@@ -22,10 +23,13 @@ ARCHITECTURES: dict[str, Callable[..., nn.Module]] = {
     "resnet50": resnet50,
     "resnet110": resnet110,
     "wrn-40-2": wrn40_2,
+    "efficientnet-lite0": efficientnet_lite0,
+    "efficientnet-lite1": efficientnet_lite1,
+    "efficientnet-lite2": efficientnet_lite2,
 }
-HEADS = ("fc.weight", "head.weight")
+HEADS = ("fc.weight", "head.weight", "_fc.weight")
 MOST_CHANNELS = 100_000  # a shape may claim more than torch can count
-STEMS = ("conv1.weight", "features.0.weight")
+STEMS = ("conv1.weight", "features.0.weight", "_conv_stem.weight")
 
 
 def build(architecture: str, num_classes: int, mean: Sequence[float], std: Sequence[float]) -> Normalized:

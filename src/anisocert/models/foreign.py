@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
+from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, LITE_MEAN, LITE_STD
 from anisocert.models.weights import FLOATS, OWN, check_tensors
 
 Layout = Literal["cohen", "salman", "macer", "flat", "channels-last"]
@@ -72,6 +72,8 @@ def normalization(foreign: Foreign, architecture: str, source: str) -> tuple[Cha
         return (IMAGENET_MEAN if imagenet else CIFAR10_MEAN), ONES
     if foreign.layout == "macer":
         return (0.0, 0.0, 0.0), ONES
+    if architecture.startswith("efficientnet-lite"):  # their weights are published for one normalisation alone
+        return LITE_MEAN, LITE_STD
     if foreign.sequential:
         raise ModelError(
             f"expected layout='cohen' or 'salman' (or mean and std) for {source}: it was saved behind a normalisation "

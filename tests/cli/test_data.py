@@ -22,7 +22,7 @@ def test_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("digits", "mnist", "fashion-mnist", "cifar10", "imagenet", str(tmp_path)):
         assert name in shown
     assert "no: anisocert data fetch cifar10" in shown
-    assert "no: needs your folder" in shown
+    assert "no: anisocert data prepare imagenet FOLDER" in shown
 
 
 def test_info_and_subsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,11 @@
-"""`anisocert data`: list data sets, fetch them, and inspect them."""
+"""`anisocert data`: list data sets, fetch or prepare them, and inspect them."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="List, fetch and inspect data sets.")
+app = typer.Typer(no_args_is_help=True, help="List, fetch, prepare and inspect data sets.")
 
 
 @app.command("list", epilog="Example: anisocert data list")
@@ -17,7 +18,7 @@ def list_() -> None:
 
     table = Table("name", "what it is", "here", box=None)
     for entry in CATALOG.values():
-        missing = "no: anisocert data fetch " + entry.name if entry.fetch else "no: needs your folder"
+        missing = f"no: anisocert data {f'fetch {entry.name}' if entry.fetch else f'prepare {entry.name} FOLDER'}"
         table.add_row(entry.name, entry.title, "yes" if entry.present() else missing)
     console = Console()
     console.print(table)
@@ -40,6 +41,35 @@ def fetch(name: Annotated[str, typer.Argument(help="A name of `anisocert data li
     with console.status(f"fetching {name}"):
         new = fetch_data(name, lambda line: console.print(line, soft_wrap=True))
     console.print(f"{name} is {'now' if new else 'already'} here ({cache.root()})", soft_wrap=True)
+
+
+@app.command("prepare", epilog="Example: anisocert data prepare tiny-imagenet tiny-imagenet-200")
+def prepare(
+    name: Annotated[str, typer.Argument(help="tiny-imagenet or imagenet.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of images, as it was published.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where the arrays go. Default: where the name finds them (`data list`).")
+    ] = None,
+    resize: Annotated[int | None, typer.Option(help="Of imagenet: the shorter side in pixels. [default: 256]")] = None,
+    crop: Annotated[int | None, typer.Option(help="Of imagenet: the central square's side. [default: 224]")] = None,
+    test_every: Annotated[
+        int | None, typer.Option(help="Of imagenet: one image in so many is a test image, the others are for training.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what was prepared there before.")] = False,
+) -> None:
+    """Decode a folder of images once, into arrays from which any command takes single examples quickly."""
+    from anisocert.cli.console import Console
+    from anisocert.data import prepare as prepare_data
+    from anisocert.data import splits
+
+    console = Console()
+    with console.status(f"preparing {name}"):
+        place = prepare_data(
+            name, folder, out, resize=resize, crop=crop, test_every=test_every, force=force,
+            say=lambda line: console.print(line, soft_wrap=True),
+        )  # fmt: skip
+    console.print(f"{' and '.join(splits(place))} images are in {place}", soft_wrap=True)
+    console.print(f"use them with --data {name if out is None else place}", soft_wrap=True)
 
 
 @app.command("info", epilog="Example: anisocert data info cifar10")

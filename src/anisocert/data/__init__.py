@@ -3,5 +3,6 @@
 from anisocert.data.catalog import CATALOG, fetch, load, splits
 from anisocert.data.dataset import Dataset, Split, parse_ids
 from anisocert.data.digits import digits
+from anisocert.data.preparing import prepare
 
-__all__ = ["CATALOG", "Dataset", "Split", "digits", "fetch", "load", "parse_ids", "splits"]
+__all__ = ["CATALOG", "Dataset", "Split", "digits", "fetch", "load", "parse_ids", "prepare", "splits"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from anisocert.data import arrays, cache, cifar10, folders, mnist
+from anisocert.data import arrays, cache, cifar10, folders, imagenet, mnist, prepared, tiny_imagenet
 from anisocert.data._fetching import Say
 from anisocert.data.dataset import Dataset, Split
 from anisocert.data.digits import digits
@@ -38,15 +38,20 @@ CATALOG: dict[str, Entry] = {
             cifar10.load, lambda: cifar10.find(cache.root()) is not None, cifar10.fetch,
         ),
         Entry(
+            tiny_imagenet.NAME, "photos of 200 classes, 64x64 colour, from your folder",
+            tiny_imagenet.load, tiny_imagenet.present,
+        ),
+        Entry(
             "imagenet", "validation images of 1,000 classes, 224x224 colour, from your folder",
-            folders.imagenet, lambda: folders.find_imagenet() is not None,
+            imagenet.load, imagenet.present,
         ),
     )
 }  # fmt: skip
 
 
 def load(name: str | Path, split: Split = "test", layout: str | None = None) -> Dataset:
-    """A data set: a name of the catalogue, an `.npz` or `.npy` file, or a folder (of images, CIFAR-10 or IDX files).
+    """A data set: a name of the catalogue, an `.npz` or `.npy` file, or a folder (of images, prepared
+    arrays, CIFAR-10 or IDX files).
 
     layout: "channels-first" where a file's images are `n x c x h x w` and their shape does not show it.
     """
@@ -57,6 +62,10 @@ def load(name: str | Path, split: Split = "test", layout: str | None = None) -> 
     path = _path(name)
     if path.is_file():
         return arrays.load(path, split, layout)
+    if prepared.holds(path):
+        return prepared.load(path, split)
+    if tiny_imagenet.holds(path):
+        return tiny_imagenet.read(path, split)
     if (place := cifar10.find(path)) is not None:
         return cifar10.read(place, split)
     for place in (path, path / "raw"):
@@ -68,10 +77,14 @@ def load(name: str | Path, split: Split = "test", layout: str | None = None) -> 
 def splits(name: str | Path) -> tuple[Split, ...]:
     """The splits of a data set; none if all examples are one set, which `load` then returns for either."""
     if str(name) in CATALOG:
-        return ("test",) if str(name) == "imagenet" else ("train", "test")
+        return imagenet.splits() if str(name) == "imagenet" else ("train", "test")
     path = _path(name)
     if path.is_file():
         return arrays.split_names(path)
+    if prepared.holds(path):
+        return prepared.splits(path)
+    if tiny_imagenet.holds(path):
+        return ("train", "test")
     if cifar10.find(path) is not None or mnist.holds(path) or mnist.holds(path / "raw"):
         return ("train", "test")
     return folders.split_names(path)

@@ -32,7 +32,8 @@ class Dataset:
     it is seen in.
     mean, std: one value per channel, for the normalisation inside a network. crop, flip: what the field's training does
     with this data: random crops after padding by `crop` pixels, and random mirroring. notes: what was done to the data,
-    or taken for granted, that a user may not expect.
+    or taken for granted, that a user may not expect. scaled: where arrays were made from image files, the shorter side
+    and the central square in pixels that these were brought to.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Dataset:
     crop: int = 0
     flip: bool = False
     notes: tuple[str, ...] = ()
+    scaled: tuple[int | None, int | None] = (None, None)
 
     def __post_init__(self) -> None:
         if len(self.pixels) == 0:
@@ -95,14 +97,14 @@ class Dataset:
     @property
     def preparation(self) -> dict[str, Any]:
         """How the inputs were made, for whoever has to make the same ones. levels: steps from 0 to 1, for bytes."""
-        files = self.pixels if isinstance(self.pixels, ImageFiles) else None
+        resize, crop = (self.pixels.resize, self.pixels.crop) if isinstance(self.pixels, ImageFiles) else self.scaled
         from_bytes = not isinstance(self.pixels, np.ndarray) or self.pixels.dtype == np.uint8
         return {
             "shape": list(self.shape),
             "range": [0.0, 1.0] if from_bytes else None,
             "levels": 255 if from_bytes else None,
-            "resize": files.resize if files else None,
-            "crop": files.crop if files else None,
+            "resize": resize,
+            "crop": crop,
             "classes": list(self.class_names) or None,
         }
 

@@ -1,4 +1,4 @@
-"""Data sets from folders of images: one folder per class. ImageNet's validation set is one of them."""
+"""Data sets from folders of images: one folder per class."""
 
 import hashlib
 import os
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from anisocert.data import cache
 from anisocert.data._folder_notes import labelled, named_by_numbers, printable, read_notes
 from anisocert.data._image_files import ImageFiles, channels_of
 from anisocert.data.dataset import Dataset, Split
@@ -19,7 +18,6 @@ MOST_ENTRIES = 2_000_000  # more than ImageNet has in all; a path such as / woul
 SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "test": ("test", "val", "valid", "validation")}
 SHOWN = 4  # classes in a line
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-IMAGENET_CLASSES, IMAGENET_IMAGES = 1000, 50_000
 
 
 def load(folder: Path, split: Split) -> Dataset:
@@ -46,35 +44,6 @@ def _order(folders: tuple[str, ...], numbers: list[int]) -> tuple[str, ...]:
     named = [f"{printable(name)} is {number}" for name, number in zip(folders, numbers, strict=True)]
     shown = ", ".join(named if len(named) <= SHOWN else [*named[: SHOWN - 1], "...", named[-1]])
     return (f"folders are classes in the order of their names, {shown}: if the network's are others, see images.json",)
-
-
-def imagenet(split: Split) -> Dataset:
-    """ImageNet's 50,000 validation images, shorter side 256, central 224x224; numbered as the field numbers them."""
-    if split != "test":
-        raise ArgumentError(f"expected split 'test' of imagenet (the validation images), got {split!r}")
-    folder = find_imagenet()
-    if folder is None:
-        raise ArgumentError(
-            f"imagenet is not in {cache.root()}: it cannot be downloaded freely; put the validation images into "
-            f"{cache.root() / 'imagenet' / 'val'}, in one folder per class (n01440764, ...), or set $IMAGENET_DIR"
-        )
-    paths, labels, classes = scan(folder)
-    if (len(classes), len(paths)) != (IMAGENET_CLASSES, IMAGENET_IMAGES):
-        raise ArgumentError(
-            f"expected 1000 classes with 50,000 images in all in {folder}, got {len(classes)} with {len(paths)}: "
-            "ids are positions in the whole set; a part of it works as --data FOLDER"
-        )
-    images, names = ImageFiles(paths, 3, 256, 224), tuple(map(printable, classes))
-    return Dataset("imagenet", images, labels, np.arange(len(paths)), 1000, IMAGENET_MEAN, IMAGENET_STD, names)
-
-
-def find_imagenet() -> Path | None:
-    """The folder of the validation images, if there is one."""
-    tops = [cache.root() / "imagenet"]
-    if os.environ.get("IMAGENET_DIR"):
-        tops.insert(0, Path(os.environ["IMAGENET_DIR"]))
-    places = [place for top in tops for place in (top / "val", top)]
-    return next((place for place in places if place.is_dir()), None)
 
 
 def scan(
@@ -113,6 +82,13 @@ def scan(
             f"got {len(classes)} folders with {len(paths)} images"
         )
     return paths, np.array(labels, np.int64), tuple(classes)
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The image files that lie in a folder itself, by name."""
+    with os.scandir(folder) as entries:
+        names = [one.name for one in entries if os.path.splitext(one.name)[1].lower() in ENDINGS and not one.is_dir()]
+    return [regular_file(folder / name) for name in sorted(names)]
 
 
 def _below(top: Path) -> Iterator["os.DirEntry[str]"]:

@@ -58,8 +58,20 @@ def read_npy(path: Path) -> NDArray[Any]:
         raise _damaged(path, error) from error
 
 
-def _array(file: IO[bytes], size: int, name: str = "it") -> NDArray[Any]:
-    """The array in `size` bytes. name: what it is called in errors."""
+def map_npy(path: Path) -> NDArray[Any]:
+    """The array of an .npy file, mapped: its bytes are read where they are used. Writing to it changes no file."""
+    try:
+        with opened_regular(path) as file:
+            shape, fortran, dtype = _header(file, path.stat().st_size)
+            return np.memmap(path, dtype, "c", file.tell(), shape, "F" if fortran else "C")
+    except ArgumentError:
+        raise
+    except Exception as error:
+        raise _damaged(path, error) from error
+
+
+def _header(file: IO[bytes], size: int, name: str = "it") -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of the array in `size` bytes, which it fills. name: what it is called in errors."""
     version = npy.read_magic(file)
     if version != (1, 0):  # later ones hold structures; their headers alone may declare gigabytes
         raise ValueError(f"format {version[0]}.{version[1]}, where plain arrays have 1.0")
@@ -70,6 +82,12 @@ def _array(file: IO[bytes], size: int, name: str = "it") -> NDArray[Any]:
     wanted, there = math.prod(shape) * dtype.itemsize, size - file.tell()
     if min(shape, default=0) < 0 or wanted != there:
         raise ValueError(f"{there} bytes for {dtype} of shape {shape}")
+    return shape, fortran, dtype
+
+
+def _array(file: IO[bytes], size: int, name: str = "it") -> NDArray[Any]:
+    shape, fortran, dtype = _header(file, size, name)
+    wanted = math.prod(shape) * dtype.itemsize
     array = np.empty(math.prod(shape), dtype)
     target = array.view(np.uint8)
     for start in range(0, wanted, PIECE):

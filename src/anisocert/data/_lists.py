@@ -1,0 +1,22 @@
+"""Lists that come with image folders, and lists of names in messages."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from anisocert.data._folder_notes import printable
+from anisocert.inputs import opened_regular
+
+LARGEST = 1 << 24  # bytes of a list
+SHOWN = 3
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a text file."""
+    with opened_regular(path, LARGEST) as file:
+        return file.read().decode(errors="replace").splitlines()
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(printable(name)[:100] for name in names[:SHOWN]) + more

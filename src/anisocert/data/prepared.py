@@ -1,0 +1,142 @@
+"""Images as arrays that are mapped into memory: decoded once, and read at the speed of the disk afterwards.
+
+A folder with `data.json` and, per split, `x_SPLIT.npy` (`n x c x h x w`, uint8), `y_SPLIT.npy` and `ids_SPLIT.npy`.
+Only the examples that a command works on are ever in memory.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from anisocert.data._image_files import READERS
+from anisocert.data.dataset import Dataset, Split
+from anisocert.data.numpy_files import map_npy, read_npy
+from anisocert.durable import write_whole
+from anisocert.errors import ArgumentError
+from anisocert.inputs import opened_regular
+
+FILE = "data.json"
+SPLITS: tuple[Split, ...] = ("train", "test")
+LARGEST = 1 << 24  # bytes of data.json
+FILES = frozenset({FILE, *(f"{name}_{split}.npy" for name in ("x", "y", "ids") for split in SPLITS)})
+PIECE = 64  # images that are decoded at a time, by each reader
+
+
+@dataclass(frozen=True)
+class Said:
+    """What `data.json` says. padding, flip: what the field's training does; resize, crop: how images were made."""
+
+    name: str
+    num_classes: int
+    mean: list[float]
+    std: list[float]
+    classes: list[str]
+    padding: int
+    flip: bool
+    resize: int | None
+    crop: int | None
+    notes: dict[str, list[str]]  # by split
+
+
+def holds(folder: Path) -> bool:
+    """Whether a folder is one of these."""
+    return (folder / FILE).is_file()
+
+
+def splits(folder: Path) -> tuple[Split, ...]:
+    """The splits that are there."""
+    return tuple(split for split in SPLITS if (folder / f"x_{split}.npy").is_file())
+
+
+def load(folder: Path, split: Split) -> Dataset:
+    """A split of a folder; its pixels stay on disk until they are needed."""
+    if split not in splits(folder):
+        raise ArgumentError(f"expected split {' or '.join(splits(folder)) or 'test'} of {folder}, got {split!r}")
+    said = _said(folder / FILE)
+    x = map_npy(folder / f"x_{split}.npy")
+    y, ids = (read_npy(folder / f"{name}_{split}.npy") for name in ("y", "ids"))
+    if x.dtype != np.uint8 or x.ndim != 4 or x.shape[1] != len(said.mean):
+        raise ArgumentError(
+            f"expected uint8 images of {len(said.mean)} channels in {folder}, got {x.dtype} of shape {x.shape}"
+        )
+    if any(one.dtype != np.int64 or one.ndim != 1 for one in (y, ids)):
+        raise ArgumentError(f"expected labels and ids as int64, one per image, in {folder}, got {y.dtype}, {ids.dtype}")
+    return Dataset(
+        said.name, x, y, ids, said.num_classes, tuple(said.mean), tuple(said.std), tuple(said.classes), said.padding,
+        said.flip, tuple(said.notes.get(split, ())), (said.resize, said.crop),
+    )  # fmt: skip
+
+
+def others(folder: Path) -> list[str]:
+    """What `write` has not put into a folder; what it left there when it was interrupted is its own."""
+    return sorted(one.name for one in folder.iterdir() if one.name not in FILES and not one.name.endswith(".part"))
+
+
+def write(folder: Path, parts: Mapping[Split, Dataset]) -> None:
+    """Write splits of one data set to a folder; `data.json` comes last, so that it is complete or not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (FILE, *sorted(FILES)):  # data.json first: what is incomplete must not look complete
+        (folder / name).unlink(missing_ok=True)
+    for split, data in parts.items():
+        write_whole(folder / f"x_{split}.npy", lambda part, data=data: _write_pixels(part, data))  # type: ignore[misc]
+        for name, values in (("y", data.y), ("ids", data.ids)):
+            write_whole(folder / f"{name}_{split}.npy", lambda part, values=values: _write(part, values))  # type: ignore[misc]
+    data = next(iter(parts.values()))
+    how = data.preparation
+    said = {
+        "name": data.name, "num_classes": data.num_classes, "mean": data.mean, "std": data.std,
+        "classes": data.class_names, "padding": data.crop, "flip": data.flip, "resize": how["resize"],
+        "crop": how["crop"], "notes": {split: data.notes for split, data in parts.items()},
+    }  # fmt: skip
+    write_whole(folder / FILE, lambda part: part.write_text(json.dumps(said, indent=1) + "\n"))
+
+
+def _write_pixels(path: Path, data: Dataset) -> None:
+    """The images one after the other, decoded by several threads."""
+    pieces = [np.arange(start, min(start + PIECE, len(data))) for start in range(0, len(data), PIECE)]
+    shape = (len(data), *data.shape)  # all sizes are looked at before anything is decoded
+    with path.open("wb") as file, ThreadPool(READERS) as pool:
+        npy.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        for images in pool.imap(lambda piece: np.asarray(data.pixels[piece]), pieces):
+            file.write(np.ascontiguousarray(images).data)
+
+
+def _write(path: Path, values: "np.ndarray[Any, np.dtype[np.int64]]") -> None:
+    with path.open("wb") as file:
+        np.save(file, values)
+
+
+def _said(path: Path) -> Said:
+    try:
+        with opened_regular(path, LARGEST) as file:
+            found = json.loads(file.read().decode())
+        said = Said(**{field.name: found[field.name] for field in fields(Said)})
+        _check(said)
+    except ArgumentError:
+        raise
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ArgumentError(
+            f"expected what `anisocert data prepare` writes in {path}, got: {str(error)[:200]}: prepare it again"
+        ) from error
+    return said
+
+
+def _check(said: Said) -> None:
+    """An error unless each value has its type."""
+    numbers = [*said.mean, *said.std]
+    texts = [said.name, *said.classes, *(line for lines in said.notes.values() for line in lines)]
+    whole = [said.num_classes, said.padding, *(one for one in (said.resize, said.crop) if one is not None)]
+    if (
+        not all(isinstance(one, float) and np.isfinite(one) for one in numbers)
+        or len(said.mean) != len(said.std)
+        or not all(isinstance(one, str) for one in texts)
+        or not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in whole)
+        or not isinstance(said.flip, bool)
+    ):
+        raise ValueError("values of other types")

@@ -1,14 +1,15 @@
 """Admit and lookup in a memory of 1,000, 10,000 and 50,000 CIFAR-10-sized regions, beside the plain loop over all.
 
     python benchmarks/memory.py [--sizes 1000 10000 50000] [--norms 2 1] [--cifar FILE.npz] [--folder DIR]
-        [--size 0.8] [--url postgresql://USER@HOST/DATABASE] [--no-loop]
+        [--size 0.8] [--url postgresql://USER@HOST/DATABASE] [--no-loop] [--side 32] [--timed 200]
 
-Centres are real CIFAR-10 images where the file is there, else smooth random ones; semi-axes are mostly 0.3 to 2, differ
-by a factor of about 2 between pixels, and a few are 5 and more, so that most regions are disjoint and some are not. The
-memory is a file with full synchronisation, or memories in PostgreSQL, named benchmark_l2 and benchmark_l1, which stay;
-in a folder that is given the file stays, too, and an interrupted run resumes. The newcomers that are timed are admitted
-for good. Processor time is that of this process and of all of PostgreSQL's. The plain loop is the paper's Algorithm 2:
-it asks every entry of another class for containment, enclosing balls and exact disjointness.
+Centres are real CIFAR-10 images where the file is there and --side is 32, else smooth random ones; semi-axes are
+mostly 0.3 to 2, differ by a factor of about 2 between pixels, and a few are 5 and more, so that most regions are
+disjoint and some are not. The memory is a file with full synchronisation, or memories in PostgreSQL, named
+benchmark_l2 and benchmark_l1, which stay; in a folder that is given the file stays, too, and an interrupted run
+resumes. The newcomers that are timed are admitted for good. Processor time is that of this process and of all of
+PostgreSQL's. The plain loop is the paper's Algorithm 2: it asks every entry of another class for containment,
+enclosing balls and exact disjointness.
 Targets: at 10,000 admit is at least 30 times faster than the loop; at 50,000 it takes at most 25 times what it takes at
 1,000; and at most 1.5 GB of memory at its peak, the interpreter with torch not counted.
 """
@@ -34,32 +35,36 @@ from anisocert.geometry import Region, disjoint
 from anisocert.memory import Memory
 from anisocert.smoothing import Gaussian, Uniform
 
-SHAPE = (3, 32, 32)
-TIMED = 200
 LOOPED = 3
+PATTERNS = 64
 
 
 class Images:
-    """Images in [0, 1], `3 x 32 x 32`, real ones as long as there are enough of them, and by which name they go."""
+    """Images in [0, 1], `3 x side x side`, real ones as long as there are enough of them, and by which name they go."""
 
-    def __init__(self, path: Path, count: int) -> None:
-        self.kind, self._pixels = "smooth random images", None
-        if path.is_file():
+    def __init__(self, path: Path, count: int, side: int) -> None:
+        self.kind, self._pixels, self.side = f"smooth random images, 3 x {side} x {side}", None, side
+        if path.is_file() and side == 32:
             with np.load(path) as arrays:
                 found = np.concatenate([arrays[name] for name in ("x_train", "x_test") if name in arrays])
             if len(found) >= count:
                 self.kind, self._pixels = "CIFAR-10 images", found[:count].transpose(0, 3, 1, 2)
 
     def __getitem__(self, i: int) -> np.ndarray:
-        drawn = np.uint8(smooth(np.random.default_rng([0, i])) * 255) if self._pixels is None else self._pixels[i]
+        drawn = (
+            np.uint8(smooth(np.random.default_rng([0, i]), self.side) * 255)
+            if self._pixels is None
+            else self._pixels[i]
+        )
         return drawn / np.float32(255)
 
 
-def smooth(rng: np.random.Generator) -> np.ndarray:
+def smooth(rng: np.random.Generator, side: int) -> np.ndarray:
     """An image in [0, 1] with the falling spectrum of photographs."""
-    frequency = np.hypot(np.fft.fftfreq(32)[:, None], np.fft.rfftfreq(32)[None]) * 32
-    noise = rng.standard_normal((3, 32, 17)) + 1j * rng.standard_normal((3, 32, 17))
-    image = np.fft.irfft2(noise / np.maximum(frequency, 1.0) ** 1.5, SHAPE[1:])
+    frequency = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side)[None]) * side
+    shape = (3, side, side // 2 + 1)
+    noise = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+    image = np.fft.irfft2(noise / np.maximum(frequency, 1.0) ** 1.5, (side, side))
     image = image / (image.std() + 1e-9) * rng.uniform(0.1, 0.25) + rng.uniform(0.3, 0.6)
     return np.clip(image, 0.0, 1.0)
 
@@ -70,7 +75,7 @@ class Proposals:
     def __init__(self, images: Images, count: int, norm: int, size: float) -> None:
         rng = np.random.default_rng(norm)
         self._images, self._norm = images, norm
-        self._patterns = np.stack([np.exp((smooth(rng) - 0.5) * 1.5) for _ in range(64)])
+        self._patterns = np.stack([np.exp((smooth(rng, images.side) - 0.5) * 1.5) for _ in range(PATTERNS)])
         self._size = size * np.exp(0.7 * rng.standard_normal(count))
         self._class = rng.integers(0, 10, count)
         self._noise = Gaussian(1.0) if norm == 2 else Uniform(1.0)
@@ -78,7 +83,7 @@ class Proposals:
         self._gap = float(self._noise.gap(self._p_a, self._p_b))
 
     def __getitem__(self, i: int) -> Certificate:
-        theta = np.float32(self._patterns[i % 64] * (self._size[i] / self._gap))
+        theta = np.float32(self._patterns[i % PATTERNS] * (self._size[i] / self._gap))
         region = self._noise.region(self._images[i], theta, self._gap)
         return Certificate(
             id=i, prediction=int(self._class[i]), gap=self._gap, region=region, theta=theta, p_a=self._p_a,
@@ -160,7 +165,7 @@ def opened(place: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_too: bool) -> None:
+def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_too: bool, timed: int) -> None:
     """Fill a memory, stopping at each size to time what newcomers take."""
     name = {2: "ellipsoids", 1: "cross-polytopes"}[norm]
     rng = np.random.default_rng(0)
@@ -175,12 +180,14 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_
                 after += 50
             filled = time.perf_counter() - start
             stored = len(memory)
-            newcomers = [proposals[i] for i in range(after, after + TIMED)]
-            after += TIMED
+            newcomers = [proposals[i] for i in range(after, after + timed)]
+            after += timed
             # Half of the points that are looked up lie in a stored region, half are new images.
-            inside = [c for i in rng.permutation(after)[:TIMED] if (c := memory.find(int(i))) is not None][: TIMED // 2]
-            points = [c.region.center + c.region.axes * rng.uniform(-1, 1, SHAPE) * 0.01 for c in inside]
-            points += [proposals[i].region.center for i in range(after, after + TIMED // 2)]
+            inside = [c for i in rng.permutation(after)[:timed] if (c := memory.find(int(i))) is not None][: timed // 2]
+            points = [
+                c.region.center + c.region.axes * rng.uniform(-1, 1, c.region.center.shape) * 0.01 for c in inside
+            ]
+            points += [proposals[i].region.center for i in range(after, after + timed // 2)]
             points = [point.astype(np.float32) for point in points]
             notes: list[str] = []
             admit = times(lambda c, notes=notes: notes.append(memory.admit(c).note), newcomers)
@@ -221,6 +228,8 @@ def main() -> None:
     parser.add_argument("--size", type=float, default=0.8, help="median semi-axis")
     parser.add_argument("--url", default=None, help="a database, in place of a file")
     parser.add_argument("--no-loop", action="store_true", help="leave out the plain loop over all entries")
+    parser.add_argument("--side", type=int, default=32, help="pixels of an image's side: 224 is ImageNet's size")
+    parser.add_argument("--timed", type=int, default=200, help="newcomers and points that are timed at each size")
     options = parser.parse_args()
     if len(options.norms) > 1:
         # A process each: what one leaves behind would hide what the next one takes.
@@ -230,14 +239,15 @@ def main() -> None:
             subprocess.run([sys.executable, __file__, *rest, "--norms", str(norm)], check=True)
         return
     count = int(max(options.sizes) * 1.1) + 2000
-    images = Images(options.cifar, count)
+    images = Images(options.cifar, count, options.side)
     print(images.kind, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         norm = options.norms[0]
         place = str(Path(options.folder or folder) / f"l{norm}.sqlite")
         if options.url is not None:
             place = options.url + ("&" if "?" in options.url else "?") + f"memory=benchmark_l{norm}"
-        measure(norm, sorted(options.sizes), Proposals(images, count, norm, options.size), place, not options.no_loop)
+        proposals = Proposals(images, count, norm, options.size)
+        measure(norm, sorted(options.sizes), proposals, place, not options.no_loop, options.timed)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from anisocert.errors import ArgumentError
 UNPACKED, RATIO = 1 << 30, 20
 # A label, a note or metadata may claim any number of classes, and networks and tables are made for all of them.
 MOST_CLASSES = 100_000
+HASHED = 1 << 24  # bytes of an array that are copied at a time
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
 # For os.open: never wait for the other end of a FIFO and, where the system supports it, never follow a link.
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -182,6 +183,14 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with opened_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_values(digest: "hashlib._Hash", array: NDArray[Any]) -> None:
+    """Add an array's bytes, in pieces: one that is mapped from a file, or not contiguous, is never copied whole."""
+    rows = np.atleast_1d(array)
+    step = max(1, HASHED * len(rows) // max(1, rows.nbytes))
+    for start in range(0, len(rows), step):
+        digest.update(np.ascontiguousarray(rows[start : start + step]).tobytes())
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -9,10 +9,12 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from anisocert import inputs
 from anisocert.cli.app import app
 from anisocert.data import Dataset, imagenet, load, prepare, prepared, splits
 from anisocert.data.dataset import as_float
 from anisocert.errors import ArgumentError
+from anisocert.runs.loading import arrays_hash
 
 RNG = np.random.default_rng(0)
 GOLDFISH, BULLFROG = "n01443537", "n01641577"
@@ -191,18 +193,23 @@ def test_damage_is_an_error(tiny: Path, tmp_path: Path) -> None:
         load(out)
 
 
-def test_pixels_stay_on_disk_until_they_are_needed(tmp_path: Path) -> None:
+def test_pixels_stay_on_disk_until_they_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count, side = 64, 224
     x = RNG.integers(0, 256, (count, 3, side, side), np.uint8)
     prepared.write(
         tmp_path, {"test": Dataset("some", x, np.arange(count) % 2, np.arange(count), 2, (0.5,) * 3, (0.25,) * 3)}
     )
+    monkeypatch.setattr(inputs, "HASHED", 1 << 20)
     tracemalloc.start()
-    data = load(tmp_path).subset(ids=[5, 60])
+    whole = load(tmp_path)
+    spaced = whole.subset(skip=2)
+    digest = arrays_hash(spaced.pixels)  # type: ignore[arg-type]
+    data = whole.subset(ids=[5, 60])
     found = data.x
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert np.array_equal(found, as_float(x[[5, 60]]))
+    assert (digest, spaced.ids.tolist()) == (arrays_hash(x[::2]), list(range(0, count, 2)))
     assert peak < 20 * found[0].size  # all pixels would be 64 bytes for each value of an input
 
 

@@ -1,9 +1,12 @@
 """The index against the plain loop: it may keep too many rows, never too few."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from anisocert.geometry import Region, Regions, disjoint
+from anisocert.memory import _index
 from anisocert.memory._float_rows import FloatRows
 from anisocert.memory._index import Index
 from anisocert.memory._inside import inside
@@ -41,6 +44,28 @@ def test_against_the_plain_loop(norm, d, count, unit):
         excluded += count - len(near)
     if unit == 1.0 and d > 1:
         assert excluded > 0
+
+
+def test_fitting_a_projection_takes_bounded_memory(monkeypatch):
+    """512 inputs of ImageNet's size would take 0.6 GB, several times over; what is excluded stays sound."""
+    d, count, values = 4000, 300, 64 * 4000
+    regions = list(random_regions(np.random.default_rng(0), count, d, 2))
+    monkeypatch.setattr(_index, "_VALUES", values)
+    index = Index((d,), 2)
+    for i, region in enumerate(regions[:255]):
+        index.append(i, i % 3, region)
+    tracemalloc.start()
+    index.append(255, 0, regions[255])  # the second fit
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert index._shadow is not None
+    assert peak < 8 * 6 * values  # a few copies of a sample, or of rows that are projected together, in float64
+    assert index._shadow.nbytes > 64 * d * 8  # the basis counts
+    for i, region in enumerate(regions[256:]):
+        index.append(256 + i, i % 3, region)
+    stack = Regions(np.stack([r.center for r in regions]), np.stack([r.axes for r in regions]), 2)
+    for one in regions[::50]:
+        assert set(np.flatnonzero(stack.gauges(one.center) <= 1 + 1e-9)) <= set(index.near(one.center))
 
 
 @pytest.mark.parametrize("d", [1, 3, 100])

@@ -1,6 +1,7 @@
 """What the methods choose: shapes, bounds, and regions against boundaries that are known."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -113,6 +114,18 @@ def test_average_is_the_mean_and_the_same_for_all(smooth):
         average.choose(Query(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(4, 3, 2), range(4), 0), PLAN)
     with pytest.raises(ArgumentError, match="positive"):
         ac.Average([0.1, -0.1])
+    with pytest.raises(ArgumentError, match=r"expected thetas of one shape, got \(2, 3\) and \(\)"):
+        ac.Average.of([thetas[0], 0.1])
+
+
+def test_an_average_takes_the_memory_of_one_theta():
+    thetas = [np.full(100_000, 0.1 * (i + 1), np.float32) for i in range(20)]
+    tracemalloc.start()
+    average = ac.Average.of(thetas)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(average.theta, np.mean(np.array(thetas, np.float64), axis=0).astype(np.float32))
+    assert peak < 4 * 8 * 100_000
 
 
 def test_a_search_needs_one_number_to_start_from(smooth):

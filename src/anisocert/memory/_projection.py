@@ -30,14 +30,20 @@ class Projection:
     mean: Floats
     basis: Floats
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.mean.nbytes + self.basis.nbytes
+
     @classmethod
     def of(cls, sample: Floats) -> Projection:
         """The directions in which some points differ most, strongest first. sample: `n x dim`."""
         n, dim = sample.shape
         k = min(MOST_DIRECTIONS, dim, n)
         scale = float(np.abs(sample).max()) or 1.0
-        middle = (sample / scale).mean(axis=0)
-        offsets = sample / scale - middle
+        offsets = sample / scale
+        middle = offsets.mean(axis=0)
+        offsets -= middle
         # Eigenvectors of the small n x n matrix give the directions; QR makes them orthonormal to the last bits.
         vectors = np.linalg.eigh(offsets @ offsets.T)[1][:, : -k - 1 : -1]
         basis = np.ascontiguousarray(np.linalg.qr(offsets.T @ vectors)[0].T)

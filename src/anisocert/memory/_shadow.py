@@ -39,7 +39,7 @@ class Shadow:
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return self._coordinates.nbytes + self._reach.nbytes
+        return self._projection.nbytes + self._coordinates.nbytes + self._reach.nbytes
 
     def grown(self, capacity: int) -> Shadow:
         """A copy with more room."""

@@ -40,7 +40,13 @@ class Average(Method):
             raise ArgumentError(f"expected thetas, a list of arrays, got {told(thetas)}")
         if len(thetas) == 0:
             raise ArgumentError("expected at least one theta to average, got none")
-        return cls(np.mean([np.asarray(theta, np.float64) for theta in thetas], axis=0))
+        first, *others = thetas
+        total = np.array(first, np.float64)
+        for theta in others:  # one at a time: as float64, those of a run may be too many for the memory
+            if np.shape(theta) != total.shape:
+                raise ArgumentError(f"expected thetas of one shape, got {total.shape} and {np.shape(theta)}")
+            total += np.asarray(theta, np.float64)
+        return cls(total / len(thetas))
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from anisocert import data, models
 from anisocert.data import Dataset
 from anisocert.data.arrays import CHANNELS_FIRST
 from anisocert.errors import ArgumentError
+from anisocert.inputs import hash_values
 from anisocert.models import Codebook, Coded, PerCode
 from anisocert.models.adapters import SeveralError
 from anisocert.runs.configuration import Configuration
@@ -24,8 +24,7 @@ def chosen(configuration: Configuration, examples: Dataset) -> Dataset:
     """Those of a data set's examples that a configuration names, in order of id."""
     c = configuration
     found = examples.subset(c.skip, c.max, None if c.ids is None else data.parse_ids(c.ids, examples.named))
-    order = np.argsort(found.ids)
-    return replace(found, pixels=found.pixels[order], y=found.y[order], ids=found.ids[order])
+    return found.at(np.argsort(found.ids))
 
 
 def examples_hash(examples: Dataset) -> str:
@@ -46,7 +45,7 @@ def arrays_hash(*arrays: NDArray[Any]) -> str:
     found = hashlib.sha256()
     for array in arrays:
         found.update(f"{array.dtype} {array.shape}".encode())
-        found.update(np.ascontiguousarray(array).tobytes())
+        hash_values(found, array)
     return found.hexdigest()
 
 

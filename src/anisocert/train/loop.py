@@ -19,6 +19,7 @@ from anisocert.engine.given import usable
 from anisocert.engine.numerics import Precision, keep_large_blocks, native_precision
 from anisocert.engine.told import under
 from anisocert.errors import ArgumentError, ModelError
+from anisocert.inputs import hash_values
 from anisocert.smoothing import Smoothing
 from anisocert.train._augment import Batches
 from anisocert.train._folder import Folder, Record, blueprint
@@ -188,8 +189,9 @@ def _tuned(device: torch.device, batches: Batches) -> Iterator[None]:
 
 def _fingerprint(data: Dataset) -> str:
     """SHA-256 of pixels and labels: a training is not resumed on other data."""
-    digest = hashlib.sha256(np.ascontiguousarray(np.asarray(data.pixels)).tobytes())
-    digest.update(data.y.tobytes())
+    digest = hashlib.sha256()
+    for values in (np.asarray(data.pixels), data.y):
+        hash_values(digest, values)
     return digest.hexdigest()
 
 

@@ -175,10 +175,19 @@ def test_arrays_are_replaced_only_on_demand(tiny: Path, tmp_path: Path) -> None:
 def test_damage_is_an_error(tiny: Path, tmp_path: Path) -> None:
     out = prepare("tiny-imagenet", tiny, tmp_path / "out")
     said, pixels = (out / "data.json").read_text(), (out / "x_test.npy").read_bytes()
-    for wrong in ("", "[]", "{}", said.replace('"flip": true', '"flip": 1'), said.replace("0.4802", '"a"')):
+    for wrong in (
+        "",
+        "[]",
+        "{}",
+        said.replace('"flip": true', '"flip": 1'),
+        said.replace("0.4802", '"a"'),
+        said.replace('"test": [', '"x": 1, "test": ['),
+    ):
         (out / "data.json").write_text(wrong)
         with pytest.raises(ArgumentError, match=r"expected what `anisocert data prepare` writes in .*data.json"):
             load(out)
+    (out / "data.json").write_text(said.replace('"goldfish"', '"gold\\u001b[31mfish"'))
+    assert load(out).class_names[0] == r"gold\x1b[31mfish"  # nothing that a terminal would obey
     (out / "data.json").write_text(said)
     for wrong_bytes in (b"", pixels[:50], pixels[:-1], pixels + b"0"):
         (out / "x_test.npy").write_bytes(wrong_bytes)

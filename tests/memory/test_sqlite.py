@@ -414,3 +414,22 @@ def test_no_number_of_a_schema_hides_a_trigger(path, proposal):
     db.close()
     with pytest.raises(BrokenMemoryError, match="got others: trigger no_entries"), Memory.open(path) as memory:
         memory.admit(proposal(0, 0, [0.0], [1.0]))
+
+
+def test_bytes_of_an_input_of_imagenets_size(path, proposal):
+    """On disk 16 per value (centre 4, theta 4, semi-axes 8), in memory 8; a ball has one number for its semi-axes."""
+    rng, shape = np.random.default_rng(0), (3, 224, 224)
+    d, count = 150_528, 3
+    with Memory.open(path) as memory:
+        for i in range(count):
+            memory.admit(proposal(i, i, rng.random(shape, np.float32), rng.uniform(0.1, 0.2, shape)))
+        shaped = memory.stats()
+        memory.admit(proposal(count, 0, rng.random(shape, np.float32) + 1, 0.1))
+        ball = memory.stats()
+    assert 16 * d * count < path.stat().st_size
+    assert path.stat().st_size < 16 * d * count + 8 * d + 2e5
+    assert 8 * d * count <= shaped.index_bytes < 8 * d * count + 1e5
+    assert ball.index_bytes - shaped.index_bytes < 4 * d + 1e4
+    with Memory.open(path, read_only=True) as memory:
+        assert memory.lookup(rng.random(shape, np.float32) + 2) is None
+        assert memory.find(1).region.center.shape == shape

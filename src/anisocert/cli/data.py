@@ -50,8 +50,8 @@ def prepare(
     out: Annotated[
         Path | None, typer.Option(help="Where the arrays go. Default: where the name finds them (`data list`).")
     ] = None,
-    resize: Annotated[int | None, typer.Option(help="Of imagenet: the shorter side in pixels. [default: 256]")] = None,
-    crop: Annotated[int | None, typer.Option(help="Of imagenet: the central square's side. [default: 224]")] = None,
+    resize: Annotated[int | None, typer.Option(help="Of imagenet: the shorter side in pixels. Default: 256.")] = None,
+    crop: Annotated[int | None, typer.Option(help="Of imagenet: the central square's side. Default: 224.")] = None,
     test_every: Annotated[
         int | None, typer.Option(help="Of imagenet: one image in so many is a test image, the others are for training.")
     ] = None,

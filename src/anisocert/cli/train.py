@@ -32,7 +32,10 @@ def train(
     ] = None,
     arch: Annotated[
         str | None,
-        typer.Option(help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2. Default: by size."),
+        typer.Option(
+            help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2, efficientnet-lite0|1|2. "
+            "Default: by size."
+        ),
     ] = None,
     recipe: Annotated[
         str, typer.Option(help="cohen, smoothadv, macer, stability, consistency, selector or denoiser.")

@@ -91,7 +91,7 @@ def read(folder: Path, resize: int = RESIZE, crop: int = CROP) -> Dataset:
     notes = () if whole else (f"a part of ImageNet's validation images: {len(paths):,} of {IMAGES:,}",)
     return Dataset(
         "imagenet", ImageFiles([paths[i] for i in order], 3, resize, crop), np.array(labels, np.int64)[order],
-        np.array(ids, np.int64), CLASSES, IMAGENET_MEAN, IMAGENET_STD, names, notes=notes,
+        np.array(ids, np.int64), CLASSES, IMAGENET_MEAN, IMAGENET_STD, names, flip=True, notes=notes,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from anisocert.data._folder_notes import printable
 from anisocert.data._image_files import READERS
 from anisocert.data.dataset import Dataset, Split
 from anisocert.data.numpy_files import map_npy, read_npy
@@ -67,9 +68,10 @@ def load(folder: Path, split: Split) -> Dataset:
         )
     if any(one.dtype != np.int64 or one.ndim != 1 for one in (y, ids)):
         raise ArgumentError(f"expected labels and ids as int64, one per image, in {folder}, got {y.dtype}, {ids.dtype}")
+    classes, notes = (tuple(map(printable, texts)) for texts in (said.classes, said.notes.get(split, ())))
     return Dataset(
-        said.name, x, y, ids, said.num_classes, tuple(said.mean), tuple(said.std), tuple(said.classes), said.padding,
-        said.flip, tuple(said.notes.get(split, ())), (said.resize, said.crop),
+        printable(said.name), x, y, ids, said.num_classes, tuple(said.mean), tuple(said.std), classes, said.padding,
+        said.flip, notes, (said.resize, said.crop),
     )  # fmt: skip
 
 
@@ -120,7 +122,7 @@ def _said(path: Path) -> Said:
         _check(said)
     except ArgumentError:
         raise
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ArgumentError(
             f"expected what `anisocert data prepare` writes in {path}, got: {str(error)[:200]}: prepare it again"
         ) from error

@@ -108,7 +108,7 @@ def test_damaged_tables_are_errors_of_ours():
 
 def test_thetas():
     found = thetas_of(save({"3": np.ones(1, np.float32), "12": np.ones((2, 2), np.float32)}))
-    assert {number: theta.shape for number, theta in found.items()} == {3: (), 12: (2, 2)}
+    assert {number: theta.shape for number, theta in found.items()} == {3: (1,), 12: (2, 2)}
 
 
 @pytest.mark.parametrize("name", ["03", "-1", "1_0", "x", "", "٣", "1 "])

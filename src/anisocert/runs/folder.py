@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from anisocert.durable import write_whole
 from anisocert.errors import MissingExtraError
 from anisocert.runs.files import ATTACKED, JOURNAL, TABLE, checksum, theta_names, write_description
+from anisocert.runs.thetas import packed
 from anisocert.runs.versions import versions
 
 try:
@@ -44,10 +45,11 @@ def write_thetas(folder: Path, thetas: Iterable[tuple[int, NDArray[np.float32]]]
         size, held = 0, {}
 
     for number, theta in thetas:
-        if held and size + theta.nbytes > THETA_FILE_BYTES:
+        stored = packed(theta)
+        if held and size + stored.nbytes > THETA_FILE_BYTES:
             flush()
-        held[str(number)] = np.atleast_1d(theta)
-        size += theta.nbytes
+        held[str(number)] = stored
+        size += stored.nbytes
     flush()
     if files == 1:
         (folder / "theta" / "theta-0001.safetensors").replace(folder / "theta" / "theta.safetensors")

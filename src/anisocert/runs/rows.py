@@ -166,7 +166,7 @@ def _length(texts: Any) -> int:
 
 
 def thetas_of(content: bytes) -> dict[int, NDArray[np.float32]]:
-    """Theta of each example id, in the bytes of one file: a scalar, or of the input's shape."""
+    """Theta of each example id, as it is stored in the bytes of one file."""
     try:
         stored = load(content)
     except Exception as error:  # safetensors raises its own, and numpy's for unknown kinds of numbers
@@ -174,4 +174,4 @@ def thetas_of(content: bytes) -> dict[int, NDArray[np.float32]]:
     for name, value in stored.items():
         if not name.isascii() or not name.isdigit() or name != str(int(name)) or value.size == 0:
             raise ArgumentError(f"cannot be read: expected a theta by the id of an example, got {name!r}")
-    return {int(name): value.reshape(()) if value.size == 1 else value for name, value in stored.items()}
+    return {int(name): value for name, value in stored.items()}

@@ -32,6 +32,7 @@ from anisocert.runs.differences import same_network
 from anisocert.runs.files import ATTACKED, TABLE, THETA, Contents, WrongFileError, read_bytes, sound
 from anisocert.runs.loading import chosen, examples_hash, load_model
 from anisocert.runs.rows import certificate_of, expect_sound, region_of, table_of, thetas_of
+from anisocert.runs.thetas import unpacked
 
 
 class NotTheRunsError(ArgumentError):
@@ -129,9 +130,11 @@ class StoredRun(Said):
         for name in sorted(filter(THETA.fullmatch, self.description["files"])):
             content = read_bytes(self.folder, name)
             try:
-                yield thetas_of(content)
+                found = thetas_of(content)
             except ArgumentError as error:
                 raise WrongFileError(self.folder, name, str(error)) from error
+            shape = self.description.get("input_shape")
+            yield {number: unpacked(stored, shape) for number, stored in found.items()}
 
     def region(self, number: int, x: NDArray[Any], theta: NDArray[np.float32] | None = None) -> Region | None:
         """What is certified about an example before any memory, around x; None where it abstains, or has no theta.

@@ -10,17 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from anisocert.engine._checking import expect_rows_apart, expect_shape
 from anisocert.engine._compiling import compiled, pays
 from anisocert.engine._forms import first_right, gradient_forms, vote_forms
 from anisocert.engine._identity import hash_of, name_of
 from anisocert.engine._rows import first_rung, ladder, largest_map
-from anisocert.engine._trials import companies, trial_inputs
+from anisocert.engine._trials import trial_inputs
 from anisocert.engine.agreement import identical, leads_kept, no_worse, same_votes
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier, expect_classifier, frozen, home, usable
 from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
-from anisocert.engine.returned import remedy
 from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError, ModelError
 
@@ -124,7 +124,7 @@ class Network:
         with taking(shape, self.model):
             scores = self._evaluate(parts or self.model, x)
         if parts is None:
-            self._check_shape(scores, len(x))
+            expect_shape(scores, len(x), self.num_classes)
         return scores.float().cpu().numpy()
 
     def _with_gradients(self, shape: tuple[int, ...], to_compile: bool) -> Classifier:
@@ -197,12 +197,13 @@ class Network:
         """What the model takes of an input of a shape."""
         return (2, *shape) if self.told_theta else shape
 
-    def _with_levels(self, x: Tensor) -> Tensor:
-        """Inputs to try the model on; where it is told theta, with positive ones."""
-        return torch.stack([x[:, 0], x[:, 1].abs()], 1) if self.told_theta else x
-
     def _sample(self, rows: int, shape: tuple[int, ...]) -> Tensor:
+        """Inputs to try the model on."""
         return self._with_levels(trial_inputs(rows, self._takes(shape), self.device))
+
+    def _with_levels(self, x: Tensor) -> Tensor:
+        """The same; where the model is told theta, with positive ones."""
+        return torch.stack([x[:, 0], x[:, 1].abs()], 1) if self.told_theta else x
 
     def _prepared(self, sample: Tensor, votes: int) -> Classifier:
         """The model, checked and in the form that is to run."""
@@ -221,29 +222,9 @@ class Network:
         """The model's scores of a batch; an error unless votes can rest on them."""
         with taking(tuple(sample.shape[1 + self.told_theta :]), self.model):
             scores = self._evaluate(self.model, sample)
-        self._check_shape(scores, len(sample))
-        for changed, kept in companies(sample):
-            found = self._evaluate(self.model, changed)[kept]
-            # the same rows in a batch of the same shape: not even rounding differs, if a device is deterministic
-            if identical(scores[kept], found):
-                continue
-            repeats = identical(scores, self._evaluate(self.model, sample.clone()))
-            if repeats or not leads_kept(scores[kept], found):
-                raise ModelError(
-                    "expected scores of an input to depend on that input alone, got ones that change with the rest of "
-                    "the batch or from call to call (a batch norm without running statistics, a layer that draws at "
-                    "random)"
-                )
+        expect_shape(scores, len(sample), self.num_classes)
+        expect_rows_apart(partial(self._evaluate, self.model), sample, scores)
         return scores
-
-    def _check_shape(self, scores: object, rows: int) -> None:
-        wanted = (rows, self.num_classes)
-        if isinstance(scores, Tensor) and tuple(scores.shape) == wanted:
-            return
-        got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        raise ModelError(
-            f"expected the model to return scores of shape {wanted}, got {got}{remedy(scores, self.num_classes)}"
-        )
 
     def _right(self, sample: Tensor, plain: Tensor) -> Callable[[Classifier], bool]:
         """Whether a form of the network gives the model's scores of a batch, up to rounding; plain: as it stands."""

@@ -1,0 +1,34 @@
+"""Whether votes can rest on what a model returns."""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from anisocert.engine._trials import companies
+from anisocert.engine.agreement import identical, leads_kept
+from anisocert.engine.returned import remedy
+from anisocert.errors import ModelError
+
+
+def expect_shape(scores: object, rows: int, num_classes: int) -> None:
+    """An error unless there is one score for each row and class."""
+    wanted = (rows, num_classes)
+    if isinstance(scores, Tensor) and tuple(scores.shape) == wanted:
+        return
+    got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+    raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}{remedy(scores, num_classes)}")
+
+
+def expect_rows_apart(evaluate: Callable[[Tensor], Tensor], sample: Tensor, scores: Tensor) -> None:
+    """An error if scores of an input, those of a sample, change with the rest of its batch or from call to call."""
+    for changed, kept in companies(sample):
+        found = evaluate(changed)[kept]
+        # the same rows in a batch of the same shape: not even rounding differs, if a device is deterministic
+        if identical(scores[kept], found):
+            continue
+        repeats = identical(scores, evaluate(sample.clone()))
+        if repeats or not leads_kept(scores[kept], found):
+            raise ModelError(
+                "expected scores of an input to depend on that input alone, got ones that change with the rest of the "
+                "batch or from call to call (a batch norm without running statistics, a layer that draws at random)"
+            )

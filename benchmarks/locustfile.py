@@ -4,7 +4,8 @@
 
 ANISOCERT_LOAD: `lookup` or `certify` for one kind of request alone, else nine lookups for each input that is certified.
 ANISOCERT_INPUTS: inputs per request (1). ANISOCERT_KNOWN: an .npy file of inputs to look up; else each user has two
-certified first. The model and the shape of its inputs come from the service's own metadata.
+certified first. ANISOCERT_N: votes per input that is certified, where they are fewer than the service's own. The model
+and the shape of its inputs come from the service's own metadata.
 Inputs are random, with a standard deviation of 1 around 0.5, so that none lies in the region of another.
 """
 
@@ -19,6 +20,7 @@ from anisocert.service._tensors import HEADER_LENGTH, joined
 ASKED = 64  # known inputs per user
 INPUTS = int(os.environ.get("ANISOCERT_INPUTS", "1"))
 LOAD = os.environ.get("ANISOCERT_LOAD", "mixed")
+PLAN = {"n": int(os.environ["ANISOCERT_N"])} if "ANISOCERT_N" in os.environ else {}
 
 
 class Asker(FastHttpUser):
@@ -39,7 +41,8 @@ class Asker(FastHttpUser):
         return x
 
     def ask(self, x: np.ndarray, lookup: bool, name: str | None = None) -> None:
-        body, length = joined({"parameters": {"lookup": lookup}}, {"x": x}, {"x": True}, "inputs")
+        parameters = {"lookup": lookup} if lookup else {"lookup": lookup, **PLAN}
+        body, length = joined({"parameters": parameters}, {"x": x}, {"x": True}, "inputs")
         headers, name = {HEADER_LENGTH: str(length)}, name or ("lookup" if lookup else "certify")
         self.client.post(f"/v2/models/{self.model}/infer", body, headers=headers, name=name)
 

@@ -45,7 +45,7 @@ def served(
 ) -> Iterator[tuple[str, str, int]]:
     """(URL, key, process id) of a service process. shape: options that tell that of inputs."""
     keys = folder / "keys.json"
-    rights = ("lookup", "admit", "regions", "operate")
+    rights = ("lookup", "admit", "plan", "regions", "operate")
     token = add_key(keys, "benchmark", rights=rights, per_minute=10**9, most_bytes=1 << 30)
     command = [
         sys.executable, "-m", "anisocert", "serve", model, "--sigma", SIGMA, "--method", "fixed", "--n", args.n,

@@ -5,12 +5,13 @@
         [--compile] [--out RESULTS.json]
 
 Random weights where no file is given. Each load names one or several numbers of users, as in certify:1,16,64; lookup64
-asks about 64 inputs per request. The service is started once, for the most votes; fewer (n) are asked for. Library and service take turns, library, service, library, each with a memory of its
-own of the same kind. The library is called as well as it can be: to certify, by one thread with as many inputs at once
-as there are users (at most 64, as the service does); to look up, by one thread or by as many as there are users,
-whichever is faster. Locust and the service share the machine's cores, which the library has to itself; on few cores
-that lowers the ratio of rates, so beside it stands that of processor time per input, in which the service's process
-counts and neither locust nor PostgreSQL does. The target is 0.8.
+asks about 64 inputs per request. The service is started once, for the most votes; fewer (n) are asked for. Library and
+service take turns, library, service, library, each with a memory of its own of the same kind. The library is called as
+well as it can be: to certify, by one thread with as many inputs at once as there are users (at most 64, as the service
+does); to look up, by one thread or by as many as there are users, whichever is faster. Locust and the service share the
+machine's cores, which the library has to itself; on few cores that lowers the ratio of rates, so beside it stands that
+of processor time per input, in which the service's process counts and neither locust nor PostgreSQL does. The target
+is 0.8.
 """
 
 import argparse
@@ -40,7 +41,9 @@ from anisocert.service import Client
 
 LOCUSTFILE = Path(__file__).with_name("locustfile.py")
 LOADS = {"lookup": ("lookup", 1), "lookup64": ("lookup", 64), "certify": ("certify", 1)}
-HEADER = f"{'load':22} {'users':>5} {'library':>11} {'service':>11} {'p50 ms':>8} {'p99 ms':>8} {'ratio':>6} {'of CPU':>6}"
+HEADER = (
+    f"{'load':22} {'users':>5} {'library':>11} {'service':>11} {'p50 ms':>8} {'p99 ms':>8} {'ratio':>6} {'of CPU':>6}"
+)
 
 
 class Rate(NamedTuple):

@@ -77,3 +77,39 @@ def test_no_more_connections_than_files(serving, monkeypatch):
     finally:
         for one in open_:
             one.close()
+
+
+HEAD = b"POST /v2/models/plane/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begun", "more"),
+    [
+        (b"GET /", b"a" * 4096),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nX-", b"a" * 4096),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n", b"X-A: " + b"a" * 4096 + b"\r\n"),
+        (HEAD + b"\r\n1;", b"a" * 4096),
+        (HEAD + b"\r\n1\r\n1\r\n0\r\n", b"X-A: " + b"a" * 4096 + b"\r\n"),
+        (HEAD + b"\r\n1\r\n1\r\n0\r\nX-A: ", b"a" * 4096),
+    ],
+    ids=["path", "name", "headers", "chunk", "trailers", "trailer"],
+)
+def test_headers_do_not_go_on_for_ever(serving, begun, more):
+    """Nobody needs a key to send them, and they are kept in memory, also those beside and behind a body in parts."""
+    served = serving()
+    with connect(served) as stranger, pytest.raises(OSError, match=r"reset|pipe"):
+        stranger.sendall(begun + more * 8192)  # 32 MiB, of which the kernel takes some
+    assert served.client().ready()
+
+
+def test_a_long_body_in_small_parts_is_read(serving, image):
+    """Parts of a body may be as small as they like: only what is beside them is counted."""
+    served, x = serving(), image(3.0)
+    body = b'{"inputs":[{"name":"x","shape":[1,1,8,8],"datatype":"FP32","data":%s}]}' % str(x.ravel().tolist()).encode()
+    body += b" " * (connections.HEADER_BYTES // 8)  # 6 bytes beside each
+    parts = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    assert len(parts) - len(body) > connections.HEADER_BYTES / 2
+    with connect(served) as asker:
+        key = f"Authorization: Bearer {served.tokens['all']}\r\n\r\n".encode()
+        asker.sendall(HEAD + key + parts)
+        assert asker.recv(1000).startswith(b"HTTP/1.1 200")

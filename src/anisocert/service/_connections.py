@@ -1,6 +1,6 @@
-"""Connections that a stranger may hold: so many, and only for seconds before the headers of a request are complete.
+"""Connections that a stranger may hold: so many, for seconds until the headers of a request are there, and few bytes.
 
-uvicorn bounds neither: its limits concern requests, which begin with their headers.
+uvicorn bounds none of it: its limits concern requests, which begin with their headers.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ except ImportError as error:
 MOST, LEAST = 4096, 16
 SPARE = 128  # open files for everything else: the memory, keys, libraries
 HEADER_SECONDS = 5.0
+HEADER_BYTES = 64 << 10
 
 
 def most_connections() -> int:
@@ -25,13 +26,14 @@ def most_connections() -> int:
     return MOST if files < 0 else max(LEAST, min(MOST, files - SPARE))
 
 
-Base: Any = AutoHTTPProtocol
+Base: Any = AutoHTTPProtocol  # httptools', where it is installed, else h11's, which bounds headers by itself
 
 
 class Connection(Base):  # type: ignore[misc]
     """uvicorn's, with those bounds. Requests above `limit_concurrency` get its 503; many more are not listened to."""
 
     _waiting: asyncio.TimerHandle | None = None
+    _useless = 0  # bytes since the last that ended headers or a request, or were of a body: so far, only headers
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for headers."""
@@ -43,7 +45,10 @@ class Connection(Base):  # type: ignore[misc]
 
     def data_received(self, data: bytes) -> None:
         """Stop waiting once there is a request; a next one on this connection has as much time from its first byte."""
+        self._useless += len(data)
         super().data_received(data)
+        if self._useless > HEADER_BYTES and hasattr(Base, "on_body"):
+            self.transport.abort()
         if self._asked():
             self._stop()
         elif self._waiting is None:
@@ -53,6 +58,23 @@ class Connection(Base):  # type: ignore[misc]
         """Stop waiting."""
         self._stop()
         super().connection_lost(exc)
+
+    # What httptools calls; behind a body in parts there may be headers once more, and beside each part anything.
+
+    def on_headers_complete(self) -> None:
+        """Count anew."""
+        self._useless = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Count anew."""
+        self._useless = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Count anew."""
+        self._useless = 0
+        super().on_message_complete()
 
     def _asked(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

@@ -1,11 +1,12 @@
-"""Lookups that come together share one question to the memory, which answers one at a time.
+"""Lookups, and the one thread that asks the memory for them: what has gathered meanwhile is asked together.
 
-Whoever finds nobody asking asks for all who wait; the others wait. An answer is never older than its question: who
-asks takes only what has come before, and then begins a transaction.
+The memory answers one at a time, and each time costs a transaction. An answer is never older than its question: the
+thread takes only what has come before, and then begins a transaction.
 """
 
 import threading
 from concurrent.futures import Future
+from queue import SimpleQueue
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,29 +14,42 @@ from numpy.typing import NDArray
 from anisocert.certificate import Certificate
 from anisocert.memory import Memory, UnavailableError
 
+AT_ONCE = 256  # inputs: who came first is not kept waiting for all who came later
 Found = list[Certificate | None]
+_Asked = tuple[NDArray[np.float32], "Future[Found]"]
 
 
 class Lookups:
-    """What a memory promises, for many threads at once."""
+    """What a memory promises, for many who ask at once. The thread ends with the process, whatever it waits for."""
 
     def __init__(self, memory: Memory) -> None:
-        self._memory, self._asking, self._lock = memory, threading.Lock(), threading.Lock()
-        self._waiting: list[tuple[NDArray[np.float32], Future[Found]]] = []
+        self._memory = memory
+        self._waiting: SimpleQueue[_Asked | None] = SimpleQueue()
+        threading.Thread(target=self._work, name="lookups", daemon=True).start()
 
-    def ask(self, x: NDArray[np.float32]) -> Found:
-        """The promise that covers each input, or None. x: `b x *shape`."""
+    def ask(self, x: NDArray[np.float32]) -> "Future[Found]":
+        """The promise that covers each input, or None, later; until then it may be cancelled. x: `b x *shape`."""
         mine: Future[Found] = Future()
-        with self._lock:
-            self._waiting.append((x, mine))
-        with self._asking:
-            if not mine.done():  # else whoever asked before has asked for this thread, too
-                with self._lock:
-                    some, self._waiting = self._waiting, []
-                self._answer(some)
-        return mine.result()
+        self._waiting.put((x, mine))
+        return mine
 
-    def _answer(self, some: list[tuple[NDArray[np.float32], Future[Found]]]) -> None:
+    def close(self) -> None:
+        """End the thread once it has answered all who asked before."""
+        self._waiting.put(None)
+
+    def _work(self) -> None:
+        while first := self._waiting.get():
+            some, count = [first], len(first[0])
+            while count < AT_ONCE and not self._waiting.empty():
+                if (one := self._waiting.get()) is None:
+                    self.close()  # for the next time round
+                    break
+                some.append(one)
+                count += len(one[0])
+            self._answer([one for one in some if one[1].set_running_or_notify_cancel()])
+            del first, some  # no input is kept until the next one comes
+
+    def _answer(self, some: list[_Asked]) -> None:
         try:
             found = self._memory.lookup_all([point for x, _ in some for point in x])
         except BaseException as error:

@@ -25,8 +25,9 @@ def front_page(service: "Service") -> Response:
     """The page at /. It holds nothing that a key protects: its script asks for that with the key that is typed in."""
     shape, keeps = service.shape, POLICIES[service.system.memory.policy].inherits
     config = {
-        "name": service.name, "shape": None if shape is None else list(shape), "domain": service.domain or (0.0, 1.0),
-        "classes": list(service.names.classes), "norm": service.system.smoothing.norm,
+        "name": service.name, "shape": None if shape is None else list(shape),
+        "domain": service.rules.domain or (0.0, 1.0), "classes": list(service.names.classes),
+        "norm": service.system.smoothing.norm,
     }  # fmt: skip
     return _response(
         "page.html", "page.js", title=f"{service.name}: answers with certificates", config=config,

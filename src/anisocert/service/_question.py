@@ -50,6 +50,11 @@ class Question:
     alpha: float | None = None
     timeout: float | None = None
 
+    @property
+    def own_plan(self) -> bool:
+        """Whether it asks for another plan than the service's."""
+        return self.n is not None or self.alpha is not None
+
 
 def read_question(body: bytes, header_length: str | None, most_inputs: int) -> Question:
     """The question in the body of a request."""

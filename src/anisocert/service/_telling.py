@@ -17,6 +17,7 @@ from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.memory import INHERITED, POLICIES
 from anisocert.report import answer_sentence
 from anisocert.report.sentence import SYSTEM
+from anisocert.service._question import USUAL
 from anisocert.service.keys import REGIONS, Key
 from anisocert.system import System
 
@@ -64,9 +65,13 @@ class Teller:
         }
         return {name: made[name]() for name in wanted}
 
+    def is_quick(self, wanted: Iterable[str], answers: list[Answer], key: Key) -> bool:
+        """Whether that takes no time to speak of: nothing wide is told, and the memory is not asked whose it is."""
+        return set(wanted) <= set(USUAL) and not any(one is not None and _shared(one, key) for one in answers)
+
     def _whole(self, answer: Certificate, point: NDArray[np.float32], key: Key) -> bool:
         """Whether the key may know all of an answer: it may, if the promise was made to this very input."""
-        if answer.note != INHERITED or key.may(REGIONS):
+        if not _shared(answer, key):
             return True
         promise = self.system.memory.find(answer.id)
         return promise is not None and promise.region is not None and np.array_equal(promise.region.center, point)
@@ -81,6 +86,11 @@ class Teller:
                 "this key is told nothing else."
             )
         return answer_sentence(replace(answer, reason=reason_of(answer)), name, keeps, self.names.unit_range)
+
+
+def _shared(answer: Certificate, key: Key) -> bool:
+    """Whether the promise may be another's, about which the key may know nothing."""
+    return answer.note == INHERITED and not key.may(REGIONS)
 
 
 def reason_of(answer: Certificate) -> str:

@@ -5,16 +5,14 @@ FastAPI's models would describe them and check nothing.
 """
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
 from typing import Any
 
 from anisocert import __version__
-from anisocert.bounds import Plan
-from anisocert.errors import AnisocertError, MissingExtraError
+from anisocert.errors import MissingExtraError
 
 try:
     from starlette.applications import Starlette
@@ -26,18 +24,20 @@ except ImportError as error:
     raise MissingExtraError("the service needs starlette and uvicorn: pip install 'anisocert[serve]'") from error
 
 from anisocert.service._budget import Budget
-from anisocert.service._logging import log
 from anisocert.service._middleware import Watched
 from anisocert.service._openapi import openapi
 from anisocert.service._page import docs_page, examples_of, front_page, state_of
 from anisocert.service._question import INPUT, OUTPUTS, Question, read_question
+from anisocert.service._requests import body_of, key_of
+from anisocert.service._telling import Answer
 from anisocert.service._tensors import HEADER_LENGTH, joined
 from anisocert.service.errors import RefusedError
 from anisocert.service.keys import OPERATE, Key
 from anisocert.service.service import PATIENCE, Service
 
 EXTENSIONS = ["binary_tensor_data"]
-SMALL = 32 << 10  # bytes of a body that is read sooner than it is handed to a thread
+SHORT = 32 << 10  # bytes of a body that is read sooner than it is handed to a thread
+FEW = 16  # answers that are told sooner than that
 
 
 def application(service: Service) -> Any:
@@ -50,7 +50,8 @@ def application(service: Service) -> Any:
         await asyncio.to_thread(service.close)
 
     model = ["/v2/models/{name}", "/v2/models/{name}/versions/{version}"]
-    routes = [
+    routes = [  # looked through in this order
+        *(Route(f"{path}/infer", handlers.infer, methods=["POST"]) for path in model),
         Route("/", handlers.page),
         Route("/docs", handlers.docs),
         Route("/openapi.json", handlers.openapi),
@@ -62,7 +63,6 @@ def application(service: Service) -> Any:
         Route("/v2/health/ready", handlers.ready),
         *(Route(path, handlers.model) for path in model),
         *(Route(f"{path}/ready", handlers.model_ready) for path in model),
-        *(Route(f"{path}/infer", handlers.infer, methods=["POST"]) for path in model),
     ]
     refused: dict[Any, Any] = {
         RefusedError: _refused,
@@ -140,15 +140,15 @@ class _Handlers:
         return await self.ready(request)
 
     async def examples(self, request: Request) -> Response:
-        self._key(request)
+        key_of(request, self.service.keys)
         return JSONResponse(examples_of(self.service))
 
     async def memory(self, request: Request) -> Response:
-        self._key(request, OPERATE)
+        key_of(request, self.service.keys, OPERATE)
         return JSONResponse(state_of(self.service, await self.service.stats()))
 
     async def metrics(self, request: Request) -> Response:
-        self._key(request, OPERATE)
+        key_of(request, self.service.keys, OPERATE)
         try:
             now = await self.service.stats()
         except RefusedError:
@@ -156,35 +156,26 @@ class _Handlers:
         return Response(self.service.metrics.text(now), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def infer(self, request: Request) -> Response:
-        service, key = self.service, self._key(request)
+        service, key = self.service, key_of(request, self.service.keys)
         self._expect_model(request)
         service.rates.take(key)
-        if request.headers.get("content-encoding", "identity") != "identity":
-            raise RefusedError(415, "expected a body that is not compressed, got a compressed one")
         with self.bodies.share() as take:
-            return await self._answered(request, key, await self._body(request, key, take))
+            return await self._answered(request, key, await body_of(request, key, service.limits, take))
 
     async def _answered(self, request: Request, key: Key, body: bytes) -> Response:
-        service, began = self.service, monotonic()
+        service, began, short = self.service, monotonic(), len(body) <= SHORT
         until = began + service.limits.seconds
         read = partial(read_question, body, request.headers.get(HEADER_LENGTH), service.limits.inputs)
-        question = read() if len(body) <= SMALL else await service.within(read, until)
+        question = await service.work(read, until, short)
         until = min(until, began + (question.timeout or service.limits.seconds))
         request.state.inputs = len(question.x)
-
-        def first() -> tuple[Plan, list[Any], Response | None]:
-            plan, known = service.known(question, key)
-            done = question.lookup or None not in known
-            return plan, known, self._told(question, known, key) if done else None
-
-        plan, known, told = await service.within(first, until)
-        if told is not None:
-            return told
-        answers = await service.answers(question, plan, known, until)
+        plan = await service.plan_of(question, key, until, short)
+        answers = await service.answers(question, plan, until)
+        quick = short and len(answers) <= FEW and service.teller.is_quick(question.outputs, answers, key)
         # What was promised in time is told: looking up whose promise it is gets a moment more.
-        return await service.within(lambda: self._told(question, answers, key), until + PATIENCE)
+        return await service.work(partial(self._told, question, answers, key), until + PATIENCE, quick)
 
-    def _told(self, question: Question, answers: list[Any], key: Key) -> Response:
+    def _told(self, question: Question, answers: list[Answer], key: Key) -> Response:
         head = {"model_name": self.service.name, "model_version": self.service.version}
         head |= {"id": question.id} if question.id else {}
         tensors = self.service.tell(question, answers, key)
@@ -193,44 +184,7 @@ class _Handlers:
             return Response(body, media_type="application/json")
         return Response(body, media_type="application/octet-stream", headers={HEADER_LENGTH: str(length)})
 
-    def _key(self, request: Request, right: str | None = None) -> Key:
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        try:
-            key = self.service.keys.holder(token.strip()) if kind.lower() == "bearer" else None
-        except AnisocertError as error:  # a file that cannot be read gives nobody a right
-            log("keys cannot be read", logging.ERROR, error)
-            raise RefusedError(503, "the keys of this service cannot be read", 5) from error
-        if key is None:
-            got = "another" if token.strip() and kind.lower() == "bearer" else "none"
-            raise RefusedError(
-                401, f"expected the header Authorization: Bearer KEY with a key of this service, got {got}"
-            )
-        request.state.key = key.name
-        if right is not None and not key.may(right):
-            raise RefusedError(403, f"expected a key with the right {right}, got one without")
-        return key
-
     def _expect_model(self, request: Request) -> None:
         name, version = request.path_params["name"], request.path_params.get("version", self.service.version)
         if (name, version) != (self.service.name, self.service.version):
             raise RefusedError(404, "expected the name of the model that is served, and its version, got another")
-
-    async def _body(self, request: Request, key: Key, take: Callable[[int], None]) -> bytes:
-        """The body, as long as it is short enough and comes in time: nothing is parsed before."""
-        most = min(key.most_bytes, self.service.limits.body_bytes)
-        too_long = RefusedError(413, f"expected a body of at most {most} bytes for this key, got a longer one")
-        length = request.headers.get("content-length", "0")
-        if not (length.isascii() and length.isdecimal()) or len(length) > 15 or int(length) > most:
-            raise too_long
-        parts, size = list[bytes](), 0
-        try:
-            async with asyncio.timeout(self.service.limits.body_seconds):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > most:
-                        raise too_long
-                    take(len(part))
-                    parts.append(part)
-        except TimeoutError as error:
-            raise RefusedError(408, "expected the whole body in time, got a part of it") from error
-        return b"".join(parts)

@@ -55,10 +55,12 @@ def served(
     process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        told = next(line for line in process.stderr if line.startswith(("serving", "error")))
-        url = re.search(r"at (http\S+)", told)
-        if url is None:
-            raise SystemExit(told)
+        said, url = list[str](), None
+        while url is None:
+            said.append(process.stderr.readline())
+            if not said[-1]:
+                raise SystemExit("the service did not start:\n" + "".join(said[-20:]))
+            url = re.search(r"^serving .* at (http\S+)", said[-1])
         log = process.stderr
         threading.Thread(target=lambda: [None for _ in log], daemon=True).start()  # else the pipe fills up
         yield url[1], token, process.pid

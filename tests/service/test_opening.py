@@ -1,18 +1,136 @@
-"""What a user may type for the noise of a service: also one that a selector chooses from a codebook."""
+"""What a user may type for a service: networks that must be made to fit, noise that a selector chooses."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+import anisocert as ac
 from anisocert.data import digits
-from anisocert.engine import Numerics
+from anisocert.engine import Network, Numerics
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Codebook, build, save
 from anisocert.runs import Configuration
+from anisocert.work import load_job
 
 pytest.importorskip("starlette", reason="needs starlette: pip install '.[serve]'")
 pytest.importorskip("prometheus_client", reason="needs prometheus-client: pip install '.[serve]'")
 
-from anisocert.service.opening import open_memory, open_system
+from anisocert.service.opening import open_memory, open_system, settled
+
+SHAPE, CLASSES = (3, 4, 4), 5
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's older ONNX exporter
+TUPLE = """
+import torch
+from torch import nn
+
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(48, 5)
+
+    def forward(self, x):
+        return x.flatten(1), self.linear(x.flatten(1))
+"""
+
+
+class ChannelsLast(nn.Module):
+    """Takes `b x h x w x c`, and tells channels apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(48, CLASSES)
+        self.register_buffer("scale", torch.tensor([1.0, 2.0, 3.0]))
+
+    def forward(self, x):
+        return self.linear((x * self.scale).flatten(1))
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """file(kind): a network that takes images of 3 x 4 x 4 in another shape, or returns more than scores."""
+
+    def make(kind):
+        if kind == "tuple":
+            (tmp_path / "both.py").write_text(TUPLE)
+            monkeypatch.syspath_prepend(tmp_path)
+            return "both:Both"
+        for package in ("onnxruntime", "onnx"):
+            pytest.importorskip(package, reason="needs the extra onnx: pip install '.[onnx]'")
+        torch.manual_seed(0)
+        network, taken = {"flat": (nn.Linear(48, CLASSES), (48,)), "last": (ChannelsLast(), (4, 4, 3))}[kind]
+        path = tmp_path / f"{kind}.onnx"
+        torch.onnx.export(  # only its exporter needs no further package
+            network.eval(), (torch.rand(2, *taken),), path, dynamo=False, input_names=["x"], output_names=["scores"],
+            dynamic_axes={"x": {0: "b"}, "scores": {0: "b"}},
+        )  # fmt: skip
+        return str(path)
+
+    return make
+
+
+@pytest.fixture
+def images(tmp_path):
+    random, path = np.random.default_rng(0), tmp_path / "images.npz"
+    np.savez(path, x=random.random((8, *SHAPE), np.float32), y=np.arange(8) % CLASSES)
+    return str(path)
+
+
+def far(examples):
+    """Inputs far from where answers change, compared with the noise."""
+    return examples.x * 400 - 200
+
+
+@pytest.mark.parametrize("known_by", ["data", "shape"])
+@pytest.mark.parametrize(("kind", "layout"), [("tuple", None), ("flat", "flat"), ("last", None)])
+def test_a_network_is_made_to_fit_as_certify_does_it(file, images, kind, layout, known_by):
+    asked = Configuration(
+        model=file(kind), data=images, sigma=0.25, n0=20, n=100, layout=layout, numerics=Numerics("float32", False),
+        num_classes=None if known_by == "data" else CLASSES,
+    )  # fmt: skip
+    job = load_job(asked)
+    network = Network(job.model, CLASSES, "cpu", asked.numerics)
+    examples, memory, notes = job.examples, ac.Memory(), []
+    if known_by == "shape":
+        asked, examples = replace(asked, data="", input_shape=list(SHAPE)), None
+    c = settled(asked, memory, examples)
+    system = open_system(c, memory, b"known to no client", "cpu", 1, examples, notes.append)
+    assert system.network.hash == network.hash == job.hashed(asked.numerics).model_hash
+    assert notes == [f"note: {note}" for note in job.metadata["notes"]]
+    assert notes
+    x = far(job.examples)
+    certified = ac.certify(network, x, smoothing=c.smoothing(), plan=c.plan())
+    answered = [one.prediction for one in system.answers(x)]
+    assert answered == [one.prediction for one in certified]
+    assert len(set(answered)) > 1
+
+
+def test_the_shape_of_inputs(file, images, tmp_path):
+    """An option, examples, the memory, or the file itself."""
+    made = Configuration(model=file("tuple"), data=images, sigma=0.25, n0=20, n=100, num_classes=CLASSES)
+    with pytest.raises(ArgumentError, match=r"expected the shape of inputs, which both:Both does not say: use --shape"):
+        settled(made, ac.Memory(), None)
+    with pytest.raises(ModelError, match="or say how many classes there are, with --num-classes"):
+        open_system(replace(made, num_classes=None, input_shape=[48]), ac.Memory(), b"no client knows", "cpu", 1)
+    told, memory = replace(made, input_shape=list(SHAPE)), ac.Memory()
+    with pytest.raises(ArgumentError, match=r"expected --shape \(3, 4, 4\), that of the examples, got \(48,\)"):
+        settled(replace(made, input_shape=[48]), memory, load_job(made).examples)
+    open_system(told, memory, b"known to no client", "cpu", 1).answers(far(load_job(made).examples))
+    assert settled(made, memory, None) == told
+    flat = settled(replace(made, model=file("flat")), ac.Memory(), None)
+    assert flat.input_shape == [48]
+    ours = replace(made, model=str(tmp_path / "ours.safetensors"))
+    assert settled(ours, ac.Memory(), None).input_shape is None
+
+
+def test_labels_beyond_the_networks_classes_are_refused(file, images):
+    c = Configuration(model=file("tuple"), data=images, sigma=0.25, num_classes=CLASSES, input_shape=list(SHAPE))
+    examples = load_job(c).examples
+    with pytest.raises(ArgumentError, match=r"expected labels 0 to 4 in .*, got labels up to 5"):
+        open_system(c, ac.Memory(), b"known to no client", "cpu", 1, replace(examples, y=examples.y + 1, num_classes=6))
 
 
 def test_a_selector_chooses_the_noise(tmp_path):

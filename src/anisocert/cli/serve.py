@@ -56,7 +56,7 @@ def serve(
     from anisocert.engine.devices import devices_of
     from anisocert.service import KeyFile
     from anisocert.service.limits import Limits
-    from anisocert.service.opening import open_memory, open_service, open_system
+    from anisocert.service.opening import open_memory, open_service, open_system, settled
     from anisocert.service.secret import secret_of
     from anisocert.service.serving import Address
     from anisocert.service.serving import serve as serve_until_told
@@ -64,24 +64,21 @@ def serve(
     numerics = Numerics(precision, compile, rows, grid)  # type: ignore[arg-type]  # it checks the name
     data = asked.pop("data")
     tell = partial(typer.echo, err=True)
-    configuration = options.configured(asked, tell, data=data or "", numerics=numerics)
-    address, size = Address(host, port, tls_certificate, tls_key), _shape(shape)
+    configuration = options.configured(asked, tell, data=data or "", numerics=numerics, input_shape=_shape(shape))
+    address = Address(host, port, tls_certificate, tls_key)
     holders, limits = KeyFile(keys), Limits(waiting=waiting, at_once=at_once, seconds=time_limit)
     options.checked()
     address.listening().close()  # known before a large memory is read
-    examples = None if data is None else load(data)
+    examples = None if data is None else load(data, configuration.split, configuration.layout)
     if configuration.memory is None:
         tell("promises end with this process: --memory PLACE keeps them")
     with open_memory(configuration) as memory:
-        system = open_system(
-            configuration, memory, secret_of(secret), devices_of(device)[0], attempts,
-            None if examples is None else examples.num_classes,
-        )  # fmt: skip
+        c = settled(configuration, memory, examples)
+        system = open_system(c, memory, secret_of(secret), devices_of(device)[0], attempts, examples, tell)
         tell("preparing the network")
-        domain = None if configuration.domain is None else (configuration.domain[0], configuration.domain[1])
         service = open_service(
-            system, holders, name=name or _name(configuration.model), shape=size, domain=domain, limits=limits,
-            examples=examples,
+            system, holders, name=name or _name(c.model), shape=None if c.input_shape is None else tuple(c.input_shape),
+            domain=None if c.domain is None else (c.domain[0], c.domain[1]), limits=limits, examples=examples,
         )  # fmt: skip
         told = f"serving {service.name}, {len(memory)} promises, at"
         serve_until_told(service, address, lambda port: tell(f"{told} {address.url(port)}"))
@@ -95,10 +92,10 @@ def _name(model: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-._")[:100] or "classifier"
 
 
-def _shape(text: str | None) -> tuple[int, ...] | None:
+def _shape(text: str | None) -> list[int] | None:
     from anisocert.errors import ArgumentError
 
     parts = [] if text is None else text.split(",")
     if not all(part.isascii() and part.isdecimal() and 0 < int(part) < 1 << 20 for part in parts):
         raise ArgumentError(f"expected --shape as in 3,32,32, got {text!r}")
-    return tuple(map(int, parts)) or None
+    return list(map(int, parts)) or None

@@ -1,13 +1,19 @@
 """A service from what a user typed: the network, the memory, the noise, and examples for its page."""
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from anisocert.bounds import Plan
 from anisocert.data import Dataset
 from anisocert.engine import Network
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.inputs import expect_labels
 from anisocert.memory import Memory
+from anisocert.models.adapters import SeveralError
+from anisocert.models.loading import is_function
+from anisocert.models.normalize import check_units
 from anisocert.optimize import Average
 from anisocert.runs import Configuration, read_run
 from anisocert.runs.loading import load_model
@@ -29,15 +35,61 @@ def open_memory(configuration: Configuration) -> Memory:
     return Memory.open(c.memory, c.memory_policy, prefer=c.memory_prefer, lifetime=lifetime)
 
 
+def settled(configuration: Configuration, memory: Memory, examples: Dataset | None) -> Configuration:
+    """The configuration with the shape of inputs, to which the network is made to fit as `certify` does it.
+
+    An option, examples, the memory or an ONNX file may tell it. Of networks that are ours by name, which take inputs as
+    they are, it may remain open.
+    """
+    c, shape = configuration, configuration.input_shape
+    if examples is not None:
+        if shape is not None and tuple(shape) != examples.shape:
+            raise ArgumentError(f"expected --shape {examples.shape}, that of the examples, got {tuple(shape)}")
+        shape = list(examples.shape)
+    shape = shape or list(memory.stats().shape or _declared(c.model))
+    if not shape and (is_function(c.model) or Path(c.model).suffix == ".onnx"):
+        raise ArgumentError(
+            f"expected the shape of inputs, which {c.model} does not say: use --shape, as in --shape 3,32,32, or --data"
+        )
+    return replace(c, input_shape=shape or None)
+
+
+def _declared(model: str) -> tuple[int, ...]:
+    """The shape of inputs that an ONNX file declares; empty if it leaves a size open, or is no such file."""
+    if is_function(model) or Path(model).suffix != ".onnx" or not Path(model).exists():
+        return ()
+    from anisocert.models.onnx_network import OnnxNetwork
+
+    declared = OnnxNetwork(Path(model)).shape
+    return declared if all(isinstance(size, int) for size in declared) else ()
+
+
 def open_system(
-    configuration: Configuration, memory: Memory, secret: bytes, device: str, attempts: int, classes: int | None = None
+    configuration: Configuration,
+    memory: Memory,
+    secret: bytes,
+    device: str,
+    attempts: int,
+    examples: Dataset | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> System:
-    """The system that a configuration describes. classes: how many, where neither it nor the network's file says."""
+    """The system that a configuration describes. examples: such as it will answer. tell: called with each remark."""
     c = configuration
-    model, metadata = load_model(c)
-    num_classes = c.num_classes or metadata.get("num_classes") or classes
+    labelled = examples if examples is not None and examples.labelled else None
+    try:
+        model, metadata = load_model(c, classes=None if labelled is None else labelled.num_classes)
+    except SeveralError as error:
+        if c.num_classes is not None or labelled is not None:
+            raise
+        raise ModelError(f"{error}; or say how many classes there are, with --num-classes") from error
+    num_classes = c.num_classes or metadata.get("num_classes") or (None if labelled is None else labelled.num_classes)
     if num_classes is None:
         raise ArgumentError(f"expected the number of classes, which {c.model} does not say: use --num-classes")
+    if examples is not None:
+        expect_labels(examples.y, num_classes, c.data)
+        check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
+    for note in (*(() if examples is None else examples.notes), *metadata.get("notes", ())):
+        tell(f"note: {note}")
     theta = None if c.average_of is None else Average.of(list(read_run(Path(c.average_of)).thetas.values())).theta
     network = Network(model, num_classes, device, c.numerics, c.model_id)
     plan: Plan = c.plan()
@@ -58,13 +110,11 @@ def open_service(
     limits: Limits | None = None,
     examples: Dataset | None = None,
 ) -> Service:
-    """The service of a system, its network settled where the shape of inputs is known. examples: for the page."""
+    """The service of a system, its numerics settled where the shape of inputs is known. examples: for the page."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise ArgumentError(f"expected --name in letters, digits and . _ -, got {name!r}")
     shown, names = None, Names()
     if examples is not None:
-        if shape is not None and shape != examples.shape:
-            raise ArgumentError(f"expected --shape {examples.shape}, that of the examples, got {shape}")
         some = examples.subset(skip=max(1, len(examples) // SHOWN), most=SHOWN)
         unit_range = bool(some.x.min() >= 0 and some.x.max() <= 1)
         shape, names = examples.shape, Names(examples.class_names, unit_range)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -58,6 +59,24 @@ def image(height: float, seed: int | None = None) -> np.ndarray:
 @pytest.fixture(name="image")
 def _image() -> Callable[..., np.ndarray]:
     return image
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
+    """pair(name, *options of openssl): a certificate for 127.0.0.1 that signs itself, and its key."""
+
+    def make(name: str = "own", *options: str) -> tuple[Path, Path]:
+        certificate, key = tmp_path / f"{name}.pem", tmp_path / f"{name}.key"
+        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "1",
+                   "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out",
+                   certificate, *(options or ("-nodes",))]  # fmt: skip
+        try:
+            subprocess.run([str(word) for word in command], check=True, capture_output=True)
+        except (FileNotFoundError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"needs openssl to make a certificate: {error}")
+        return certificate, key
+
+    return make
 
 
 @pytest.fixture

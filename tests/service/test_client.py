@@ -2,7 +2,6 @@
 
 import json
 import ssl
-import subprocess
 
 import numpy as np
 import pytest
@@ -56,14 +55,8 @@ def test_errors_say_what_and_when_to_come_again(serving, image):
         Client("127.0.0.1:8000", "a")
 
 
-def test_over_tls(serving, image, tmp_path):
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1",
-               "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]  # fmt: skip
-    try:
-        subprocess.run(command, check=True, capture_output=True)
-    except (FileNotFoundError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"needs openssl to make a certificate: {error}")
+def test_over_tls(serving, image, pair):
+    certificate, key = pair()
     served = serving(tls=(certificate, key))
     assert served.client(context=ssl.create_default_context(cafile=certificate)).answer(image(3.0)[None]).note == [
         "kept"

@@ -3,11 +3,12 @@
 import hmac
 import json
 import os
+import time
 
 import pytest
 
 from anisocert.errors import ArgumentError
-from anisocert.service import Key, KeyFile, add_key, remove_key
+from anisocert.service import Key, KeyFile, add_key, keys, remove_key
 from anisocert.service._rates import Rates
 from anisocert.service.errors import RefusedError
 
@@ -49,6 +50,34 @@ def test_every_key_is_compared_in_constant_time(path, monkeypatch):
     monkeypatch.setattr(hmac, "compare_digest", lambda *both: compared.append(both) or compare(*both))
     assert KeyFile(path).holder(first).name == "a"
     assert len(compared) == 3
+
+
+def test_a_change_within_one_tick_of_the_clock_is_seen(path, monkeypatch):
+    """Nothing that a file system says of the file is different, except perhaps one stamp."""
+    token, file = add_key(path, "alice", rights=("admit",)), KeyFile(path)
+    before = os.stat(path)
+    assert file.holder(token).rights == ("admit",)
+    path.write_text(path.read_text().replace('"admit"', '"plan" '))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = os.stat(path)
+    assert (after.st_ino, after.st_size, after.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
+    monkeypatch.setattr(keys.os, "stat", lambda _: before)
+    assert file.holder(token).rights == ("plan",)
+
+
+@pytest.mark.parametrize("jump", [-3600, 3600])
+def test_an_old_file_is_read_once_whatever_the_clock_does(path, monkeypatch, jump):
+    read, seen, now = [], keys._read, [time.time_ns() + 2 * keys.RECENT]
+    monkeypatch.setattr(keys, "_read", lambda path: read.append(path) or seen(path))
+    monkeypatch.setattr(keys.time, "time_ns", lambda: now[0])
+    token = add_key(path, "alice")
+    file = KeyFile(path)
+    del read[:]
+    now[0] += jump * 1_000_000_000
+    assert [file.holder(token).name for _ in range(3)] == ["alice"] * 3
+    assert read == []
+    add_key(path, "bob")
+    assert [key.name for key in KeyFile.keys(file)] == ["alice", "bob"]
 
 
 def test_a_running_service_sees_changes(path):

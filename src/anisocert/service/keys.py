@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ RIGHTS: Final = {
 }
 PREFIX = "anisocert_"
 MOST_FILE = 1 << 20
+RECENT = 2_000_000_000  # nanoseconds: more than one tick of any file system's clock
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
@@ -85,9 +87,13 @@ class KeyFile:
             raise ArgumentError(
                 f"expected a file of keys at {self.path}, got none: anisocert keys add {self.path} --name NAME"
             ) from error
-        seen = (found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode)
+        changed = max(found.st_mtime_ns, found.st_ctime_ns)
+        seen = (changed, found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode)
         if seen != self._seen:
-            self._keys, self._seen = _read(self.path), seen
+            self._keys = _read(self.path)
+            # A file may change twice within one tick of the clock that it is stamped with, so a stamp is trusted only
+            # once it is old. A clock that was set back makes it younger, and costs time alone.
+            self._seen = seen if time.time_ns() - changed > RECENT else None
         return self._keys
 
     def holder(self, token: str) -> Key | None:

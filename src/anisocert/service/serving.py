@@ -1,15 +1,19 @@
 """Serving until told to stop: then nothing new is taken, what was begun is finished, and the process ends."""
 
+import asyncio
 import math
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from anisocert.errors import AnisocertError, ArgumentError, MissingExtraError
-from anisocert.service._connections import Connection, most_connections
+from anisocert.service import _connections as connections
 from anisocert.service._logging import log, start_logging
 from anisocert.service.app import application
 from anisocert.service.service import Service
@@ -42,7 +46,8 @@ class Address:
         return f"{'http' if self.key is None else 'https'}://{host}:{port}/"
 
     def listening(self) -> socket.socket:
-        """A socket that listens there; an error if it cannot."""
+        """A socket that listens there; an error if it cannot, or if the certificate cannot be used."""
+        self._expect_pair()
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         # TCP by name: asyncio sends at once only what goes through a socket that says so, else an answer takes 40 ms.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -61,6 +66,32 @@ class Address:
             raise
         return listening
 
+    def _expect_pair(self) -> None:
+        if self.certificate is None or self.key is None:
+            return
+
+        def passphrase() -> str:  # else it is asked for on the terminal
+            raise ArgumentError(f"expected a key without a passphrase in {self.key} (--tls-key), got one with it")
+
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, passphrase)
+        except OSError as error:  # also of OpenSSL
+            raise ArgumentError(
+                f"expected a certificate and its key, PEM, in {self.certificate} (--tls-certificate) and {self.key} "
+                f"(--tls-key), got: {getattr(error, 'reason', None) or error.strerror or error}"
+            ) from error
+
+
+class Server(uvicorn.Server):  # type: ignore[misc]
+    """uvicorn's, in which a connection has as little time for TLS's handshake as for headers: it would be a minute."""
+
+    async def startup(self, *given: Any, **named: Any) -> None:
+        """Begin to listen."""
+        loop: Any = asyncio.get_running_loop()
+        if self.config.ssl is not None:
+            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=connections.HEADER_SECONDS)
+        await super().startup(*given, **named)
+
 
 def server_of(service: Service, address: Address) -> uvicorn.Server:
     """The server, not yet started: its `run` takes the sockets that it listens on."""
@@ -68,10 +99,10 @@ def server_of(service: Service, address: Address) -> uvicorn.Server:
         application(service), log_config=None, access_log=False, server_header=False, lifespan="on",
         ssl_certfile=address.certificate, ssl_keyfile=address.key,
         timeout_graceful_shutdown=math.ceil(service.limits.seconds) + DRAIN, timeout_keep_alive=30,
-        limit_concurrency=most_connections(),
-        http=Connection, ws="none",
+        limit_concurrency=connections.most_connections(),
+        http=connections.Connection, ws="none",
     )  # fmt: skip
-    return uvicorn.Server(config)
+    return Server(config)
 
 
 def serve(service: Service, address: Address, on_start: Callable[[int], None] = lambda _: None) -> None:

@@ -185,3 +185,14 @@ def test_whoever_waits_as_told_is_let_in(inputs):
     with pytest.raises(RefusedError) as refused:
         rates.take(key, 61, counted=1)
     assert refused.value.status == 413
+
+
+@pytest.mark.parametrize("jump", [-7200, 7200])
+def test_a_clock_that_is_set_gives_nobody_more_inputs(path, monkeypatch, jump):
+    add_key(path, "alice", per_minute=3)
+    (key,), rates, now = KeyFile(path).keys(), Rates(), time.time()
+    rates.take(key, 3)
+    monkeypatch.setattr(time, "time", lambda: now + jump)
+    with pytest.raises(RefusedError, match="ask again in 20 s") as refused:
+        rates.take(key)
+    assert refused.value.retry_after == 20

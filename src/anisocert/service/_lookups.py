@@ -38,16 +38,22 @@ class Lookups:
         self._waiting.put(None)
 
     def _work(self) -> None:
-        while first := self._waiting.get():
-            some, count = [first], len(first[0])
-            while count < AT_ONCE and not self._waiting.empty():
-                if (one := self._waiting.get()) is None:
-                    self.close()  # for the next time round
-                    break
-                some.append(one)
-                count += len(one[0])
+        while some := self._next():
             self._answer([one for one in some if one[1].set_running_or_notify_cancel()])
-            del first, some  # no input is kept until the next one comes
+            del some  # no input is kept until the next one comes
+
+    def _next(self) -> list[_Asked]:
+        """All who wait, up to so many inputs; empty once it is closed."""
+        some, count = list[_Asked](), 0
+        while not some or (count < AT_ONCE and not self._waiting.empty()):
+            one = self._waiting.get()
+            if one is None:
+                if some:
+                    self.close()  # for the next time
+                break
+            some.append(one)
+            count += len(one[0])
+        return some
 
     def _answer(self, some: list[_Asked]) -> None:
         try:

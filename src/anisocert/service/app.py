@@ -173,7 +173,8 @@ class _Handlers:
         answers = await service.answers(question, plan, until)
         quick = short and len(answers) <= FEW and service.teller.is_quick(question.outputs, answers, key)
         # What was promised in time is told: looking up whose promise it is gets a moment more.
-        return await service.work(partial(self._told, question, answers, key), until + PATIENCE, quick)
+        until += 0.0 if question.lookup else PATIENCE
+        return await service.work(partial(self._told, question, answers, key), until, quick)
 
     def _told(self, question: Question, answers: list[Answer], key: Key) -> Response:
         head = {"model_name": self.service.name, "model_version": self.service.version}

@@ -1,6 +1,7 @@
 """Requests share network calls; none is lost, none takes another with it, and too many are refused."""
 
 import threading
+import time
 from concurrent.futures import wait
 
 import numpy as np
@@ -165,3 +166,31 @@ def test_closing_answers_those_who_wait(queue, gated, gate, image):
     gate.set()
     closing.join(20)
     assert [done.result(0)[0].prediction for done in asked] == [0, 1]
+
+
+def test_who_asks_again_at_once_goes_with_the_others(queue, gated, image, monkeypatch):
+    """Four who ask again and again: the first to come back does not go alone, one who comes alone does not wait."""
+    monkeypatch.setattr("anisocert.service._queue.GRACE", 1000.0)
+    monkeypatch.setattr("anisocert.service._queue.LONGEST_GRACE", 20.0)
+    one, seeds = queue(), iter(range(1000))
+    together = one.ask(np.stack([image(3.0, next(seeds)) for _ in range(4)]), PLAN)
+    wait([together], timeout=20)
+    started = time.monotonic()
+    for _ in range(3):
+        wait([one.ask(image(3.0, next(seeds))[None], PLAN) for _ in range(4)], timeout=30)
+    assert gated.asked == [(4, 200)] * 4
+    assert time.monotonic() - started < 15
+    few = [one.ask(image(3.0, next(seeds))[None], PLAN) for _ in range(2)]  # the other two have left
+    assert not wait(few, timeout=0.3).done
+    one.close()  # nobody else can come
+    assert all(asked.done() for asked in few)
+    assert gated.asked[-1] == (2, 200)
+
+
+def test_one_who_asks_alone_never_waits(queue, gated, image, monkeypatch):
+    monkeypatch.setattr("anisocert.service._queue.GRACE", 1000.0)
+    monkeypatch.setattr("anisocert.service._queue.LONGEST_GRACE", 20.0)
+    one, started = queue(), time.monotonic()
+    for seed in range(5):
+        assert one.ask(image(3.0, seed)[None], PLAN).result(10)[0].prediction == 0
+    assert time.monotonic() - started < 10

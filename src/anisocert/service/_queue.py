@@ -1,7 +1,8 @@
 """Inputs that wait for the network, and the one thread that asks it: what has gathered meanwhile is asked together.
 
-Nothing waits for company. While one batch is with the network, whoever comes gathers for the next, so that a request
-alone is served at once and many share the network's calls.
+A request alone is served at once. While one batch is with the network, whoever comes gathers for the next, so that many
+share its calls. Those just answered often ask again at once: the next batch waits for them, a small part of the
+time that theirs took, as a call for one input may take as long as one for sixteen.
 """
 
 import math
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import monotonic, perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from anisocert.service.errors import RefusedError
 from anisocert.system import System
 
 Answers = list[Certificate]
+GRACE, LONGEST_GRACE = 0.1, 0.05  # of a batch's time, and seconds: how long the next one waits for its askers
 SMOOTH = 0.8  # weight of the past in the time per input that Retry-After is computed from
 
 
@@ -58,6 +60,7 @@ class Queue:
         self._waiting: deque[_Waiting] = deque()
         self._changed = threading.Condition()
         self._closed, self._busy, self._pace = False, 0, 0.0
+        self._expected, self._until = 0, 0.0  # inputs that the next batch waits for, and until when (monotonic)
         one_arena()
         self._thread = threading.Thread(target=self._work, name="network", daemon=True)
         self._thread.start()
@@ -119,6 +122,9 @@ class Queue:
                 self._pace = SMOOTH * self._pace + (1 - SMOOTH) * seconds / len(x)
                 self._busy = 0
             self._on_batch(len(x), seconds)
+            with self._changed:
+                self._expected = min(self._at_once, self._count() + len(x))
+                self._until = monotonic() + min(GRACE * seconds, LONGEST_GRACE)
             for one in batch:
                 one.answers.set_result(found[: len(one.x)])
                 found = found[len(one.x) :]
@@ -127,6 +133,7 @@ class Queue:
         """Requests of one kind, that of the one that has waited longest; empty once all is done and closed."""
         with self._changed:
             while True:
+                self._gather()
                 batch, left = list[_Waiting](), deque[_Waiting]()
                 for one in self._waiting:
                     if batch and (one.kind != batch[0].kind or self._busy + len(one.x) > self._at_once):
@@ -137,4 +144,12 @@ class Queue:
                 self._waiting = left
                 if batch or self._closed:
                     return batch
-                self._changed.wait()
+
+    def _gather(self) -> None:
+        """Wait until somebody waits and then, for a moment, for those who were answered last."""
+        while not (self._waiting or self._closed):
+            self._changed.wait()
+        while not self._closed and self._count() < self._expected:
+            if not self._changed.wait(max(0.0, self._until - monotonic())):
+                break
+        self._expected = 0

@@ -90,3 +90,11 @@ def test_a_form_that_rounds_as_much_as_the_model_itself_is_no_worse():
     worse_on_some = exact + 0.2 * other
     worse_on_some[1::4] += 2 * other[1::4]  # one kind of inputs in four
     assert not no_worse(exact, plain, worse_on_some)
+    hidden = torch.cat([exact, torch.full((400, 1), -1e9)], 1)
+    rounded = hidden.clone()
+    rounded[:, -1] *= 1 + 1e-3 * torch.randn(400, generator=generator)
+    rounded[:, 0] += 100  # wins everywhere
+    hidden[:, 0] += 100
+    noise = hidden.clone()
+    noise[:, 1:10] = torch.randn(400, 9, generator=generator)
+    assert not no_worse(hidden, rounded, noise)  # one class of a huge size does not hide the others

@@ -15,6 +15,7 @@ from anisocert.engine.fold import fold, fold_for_gradients
 from anisocert.engine.given import frozen
 from anisocert.engine.layers import BlockConv2d, ColumnsConv2d
 from anisocert.engine.products import DenseConv2d, PatchConv2d, PointwiseConv2d, Product
+from anisocert.errors import ModelError
 from anisocert.models import build
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -499,9 +500,116 @@ def test_a_network_in_bfloat16_throughout():
     assert all(p.dtype == torch.float32 for p in model.parameters())
 
 
-def test_an_untraceable_network_in_bfloat16_throughout():
-    model, x = settled(Untraceable()), torch.rand(2, 3, 8, 8)
-    lowered = fold(model, x, lowered=True)
-    with torch.no_grad():
-        assert lowered(x).dtype == torch.bfloat16
-        assert (lowered(x) - model(x)).abs().max() <= 0.05 * model(x).abs().max()
+def test_what_cannot_be_put_into_bfloat16():
+    with pytest.raises(ModelError, match="can be traced"):
+        fold(settled(Untraceable()), torch.rand(2, 3, 8, 8), lowered=True)
+
+    class Twice(nn.Module):
+        """One norm before and after the first product."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.linear = nn.LayerNorm(4), nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.norm(self.linear(self.norm(x)))
+
+    with pytest.raises(ModelError, match="norm before"):
+        fold(Twice().eval(), torch.rand(2, 4), lowered=True)
+
+
+class Centring(nn.Module):
+    """Inputs that are large beside their differences, centred in one of several ways before the first product."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.norm, self.linear = how, nn.BatchNorm1d(2), nn.Linear(2, 5)
+        self.norm.running_mean.copy_(torch.tensor([-122.4, 37.7]))
+        self.norm.running_var.fill_(0.05**2)
+        self.register_buffer("mean", torch.tensor([-122.4, 37.7]))
+        self.table = nn.Embedding(16, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        match self.how:
+            case "batch norm":
+                x = self.norm(x)
+            case "flattened":
+                x = (x.flatten(1) - self.mean) / 0.05
+            case "in place":
+                x = x.clone()
+                x.sub_(self.mean).div_(0.05)
+            case "waves":
+                x = torch.sin(40 * x)
+            case "numbers":
+                x = self.table((x.sum(1).add(84.7) * 8).clamp(0, 15.999).long())
+        return self.linear(x)
+
+
+@pytest.mark.parametrize("how", ["batch norm", "flattened", "in place", "waves", "numbers"])
+def test_nothing_is_rounded_before_the_first_product(how):
+    model = Centring(how).eval().requires_grad_(False)
+    x = torch.tensor([-122.4, 37.7]) + 0.05 * torch.randn(500, 2)
+    lowered = fold(model, x[:2], lowered=True)
+    expected = model(x)
+    assert (lowered(x) - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
+    assert lowered(x).dtype == torch.bfloat16
+
+
+def test_maps_of_both_kinds_are_not_mixed():
+    class Mixing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.two(x + self.one(x))
+
+    lowered = fold(Mixing().eval(), torch.rand(2, 4), lowered=True)
+    with pytest.raises(RuntimeError):
+        lowered(torch.rand(2, 4))
+
+
+class Changing(nn.Module):
+    """A shortcut that is computed before its input is changed in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.short, self.main = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + 1
+        short = self.short(x)
+        y = self.main(F.relu(x, inplace=True))
+        return F.relu(short + 2 * y) + F.relu(y + short)
+
+
+class ChangingBetween(Changing):
+    def forward(self, x: Tensor) -> Tensor:
+        x = x - 1
+        short = self.short(x)
+        return F.relu(short + self.main(F.relu(x, inplace=True)))
+
+
+@pytest.mark.parametrize("kind", [Changing, ChangingBetween])
+def test_no_layer_is_moved_past_a_change_in_place(kind, monkeypatch):
+    assert_same_as_for_gpu(kind().eval(), (3, 12, 12), monkeypatch)
+
+
+def test_a_layer_with_a_forward_of_its_own_is_left(monkeypatch):
+    model = nn.Sequential(nn.Conv2d(3, 3, 3), nn.ReLU()).eval()
+    model[1].forward = lambda x: x.clamp(0, 0.1)
+    network = assert_same_as_for_gpu(model, (3, 8, 8), monkeypatch)
+    assert layers(network, PlainReluConv2d) == 0
+
+
+def test_a_copy_that_shares_weights_is_not_rewritten():
+    class Itself(nn.Linear):
+        def __deepcopy__(self, memo):
+            return self
+
+    model = Itself(4, 3).eval()
+    with pytest.raises(ModelError, match="weights of its own"):
+        fold(model, torch.rand(2, 4))
+    before = model.weight.clone()
+    certify(model, torch.rand(1, 4), smoothing=Gaussian(0.3), plan=Plan(n0=20, n=100), num_classes=3)
+    assert torch.equal(model.weight, before)

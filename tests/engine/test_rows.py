@@ -19,6 +19,14 @@ def test_the_largest_map_of_one_row():
     assert largest_map(model, torch.rand(32, 3, 8, 8)) == 16 * 64
 
 
+def test_a_call_that_cannot_be_watched_is_no_obstacle():
+    def call(x):
+        raise NotImplementedError("no rule registered for this mode")
+
+    assert largest_map(call, torch.rand(4, 3)) == 0
+    assert largest_map(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), torch.rand(4, 3)) >= 3
+
+
 @pytest.mark.parametrize(
     ("shape", "largest", "rows"),
     [

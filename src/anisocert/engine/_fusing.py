@@ -19,7 +19,9 @@ def fuse_activations(network: fx.GraphModule) -> None:
 
 
 def _plain(conv: nn.Conv2d) -> bool:
-    return not isinstance(conv.padding, str) and conv.padding_mode == "zeros"
+    """Whether cuDNN has the whole call; for depthwise convolutions others have better kernels."""
+    depthwise = conv.groups == conv.in_channels > 1
+    return not depthwise and not isinstance(conv.padding, str) and conv.padding_mode == "zeros"
 
 
 def _into_product(network: fx.GraphModule, node: fx.Node, called: nn.Module) -> None:

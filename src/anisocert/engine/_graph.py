@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
+IN_PLACE = {operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.setitem}
+
 
 def bypass(network: fx.GraphModule, node: fx.Node, source: fx.Node) -> None:
     """Replace a node by `source`. (Removing all dead code would also remove the user's in-place calls.)"""
@@ -36,8 +38,17 @@ def attribute(network: fx.GraphModule, node: fx.Node) -> object:
 
 
 def hooked(module: nn.Module) -> bool:
-    """Whether something else runs when a module is called."""
-    return bool(module._forward_hooks or module._forward_pre_hooks)
+    """Whether something else runs when a module is called than its class says."""
+    return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
+
+
+def in_place(network: fx.GraphModule, node: fx.Node) -> bool:
+    """Whether a node may change what it is given."""
+    if node.op == "call_module":
+        return bool(getattr(network.get_submodule(str(node.target)), "inplace", False))
+    name = str(node.target) if node.op == "call_method" else getattr(node.target, "__name__", "")
+    changing = (name.endswith("_") and not name.endswith("__")) or node.target in IN_PLACE
+    return node.op.startswith("call") and (changing or node.kwargs.get("inplace") is True or True in node.args[1:])
 
 
 def only_user(node: fx.Node) -> fx.Node | None:
@@ -98,4 +109,9 @@ def shortcut_of(network: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, fx.Nod
         return None
     other = a if b is node else b
     assert isinstance(other, fx.Node)
+    later = node.next
+    while later is not total:  # a layer that takes the sum is called there, and what it reads may have changed by then
+        if in_place(network, later):
+            return None
+        later = later.next
     return total, other, relu

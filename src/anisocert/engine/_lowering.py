@@ -1,62 +1,82 @@
-"""A network in bfloat16 throughout, for inputs in float32.
+"""A network in bfloat16 from its first multiplication on.
 
 Autocast leaves norms, softmaxes and sums in float32, so that maps are written and read at twice the size, and is asked
-again at every layer.
+again at every layer. What it rounds first is the same here: the input of the first layer that multiplies. Before that
+all stays in float32, as inputs may be large beside their differences.
 """
 
 import operator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from anisocert.engine._graph import attribute
+from anisocert.errors import ModelError
 
-FIRST = {
-    operator.add, operator.sub, operator.mul, operator.truediv, torch.add, torch.sub, torch.mul, torch.div,
-    torch.clamp, "add", "sub", "mul", "div", "clamp", "float",
+PRODUCTS = {
+    F.linear, F.conv1d, F.conv2d, F.conv3d, F.bilinear, F.scaled_dot_product_attention, torch.conv1d, torch.conv2d,
+    torch.conv3d, torch.matmul, torch.mm, torch.bmm, torch.addmm, torch.baddbmm, torch.einsum, operator.matmul,
 }  # fmt: skip
+METHODS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "__matmul__"}
 
 
 class Lowered(nn.Module):
-    """Calls a network that is in bfloat16, whatever autocast would do; whole: its inputs must be, too."""
+    """Calls a network that is in bfloat16 where it should be, whatever autocast would do."""
 
-    def __init__(self, network: nn.Module, whole: bool = False) -> None:
+    def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        self.training, self.network, self.whole = False, network, whole
+        self.training, self.network = False, network
 
     def forward(self, x: Tensor) -> Tensor:
         """Scores of inputs in float32."""
         with torch.autocast(x.device.type, enabled=False):
-            scores: Tensor = self.network(x.bfloat16() if self.whole else x)
+            scores: Tensor = self.network(x)
         return scores
 
 
 def lower(network: fx.GraphModule) -> None:
-    """Weights of a traced network, and its maps from the first layer on, in bfloat16.
+    """Put the weights of a traced network, and its maps from the first product on, into bfloat16.
 
-    What comes before, as the normalisation of inputs, stays in float32, and so do the statistics of batch norms.
+    An error where a layer is called both before and after that. A sum of maps from before and after, say, is float32,
+    which the next layer refuses: such a network cannot run so.
     """
-    front, constants = set[fx.Node](), {node for node in network.graph.nodes if _is_float(network, node)}
-    for node in network.graph.nodes:
-        sources = set(node.all_input_nodes)
-        if node.op == "placeholder" or (node.target in FIRST and sources & front and sources <= front | constants):
-            front.add(node)
-    for node in front | constants:
-        body = [user for user in node.users if user not in front]
-        if body:
-            with network.graph.inserting_after(node):
-                cast = network.graph.call_method("to", (node, torch.bfloat16))
-            for user in body:
-                user.replace_input_with(node, cast)
-    for node in network.graph.nodes:
-        if node.op == "call_module" and not isinstance(called := network.get_submodule(str(node.target)), _BatchNorm):
-            called.bfloat16()
+    body, of_input = set[fx.Node](), set[fx.Node]()
+    for node in list(network.graph.nodes):
+        sources = node.all_input_nodes
+        if node.op == "placeholder" or of_input.intersection(source for source in sources if _is_map(source)):
+            of_input.add(node)
+        if _multiplies(network, node) or body.intersection(sources):
+            body.add(node)
+            for source in sources:
+                rounded = _multiplies(network, node) if source in of_input else True  # weights are rounded anywhere
+                if source not in body and _is_map(source) and rounded:
+                    with network.graph.inserting_before(node):  # not sooner: it may be changed in place until then
+                        node.replace_input_with(source, network.graph.call_method("to", (source, torch.bfloat16)))
+    _round_layers(network, body)
 
 
-def _is_float(network: fx.GraphModule, node: fx.Node) -> bool:
-    """Whether a node reads a tensor of floating-point numbers from the network."""
-    if node.op != "get_attr":
-        return False
-    value = attribute(network, node)
-    return isinstance(value, Tensor) and value.is_floating_point()
+def _round_layers(network: fx.GraphModule, body: set[fx.Node]) -> None:
+    """Weights of layers in the body; statistics of batch norms stay in float32."""
+    calls = [node for node in network.graph.nodes if node.op == "call_module"]
+    before, after = ({str(node.target) for node in calls if (node in body) == inside} for inside in (False, True))
+    kept = {id(weights) for name in before for weights in network.get_submodule(name).parameters()}
+    for name in after:
+        layer = network.get_submodule(name)
+        if name in before or any(id(weights) in kept for weights in layer.parameters()):
+            raise ModelError(f"expected layers that are called after the first product alone, got {name} before it")
+        if not isinstance(layer, _BatchNorm):
+            layer.bfloat16()
+
+
+def _multiplies(network: fx.GraphModule, node: fx.Node) -> bool:
+    """Whether autocast would round a node's input: it is a product with weights, or of maps."""
+    if node.op == "call_module":
+        layer = network.get_submodule(str(node.target))
+        return not isinstance(layer, nn.Embedding) and any(weights.dim() > 1 for weights in layer.parameters())
+    return node.target in (METHODS if node.op == "call_method" else PRODUCTS)
+
+
+def _is_map(node: fx.Node) -> bool:
+    """Whether a node is a tensor in float32, of which the sizes, say, are none."""
+    return getattr(node.meta.get("tensor_meta"), "dtype", None) == torch.float32

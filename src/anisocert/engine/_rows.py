@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from anisocert.engine.numerics import out_of_memory
+
 # Multiples of 32. On a CPU they divide the usual 100,000 votes; on others, of 20,000 votes, few rows are padding.
 CPU_ROWS = (20_000, 4_000, 800, 160, 32)
 DEVICE_ROWS = (20_000, 10_016, 5_024, 2_016, 1_120, 480, 160, 32)
@@ -35,15 +37,22 @@ def first_rung(device: torch.device, shape: tuple[int, ...], per_row: Callable[[
 
 
 def largest_map(call: Callable[[Tensor], Any], sample: Tensor) -> int:
-    """Numbers, per row, of the largest tensor that is made in a call."""
+    """Numbers, per row, of the largest tensor that is made in a call; 0 if it cannot be watched."""
     seen = _Largest()
-    with seen:
-        call(sample)
+    try:
+        with seen:
+            call(sample)
+    except Exception as error:  # operators that no mode may look into; whether the network runs, others find out
+        if out_of_memory(error):
+            raise
+        return 0
     return -(-seen.numbers // len(sample))
 
 
 class _Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Looks at every tensor that is made."""
+
+    supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

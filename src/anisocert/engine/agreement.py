@@ -58,7 +58,10 @@ def no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
     a, b, c = exact.double(), plain.double(), others.double()
     for group in range(min(GROUPS, len(a))):
         one, by_plain, by_other = (scores[group::GROUPS] for scores in (a, b, c))
-        if not (by_other - one).square().mean() <= WORSE**2 * (by_plain - one).square().mean():
+        usual, found = ((scores - one).square().mean(0) for scores in (by_plain, by_other))  # of each class
+        if not found.median() <= WORSE**2 * usual.median():
+            return False
+        if not bool((found <= (2 * WORSE) ** 2 * usual.clamp_min(usual.median())).all()):
             return False
     moved = [int((scores.argmax(1) != a.argmax(1)).sum()) for scores in (b, c)]
     return moved[1] <= WORSE * moved[0] + max(1, int(MOVED["float32"] * len(a)))

@@ -22,6 +22,7 @@ from anisocert.engine._reshaping import reshape_convolutions
 from anisocert.engine.layers import BlockConv2d
 from anisocert.engine.numerics import out_of_memory
 from anisocert.engine.products import Product
+from anisocert.errors import ModelError
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,9 @@ def fold(model: nn.Module, sample: Tensor, lowered: bool = False) -> nn.Module:
     copied = _copied(model)
     network = _traced(copied, sample)
     if network is None:
-        return Lowered(copied.bfloat16(), whole=True) if lowered else copied
+        if lowered:
+            raise ModelError("expected a network that can be traced, to put it into bfloat16")
+        return copied
     reshape_convolutions(network, sample.is_cuda, lowered)
     if lowered:
         fuse_activations(network)
@@ -67,10 +70,12 @@ def fold_for_gradients(model: nn.Module, sample: Tensor, bfloat16: bool, compile
 
 def _copied(model: nn.Module) -> nn.Module:
     with torch.no_grad():  # else TorchScript's copy of a weight is a result, with the original behind it
-        model = copy.deepcopy(model).eval()
-    for parameter in model.parameters():  # TorchScript knows no requires_grad_ of modules
+        copied = copy.deepcopy(model).eval()
+    if {*map(id, copied.parameters())} & {*map(id, model.parameters())}:
+        raise ModelError("expected a copy with weights of its own, got some of the model's: see its __deepcopy__")
+    for parameter in copied.parameters():  # TorchScript knows no requires_grad_ of modules
         parameter.requires_grad_(False)
-    return model
+    return copied
 
 
 def _traced(model: nn.Module, sample: Tensor) -> fx.GraphModule | None:

@@ -131,7 +131,7 @@ class Network:
         assert isinstance(self.model, nn.Module)
         sample = self._with_levels(trial_inputs(ALIGN, shape, self.device))
         forms = gradient_forms(self.model, sample, self.numerics.precision == "bfloat16", to_compile)
-        run = first_right(forms, self._right(sample, self._evaluate(self.model, sample))) or self.model
+        run = first_right(forms, self._right(sample, self._evaluate(self.model, sample.clone()))) or self.model
         fast: Classifier = torch.compile(run, dynamic=False) if to_compile else run
         return fast
 
@@ -151,7 +151,7 @@ class Network:
             try:
                 sample = self._sample(rows, shape)
                 self._run, self._shape = self._prepared(sample, votes), shape
-                self._first_scores = self._evaluate(self._run, sample)
+                self._first_scores = self._evaluate(self._run, sample.clone())
             except RuntimeError as error:
                 self.shrink(error)
         assert self.numerics.rows is not None
@@ -190,8 +190,7 @@ class Network:
             return scores
 
     def _largest_map(self, shape: tuple[int, ...]) -> int:
-        with taking(shape, self.model):
-            return largest_map(partial(self._evaluate, self.model), self._sample(ALIGN, shape))
+        return largest_map(partial(self._evaluate, self.model), self._sample(ALIGN, shape))
 
     def _takes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """What the model takes of an input of a shape."""
@@ -221,7 +220,7 @@ class Network:
     def _checked(self, sample: Tensor) -> Tensor:
         """The model's scores of a batch; an error unless votes can rest on them."""
         with taking(tuple(sample.shape[1 + self.told_theta :]), self.model):
-            scores = self._evaluate(self.model, sample)
+            scores = self._evaluate(self.model, sample.clone())
         expect_shape(scores, len(sample), self.num_classes)
         expect_rows_apart(partial(self._evaluate, self.model), sample, scores)
         return scores
@@ -230,7 +229,7 @@ class Network:
         """Whether a form of the network gives the model's scores of a batch, up to rounding; plain: as it stands."""
 
         def right(run: Classifier) -> bool:
-            scores = self._evaluate(run, sample)
+            scores = self._evaluate(run, sample.clone())  # which a network may change
             if same_votes(plain, scores, self.numerics.precision):
                 return True
             return self.numerics.precision == "bfloat16" and no_worse(self._in_float32(sample), plain, scores)
@@ -239,7 +238,7 @@ class Network:
 
     def _in_float32(self, sample: Tensor) -> Tensor:
         with torch.no_grad():
-            scores: Tensor = self.model(sample)
+            scores: Tensor = self.model(sample.clone())
             return scores
 
     def _compiled(self, folded: nn.Module, sample: Tensor, right: Callable[[Classifier], bool]) -> Classifier:

@@ -74,7 +74,7 @@ class DenseConv2d(Product):
     @classmethod
     def fits(cls, conv: nn.Conv2d, height: int, width: int) -> bool:
         """Whether maps of this size are no larger than the kernel, and the matrix of a reasonable size."""
-        largest = conv.in_channels * conv.out_channels * (height * width) ** 2
+        largest = conv.in_channels * max(conv.in_channels, conv.out_channels) * (height * width) ** 2
         return height * width <= conv.kernel_size[0] * conv.kernel_size[1] and largest <= cls.LARGEST
 
     def forward(self, x: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class Reshaped(nn.Module):
     def forward(self, x: Tensor) -> Any:
         """What the network returns for `x`."""
         moved = x.movedim(1, -1) if self.channels_last else x
-        return self.network(moved.reshape(len(x), *self.shape))
+        return self.network(moved.reshape(x.shape[0], *self.shape))  # len(x) could not be traced
 
 
 class ScoresOf(nn.Module):

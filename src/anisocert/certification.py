@@ -84,6 +84,7 @@ def certificates(
 
     alphas: `b`, if they differ between inputs; they must not depend on any vote. The plan's then only guides effort.
     """
+    method.check(query.network.model, query.smoothing, plan, query.shape)
     plan.warn_if_hopeless(query.network.num_classes)
     warn_if_coarse(query.smoothing.theta, query.network.grid)
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))
@@ -175,6 +176,7 @@ def predict(
     expect_kinds(smoothing=smoothing, method=method, plan=plan, numerics=numerics)
     query = Query.of(as_network(model, num_classes, device, numerics, model_id), smoothing, x, ids, seed)
     plan, codes = plan or Plan(), _expect_one_classifier(query.network, method)
+    (method or Fixed()).check(query.network.model, smoothing, plan, query.shape)
     if binomial_test(plan.n, plan.n) > plan.alpha / codes:
         warnings.warn(
             f"expected more votes for alpha = {plan.alpha}, got n = {plan.n}: even if all agree, every input abstains",

@@ -82,6 +82,7 @@ class System:
             raise ArgumentError(f"expected memory as in memory=ac.Memory.open({place!r}), got {told(memory)}")
         self.network = as_network(model, num_classes, device, numerics, model_id)
         self.smoothing, self.method, self.plan = smoothing, method or Fixed(), plan or Plan()
+        self.method.check(self.network.model, self.smoothing, self.plan)
         self.memory = Memory() if memory is None else memory
         self.attempts, self._secret = attempts, secret
         self._turn = threading.RLock()
@@ -92,6 +93,7 @@ class System:
     def with_plan(self, plan: Plan) -> "System":
         """The same system, network, memory and turns, which asks by another plan."""
         expect_kinds(smoothing=self.smoothing, plan=plan)
+        self.method.check(self.network.model, self.smoothing, plan)
         other = copy(self)
         other.plan = plan
         return other
@@ -164,6 +166,8 @@ class System:
     def _proposed(self, points: NDArray[np.float32], errors: list[Exception]) -> list[Certificate]:
         """`propose`, with an error for each input on which the network failed."""
         self.memory.expect(self.network.hash, self._probe(points.shape[1:]))
+        # Before any noise is drawn or alpha is spent: what can never be asked is no attempt.
+        self.method.check(self.network.model, self.smoothing, self.plan, points.shape[1:])
         seed, _ = self._fresh()
         ids, plan, alphas = [self._fresh()[1] for _ in points], self.plan, np.full(len(points), self.plan.alpha)
         if (lifetime := self.memory.lifetime) is not None:

@@ -9,6 +9,7 @@ import pytest
 
 from anisocert.data import digits
 from anisocert.engine import Network
+from anisocert.errors import ArgumentError
 from anisocert.models import Denoiser, load
 from anisocert.runs import read_run
 from anisocert.smoothing import Gaussian
@@ -128,3 +129,24 @@ def test_mistakes_are_named(cli, trained_digits, tmp_path, options, said):
     typed = [str(trained_digits) if one == "NET" else one for one in options]
     found = cli("train", "--data", "digits", "--sigma", "0.4", "--out", tmp_path / "none", *typed, code=2)
     assert said in (found.out + found.err).replace("\n", " ")
+
+
+def test_what_cannot_be_told_begins_no_run(cli, denoiser, trained_digits, tmp_path):
+    """The corrected command is no other configuration than that of a run which never began."""
+    typed = ("certify", trained_digits, "--denoise", denoiser, "--data", "digits", "--sigma", "0.4", *FEW)
+    out, fixed = tmp_path / "run", ("--method", "fixed")
+    mixture = ("--noise", "gaussian-mixture", "--components", "0.5:0.8,0.5:1.2")
+    said = cli(*typed, *fixed, *mixture, "--out", out, code=2)
+    assert "one component for a network that is told theta" in (said.out + said.err).replace("\n", " ")
+    assert not out.exists()
+    cli(*typed, *fixed, "--out", out)
+
+
+def test_a_run_is_refused_before_its_folder_is_claimed(quick, do, denoiser, trained_digits, tmp_path):
+    told = replace(
+        quick, model=str(trained_digits), denoise=str(denoiser), sigma=0.4, method="fixed", n=300, max=6,
+        noise="gaussian-mixture", components="0.5:0.8,0.5:1.2",
+    )  # fmt: skip
+    with pytest.raises(ArgumentError, match="one component for a network that is told theta"):
+        do(told, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -34,6 +34,21 @@ class Counting(Reads):
         self.calls += 1
         return super().forward(x)
 
+class Told(Reads):
+    '''Works in units of the noise, which it is told.'''
+    told_theta = True
+    def forward(self, pair):
+        return super().forward(pair[:, 0] / pair[:, 1] * pair[:, 1])
+
+class Unsure(Reads):
+    '''NaN for what it should call class 0, which argmax takes for the largest score.'''
+    def forward(self, x):
+        scores = super().forward(x)
+        return torch.where(scores.argmax(1, keepdim=True) == 0, float("nan"), scores)
+
+def told(): return Told([0.2, 0.4, 0.6, 0.8]).eval()
+def told_of_bytes(): return Told([51.0, 102.0, 153.0, 204.0]).eval()
+def unsure(): return Unsure([0.2, 0.4, 0.6, 0.8]).eval()
 def counting(): return Counting([0.2, 0.4, 0.6, 0.8]).eval()
 def right(): return Reads([0.2, 0.4, 0.6, 0.8]).eval()
 def bytes(): return Reads([51.0, 102.0, 153.0, 204.0]).eval()
@@ -76,6 +91,22 @@ def test_options_that_mend_it_are_named(data: Path) -> None:
     assert found is not None
     assert (found.normalization, found.mended) == ("--mean 0.5 --std 0.5", 1.0)
     assert look(_job("centred", data, mean=(0.5,), std=(0.5,))) == Clean(1.0, 0.25, False)
+
+
+def test_a_network_that_is_told_theta_is_looked_at_under_hardly_any_noise(data: Path) -> None:
+    """Told none at all it might divide by it. Its normalisation is its own: no other goes in front of what it takes."""
+    assert look(_job("told", data)) == Clean(1.0, 0.25, False)
+    found = look(_job("told_of_bytes", data))
+    assert found is not None
+    assert (found.accuracy, found.normalization) == (0.25, "")
+    with pytest.warns(AnisocertWarning, match="something before the noise is wrong"):
+        warn_if_wrong(_job("told_of_bytes", data))
+
+
+def test_nan_is_no_answer(data: Path) -> None:
+    found = look(_job("unsure", data))
+    assert found is not None
+    assert found.accuracy == 0.75
 
 
 def test_wrong_classes_and_one_answer_for_all(data: Path) -> None:

@@ -275,3 +275,65 @@ def test_a_told_network_is_folded():
     assert "norm" not in {node.target for node in network._run.graph.nodes}
     pair = torch.rand(network.numerics.rows, 2, 1, 6, 6)
     assert torch.allclose(network.scores(pair).float(), model(pair), atol=2e-2)
+
+
+class Strict(Offset):
+    """Takes no theta that is no noise's, in whichever row."""
+
+    def forward(self, pair):
+        if not bool((pair[:, 1] > 0).all()):
+            raise ValueError("expected theta > 0")
+        return super().forward(pair)
+
+
+@pytest.mark.parametrize("method", [ac.Fixed(), ac.Isotropic(), ac.Anisotropic()])
+def test_no_row_is_told_a_theta_that_no_noise_has(method):
+    """Not in trials of the network either, nor in padding."""
+    network, plain = (Network(one.eval(), 2, numerics=ac.Numerics(compile=False)) for one in (Strict(), Offset()))
+    options = {"smoothing": ac.Gaussian(0.5), "plan": PLAN, "method": method}
+    found, wanted = (ac.certify(one, POINTS, **options) for one in (network, plain))
+    assert [(c.prediction, c.radius) for c in found] == [(c.prediction, c.radius) for c in wanted]
+    network.probe((2,))
+
+
+@pytest.mark.parametrize("change", [lambda t: t.amax(), lambda t: t.mean(), lambda t: t[:1]])
+def test_a_theta_of_another_row_is_noticed(change):
+    class Mixes(Offset):
+        def forward(self, pair):
+            return super().forward(pair) + pair[:, :1, 0] * change(pair[:, 1, :1])
+
+    with pytest.raises(ModelError, match="depend on that input alone"):
+        Network(Mixes().eval(), 2).fit((2,), 100)
+
+
+MIXTURE = ac.GaussianMixture([0.5, 0.5], [0.4, 0.6])
+
+
+@pytest.mark.parametrize(
+    ("classifier", "smoothing", "method", "said"),
+    [
+        (Offset(), MIXTURE, ac.Fixed(), "one component for a network that is told theta"),
+        (Coded(Offset(), First(), Codebook([0.5, 1.5], 0.25)), ac.Gaussian(0.25), TwoStep(), "not told theta for two"),
+        (First(), MIXTURE, ac.Isotropic(), "one component for isotropic"),
+        (First(), MIXTURE, ac.Average(0.3), "a mixture's own theta"),
+        (First(), ac.Gaussian(0.25), Selected(), "a model with a codebook for selected"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_before_anything_is_promised(classifier, smoothing, method, said):
+    network = Network(classifier.eval(), 2, model_id="one")
+    memory = ac.Memory(lifetime=0.01)
+    with pytest.raises(ArgumentError, match=said):
+        ac.System(network, smoothing=smoothing, method=method, plan=PLAN, memory=memory, secret=b"0" * 32)
+    with pytest.raises(ArgumentError, match=said):
+        ac.certify(network, POINTS, smoothing=smoothing, method=method, plan=PLAN)
+
+
+@pytest.mark.parametrize("lifetime", [None, 0.01])
+def test_inputs_that_no_noise_fits_are_no_attempt(lifetime):
+    """No vote was drawn about them, so that no alpha is spent, and no attempt counted."""
+    memory = ac.Memory(lifetime=lifetime)
+    noise = ac.Gaussian(np.array([0.5, 0.5, 0.5], np.float32))
+    system = ac.System(Offset().eval(), num_classes=2, smoothing=noise, memory=memory, plan=PLAN, secret=b"0" * 32)
+    with pytest.raises(ArgumentError, match=r"a scalar or of shape \(2,\), got \(3,\)"):
+        system.answers(POINTS)
+    assert (memory.submissions, [memory.attempts(x) for x in POINTS]) == (0, [0, 0])

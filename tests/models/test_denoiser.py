@@ -130,6 +130,8 @@ def test_one_is_not_taken_for_the_other(files):
         ({"noise": ["gaussian"]}, "noise of a denoiser among gaussian, uniform"),
         ({"levels": [1.0, 0.5]}, "two positive numbers in order"),
         ({"levels": [float("nan"), 0.5]}, "two positive numbers in order"),
+        ({"levels": [1, 10**400]}, "two positive numbers in order"),
+        ({"mean": [10**400]}, "expected mean and std as numbers"),
         ({"shape": [1, 7, 8]}, "both even"),
         ({"shape": [True, 8, 8]}, "both even"),
         ({"mean": [0.9]}, "one mean in the metadata and the weights"),

@@ -11,7 +11,7 @@ import anisocert as ac
 from anisocert.data import digits
 from anisocert.engine import Network, Numerics
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.models import Codebook, build, save
+from anisocert.models import Codebook, Denoiser, build, save
 from anisocert.runs import Configuration
 from anisocert.work import load_job
 
@@ -155,3 +155,8 @@ def test_a_selector_chooses_the_noise(tmp_path):
         assert again[0].note == "inherited"
         np.testing.assert_array_equal([one.prediction for one in first], [one.prediction for one in again])
         assert memory.check().ok
+    made = Denoiser("denoiser-small", data.shape, data.mean, data.std)
+    save(made, tmp_path / "denoiser.safetensors", made.blueprint())
+    told = replace(configuration, method="two-step", denoise=str(tmp_path / "denoiser.safetensors"), memory=None)
+    with pytest.raises(ArgumentError, match="not told theta for two steps"):  # now, not once it says that it is ready
+        open_system(told, ac.Memory(), b"known to no client", "cpu", 1)

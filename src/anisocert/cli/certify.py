@@ -75,6 +75,7 @@ def certify(
     )  # fmt: skip
     options.checked()
     job = options.loaded(configuration, tell)
+    job.check()
     job.warn()
     warn_if_wrong(job)
     if dry_run:

@@ -13,7 +13,7 @@ from anisocert.diagnosis import _words as words
 from anisocert.diagnosis.capture import Captured, capture
 from anisocert.diagnosis.capture import words as capture_words
 from anisocert.diagnosis.clean import look
-from anisocert.diagnosis.probing import GRID, Level, Sample, matching_noise, probe
+from anisocert.diagnosis.probing import GRID, TINY, Level, Sample, matching_noise, probe, span
 from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
 from anisocert.optimize.soft import Problem
@@ -26,7 +26,6 @@ from anisocert.work.forecast import forecast
 COMPARED = ("fixed", "isotropic", "anisotropic")
 ALMOST = 0.8  # of the best certified accuracy: more noise certifies farther, and fewer
 FARTHER = 1.25
-TINY = 1e-6  # noise that is none
 USUAL_NOISE = 0.25  # of the field, for inputs in [0, 1]
 ONE_CLASS = 2.0  # times the share of the most frequent label: the network answers that class whatever it sees
 
@@ -104,7 +103,7 @@ def diagnose(
     chunk = job.chunk([job.ids[i] for i in at])
     network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=False), c.model_id)
     sample = Sample(torch.from_numpy(chunk.x).to(network.device), np.array(chunk.y), chunk.ids)
-    scale = 1.0 if chunk.x.min() >= 0 and chunk.x.max() <= 1 else float(chunk.x.max() - chunk.x.min())
+    scale = span(chunk.x)
     trained = job.metadata.get("sigma")
     known = float(trained) if isinstance(trained, int | float) else None
     grid = sigmas or sorted({*(scale * sigma for sigma in GRID), *([known] if known else [])})

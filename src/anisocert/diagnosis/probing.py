@@ -16,9 +16,16 @@ from anisocert.smoothing import Smoothing, usual
 GRID = (0.03, 0.06, 0.09, 0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 """Noise levels for inputs in [0, 1]; for others, times the range of their values."""
 
+TINY = 1e-6  # noise that is none, for inputs in [0, 1]: a network that is told its level may divide by it
 COPIES = 32  # of each input, to see how sure the network may be
 SHARPNESS = np.exp(np.linspace(-2.0, 1.2, 33))
 CALIBRATED = 0.93  # share of the best sharpness that counts as the same, in such a sample
+
+
+def span(x: NDArray[np.float32]) -> float:
+    """What noise levels are in proportion to: 1 for inputs in [0, 1], else the range of their values."""
+    low, high = float(x.min()), float(x.max())
+    return 1.0 if low >= 0 and high <= 1 else (high - low or 1.0)
 
 
 @dataclass(frozen=True)

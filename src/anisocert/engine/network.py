@@ -26,6 +26,8 @@ from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)
 
+SMALLEST = 1e-6  # theta that a model is tried with
+
 OnRows = Callable[[int, bool], None]
 """Called with the rows of each call of a network, and whether with gradients, while votes and searches are at work."""
 
@@ -202,7 +204,7 @@ class Network:
 
     def _with_levels(self, x: Tensor) -> Tensor:
         """The same; where the model is told theta, with positive ones."""
-        return torch.stack([x[:, 0], x[:, 1].abs()], 1) if self.told_theta else x
+        return torch.stack([x[:, 0], x[:, 1].abs().clamp(min=SMALLEST)], 1) if self.told_theta else x
 
     def _prepared(self, sample: Tensor, votes: int) -> Classifier:
         """The model, checked and in the form that is to run."""
@@ -222,7 +224,7 @@ class Network:
         with taking(tuple(sample.shape[1 + self.told_theta :]), self.model):
             scores = self._evaluate(self.model, sample.clone())
         expect_shape(scores, len(sample), self.num_classes)
-        expect_rows_apart(partial(self._evaluate, self.model), sample, scores)
+        expect_rows_apart(lambda x: self._evaluate(self.model, self._with_levels(x)), sample, scores)
         return scores
 
     def _right(self, sample: Tensor, plain: Tensor) -> Callable[[Classifier], bool]:

@@ -34,7 +34,7 @@ def beside(noisy: Tensor, scale: Tensor | float) -> Tensor:
 
 
 def under(scale: Tensor | float, model: Classifier) -> Callable[[Tensor], Tensor]:
-    """The model as a function of inputs alone, under noise of one scale for all of them; 0: without noise."""
+    """The model as a function of inputs alone, under noise of one scale for all of them."""
     return (lambda x: model(beside(x, scale))) if is_told(model) else model
 
 
@@ -52,7 +52,7 @@ class ToldNoise:
 
     def __init__(self, source: NoiseSource, slots: int, shape: tuple[int, ...], device: torch.device) -> None:
         self.source = source
-        self.scales = torch.zeros(slots, *shape, device=device)
+        self.scales = torch.ones(slots, *shape, device=device)  # positive also where padding comes before any input
 
     @property
     def unsettled(self) -> Tensor | None:

@@ -83,7 +83,7 @@ def load_denoiser(path: str | Path) -> tuple[Denoiser, dict[str, Any]]:
         model = Denoiser(*asked)
         put(state, model, str(path))
         per_channel(model.mean.flatten().numpy(), model.std.flatten().numpy())
-    except (ArgumentError, ValueError, TypeError, RecursionError) as error:
+    except (ArgumentError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise ModelError(f"expected a denoiser that can be built in {path}, got: {str(error)[:200]}") from error
     _expect_one_normalization(model, metadata, path)
     return model.eval(), metadata

@@ -8,6 +8,7 @@ learns the rest of the error. So a value under no noise passes unchanged, and on
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -119,7 +120,7 @@ def _check(architecture: Any, shape: Any, channels: int, told: Any, noise: Any, 
         raise ArgumentError(
             f"expected images of shape ({channels}, height, width), both even, for a denoiser, got {str(shape)[:100]}"
         )
-    if not _numbers(levels, 2, int | float) or not 0 < levels[0] <= levels[1] < math.inf:
+    if not _numbers(levels, 2, int | float) or not 0 < levels[0] <= levels[1] <= sys.float_info.max:
         raise ArgumentError(f"expected levels, two positive numbers in order, got {str(levels)[:100]}")
 
 

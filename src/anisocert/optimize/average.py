@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Query
+from anisocert.engine import Classifier, Query
 from anisocert.errors import ArgumentError
 from anisocert.inputs import told
-from anisocert.optimize.base import Method, same_for_all
+from anisocert.optimize.base import Method, expect_theta_of, same_for_all
+from anisocert.smoothing import Smoothing
 from anisocert.smoothing.base import positive
 
 
@@ -47,6 +48,13 @@ class Average(Method):
                 raise ArgumentError(f"expected thetas of one shape, got {total.shape} and {np.shape(theta)}")
             total += np.asarray(theta, np.float64)
         return cls(total / len(thetas))
+
+    def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
+        """See Method."""
+        super().check(model, smoothing, plan, shape)
+        smoothing.at(self.theta)  # an error for a mixture, whose noise has its own
+        if shape is not None:
+            expect_theta_of(self.theta, shape)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""

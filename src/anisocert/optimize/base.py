@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network, Query
+from anisocert.engine import Classifier, Network, Query
+from anisocert.engine.told import expect_one_level, is_told
 from anisocert.errors import ArgumentError
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.choice import Choice, Floats
@@ -41,6 +42,16 @@ class Method(ABC):
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """A search keeps theta at most this times the noise's own, for inputs of a shape; the published have none."""
         return math.inf
+
+    def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
+        """An error unless this method can ask this model under this noise. shape: of inputs, where it is known.
+
+        Nothing is drawn, so it is for the time before anything is begun, booked or promised.
+        """
+        if is_told(model):
+            expect_one_level(smoothing.weights)
+        if shape is not None:
+            expect_theta_of(smoothing.theta, shape)
 
     def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:
         """Whom to ask, with what `choose` chooses unless a method overrides this. alphas: `b`; part may be spent.
@@ -75,10 +86,15 @@ def scalar_theta(method: Method, smoothing: Smoothing) -> float:
     return float(smoothing.theta)
 
 
+def expect_theta_of(theta: NDArray[np.float32], shape: tuple[int, ...]) -> None:
+    """An error unless a theta is a scalar, or of the inputs' shape."""
+    if theta.ndim and theta.shape != shape:
+        raise ArgumentError(f"expected the noise's parameter as a scalar or of shape {shape}, got {theta.shape}")
+
+
 def same_for_all(theta: NDArray[np.float32], x: Tensor) -> Tensor:
     """One theta, scalar or of an input's shape, for every input. x: `b x *shape`."""
     shape = tuple(x.shape[1:])
-    if theta.ndim and theta.shape != shape:
-        raise ArgumentError(f"expected the noise's parameter as a scalar or of shape {shape}, got {theta.shape}")
+    expect_theta_of(theta, shape)
     one = torch.from_numpy(np.array(theta)).to(x.device).reshape(shape if theta.ndim else (1,) * len(shape))
     return one.expand(len(x), *one.shape)

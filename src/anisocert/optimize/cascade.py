@@ -24,13 +24,13 @@ from torch import Tensor
 
 from anisocert.bounds import Plan, binomial_test
 from anisocert.certificate import ABSTAIN
-from anisocert.engine import Query, Stage, all_votes
+from anisocert.engine import Classifier, Query, Stage, all_votes
 from anisocert.errors import ArgumentError
 from anisocert.models import Coded
 from anisocert.optimize.base import Method, checked_theta
 from anisocert.optimize.choice import Capture, Choice, Counts, Event, Floats
 from anisocert.optimize.selected import SHARE, expect_coded, voter
-from anisocert.smoothing import cap
+from anisocert.smoothing import Smoothing, cap
 
 DOUBT = 1.0  # standard deviations
 NAMING = 50  # of a large plan's votes one in so many settles which code is certified
@@ -46,16 +46,23 @@ class Cascade(Method):
         """See Method. Under two codes; half of the inputs, say, need the votes of the first to prove the second."""
         return 2 * naming(plan) + plan.n // 2
 
+    def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
+        """See Method."""
+        super().check(model, smoothing, plan, shape)
+        found = self._coded(model, smoothing, plan)
+        if shape is not None:
+            found.thetas(shape)
+
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
-        model = self._coded(query, plan)
+        model = self._coded(query.network.model, query.smoothing, plan)
         level, _ = _named(query, plan, model)
         codes = torch.tensor([model.order[at] for at in level], device=query.x.device)
         return checked_theta(model.thetas(query.shape)[codes], query.x)
 
     def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:
         """See Method."""
-        model = self._coded(query, plan)
+        model = self._coded(query.network.model, query.smoothing, plan)
         level, label = _named(query, plan, model)
         passed = _passed(query, plan, model, level, label, alphas)
         asked = []
@@ -74,7 +81,7 @@ class Cascade(Method):
         class with a share of p <= 1/2 is taken for one with at most 2p times that half (such tails are convex in p),
         the level in all. The codes share alpha, so an answer is wrong with probability alpha at most.
         """
-        model = self._coded(query, plan)
+        model = self._coded(query.network.model, query.smoothing, plan)
         found, left = np.full(len(query), ABSTAIN, np.int64), np.arange(len(query))
         for code in model.order:
             last = code == model.order[-1]
@@ -88,13 +95,13 @@ class Cascade(Method):
                 break
         return found
 
-    def _coded(self, query: Query, plan: Plan) -> Coded:
-        model = expect_coded(self, query.network)
+    def _coded(self, given: Classifier, smoothing: Smoothing, plan: Plan) -> Coded:
+        model = expect_coded(self, given)
         first = float(model.codes[model.order[0]].min())
-        if query.smoothing.theta.ndim or len(query.smoothing.weights) > 1 or float(query.smoothing.theta) != first:
+        if smoothing.theta.ndim or len(smoothing.weights) > 1 or float(smoothing.theta) != first:
             raise ArgumentError(
                 f"expected the smallest value of the codebook's largest noise, {first:g}, for {self.name}, got "
-                f"{query.smoothing}"
+                f"{smoothing}"
             )
         if plan.bound != "one-vs-rest":  # another class may lead where this one has no majority
             raise ArgumentError(f"expected bound one-vs-rest for {self.name}, which needs majorities, got {plan.bound}")

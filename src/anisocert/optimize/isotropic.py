@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Query
+from anisocert.engine import Classifier, Query
 from anisocert.errors import ArgumentError
 from anisocert.inputs import told
 from anisocert.optimize._pilot import Floats, Pilot, pilot_votes, sizes
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.reach import is_image, reach
 from anisocert.rounding import float32_down
+from anisocert.smoothing import Smoothing
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,11 @@ class Isotropic(Method):
         candidates = (int(((self.limit or FAR) >= COARSE).sum()), 1 + len(FINE))
         rounds = zip(candidates, self.pilots, strict=True)
         return sum(count * pilot_votes(plan, share, thrifty) for count, share in rounds)
+
+    def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
+        """See Method."""
+        super().check(model, smoothing, plan, shape)
+        scalar_theta(self, smoothing)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""

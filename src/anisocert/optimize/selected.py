@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network, Query, Stage, all_votes
+from anisocert.engine import Classifier, Network, Query, Stage, all_votes
 from anisocert.errors import ArgumentError
 from anisocert.models import Coded
 from anisocert.optimize.base import Method, checked_theta, same_for_all, scalar_theta
@@ -39,6 +39,13 @@ class Selected(Method):
         """See Method."""
         return plan.n0 + plan.n
 
+    def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
+        """See Method."""
+        super().check(model, smoothing, plan, shape)
+        found, _ = coded(self, model, smoothing)
+        if shape is not None:
+            found.thetas(shape)
+
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
         return self._capture(query, plan, np.full(len(query), plan.alpha))[0]
@@ -46,7 +53,7 @@ class Selected(Method):
     def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:
         """See Method: each network is asked about the inputs whose code is proven to be its own."""
         theta, capture = self._capture(query, plan, alphas)
-        proven, count = capture.cap > 0, len(coded(self, query.network, query.smoothing)[0].networks)
+        proven, count = capture.cap > 0, len(coded(self, query.network.model, query.smoothing)[0].networks)
         asked = []
         for k in range(count):
             kept = np.flatnonzero(proven & ((count == 1) | (np.array(capture.codes) == str(k)))).tolist()
@@ -54,7 +61,7 @@ class Selected(Method):
         return asked
 
     def _capture(self, query: Query, plan: Plan, alphas: Floats) -> tuple[Tensor, Capture]:
-        (model, own), noise = coded(self, query.network, query.smoothing), query.smoothing
+        (model, own), noise = coded(self, query.network.model, query.smoothing), query.smoothing
         selector = query.network.part("selector", own, len(model.codes))
         asked = Query(selector, noise, query.x, query.ids, query.seed)
         scales = noise.scales(same_for_all(noise.theta, query.x))
@@ -74,19 +81,19 @@ def voter(network: Network, code: int) -> Network:
     return network.part(f"network {code}", network.model.networks[code], network.num_classes)
 
 
-def expect_coded(method: Method, network: Network) -> Coded:
-    """The model of a network, for a method that needs a codebook."""
-    if not isinstance(network.model, Coded):
+def expect_coded(method: Method, model: Classifier) -> Coded:
+    """The model, for a method that needs a codebook."""
+    if not isinstance(model, Coded):
         raise ArgumentError(
             f"expected a model with a codebook for {method.name}, as in ac.Coded(classifier, selector, codebook), got "
-            f"{type(network.model).__name__}"
+            f"{type(model).__name__}"
         )
-    return network.model
+    return model
 
 
-def coded(method: Method, network: Network, smoothing: Smoothing) -> tuple[Coded, nn.Module]:
-    """The model of a network and its selector, for a method that needs them and the noise that they were made for."""
-    model = expect_coded(method, network)
+def coded(method: Method, given: Classifier, smoothing: Smoothing) -> tuple[Coded, nn.Module]:
+    """The model and its selector, for a method that needs them and the noise that they were made for."""
+    model = expect_coded(method, given)
     if model.selector is None:
         raise ArgumentError(f"expected a model with a selector for {method.name}, got none: use Cascade()")
     if scalar_theta(method, smoothing) != model.sigma:

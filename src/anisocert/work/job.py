@@ -81,6 +81,11 @@ class Job:
         for doubt in doubts:
             warnings.warn(doubt, AnisocertWarning, stacklevel=2)
 
+    def check(self) -> None:
+        """An error if network, noise and method do not go together: before a folder is claimed or alpha reserved."""
+        c = self.configuration
+        c.chooser(self.theta).check(self.model, c.smoothing(), c.plan(), self.examples.shape)
+
     def hashed(self, numerics: Numerics) -> Configuration:
         """The configuration with the network's hash in these numerics, whose precision is known.
 

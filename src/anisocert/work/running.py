@@ -59,6 +59,7 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
     if finished:
         unfinished.remove()  # an interrupted merge may not have done so
         return Outcome(True, len(job.ids), len(job.ids), 0)
+    job.check()
     if begun is None and not _is_finished(folder):
         _claim(unfinished, circumstances.force)
     check_memory(job.configuration, job.examples.shape, begun)

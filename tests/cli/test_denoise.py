@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 from anisocert.data import digits
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
-from anisocert.models import Denoiser, load
+from anisocert.models import Codebook, Denoiser, load
 from anisocert.runs import read_run
 from anisocert.smoothing import Gaussian
 from anisocert.train import Denoising, Sgd, train
+from anisocert.work import load_job
 from anisocert.work._certifier import _load
 from anisocert.work.job import model_files
 
@@ -75,7 +77,11 @@ def test_another_denoiser_is_not_the_runs(cli, run, tmp_path, trained_digits):
         "--epochs", "1", "--told", "scalar", "--device", "cpu", "--out", tmp_path,
     )  # fmt: skip
     said = cli("verify", run, "--recount", "2", "--denoise", tmp_path / "last.safetensors", code=1)
-    assert "a different network" in said.out + said.err
+    assert f"a different network: {trained_digits} behind the denoiser {tmp_path / 'last.safetensors'}" in said.out
+    assert "drawn again" not in said.out
+    number = read_run(run).rows[0]["idx"]
+    said = cli("show", run, number, "--recount", "--denoise", tmp_path / "last.safetensors", code=1).err
+    assert "got none drawn" in said.replace("\n", " ")
 
 
 def test_a_denoiser_that_was_moved_is_found_where_it_is_said_to_be(cli, run, denoiser, tmp_path):
@@ -120,13 +126,19 @@ def test_workers_elsewhere_get_the_denoisers_file(run):
         (["--recipe", "cohen", "--classifier", "x"], "with --recipe selector or denoiser and with no other"),
         (["--recipe", "denoiser", "--classifier", "NET", "--told", "all"], "told of a denoiser among theta, scalar"),
         (["--recipe", "denoiser", "--classifier", "NET", "--levels", "1"], "expected --levels LOW,HIGH"),
+        (["--recipe", "cohen", "--told", "theta"], "expected --told with --recipe denoiser and with no other"),
+        (["--recipe", "denoiser", "--classifier", "absent", "--data", "absent.npz"], "got absent, where nothing is"),
+        (["--recipe", "denoiser", "--classifier", "BOTH"], "got those of a codebook: name the file of one"),
+        (["--recipe", "denoiser", "--classifier", "NET", "--set", "keep=inf"], "both finite"),
         (["--recipe", "denoiser", "--classifier", "NET", "--levels", "1,0.5"], "0 < low <= high"),
         (["--recipe", "denoiser", "--classifier", "NET", "--arch", "resnet18"], "architecture of a denoiser among"),
         (["--recipe", "denoiser", "--classifier", "NET", "--set", "classifier=1"], "expected --set of low, high"),
     ],
 )
 def test_mistakes_are_named(cli, trained_digits, tmp_path, options, said):
-    typed = [str(trained_digits) if one == "NET" else one for one in options]
+    places = {"NET": trained_digits, "BOTH": tmp_path / "both.safetensors"}
+    Codebook([0.5, 0.25], 0.5).save(places["BOTH"], [load(trained_digits)] * 2)
+    typed = [str(places.get(one, one)) for one in options]
     found = cli("train", "--data", "digits", "--sigma", "0.4", "--out", tmp_path / "none", *typed, code=2)
     assert said in (found.out + found.err).replace("\n", " ")
 
@@ -150,3 +162,35 @@ def test_a_run_is_refused_before_its_folder_is_claimed(quick, do, denoiser, trai
     with pytest.raises(ArgumentError, match="one component for a network that is told theta"):
         do(told, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"sigma": 0.4}, None),
+        ({"sigma": 0.8}, None),
+        ({"sigma": 1.6}, "the denoiser was trained for noise of 0.1 to 0.8, got 1.6"),
+        ({"sigma": 0.05}, "the denoiser was trained for noise of 0.1 to 0.8, got 0.05"),
+        ({"sigma": 0.4, "norm": "l1"}, "the denoiser was trained for gaussian noise, got uniform"),
+        ({"sigma": 0.8, "method": "cascade", "codebook": "CODES"}, "noise of 0.1 to 0.8, got 0.05"),
+    ],
+)
+def test_noise_that_the_denoiser_was_not_trained_for(quick, denoiser, trained_digits, tmp_path, changed, said):
+    Codebook([0.8, 0.05], 0.4).save(tmp_path / "codes.safetensors")
+    given = {"codebook": str(tmp_path / "codes.safetensors")} if "codebook" in changed else {}
+    told = replace(
+        quick, model=str(trained_digits), denoise=str(denoiser), n=1000, **{"method": "fixed"} | changed | given
+    )
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        load_job(told).warn()
+    doubts = [str(one.message) for one in found if "denoiser" in str(one.message)]
+    assert len(doubts) == (said is not None)
+    assert said is None or said in doubts[0]
+
+
+def test_a_diagnosis_says_so_too(cli, denoiser, trained_digits):
+    network = (trained_digits, "--denoise", denoiser, "--data", "digits", "--norm", "l2", "--max", "8", "--votes", "32")
+    for sigma, said in (("0.4", False), ("0.02", True)):
+        found = json.loads(cli("diagnose", *network, "--sigma", sigma, "--json", "--device", "cpu").out)
+        assert any("the denoiser was trained for" in one for one in found["findings"]) == said

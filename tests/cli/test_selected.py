@@ -108,8 +108,9 @@ def test_theta_of_two_steps_is_drawn_again(two_step, tmp_path, rewritten):
 
 
 def test_an_attack_on_selected_codes_breaks_nothing(run, cli):
-    said = cli("attack", run, "--max", 3, "--n", 300, "--starts", 2, "--steps", 3, "--samples", 4, "--json")
-    results = json.loads(said.out)["results"]
+    few = ("--n", 300, "--starts", 2, "--steps", 3, "--samples", 4)
+    results = json.loads(cli("attack", run, "--max", 3, *few, "--json").out)["results"]
+    assert "one classifier, whose noise is chosen from a codebook" in cli("attack", run, "--max", 1, *few).out
     assert len(results) == 3
     assert not any(one["broken"] for one in results)
 

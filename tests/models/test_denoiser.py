@@ -114,6 +114,9 @@ def test_one_is_not_taken_for_the_other(files):
     network, file = files
     with pytest.raises(ModelError, match="got a denoiser: give the network, and --denoise"):
         models.load(file)
+    models.Codebook([0.5, 0.25], 0.5).save(file.with_name("codes.safetensors"))
+    with pytest.raises(ModelError, match="got a codebook: give the network, and --codebook"):
+        models.load(file.with_name("codes.safetensors"))
     with pytest.raises(ModelError, match="expected a denoiser of `anisocert train --recipe denoiser`"):
         models.load(network, denoise=str(network))
     with pytest.raises(ArgumentError, match=r"expected inputs of shape \(1, height, width\), both even, .* got \(3, 8"):

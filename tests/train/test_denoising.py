@@ -146,8 +146,10 @@ def test_the_classifier_stays_as_it_is_and_labels_are_not_needed(digits, plain, 
     pair = torch.rand(2, 2, 1, 8, 8)
     assert torch.equal(found(pair), made(pair))
     assert (known["levels"], known["told"], known["noise"]) == ([SIGMA / 4, 2 * SIGMA], "theta", "gaussian")
-    with pytest.raises(ArgumentError, match="expected labels"):
+    with pytest.raises(ArgumentError, match=r"expected labels .* got none: use --set answer=clean"):
         train(fresh(data), unlabelled, replace(recipe, answer="labels"), ac.Gaussian(SIGMA), sgd=Sgd(1, 64, 0.1))
+    images = replace(recipe, answer="labels", reconstruct=1.0)  # no epoch asks for an answer
+    assert len(train(fresh(data), unlabelled, images, ac.Gaussian(SIGMA), sgd=Sgd(1, 64, 0.1))) == 1
 
 
 def test_an_interrupted_training_resumes_to_the_same_denoiser(digits, plain, tmp_path):
@@ -194,6 +196,9 @@ def test_options_that_cannot_be():
         ({"reconstruct": 1.5}, "reconstruct in"),
         ({"answer": "guess"}, "answer 'labels' or 'clean'"),
         ({"weight": 0.0}, "weight > 0"),
+        ({"weight": float("inf")}, "both finite"),
+        ({"keep": float("inf")}, "both finite"),
+        ({"keep": float("nan")}, "both finite"),
     ):
         with pytest.raises(ArgumentError, match=said):
             Denoising(**changed)

@@ -443,7 +443,7 @@ def test_votes_drawn_again_are_the_same(run):
     assert len(set(ids)) == 3
     assert set(ids) <= set(stored.column("idx").tolist())
     done = []
-    assert list(recount(stored, ids, on_votes=lambda votes: done.append(int(votes.sum())))) == []
+    assert list(recount(stored, ids, on_votes=lambda _, votes: done.append(int(votes.sum())))) == []
     assert done == [row["votes"] for row in stored.table.to_pylist() if row["idx"] in ids]
     assert pick(stored, 99) == sorted(stored.column("idx").tolist())
 

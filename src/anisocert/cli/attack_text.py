@@ -12,6 +12,7 @@ from anisocert.attack import Attack, Attacked, Point, SystemAttack
 from anisocert.cli.console import Console
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, down, percent, probability, results_of
 from anisocert.memory import shown
+from anisocert.optimize import CODED
 from anisocert.runs import StoredRun
 
 SHOWN = 40  # certificates listed one by one; of more, only the broken ones
@@ -80,7 +81,9 @@ def _whom(run: StoredRun) -> str:
     """What the attack was on."""
     protects = results_of(run).protects
     if protects == EVERYONE:
-        return f"What was attacked is {EVERYONE}: one classifier, with one noise for all inputs."
+        coded = run.configuration.method in CODED
+        noise = "whose noise is chosen from a codebook" if coded else "with one noise for all inputs"
+        return f"What was attacked is {EVERYONE}: one classifier, {noise}."
     return (
         f"What was attacked is {protects}: each region under the noise chosen for its input. What a system with a "
         "memory promises is attacked with --memory."

@@ -89,9 +89,12 @@ def _recounted(
     counts: list[NDArray[Any]] = []
     with progress(Console(stderr=True), "recounting", votes, "votes") as advance:
         found = recount(
-            stored, [number], model, device, counts.append, denoise, data, lambda rows, _: advance(rows, "")
-        )
+            stored, [number], model, device, lambda _, votes: counts.append(votes), denoise, data,
+            lambda rows, _: advance(rows, ""),
+        )  # fmt: skip
         wrong = list(found)
+    if wrong and not counts:
+        raise AnisocertError(f"expected votes that can be drawn again, got none drawn: {wrong[0]}")
     if wrong:
         raise AnisocertError(f"expected the run's votes when drawn again, got others: {wrong[0]}")
     return counts[0]

@@ -47,8 +47,9 @@ def train(
         Path | None, typer.Option(help="The network whose noise a selector is to choose, or a denoiser to remove.")
     ] = None,
     told: Annotated[
-        str, typer.Option(help="With --recipe denoiser, what it is told of the noise: theta, or scalar, its mean.")
-    ] = "theta",
+        str | None,
+        typer.Option(help="With --recipe denoiser, what it is told: theta (the default), or scalar, its mean."),
+    ] = None,
     levels: Annotated[
         str | None,
         typer.Option(help="With --recipe denoiser: LOW,HIGH of the noise. Default: a quarter of, to twice --sigma."),
@@ -100,6 +101,7 @@ def train(
     console, data, norm, seed = Console(), asked["data"], asked["norm"], asked["seed"]
     book, smoothing = _noise(norm, sigma, codebook, classifier, recipe)
     sigma = float(smoothing.theta.mean()) if sigma is None else sigma
+    told = _told(told, recipe)
     chosen = _recipe(recipe, sigma, [*_levels(levels, recipe), *(changes or [])])
     chosen.check(smoothing)
     numerics = Numerics(precision=precision)  # type: ignore[arg-type]  # it checks the name
@@ -168,10 +170,15 @@ def _noise(
     """The codebook, if any, and the noise to train with: of one level, or drawn from the codes."""
     from anisocert.errors import ArgumentError
     from anisocert.models import Codebook
+    from anisocert.models.loading import is_function
     from anisocert.smoothing import GaussianMixture, usual
 
     if (recipe in ("selector", "denoiser")) != (classifier is not None):
         raise ArgumentError("expected --classifier, a network, with --recipe selector or denoiser and with no other")
+    if classifier is not None and not is_function(str(classifier)) and not classifier.exists():
+        raise ArgumentError(
+            f"expected --classifier, a network file or package.module:function, got {classifier}, where nothing is"
+        )
     if (sigma is None) != (codebook is not None) or (recipe == "selector" and codebook is None):
         needed = "--codebook with --recipe selector" if recipe == "selector" else "one of --sigma and --codebook"
         raise ArgumentError(f"expected {needed}, got {'both' if sigma and codebook else 'none'}")
@@ -244,6 +251,15 @@ def _levels(levels: str | None, recipe: str) -> list[str]:
     if recipe != "denoiser" or len(found) != 2:
         raise ArgumentError(f"expected --levels LOW,HIGH with --recipe denoiser and with no other, got {levels!r}")
     return [f"low={found[0]}", f"high={found[1]}"]
+
+
+def _told(told: str | None, recipe: str) -> str:
+    """What a denoiser is told of the noise."""
+    from anisocert.errors import ArgumentError
+
+    if told is not None and recipe != "denoiser":
+        raise ArgumentError(f"expected --told with --recipe denoiser and with no other, got {told!r}")
+    return told or "theta"
 
 
 def _line(record: dict[str, Any]) -> str:

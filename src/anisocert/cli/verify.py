@@ -75,17 +75,18 @@ def _recounted(
     from anisocert.verify.recounting import other_versions, pick, recount
 
     assert found.run is not None
+    drawn = list[int]()
     ids, notes = pick(found.run, count), other_versions(found.run)
     votes = sum(int(found.run.said("n0") or 0) + (found.run.row(number)["votes"] or 0) for number in ids)
     with progress(Console(stderr=True), "recounting", votes, "votes") as advance:
-        wrong = tuple(
-            recount(
-                found.run, ids, model, device, denoise=denoise, data=data, on_rows=lambda rows, _: advance(rows, "")
-            )
-        )
+        again = recount(
+            found.run, ids, model, device, lambda number, _: drawn.append(number), denoise, data,
+            lambda rows, _: advance(rows, ""),
+        )  # fmt: skip
+        wrong = tuple(again)
     if wrong and notes:
         notes.append("other versions can round differently: a difference of a few votes need not be anyone's fault")
-    return replace(found, findings=found.findings + wrong, notes=(*found.notes, *notes)), ids
+    return replace(found, findings=found.findings + wrong, notes=(*found.notes, *notes)), drawn
 
 
 def _summary(run: Path, found: "Verification", recounted: list[int]) -> str:

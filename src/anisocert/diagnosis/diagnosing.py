@@ -127,7 +127,8 @@ def diagnose(
         "" if shaped is None else _denoiser(job, levels, clean, scale),
     )  # fmt: skip
     selector = () if found.captured is None else capture_words(found.captured)
-    return replace(found, findings=(*words.findings(found, c.plan(), most, scale, doubt), *selector))
+    beyond = [f"At that noise {one}." for one in job.beyond_denoiser(best.norm, best.sigma)] if useful else []
+    return replace(found, findings=(*words.findings(found, c.plan(), most, scale, doubt), *beyond, *selector))
 
 
 def _best(levels: Sequence[Level], most: float) -> Level:

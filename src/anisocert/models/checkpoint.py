@@ -53,6 +53,8 @@ def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple
             return _per_code(state, metadata["networks"], path)
         if isinstance(metadata, dict) and metadata.get("kind") == KIND:
             raise ModelError(f"expected a network in {path}, got a denoiser: give the network, and --denoise {path}")
+        if isinstance(metadata, dict) and "codebook" in metadata:
+            raise ModelError(f"expected a network in {path}, got a codebook: give the network, and --codebook {path}")
         asked = [metadata[name] for name in NEEDED]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(

@@ -14,6 +14,7 @@ from anisocert.models.architectures import ARCHITECTURES, build, recognize
 from anisocert.models.checkpoint import from_metadata, load_denoiser
 from anisocert.models.coded import PerCode
 from anisocert.models.denoised import Denoised
+from anisocert.models.denoiser import Denoiser
 from anisocert.models.foreign import Foreign, Layout, normalization, take_apart
 from anisocert.models.functions import from_function
 from anisocert.models.normalize import Normalized, per_channel
@@ -56,6 +57,8 @@ def load(
     # What the network was trained with says nothing about the two together.
     known = {name: value for name, value in metadata.items() if name not in ("noise", "norm", "sigma")}
     denoiser, notes = from_function(denoise) if is_function(denoise) else _denoiser(denoise, like)
+    if isinstance(denoiser, Denoiser):
+        known |= {"denoiser": {"noise": denoiser.noise, "levels": denoiser.levels}}
     known |= {"denoise": denoise, "notes": (*known.get("notes", ()), *notes)}
     if isinstance(model, PerCode):
         return PerCode([Denoised(one, denoiser) for one in model.networks]).eval(), known

@@ -218,8 +218,10 @@ class StoredRun(Said):
         num_classes = c.num_classes or int(self.column("num_classes")[0])
         network = Network(self.module(model, denoise), num_classes, where, c.numerics, c.model_id)
         if not same_network(c, network):
+            behind = denoise or c.denoise
             raise NotTheRunsError(
                 f"expected the network that {self.folder} certifies, got a different network: {model or c.model}"
+                + (f" behind the denoiser {behind}" if behind else "")
             )
         return network
 

@@ -49,6 +49,7 @@ class Denoising(Recipe):
 
     name = "denoiser"
     bases = ("normal", "uniform")
+    without_labels = ": use --set answer=clean (answer='clean'), which needs none"
 
     def __post_init__(self) -> None:
         if not 0 < self.low <= self.high < math.inf or not 0 <= self.reconstruct <= 1:
@@ -56,8 +57,8 @@ class Denoising(Recipe):
                 f"expected 0 < low <= high and reconstruct in [0, 1], got {self.low}, {self.high} and "
                 f"{self.reconstruct}"
             )
-        if not self.weight > 0 or not self.keep >= 0:
-            raise ArgumentError(f"expected weight > 0 and keep >= 0, got {self.weight} and {self.keep}")
+        if not 0 < self.weight < math.inf or not 0 <= self.keep < math.inf:
+            raise ArgumentError(f"expected weight > 0 and keep >= 0, both finite, got {self.weight} and {self.keep}")
         if self.answer not in get_args(Answer):
             raise ArgumentError(f"expected answer 'labels' or 'clean', got {self.answer!r}")
 
@@ -69,7 +70,7 @@ class Denoising(Recipe):
     @property
     def labelled(self) -> bool:
         """See Recipe."""
-        return self.answer == "labels"
+        return self.answer == "labels" and self.reconstruct < 1  # else no epoch asks for an answer
 
     def answering(self, model: nn.Module) -> nn.Module:
         """See Recipe: the classifier behind the denoiser."""
@@ -131,6 +132,8 @@ def with_classifier(recipe: Denoising, source: str | Path, data: Dataset) -> Den
     """The recipe with the classifier of a file, or of a function, that takes the data's inputs and gives gradients."""
     classes = data.num_classes if data.labelled else None
     model, _ = load(source, num_classes=classes, gradients=True, shape=data.shape)
-    if isinstance(model, PerCode) or is_told(model):
-        raise ArgumentError(f"expected one network that is not told theta in {source}, got another")
+    if isinstance(model, PerCode):
+        raise ArgumentError(f"expected one network in {source}, got those of a codebook: name the file of one of them")
+    if is_told(model):
+        raise ArgumentError(f"expected a network that is not told theta in {source}, got one that is")
     return replace(recipe, classifier=model)

@@ -101,14 +101,16 @@ def train(
     }  # fmt: skip
     place = None if folder is None else Folder(Path(folder), blueprint(model, recipe.classes(data)) | config, force)
     for one in filter(None, (data if recipe.labelled else None, test)):
-        _refuse_labels(recipe.answering(model), one, device)
+        _refuse_labels(recipe, recipe.answering(model), one, device)
     alone = place.held() if place else nullcontext()
     with alone, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches):
         records, compiled = place.resume(model, optimizer) if place else [], False
         if compile and len(records) < sgd.epochs:
             torch.manual_seed(seed)
             network.train()
-            compiled = network.compile_network(lambda: _first_loss(placed, network, batches, smoothing))
+            compiled = network.compile_network(
+                lambda: _first_loss(placed.during(0, sgd.epochs), network, batches, smoothing)
+            )
         for epoch in range(len(records), sgd.epochs):
             started = time.perf_counter()
             torch.manual_seed(_epoch_seed(seed, epoch))
@@ -141,10 +143,10 @@ def train(
     return records
 
 
-def _refuse_labels(model: nn.Module, data: Dataset, device: torch.device) -> None:
+def _refuse_labels(recipe: Recipe, model: nn.Module, data: Dataset, device: torch.device) -> None:
     """An error for classes that the network does not have; a GPU's own error would not say what is wrong."""
     if not data.labelled:
-        raise ArgumentError(f"expected labels to train on in {data.name}, got none")
+        raise ArgumentError(f"expected labels to train on in {data.name}, got none{recipe.without_labels}")
     with taking(data.shape, model), torch.no_grad():
         classes = under(0.0, model.eval())(torch.from_numpy(data.subset(most=1).x).to(device)).shape[1]
     if data.y.max() >= classes:

@@ -22,6 +22,7 @@ class Recipe(ABC):
     name: ClassVar[str]
     bases: ClassVar[tuple[str, ...]] = ("normal",)
     mixtures: ClassVar[bool] = False
+    without_labels: ClassVar[str] = ""  # what to do where there are none, if anything
 
     @property
     def labelled(self) -> bool:

@@ -39,7 +39,7 @@ def recount(
     ids: Sequence[int],
     model: str | None = None,
     device: str | None = None,
-    on_votes: Callable[[NDArray[np.int64]], None] = lambda _: None,
+    on_votes: Callable[[int, NDArray[np.int64]], None] = lambda _, __: None,
     denoise: str | None = None,
     data: str | None = None,
     on_rows: OnRows | None = None,
@@ -47,8 +47,8 @@ def recount(
     """Draw the votes of some examples again, one after the other, and yield where they are not those of the rows.
 
     model, denoise, data: where these are, if not where the run says; functions must be given. device: of the kind that
-    the run was made on (the default), because each kind draws its own noise. on_votes is called with each example's
-    votes by class, on_rows as the network evaluates them.
+    the run was made on (the default), because each kind draws its own noise. on_votes is called with the id of
+    each example that was drawn again and its votes by class, on_rows as the network evaluates them.
     """
     if not run.has_votes:
         raise ArgumentError(f"expected a run with votes to draw again, got {run.folder}, which was imported without")
@@ -79,13 +79,13 @@ def recount(
         if choice.capture is not None:
             yield from (Finding(where, what) for what in _differing(row, choice.capture.evidence(0)))
         if not choice.positions or not row["votes"]:
-            on_votes(np.zeros(network.num_classes, np.int64))
+            on_votes(number, np.zeros(network.num_classes, np.int64))
             continue
         (first,) = count_votes(choice.query, choice.scales, Stage.SELECT, [c.n0])
         event = choice.settle(first.counts[None])
         (tally,) = count_votes(choice.query, choice.scales, Stage.ESTIMATE, sorted({row["bound_n"], row["votes"]}))
         yield from (Finding(where, what) for what in _check(row, theta, event, tally))
-        on_votes(tally.counts.reshape(-1, network.num_classes).sum(0))
+        on_votes(number, tally.counts.reshape(-1, network.num_classes).sum(0))
 
 
 def _choice(query: Query, c: Configuration, theta: NDArray[np.float32], alpha: float) -> Choice:

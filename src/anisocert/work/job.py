@@ -17,12 +17,15 @@ from anisocert.engine.grid import REACH, check_range, warn_if_coarse
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.inputs import expect_labels
+from anisocert.models import Coded
 from anisocert.models.normalize import check_units, warn_of_units
 from anisocert.optimize import CODED, Average
 from anisocert.optimize.domain import check_domain
 from anisocert.runs import Configuration, read_run
 from anisocert.runs.loading import arrays_hash, chosen, examples_hash, load_model
-from anisocert.smoothing import GaussianMixture
+from anisocert.smoothing import GaussianMixture, usual
+
+SLACK = 1e-6  # relative: codes are float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +78,7 @@ class Job:
             doubts.append(f"the network was trained with noise for norm {said['norm']}, got norm {c.norm}")
         if isinstance(said.get("sigma"), int | float) and not _any_noise(c, said) and said["sigma"] != c.sigma:
             doubts.append(f"the network was trained with noise of sigma {said['sigma']:g}, got {c.sigma:g}")
+        doubts += self.beyond_denoiser(c.norm, c.sigma)
         farthest = float(c.smoothing().gap(*plan.best_case(c.num_classes))) * c.sigma
         if c.method == "fixed" and plan.target_radius is not None and farthest < plan.target_radius:
             doubts.append(f"no input will reach a radius of {plan.target_radius:g}: {plan.n} votes reach {farthest:g}")
@@ -85,6 +89,17 @@ class Job:
         """An error if network, noise and method do not go together: before a folder is claimed or alpha reserved."""
         c = self.configuration
         c.chooser(self.theta).check(self.model, c.smoothing(), c.plan(), self.examples.shape)
+
+    def beyond_denoiser(self, norm: str, sigma: float) -> list[str]:
+        """What the noise, or a code's, has that the denoiser, if there is one, was not trained for."""
+        if (known := self.metadata.get("denoiser")) is None:
+            return []
+        noise, (low, high) = usual(norm).name, known["levels"]
+        if noise != known["noise"]:
+            return [f"the denoiser was trained for {known['noise']} noise, got {noise}"]
+        levels = self.model.codes.flatten().tolist() if isinstance(self.model, Coded) else [sigma]
+        beyond = [level for level in (min(levels), max(levels)) if not low * (1 - SLACK) <= level <= high * (1 + SLACK)]
+        return [f"the denoiser was trained for noise of {low:g} to {high:g}, got {beyond[0]:g}"] if beyond else []
 
     def hashed(self, numerics: Numerics) -> Configuration:
         """The configuration with the network's hash in these numerics, whose precision is known.

@@ -46,6 +46,13 @@ class Unsure(Reads):
         scores = super().forward(x)
         return torch.where(scores.argmax(1, keepdim=True) == 0, float("nan"), scores)
 
+class Strict(Reads):
+    def forward(self, x):
+        if x.min() < 0 or x.max() > 1:
+            raise ValueError("expected inputs in [0, 1]")
+        return super().forward(x)
+
+def strict(): return Strict([0.2, 0.4, 0.6, 0.8]).eval()
 def told(): return Told([0.2, 0.4, 0.6, 0.8]).eval()
 def told_of_bytes(): return Told([51.0, 102.0, 153.0, 204.0]).eval()
 def unsure(): return Unsure([0.2, 0.4, 0.6, 0.8]).eval()
@@ -101,6 +108,10 @@ def test_a_network_that_is_told_theta_is_looked_at_under_hardly_any_noise(data: 
     assert (found.accuracy, found.normalization) == (0.25, "")
     with pytest.warns(AnisocertWarning, match="something before the noise is wrong"):
         warn_if_wrong(_job("told_of_bytes", data))
+
+
+def test_a_normalisation_that_the_network_does_not_take_is_none(data: Path) -> None:
+    assert look(_job("strict", data)) == Clean(1.0, 0.25, False)
 
 
 def test_nan_is_no_answer(data: Path) -> None:

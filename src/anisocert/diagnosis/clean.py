@@ -24,6 +24,8 @@ UNLIKELY = 0.05  # that a network which is fairly good does so badly on these in
 ABOVE_CHANCE = 0.1  # of the way from chance to 1: less is no better than guessing
 BETTER, MORE = 0.15, 3  # more of the inputs, and at least so many, for another normalisation to be worth a word
 
+Normalization = tuple[tuple[float, ...], tuple[float, ...]]
+
 
 @dataclass(frozen=True)
 class Clean:
@@ -86,7 +88,7 @@ def look(job: Job) -> Clean | None:
     accuracy, one = _share(answers, y), len(set(answers.tolist())) == 1 < len(set(chunk.y))
     own = job.metadata.get("mean") is not None or job.configuration.denoise is not None or is_told(model)
     tried = () if own else _normalizations(examples)
-    found = [(_share(_answers(Normalized(model, *two), x, level), y), two) for two in tried]
+    found = [(_share_with(two, model, x, y), two) for two in tried]
     mended, two = max(found, default=(0.0, ((), ())))
     if mended < accuracy + max(BETTER, MORE / len(y)):
         return Clean(accuracy, 1 / count, one, inputs=len(y))
@@ -102,7 +104,7 @@ def warn_if_wrong(job: Job) -> None:
         warnings.warn(found.doubt, AnisocertWarning, stacklevel=2)
 
 
-def _normalizations(examples: Dataset) -> Iterator[tuple[tuple[float, ...], tuple[float, ...]]]:
+def _normalizations(examples: Dataset) -> Iterator[Normalization]:
     """Mean and standard deviation as networks are usually given inputs: the data's, -1 to 1, and 0 to 255."""
     ones = (1.0,) * len(examples.mean)
     yield examples.mean, examples.std
@@ -115,6 +117,14 @@ def _answers(model: nn.Module, x: Tensor, level: float) -> Tensor:
     with torch.no_grad():
         scores = under(level, model.eval())(x)
         return scores.argmax(1).masked_fill(scores.isnan().any(1), -1).cpu()
+
+
+def _share_with(two: Normalization, model: nn.Module, x: Tensor, y: Tensor) -> float:
+    """What another normalisation makes correct: nothing where the network takes no such inputs."""
+    try:
+        return _share(_answers(Normalized(model, *two), x, 0.0), y)  # none is told theta
+    except Exception:  # as above
+        return 0.0
 
 
 def _share(answers: Tensor, labels: Tensor) -> float:

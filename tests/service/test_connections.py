@@ -1,13 +1,22 @@
 """Connections of strangers: few enough, and not for long before they have asked something."""
 
+import contextlib
+import logging
 import os
+import re
 import socket
 import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("uvicorn", reason="needs uvicorn: pip install '.[serve]'")
+pytest.importorskip("starlette", reason="needs starlette: pip install '.[serve]'")
+pytest.importorskip("prometheus_client", reason="needs prometheus-client: pip install '.[serve]'")
 from anisocert.service import _connections as connections
+from anisocert.service import _middleware
+from anisocert.service import serving as serving_module
+from anisocert.service.limits import HEADER_BYTES, Limits
 
 LIVE = b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -106,10 +115,182 @@ def test_a_long_body_in_small_parts_is_read(serving, image):
     """Parts of a body may be as small as they like: only what is beside them is counted."""
     served, x = serving(), image(3.0)
     body = b'{"inputs":[{"name":"x","shape":[1,1,8,8],"datatype":"FP32","data":%s}]}' % str(x.ravel().tolist()).encode()
-    body += b" " * (connections.HEADER_BYTES // 8)  # 6 bytes beside each
+    body += b" " * (HEADER_BYTES // 8)  # 6 bytes beside each
     parts = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
-    assert len(parts) - len(body) > connections.HEADER_BYTES / 2
+    assert len(parts) - len(body) > HEADER_BYTES / 2
     with connect(served) as asker:
         key = f"Authorization: Bearer {served.tokens['all']}\r\n\r\n".encode()
         asker.sendall(HEAD + key + parts)
         assert asker.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def everything(connection):
+    """All that comes until the other side closes."""
+    found = b""
+    while some := connection.recv(1 << 16):
+        found += some
+    return found
+
+
+def statuses(answered):
+    return [int(one) for one in re.findall(rb"HTTP/1\.1 (\d+)", answered)]
+
+
+def inference(served, *headers, x=None, close=True):
+    values = np.zeros((1, 1, 8, 8), np.float32) if x is None else x
+    body = b'{"inputs":[{"name":"x","shape":[1,1,8,8],"datatype":"FP32","data":%s}]}' % (
+        str(values.ravel().tolist()).encode()
+    )
+    more = [f"Authorization: Bearer {served.tokens['all']}", f"Content-Length: {len(body)}", *headers]
+    more += ["Connection: close"] * close
+    return b"POST /v2/models/plane/infer HTTP/1.1\r\nHost: a\r\n" + "\r\n".join(more).encode() + b"\r\n\r\n" + body
+
+
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+def test_an_offer_to_upgrade_changes_nothing(serving, caplog, protocol):
+    """Neither where a body ends, so that nothing in it is taken for a request, nor whether one is answered."""
+    served, offer = serving(), f"Connection: Upgrade\r\nUpgrade: {protocol}"
+    with connect(served) as sly:
+        sly.sendall(f"POST /none HTTP/1.1\r\nHost: a\r\n{offer}\r\nContent-Length: {len(LIVE)}\r\n\r\n".encode())
+        time.sleep(0.1)
+        sly.sendall(LIVE)
+        sly.sendall(b"GET /v2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        answered = everything(sly)
+    assert statuses(answered) == [404, 200]
+    assert b'{"live":true}' not in answered
+    with connect(served) as java:
+        java.sendall(inference(served, offer, "HTTP2-Settings: AAEAAEAA", close=False))
+        assert java.recv(1000).startswith(b"HTTP/1.1 200")
+    assert "upgrade" not in caplog.text.lower()
+
+
+def test_what_follows_a_body_is_no_header(serving):
+    served = serving()
+    key = f"Authorization: Bearer {served.tokens['all']}\r\n".encode()
+    with connect(served) as sly:
+        sly.sendall(HEAD + b"Connection: close\r\n\r\n2\r\n{}\r\n0\r\n" + key + b"\r\n")
+        assert statuses(everything(sly)) == [401]
+
+
+def test_who_asks_without_waiting_is_not_listened_to(serving, monkeypatch):
+    """Requests that are not answered yet stay with who sends them, and others are answered meanwhile."""
+    taken, before = [0], connections.Connection.data_received
+
+    def counted(self, data):
+        taken[0] += len(data)
+        before(self, data)
+
+    monkeypatch.setattr(connections.Connection, "data_received", counted)
+    served, flood, most, waited = serving(), LIVE * 25_000, 0, []
+    with connect(served) as stranger:
+        stranger.setblocking(False)
+        until, sent = time.monotonic() + 1.5, 0
+        while time.monotonic() < until:
+            with contextlib.suppress(BlockingIOError):
+                sent += stranger.send(flood[sent % len(flood) :])
+            with contextlib.suppress(BlockingIOError):
+                stranger.recv(1 << 20)
+            most = max(most, taken[0] - len(LIVE) * served.server.server_state.total_requests)
+            assert len(served.server.server_state.tasks) < 10
+            if len(waited) < 3:
+                started = time.monotonic()
+                assert served.client().ready()
+                waited.append(time.monotonic() - started)
+    assert sent > 1 << 20 > most
+    assert min(waited) < 1
+
+
+def test_headers_that_come_at_once_are_no_longer_than_others(serving, monkeypatch):
+    long = LIVE[:-2] + b"Connection: close\r\nX-A: %s\r\n\r\n"
+    served = serving()
+    for size, allowed in ((HEADER_BYTES - 200, {200}), (HEADER_BYTES, {400, 431}), (3 * HEADER_BYTES, {400, 431})):
+        with connect(served) as stranger:
+            stranger.sendall(long % (b"a" * size))
+            assert set(statuses(stranger.recv(1000))) <= allowed
+    monkeypatch.setattr(_middleware, "HEADER_BYTES", 1000)  # so that they come in one piece
+    for size, status in ((900, 200), (1000, 431)):
+        with connect(served) as stranger:
+            stranger.sendall(long % (b"a" * size))
+            assert statuses(everything(stranger)) == [status]
+
+
+PAGE = b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+def silent_reader(served):
+    """Who asks for more than the kernel keeps, and reads nothing yet."""
+    reader = socket.socket()
+    reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    reader.settimeout(20)
+    host, port = served.url.removeprefix("http://").split(":")
+    reader.connect((host, int(port)))
+    reader.sendall(PAGE * 1500)
+    while not any(one.transport.get_write_buffer_size() for one in list(served.server.server_state.connections)):
+        time.sleep(0.01)
+    return reader
+
+
+def test_who_does_not_read_is_given_up(serving, monkeypatch):
+    monkeypatch.setattr(connections, "STUCK_SECONDS", 0.3)
+    served = serving()
+    with silent_reader(served):
+        started = time.monotonic()
+        while served.server.server_state.connections:
+            assert time.monotonic() - started < 10
+            time.sleep(0.05)
+    assert not served.server.server_state.tasks
+
+
+def test_who_reads_slowly_is_not(serving, monkeypatch):
+    monkeypatch.setattr(connections, "STUCK_SECONDS", 0.3)
+    served = serving()
+    with silent_reader(served) as reader:
+        started = time.monotonic()
+        while time.monotonic() - started < 1.5:
+            assert reader.recv(1 << 14)
+            time.sleep(0.02)
+        assert served.server.server_state.connections
+
+
+def test_who_does_not_read_or_write_leaves_no_error_when_the_service_ends(serving, monkeypatch, caplog):
+    for name in ("uvicorn", "anisocert", "asyncio"):
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+    monkeypatch.setattr(serving_module, "DRAIN", 1)
+    served = serving(limits=Limits(seconds=0.5))
+    with silent_reader(served), connect(served) as half:
+        half.sendall(inference(served)[:-10])
+        while len(served.server.server_state.tasks) < 2:
+            time.sleep(0.01)
+        served.server.should_exit = True
+        while served.server.server_state.tasks:
+            time.sleep(0.05)
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
+
+
+def test_who_sends_no_more_is_answered(serving, image):
+    served, x = serving(), image(3.0)
+    with connect(served) as asker:
+        asker.sendall(inference(served, x=x, close=False) + PAGE + LIVE)
+        asker.shutdown(socket.SHUT_WR)
+        answered = everything(asker)
+    assert statuses(answered) == [200, 200, 200]
+    assert answered.endswith(b'{"live":true}')
+    with connect(served) as half:
+        half.sendall(inference(served)[:-10])
+        half.shutdown(socket.SHUT_WR)
+        assert 200 not in statuses(everything(half))
+
+
+def test_what_is_no_http_behind_an_answer_ends_the_connection(serving, monkeypatch, caplog):
+    monkeypatch.setattr(logging.getLogger("asyncio"), "propagate", True)
+    served = serving()
+    with connect(served) as stranger:
+        stranger.sendall(HEAD + b"\r\n")
+        answered = b""
+        while not answered.endswith(b"}"):
+            answered += stranger.recv(1000)
+        assert statuses(answered) == [401]
+        stranger.sendall(b"none\r\n")
+        assert ended(stranger)
+    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert served.client().ready()

@@ -1,16 +1,23 @@
-"""Around every request: a clock, a line in the log, and headers that keep browsers careful."""
+"""Around every request: a bound on its headers, a clock, a line in the log, and headers that keep browsers careful."""
 
 import logging
 from time import perf_counter
 from typing import Any
 
+from starlette.responses import JSONResponse
+
 from anisocert.service._logging import log
 from anisocert.service._metrics import Metrics
+from anisocert.service.limits import HEADER_BYTES
 
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
+)
+
+TOO_LONG = JSONResponse(
+    {"error": f"expected headers of at most {HEADER_BYTES} bytes, got longer ones"}, 431, {"Connection": "close"}
 )
 
 
@@ -36,7 +43,7 @@ class Watched:
             await send(message)
 
         try:
-            await self.inner(scope, receive, watched)
+            await (TOO_LONG if _size(scope) > HEADER_BYTES else self.inner)(scope, receive, watched)
         except Exception as error:
             self.metrics.failures.labels("request").inc()
             log("request failed", logging.ERROR, error)
@@ -49,3 +56,9 @@ class Watched:
         self.metrics.seconds.labels(route).observe(seconds)
         known = {name: state[name] for name in ("key", "inputs") if name in state}
         log("request", route=route, status=status, milliseconds=round(1000 * seconds, 2), **known)
+
+
+def _size(scope: Any) -> int:
+    """Of headers and address: h11 bounds them only where they come in several parts."""
+    address = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    return address + sum(len(name) + len(value) + len(b": \r\n") for name, value in scope["headers"])

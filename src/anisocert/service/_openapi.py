@@ -12,10 +12,11 @@ ERRORS = {
     "403": "The key lacks a right.",
     "404": "There is no such model, version or page.",
     "408": "The body did not arrive in time.",
-    "413": "The body is too long for the key, or has too many inputs.",
+    "413": "The body is too long for the key, or has too many inputs for the key or the queue.",
     "415": "The body is compressed.",
     "422": "The network gives an input no scores that can be certified.",
     "429": "Too many inputs, of this key or in the queue: ask again after Retry-After seconds.",
+    "431": "The headers are too long.",
     "503": "The service ends or is full, or the network, the memory or the keys failed: ask again after Retry-After.",
     "504": "The answer was not ready in time. Work that has begun goes on, and its promise stays: ask again.",
 }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from anisocert.errors import ArgumentError
 
 LONGEST_SECONDS = 86_400.0
+HEADER_BYTES = 64 << 10  # of a request, its address included
 
 
 @dataclass(frozen=True)

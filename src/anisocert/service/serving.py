@@ -16,6 +16,7 @@ from anisocert.errors import AnisocertError, ArgumentError, MissingExtraError
 from anisocert.service import _connections as connections
 from anisocert.service._logging import log, start_logging
 from anisocert.service.app import application
+from anisocert.service.limits import HEADER_BYTES
 from anisocert.service.service import Service
 
 try:
@@ -25,6 +26,7 @@ except ImportError as error:
 
 BACKLOG = 2048
 DRAIN = 5  # seconds beyond the time limit of a request, in which open connections may end
+CUT = 1  # seconds before the end of that time, when those that have not ended are cut
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,11 @@ class Address:
 
 
 class Server(uvicorn.Server):  # type: ignore[misc]
-    """uvicorn's, in which a connection has as little time for TLS's handshake as for headers: it would be a minute."""
+    """uvicorn's, in which a connection has as little time for TLS's handshake as for headers: it would be a minute.
+
+    When it stops, connections whose clients neither read nor write are cut before their requests are cancelled, which
+    would log an error for each.
+    """
 
     async def startup(self, *given: Any, **named: Any) -> None:
         """Begin to listen."""
@@ -91,6 +97,18 @@ class Server(uvicorn.Server):  # type: ignore[misc]
         if self.config.ssl is not None:
             loop.create_server = partial(loop.create_server, ssl_handshake_timeout=connections.HEADER_SECONDS)
         await super().startup(*given, **named)
+
+    async def shutdown(self, *given: Any, **named: Any) -> None:
+        """Take no more, and finish what was begun."""
+        last = asyncio.get_running_loop().call_later(self.config.timeout_graceful_shutdown - CUT, self._cut)
+        try:
+            await super().shutdown(*given, **named)
+        finally:
+            last.cancel()
+
+    def _cut(self) -> None:
+        for one in list(self.server_state.connections):
+            one.transport.abort()
 
 
 def server_of(service: Service, address: Address) -> uvicorn.Server:
@@ -100,7 +118,7 @@ def server_of(service: Service, address: Address) -> uvicorn.Server:
         ssl_certfile=address.certificate, ssl_keyfile=address.key,
         timeout_graceful_shutdown=math.ceil(service.limits.seconds) + DRAIN, timeout_keep_alive=30,
         limit_concurrency=connections.most_connections(),
-        http=connections.Connection, ws="none",
+        http=connections.Connection, ws="none", h11_max_incomplete_event_size=HEADER_BYTES,
     )  # fmt: skip
     return Server(config)
 

@@ -99,6 +99,9 @@ def test_too_many_are_refused_and_told_when_to_come_again(queue, gated, gate, im
         one.ask(image(3.0, 9)[None], PLAN)
     assert refused.value.status == 429
     assert refused.value.retry_after >= 1
+    with pytest.raises(RefusedError, match="expected at most 3 inputs that are not promised, got 4") as refused:
+        one.ask(np.stack([image(3.0, seed) for seed in range(4)]), PLAN)
+    assert (refused.value.status, refused.value.retry_after) == (413, None)  # no time would make room for them
     assert waiting[0].cancel()
     again = one.ask(image(3.0, 9)[None], PLAN)  # whoever gave up made room
     gate.set()

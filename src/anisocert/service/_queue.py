@@ -42,9 +42,9 @@ class _Waiting:
 class Queue:
     """Answers inputs by a system, in batches, in a thread of its own.
 
-    most_waiting: inputs; more are refused with 429. at_once: inputs per batch (a request is never split). on_batch is
-    called with the number of inputs and the seconds of each batch, before its answers are given out; on_error with what
-    a batch failed with.
+    most_waiting: inputs; more are refused with 429, or 413 if they come in one request. at_once: inputs per batch (a
+    request is never split). on_batch is called with the number of inputs and the seconds of each batch, before its
+    answers are given out; on_error with what a batch failed with.
     """
 
     def __init__(
@@ -88,6 +88,8 @@ class Queue:
         with self._changed:
             if not self.alive:
                 raise RefusedError(503, "the service is shutting down: ask again in a moment", 5)
+            if len(x) > self._most:  # they would never find room
+                raise RefusedError(413, f"expected at most {self._most} inputs that are not promised, got {len(x)}")
             self._waiting = deque(one for one in self._waiting if not one.answers.cancelled())
             waiting = self._count()
             if waiting + len(x) > self._most:

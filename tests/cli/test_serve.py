@@ -33,6 +33,7 @@ def test_keys(cli, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ([], "tiny.safetensors does not say: use --shape, as in --shape 3,32,32, or --data"),
         (["--shape", "3,x"], "expected --shape as in 3,32,32, got '3,x'"),
         (["--name", "a/b", "--shape", "1,8,8"], "expected --name in letters"),
         (["--shape", "1,8,9", "--data", "digits"], "expected --shape (1, 8, 8), that of the examples"),

@@ -109,7 +109,7 @@ def test_a_network_is_made_to_fit_as_certify_does_it(file, images, kind, layout,
 
 
 def test_the_shape_of_inputs(file, images, tmp_path):
-    """An option, examples, the memory, or the file itself."""
+    """An option, examples, the memory, or the files themselves."""
     made = Configuration(model=file("tuple"), data=images, sigma=0.25, n0=20, n=100, num_classes=CLASSES)
     with pytest.raises(ArgumentError, match=r"expected the shape of inputs, which both:Both does not say: use --shape"):
         settled(made, ac.Memory(), None)
@@ -123,7 +123,12 @@ def test_the_shape_of_inputs(file, images, tmp_path):
     flat = settled(replace(made, model=file("flat")), ac.Memory(), None)
     assert flat.input_shape == [48]
     ours = replace(made, model=str(tmp_path / "ours.safetensors"))
-    assert settled(ours, ac.Memory(), None).input_shape is None
+    with pytest.raises(ArgumentError, match=r"which .*ours.safetensors does not say: use --shape, as in"):
+        settled(ours, ac.Memory(), None)
+    denoiser = Denoiser("denoiser-small", (1, 8, 8), [0.5], [0.25])
+    save(denoiser, tmp_path / "denoiser.safetensors", denoiser.blueprint())
+    behind = replace(ours, denoise=str(tmp_path / "denoiser.safetensors"))
+    assert settled(behind, ac.Memory(), None).input_shape == [1, 8, 8]
 
 
 def test_labels_beyond_the_networks_classes_are_refused(file, images):

@@ -11,7 +11,8 @@ from anisocert.cli.config import ConfigFile
 from anisocert.options import option
 
 EPILOG = (
-    "Example: anisocert serve nets/cohen/last.safetensors --sigma 0.25 --memory promises.sqlite --keys keys.json\n\n"
+    "Example: anisocert serve nets/cohen/last.safetensors --sigma 0.25 --memory promises.sqlite --keys keys.json "
+    "--shape 3,32,32\n\n"
     "SIGTERM or Ctrl-C: nothing new is taken, what was begun is finished. Logs are lines of JSON on standard error."
 )
 place = partial(typer.Option, rich_help_panel="Where, who and how much")
@@ -30,13 +31,15 @@ def serve(
     port: Annotated[int, place(help="The port; 0: any that is free.", min=0, max=65535)] = 8000,
     host: Annotated[str, place(help="The address to listen on; 0.0.0.0: all.")] = "127.0.0.1",
     name: Annotated[str | None, place(help="The model's name in addresses. Default: that of its file.")] = None,
-    shape: Annotated[str | None, place(help="Shape of one input, as in 3,32,32, where nothing else tells it.")] = None,
+    shape: Annotated[
+        str | None, place(help="Shape of one input, as in 3,32,32; not needed where data, memory or file tell.")
+    ] = None,
     secret: Annotated[
         Path | None, place(help="File with the key of all noise, mode 600. Default: ANISOCERT_SECRET, else random.")
     ] = None,
     attempts: Annotated[int, place(help="How often votes are drawn about one input.", min=1)] = 1,
     time_limit: Annotated[float, place(help="Seconds within which a request is answered.", min=0.1)] = 60.0,
-    waiting: Annotated[int, place(help="Inputs that may wait; more get 429.", min=1)] = 1024,
+    waiting: Annotated[int, place(help="Inputs that may wait; more get 429, or 413 in one request.", min=1)] = 1024,
     at_once: Annotated[int, place(help="Inputs that are certified together.", min=1)] = 64,
     tls_certificate: Annotated[Path | None, place(help="For https: the certificate, PEM.", exists=True)] = None,
     tls_key: Annotated[Path | None, place(help="For https: its key, PEM.", exists=True)] = None,
@@ -77,7 +80,7 @@ def serve(
         system = open_system(c, memory, secret_of(secret), devices_of(device)[0], attempts, examples, tell)
         tell("preparing the network")
         service = open_service(
-            system, holders, name=name or _name(c.model), shape=None if c.input_shape is None else tuple(c.input_shape),
+            system, holders, name=name or _name(c.model), shape=tuple(c.input_shape or ()) or None,
             domain=None if c.domain is None else (c.domain[0], c.domain[1]), limits=limits, examples=examples,
         )  # fmt: skip
         told = f"serving {service.name}, {len(memory)} promises, at"

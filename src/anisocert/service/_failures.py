@@ -36,6 +36,6 @@ def at_fault(error: Exception) -> RefusedError | None:
         return error
     if isinstance(error, ModelError):
         return RefusedError(422, "the network gives these inputs no scores that can be certified")
-    if isinstance(error, ShapeError):  # another process has settled the shape
+    if isinstance(error, ShapeError):  # another process began with another
         return RefusedError(400, "expected inputs of the shape that the memory holds, got another")
     return None

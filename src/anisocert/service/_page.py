@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 def front_page(service: "Service") -> Response:
     """The page at /. It holds nothing that a key protects: its script asks for that with the key that is typed in."""
-    shape, keeps = service.shape, POLICIES[service.system.memory.policy].inherits
+    keeps = POLICIES[service.system.memory.policy].inherits
     config = {
-        "name": service.name, "shape": None if shape is None else list(shape),
+        "name": service.name, "shape": list(service.shape),
         "domain": service.rules.domain or (0.0, 1.0), "classes": list(service.names.classes),
         "norm": service.system.smoothing.norm,
     }  # fmt: skip

@@ -1,6 +1,5 @@
 """What a question must be before it is asked: what its key may ask, inputs that the network takes, an allowed plan."""
 
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -15,20 +14,20 @@ from anisocert.system import System
 
 
 class Rules:
-    """The rules of one system. shape: of one input; None: the first input that the network takes settles it.
-
-    domain: the range that values must lie in.
-    """
+    """The rules of one system. shape: of one input; None: the memory's. domain: the range that values must lie in."""
 
     def __init__(self, system: System, shape: tuple[int, ...] | None, domain: tuple[float, float] | None) -> None:
         self.system, self.domain = system, domain
-        self.shape: tuple[int, ...] | None = None
-        self._settling = threading.Lock()
         known = system.memory.stats().shape
         if shape is not None and known is not None and shape != known:
             raise ArgumentError(f"expected inputs of shape {known}, as the memory holds them, got {shape}")
-        if (settled := shape or known) is not None:
-            self._settle(settled)
+        if (shape := shape or known) is None:
+            raise ArgumentError("expected the shape of inputs, as the memory holds none yet, got none")
+        self.shape = shape
+        try:
+            system.network.probe(shape)
+        except (ModelError, RuntimeError, ValueError, IndexError) as error:
+            raise ArgumentError(f"expected inputs of a shape that the network takes, got {shape}: {error}") from error
 
     def expect_right(self, question: Question, key: Key) -> None:
         """Whether this key may ask such a question."""
@@ -39,16 +38,10 @@ class Rules:
             # Votes that certify little use up an input's attempts for everybody.
             raise RefusedError(403, f"expected a key with the right {PLAN}, or no n and no alpha, got one without")
 
-    def settles(self, question: Question) -> bool:
-        """Whether this question settles the shape, for which the memory and the network are asked."""
-        return self.shape is None and not question.lookup
-
     def expect_inputs(self, question: Question) -> None:
         """Whether the network takes these inputs."""
         shape = question.x.shape[1:]
-        if self.settles(question):
-            self._settle(self.system.memory.stats().shape or shape)  # another process may have been first
-        if self.shape is not None and shape != self.shape:
+        if shape != self.shape:
             single = ": if x is a single input, pass x[None]" if question.x.shape == self.shape else ""
             raise RefusedError(400, f"expected inputs of shape {list(self.shape)}, got {list(shape)}{single}")
         lowest, highest = float(question.x.min()), float(question.x.max())
@@ -74,13 +67,3 @@ class Rules:
             # It would use up the input's attempts for nothing.
             raise RefusedError(400, "expected more votes (n) for this alpha, got too few to certify anything")
         return plan
-
-    def _settle(self, shape: tuple[int, ...]) -> None:
-        """Take inputs of this shape from now on, if the network does."""
-        try:
-            with self._settling:
-                if self.shape is None:
-                    self.system.network.probe(shape)
-                    self.shape = shape
-        except (ModelError, RuntimeError, ValueError, IndexError) as error:
-            raise RefusedError(400, f"expected inputs of a shape that the network takes, got {list(shape)}") from error

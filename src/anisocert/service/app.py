@@ -122,7 +122,7 @@ class _Handlers:
 
     async def model(self, request: Request) -> Response:
         self._expect_model(request)
-        shape = [-1] if self.service.shape is None else [-1, *self.service.shape]
+        shape = [-1, *self.service.shape]
         wide = {"region", "theta"}
         return JSONResponse(
             {

@@ -11,6 +11,7 @@ from anisocert.engine import Network
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import expect_labels
 from anisocert.memory import Memory
+from anisocert.models import load_denoiser
 from anisocert.models.adapters import SeveralError
 from anisocert.models.loading import is_function
 from anisocert.models.normalize import check_units
@@ -38,20 +39,19 @@ def open_memory(configuration: Configuration) -> Memory:
 def settled(configuration: Configuration, memory: Memory, examples: Dataset | None) -> Configuration:
     """The configuration with the shape of inputs, to which the network is made to fit as `certify` does it.
 
-    An option, examples, the memory or an ONNX file may tell it. Of networks that are ours by name, which take inputs as
-    they are, it may remain open.
+    An option, examples, the memory, an ONNX file or a denoiser's file may tell it: it is known before anybody asks.
     """
     c, shape = configuration, configuration.input_shape
     if examples is not None:
         if shape is not None and tuple(shape) != examples.shape:
             raise ArgumentError(f"expected --shape {examples.shape}, that of the examples, got {tuple(shape)}")
         shape = list(examples.shape)
-    shape = shape or list(memory.stats().shape or _declared(c.model))
-    if not shape and (is_function(c.model) or Path(c.model).suffix == ".onnx"):
+    shape = shape or list(memory.stats().shape or _declared(c.model) or _of_denoiser(c.denoise))
+    if not shape:
         raise ArgumentError(
             f"expected the shape of inputs, which {c.model} does not say: use --shape, as in --shape 3,32,32, or --data"
         )
-    return replace(c, input_shape=shape or None)
+    return replace(c, input_shape=shape)
 
 
 def _declared(model: str) -> tuple[int, ...]:
@@ -62,6 +62,13 @@ def _declared(model: str) -> tuple[int, ...]:
 
     declared = OnnxNetwork(Path(model)).shape
     return declared if all(isinstance(size, int) for size in declared) else ()
+
+
+def _of_denoiser(denoise: str | None) -> tuple[int, ...]:
+    """The shape of images that a denoiser was trained on, by its file; empty if there is none that says it."""
+    if denoise is None or is_function(denoise) or not Path(denoise).exists():
+        return ()
+    return load_denoiser(denoise)[0].shape
 
 
 def open_system(
@@ -110,7 +117,7 @@ def open_service(
     limits: Limits | None = None,
     examples: Dataset | None = None,
 ) -> Service:
-    """The service of a system, its numerics settled where the shape of inputs is known. examples: for the page."""
+    """The service of a system, its numerics settled. examples: for the page."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise ArgumentError(f"expected --name in letters, digits and . _ -, got {name!r}")
     shown, names = None, Names()
@@ -122,6 +129,5 @@ def open_service(
     service = Service(
         system, keys, name=name, shape=shape, domain=domain, limits=limits, names=names, examples=shown
     )  # fmt: skip
-    if service.shape is not None:
-        system.network.fit(service.shape, LIFETIME * system.plan.n)
+    system.network.fit(service.shape, LIFETIME * system.plan.n)
     return service

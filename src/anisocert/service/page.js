@@ -37,7 +37,6 @@ async function attempt(work) {
 }
 
 const sizes = () => {
-  if (!config.shape) throw new Error("the service does not know the shape of its inputs yet: pick an example, or start it with --shape");
   const shape = config.shape, image = shape.length === 2 || (shape.length === 3 && [1, 3].includes(shape[0]));
   return { image, channels: shape.length === 3 ? shape[0] : 1, height: shape.at(-2), width: shape.at(-1) };
 };
@@ -185,7 +184,6 @@ for (const kind of ["dragover", "dragleave", "drop"]) {
 byId("load").addEventListener("click", () => attempt(async () => {
   const said = await (await fetched("/examples")).json();
   if (!said.x.length) throw new Error("this service has no examples: start it with --data");
-  config.shape = said.shape;
   byId("examples").replaceChildren(...said.x.map((raw, i) => {
     const x = new Float32Array(Uint8Array.from(atob(raw), (c) => c.charCodeAt(0)).buffer);
     const button = document.createElement("button");

@@ -45,8 +45,8 @@ class Examples:
 class Service:
     """Answers questions about inputs for holders of keys.
 
-    name: of the model, in the service's addresses. shape: of one input; None: the first input that the network takes
-    settles it. domain: the range that values must lie in. examples, names: for the page at /.
+    name: of the model, in the service's addresses. shape: of one input; None: the memory's. domain: the range that
+    values must lie in. examples, names: for the page at /.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class Service:
         return self.system.network.hash
 
     @property
-    def shape(self) -> tuple[int, ...] | None:
-        """Of one input, once it is settled."""
+    def shape(self) -> tuple[int, ...]:
+        """Of one input."""
         return self.rules.shape
 
     async def ready(self) -> bool:
@@ -134,7 +134,7 @@ class Service:
             return self.rules.plan_of(question)
 
         try:
-            return await self.work(check, until, short and not self.rules.settles(question))
+            return await self.work(check, until, short)
         except Exception as error:
             raise at_fault(error) or self._memory_failed(error) from error
 

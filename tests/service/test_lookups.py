@@ -54,9 +54,8 @@ def test_those_who_wait_are_answered_together(slow, image):
     lookups.close()
 
 
-def test_who_came_first_does_not_wait_for_all_others(slow, image, monkeypatch):
-    monkeypatch.setattr("anisocert.service._lookups.AT_ONCE", 4)
-    lookups = Lookups(slow)
+def test_who_came_first_does_not_wait_for_all_others(slow, image):
+    lookups = Lookups(slow, at_once=4)
     asked = [lookups.ask(image(1)[None]) for _ in range(9)]
     assert slow.begun.wait(30)
     slow.end.set()

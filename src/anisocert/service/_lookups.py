@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 from anisocert.certificate import Certificate
 from anisocert.memory import Memory, UnavailableError
 
-AT_ONCE = 256  # inputs: who came first is not kept waiting for all who came later
 Found = list[Certificate | None]
 _Asked = tuple[NDArray[np.float32], "Future[Found]"]
 
 
 class Lookups:
-    """What a memory promises, for many who ask at once. The thread ends with the process, whatever it waits for."""
+    """What a memory promises, for many who ask at once. The thread ends with the process, whatever it waits for.
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    at_once: inputs that are asked together, or one more request's: who came first is not kept waiting for all others.
+    """
+
+    def __init__(self, memory: Memory, at_once: int = 256) -> None:
+        self._memory, self._at_once = memory, at_once
         self._waiting: SimpleQueue[_Asked | None] = SimpleQueue()
         threading.Thread(target=self._work, name="lookups", daemon=True).start()
 
@@ -45,7 +47,7 @@ class Lookups:
     def _next(self) -> list[_Asked]:
         """All who wait, up to so many inputs; empty once it is closed."""
         some, count = list[_Asked](), 0
-        while not some or (count < AT_ONCE and not self._waiting.empty()):
+        while not some or (count < self._at_once and not self._waiting.empty()):
             one = self._waiting.get()
             if one is None:
                 if some:

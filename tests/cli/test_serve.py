@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pytest
 
+import anisocert.service
 from anisocert.data import digits
 from anisocert.memory import Memory
 from anisocert.service import Client
@@ -67,6 +68,7 @@ def test_a_port_that_is_taken_is_named_before_anything_is_loaded(cli, tmp_path, 
 def test_without_its_packages_the_extra_is_named(cli, tmp_path, network_file, monkeypatch, module):
     keys = tmp_path / "keys.json"
     cli("keys", "add", keys, "--name", "alice")
+    monkeypatch.setattr(anisocert, "service", anisocert.service)  # which importing it anew would change
     before = {one for one in sys.modules if one.startswith((f"{module}.", "anisocert.service"))}
     for name in before:
         monkeypatch.delitem(sys.modules, name)

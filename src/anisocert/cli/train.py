@@ -175,13 +175,13 @@ def _noise(
 
     if (recipe in ("selector", "denoiser")) != (classifier is not None):
         raise ArgumentError("expected --classifier, a network, with --recipe selector or denoiser and with no other")
+    if (sigma is None) != (codebook is not None) or (recipe == "selector" and codebook is None):
+        needed = "--codebook with --recipe selector" if recipe == "selector" else "one of --sigma and --codebook"
+        raise ArgumentError(f"expected {needed}, got {'both' if sigma and codebook else 'none'}")
     if classifier is not None and not is_function(str(classifier)) and not classifier.exists():
         raise ArgumentError(
             f"expected --classifier, a network file or package.module:function, got {classifier}, where nothing is"
         )
-    if (sigma is None) != (codebook is not None) or (recipe == "selector" and codebook is None):
-        needed = "--codebook with --recipe selector" if recipe == "selector" else "one of --sigma and --codebook"
-        raise ArgumentError(f"expected {needed}, got {'both' if sigma and codebook else 'none'}")
     if codebook is None:
         return None, usual(norm).of(sigma)  # type: ignore[arg-type]  # one of the two is there
     book = Codebook.load(codebook)

@@ -84,7 +84,10 @@ class Address:
             ) from error
 
 
-class Server(uvicorn.Server):  # type: ignore[misc]
+Base: Any = uvicorn.Server  # its own annotations are not ours to satisfy
+
+
+class Server(Base):  # type: ignore[misc]
     """uvicorn's, in which a connection has as little time for TLS's handshake as for headers: it would be a minute.
 
     When it stops, connections whose clients neither read nor write are cut before their requests are cancelled, which

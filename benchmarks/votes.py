@@ -9,7 +9,7 @@ time; they are timed one after the other. The published loop is Cohen et al. 201
 call. The sensible lines are what an engineer writes first: bfloat16 weights, channels-last, torch.compile for low
 overhead around noise, network and argmax; on a CPU there are none. Medians of some repetitions.
 
-"alone": 10,000 votes of a single input, over their share of ten such inputs together. "moved": share of noisy inputs
+"alone": 10,000 votes (or n) of a single input, over their share of ten such inputs. "moved": share of noisy inputs
 whose vote is not that of the model in float32. "share": of the measured rate of matrix products, by the operations that
 torch counts in the network as it is written.
 """
@@ -105,7 +105,8 @@ def child(args):
     else:
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             model(x[None])
-        network = Network(model, classes, device, Numerics(precision=args.precision, compile=not args.no_compile))
+        numerics = Numerics(args.precision, not args.no_compile, args.rows)
+        network = Network(model, classes, device, numerics)
         found["rows"] = network.fit(shape, n)
         found |= {"compile": network.compile_seconds, "flops": counter.get_total_flops()}
         run, warm = (lambda: engine(network, x, n)), (lambda: engine(network, x, found["rows"]))
@@ -117,7 +118,8 @@ def child(args):
     warm()
     found["seconds"] = seconds(run, device, 1 if side == "published" else args.repeats) * 1000 / n
     if side == "engine":
-        alone, ten = (seconds(lambda i=i: engine(network, x, 10_000, i), device, args.repeats) for i in (1, 10))
+        few = min(n, 10_000)
+        alone, ten = (seconds(lambda i=i: engine(network, x, few, i), device, args.repeats) for i in (1, 10))
         found |= {"alone": 10 * alone / ten, "moved": moved(model, network, shape), "numerics": str(network.numerics)}
     print(json.dumps(found), flush=True)
 
@@ -152,7 +154,7 @@ def measured(process):
     return json.loads(out) if out else {}
 
 
-PASSED = ("n", "device", "precision", "repeats", "weights")
+PASSED = ("n", "device", "precision", "rows", "repeats", "weights")
 
 
 def main():
@@ -162,6 +164,7 @@ def main():
     parser.add_argument("--n", type=int, help="votes; default 100,000, or 20,000 at 224x224; published: at most 10,000")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--precision")
+    parser.add_argument("--rows", type=int, help="per call of the engine; default: its own choice")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=4, help="networks that get ready at a time")

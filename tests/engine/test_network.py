@@ -352,6 +352,24 @@ def test_a_failed_compilation_is_done_without(small_network, monkeypatch, caplog
     assert "many more lines" not in caplog.text
 
 
+class Changing(nn.Module):
+    """A network that changes its input in place, and not as a second time would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x.flatten(1).sub_(0.5).mul_(3))
+
+
+def test_a_network_that_changes_its_input_is_not_taken_for_one_with_a_state():
+    torch.manual_seed(0)
+    network = Network(Changing().eval(), 5, numerics=Numerics("float32"))  # compile: whether it pays is tried
+    network.fit(SHAPE, 1)
+    network.expect_no_state()
+
+
 def test_an_interruption_while_settling_leaves_nothing_broken(small_network, monkeypatch):
     expected = votes(Network(small_network, 5, numerics=FLOAT32))
     network = Network(small_network, 5, numerics=FLOAT32)

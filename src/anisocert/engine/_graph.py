@@ -48,7 +48,8 @@ def in_place(network: fx.GraphModule, node: fx.Node) -> bool:
         return bool(getattr(network.get_submodule(str(node.target)), "inplace", False))
     name = str(node.target) if node.op == "call_method" else getattr(node.target, "__name__", "")
     changing = (name.endswith("_") and not name.endswith("__")) or node.target in IN_PLACE
-    return node.op.startswith("call") and (changing or node.kwargs.get("inplace") is True or True in node.args[1:])
+    asked = node.kwargs.get("inplace") is True or any(given is True for given in node.args)
+    return node.op.startswith("call") and (changing or asked)
 
 
 def only_user(node: fx.Node) -> fx.Node | None:

@@ -85,7 +85,7 @@ def _traced(model: nn.Module, sample: Tensor) -> fx.GraphModule | None:
     try:
         network = fx.symbolic_trace(model)
         with redirect_stderr(io.StringIO()):  # it prints a traceback of what it raises
-            ShapeProp(network).propagate(sample)
+            ShapeProp(network).propagate(sample.clone())  # which a network may change
         drop_identities(network)
         drop_checks(network)
         fold_batch_norms(network)

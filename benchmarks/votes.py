@@ -3,6 +3,7 @@
     python benchmarks/votes.py                                              # a GPU: all networks
     python benchmarks/votes.py resnet18-paper --weights MODEL.safetensors   # one of them, trained
     python benchmarks/votes.py small-cnn --n 20000                          # a CPU, digits network
+    python benchmarks/votes.py --sides engine --no-compile --rows 20000 10016 2016 480    # how many rows per call pay
 
 Each side runs in a process of its own, so that no settings help another. All get ready, compiled and warm, several at a
 time; they are timed one after the other. The published loop is Cohen et al. 2019, `core.py`: float32, 1,000 rows a
@@ -16,9 +17,12 @@ torch counts in the network as it is written.
 
 import argparse
 import json
+import logging
+import math
 import subprocess
 import sys
 import time
+from itertools import chain
 
 import numpy as np
 import torch
@@ -94,6 +98,8 @@ def _wait(device):
 def child(args):
     """One side of one network: gets ready, says so, waits for a line, measures, prints a line."""
     name, side, device = args.networks[0], args.side, args.device
+    if args.log:
+        logging.basicConfig(level=logging.INFO, format=f"{name}: %(message)s")
     model, shape, classes = network_of(name, args.weights)
     x = torch.rand(shape, generator=torch.Generator().manual_seed(1)).to(device)
     model, n, found = model.to(device), args.n or (100_000 if shape[-1] <= 64 else 20_000), {}
@@ -105,7 +111,7 @@ def child(args):
     else:
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             model(x[None])
-        numerics = Numerics(args.precision, not args.no_compile, args.rows)
+        numerics = Numerics(args.precision, not args.no_compile, *args.rows or ())
         network = Network(model, classes, device, numerics)
         found["rows"] = network.fit(shape, n)
         found |= {"compile": network.compile_seconds, "flops": counter.get_total_flops()}
@@ -141,10 +147,11 @@ def matmul_rate(device, precision):
     return 2 * size**3 / seconds(lambda: a @ b, device, 10)
 
 
-def start(name, side, args):
+def start(name, side, rows, args):
     """A process that gets one side ready."""
     options = [f"--{key}={value}" for key, value in vars(args).items() if key in PASSED and value is not None]
-    options += ["--no-compile"] if args.no_compile else []
+    options += [flag for flag in ("--no-compile", "--log") if getattr(args, flag[2:].replace("-", "_"))]
+    options += ["--rows", str(rows)] if rows else []
     command = [sys.executable, __file__, name, "--side", side, *options]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -154,7 +161,7 @@ def measured(process):
     return json.loads(out) if out else {}
 
 
-PASSED = ("n", "device", "precision", "rows", "repeats", "weights")
+PASSED = ("n", "device", "precision", "repeats", "weights")
 
 
 def main():
@@ -164,41 +171,47 @@ def main():
     parser.add_argument("--n", type=int, help="votes; default 100,000, or 20,000 at 224x224; published: at most 10,000")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--precision")
-    parser.add_argument("--rows", type=int, help="per call of the engine; default: its own choice")
+    parser.add_argument("--rows", type=int, nargs="+", help="per call of the engine; default: its own choice")
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--log", action="store_true", help="what the engine says while it gets ready")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=4, help="networks that get ready at a time")
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.side:
         child(args)
         return
     names = args.networks or [*SMALL, *LARGE]
-    sides = [side for side in SIDES if side != "sensible" or args.device == "cuda"]
+    sides = [
+        (side, None) for side in args.sides if side == "published" or (side == "sensible" and args.device == "cuda")
+    ]
+    sides += [("engine", rows) for rows in args.rows or [None] if "engine" in args.sides]
     rate = matmul_rate(args.device, args.precision or ("bfloat16" if args.device == "cuda" else "float32"))
     print(f"{args.device}: matrix products {rate / 1e12:.1f} TFLOP/s. Milliseconds per 1,000 votes")
     print("network                      published sensible   engine  /publ  /sens alone  moved share  rows compiled in")
     for first in range(0, len(names), args.jobs):
-        group = {(name, side): start(name, side, args) for name in names[first : first + args.jobs] for side in sides}
-        for process in group.values():
+        group = {name: [start(name, *side, args) for side in sides] for name in names[first : first + args.jobs]}
+        for process in chain.from_iterable(group.values()):
             process.stdout.readline()
-        for name in names[first : first + args.jobs]:
-            told(name, {side: measured(group[name, side]) for side in sides}, rate)
+        for name, processes in group.items():
+            found = [(side, measured(process)) for (side, _), process in zip(sides, processes, strict=True)]
+            told(name, found, rate)
 
 
 def told(name, found, rate):
-    ms = {side: 1e3 * values.get("seconds", float("nan")) for side, values in found.items()}
-    e, plain, lines = found["engine"], ms["published"], ms.get("sensible", float("nan"))
-    if "seconds" not in e:
-        print(f"{name:28} failed")
-        return
-    share = e["flops"] / e["seconds"] * 1e3 / rate
-    print(
-        f"{name:28} {plain:9.2f} {lines:8.2f} {ms['engine']:8.2f} {plain / ms['engine']:6.1f} "
-        f"{lines / ms['engine']:6.2f} {e['alone']:5.2f} {e['moved']:6.2%} {share:5.0%} "
-        f"{e['rows']:5} {e['compile']:6.1f} s",
-        flush=True,
-    )
+    others = {side: 1e3 * values.get("seconds", math.nan) for side, values in found if side != "engine"}
+    plain, lines = (others.get(side, math.nan) for side in ("published", "sensible"))
+    for e in [values for side, values in found if side == "engine"] or [{}]:
+        if "seconds" not in e:
+            print(f"{name:28} {plain:9.2f} {lines:8.2f}", flush=True)
+            continue
+        ours, share = 1e3 * e["seconds"], e["flops"] / e["seconds"] * 1e3 / rate
+        print(
+            f"{name:28} {plain:9.2f} {lines:8.2f} {ours:8.2f} {plain / ours:6.1f} {lines / ours:6.2f} "
+            f"{e['alone']:5.2f} {e['moved']:6.2%} {share:5.0%} {e['rows']:5} {e['compile']:6.1f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
+from anisocert.engine.capture import Work, undone
 from anisocert.smoothing import Gaussian, GaussianMixture
 from anisocert.train import MACER, Cohen, Consistency, Recipe, Selector, Sgd, SmoothAdv, Stability, train
 from anisocert.train._augment import Batches
-from anisocert.train._graph import Work, undone
 from anisocert.train._mixed import Mixed
 from anisocert.train._steps import Replays, Steps
 

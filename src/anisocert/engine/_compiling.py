@@ -21,7 +21,7 @@ def pays(evaluate: Evaluate, run: nn.Module, sample: Tensor, votes: int) -> bool
     """Whether compiling is expected to save more than it takes, from the measured time of plain calls."""
     # of ResNet18s: on 2 cores; on an H200, where 100,000 votes took 0.045 s before and 0.018 s after
     expected_seconds, expected_saving = (20.0, 0.5) if sample.device.type == "cuda" else (40.0, 0.3)
-    return _seconds(evaluate, run, sample) * votes / len(sample) * expected_saving > expected_seconds
+    return seconds(evaluate, run, sample) * votes / len(sample) * expected_saving > expected_seconds
 
 
 def compiled(
@@ -45,14 +45,14 @@ def compiled(
         run = folded
     spent = time.perf_counter() - started
     if not asked and run is not folded:
-        faster, plain = _seconds(evaluate, run, sample), _seconds(evaluate, folded, sample)
+        faster, plain = seconds(evaluate, run, sample), seconds(evaluate, folded, sample)
         log.info("compiled in %.1f s: %.4f s per call, not %.4f s", spent, faster, plain)
         run = run if faster < plain else folded
     return run, spent
 
 
-def _seconds(evaluate: Evaluate, run: Classifier, sample: Tensor) -> float:
-    """Seconds per call, best of three."""
+def seconds(evaluate: Evaluate, run: Classifier, sample: Tensor) -> float:
+    """Seconds per call from start to end, best of three."""
     best, x = float("inf"), sample.clone()  # which a network may change
     for _ in range(3):
         _wait(sample.device)

@@ -94,7 +94,7 @@ class Content(ABC):
         elif kind in (np.ndarray, np.memmap) or isinstance(value, np.generic):
             self._array(np.asarray(value))
         elif isinstance(value, torch.TypedStorage | torch.UntypedStorage):
-            untyped = value.untyped()  # type: ignore[no-untyped-call]
+            untyped = value.untyped()
             self._tensor(torch.empty(0, dtype=torch.uint8, device=untyped.device).set_(untyped))
         else:
             return False

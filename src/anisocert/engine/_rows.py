@@ -49,13 +49,13 @@ def largest_map(call: Callable[[Tensor], Any], sample: Tensor) -> int:
     return -(-seen.numbers // len(sample))
 
 
-class _Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Largest(TorchDispatchMode):
     """Looks at every tensor that is made."""
 
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.numbers = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

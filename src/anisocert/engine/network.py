@@ -14,6 +14,7 @@ from anisocert.engine._checking import expect_rows_apart, expect_shape
 from anisocert.engine._compiling import compiled, pays
 from anisocert.engine._forms import first_right, gradient_forms, vote_forms
 from anisocert.engine._identity import hash_of, name_of
+from anisocert.engine._replaying import Replayed, replayed
 from anisocert.engine._rows import first_rung, ladder, largest_map
 from anisocert.engine._trials import trial_inputs
 from anisocert.engine.agreement import identical, leads_kept, no_worse, same_votes
@@ -169,7 +170,8 @@ class Network:
                 part.expect_no_state()
         assert self._shape is not None
         assert self._first_scores is not None
-        again = self._evaluate(self._run, self._sample(len(self._first_scores), self._shape))
+        run = self._run.launched if isinstance(self._run, Replayed) else self._run
+        again = self._evaluate(run, self._sample(len(self._first_scores), self._shape))
         if not identical(self._first_scores, again) and not leads_kept(self._first_scores, again):
             raise ModelError("expected the same scores for an input in every call, got different ones after the votes")
 
@@ -214,10 +216,11 @@ class Network:
             return self.model
         right = self._right(sample, plain)
         run = first_right(vote_forms(self.model, sample, self.numerics.precision == "bfloat16"), right) or self.model
+        fast: Classifier = run
         if self.numerics.compile or (self.numerics.compile is None and pays(self._evaluate, run, sample, votes)):
-            return self._compiled(run, sample, right)
-        self.numerics = replace(self.numerics, compile=False)
-        return run
+            fast = self._compiled(run, sample, right)
+        self.numerics = replace(self.numerics, compile=fast is not run)
+        return replayed(self._evaluate, fast, run, sample)
 
     def _checked(self, sample: Tensor) -> Tensor:
         """The model's scores of a batch; an error unless votes can rest on them."""
@@ -246,5 +249,4 @@ class Network:
     def _compiled(self, folded: nn.Module, sample: Tensor, right: Callable[[Classifier], bool]) -> Classifier:
         asked = self.numerics.compile is not None
         run, self.compile_seconds = compiled(self._evaluate, folded, sample, right, asked)
-        self.numerics = replace(self.numerics, compile=run is not folded)
         return run

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from anisocert.engine.capture import Work, captured
 from anisocert.smoothing import Smoothing
 from anisocert.train._augment import Batches
-from anisocert.train._graph import Work, captured
 from anisocert.train._mixed import Mixed
 from anisocert.train.recipe import Recipe
 from anisocert.train.sgd import Sgd

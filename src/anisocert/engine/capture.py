@@ -1,11 +1,11 @@
-"""Work on a GPU captured once and replayed as one launch: a step's kernels are shorter than their launches."""
+"""Work on a GPU captured once and replayed as one launch, for kernels that are shorter than their launches."""
 
 import logging
 import pickle
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -18,18 +18,19 @@ log = logging.getLogger(__name__)
 Work = Callable[[], None]
 
 
-def captured(work: Work, state: Sequence[Tensor]) -> Work | None:
+def captured(work: Work, state: Sequence[Tensor], shared: bool = False) -> Work | None:
     """`work` as the replay of a CUDA graph; None, and a line in the log, if it cannot be captured.
 
     work: reads and writes tensors that stay where they are in memory, and draws from torch's global generator of their
-    device. state: all tensors that it changes; they and the random state are left as they were.
+    device. state: all tensors that it changes; they and the random state are left as they were. shared: other threads
+    may be waiting for the device meanwhile.
     """
     device = state[0].device
     try:
         with torch.cuda.device(device), undone(state):
-            return _replay(work)
+            return _replay(work, nullcontext() if shared else _no_waits())
     except Exception as reason:  # a wait for the device, too little memory, ...: as many kinds as there are operators
-        log.warning("training without a CUDA graph, which takes longer: %s", str(reason).splitlines()[0])
+        log.warning("no CUDA graph, so that it takes longer: %s", str(reason).splitlines()[0])
         with torch.cuda.device(device):
             _end_captures()
         return None
@@ -48,19 +49,22 @@ def undone(state: Sequence[Tensor]) -> Iterator[None]:
                     tensor.copy_(value)
 
 
-def _replay(work: Work) -> Work:
-    """Do the work twice and capture it; an error if a replay would not be the same as the work."""
+def _replay(work: Work, checked: AbstractContextManager[None]) -> Work:
+    """Do the work twice, the second time in a context, and capture it.
+
+    An error if a replay would not be the same as the work.
+    """
     graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     try:
         with torch.cuda.stream(side):  # around the capture too: one that fails does not leave its stream
             work()  # compiles, allocates workspaces, and lets cuDNN choose its kernels
             before = _host_random()
-            with _no_waits():  # a capture would fail as well, but not as cleanly
+            with checked:
                 work()
             if _host_random() != before:
                 raise ModelError(
-                    "expected no random numbers from the host in a step, got some: replays would repeat them"
+                    "expected no random numbers from the host in a graph, got some: replays would repeat them"
                 )
             with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
                 work()
@@ -77,7 +81,7 @@ def _host_random() -> bytes:
 
 @contextmanager
 def _no_waits() -> Iterator[None]:
-    """An error for operators that wait for the device."""
+    """An error where any thread waits for the device; a capture would fail as well, but not as cleanly."""
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the mode does not find all of them

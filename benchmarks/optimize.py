@@ -3,6 +3,8 @@
     python benchmarks/optimize.py                                                       # digits, CPU: trains a network
     python benchmarks/optimize.py --weights MODEL.safetensors --inputs CIFAR.npz --sigma 0.25    # CIFAR-10, GPU
 
+    python benchmarks/optimize.py --gradients NETWORK...     # gradients alone, on networks of benchmarks/networks.py
+
 --inputs: an npz with x (`n x 3 x 32 x 32`, uint8), y and ids. --save FILE.npz keeps each method's thetas and answers.
 "superset": share of inputs whose radius (proxy radius) is at least that of fixed and of our isotropic, ties within 1 %
 counted as equal. "volume": shares of inputs with a larger and with a smaller proxy radius than the published algorithm,
@@ -16,6 +18,7 @@ import time
 
 import numpy as np
 import torch
+from gradients import table
 
 from anisocert import Anisotropic, Fixed, Gaussian, Isotropic, Numerics, Plan, Uniform, certify
 from anisocert.data import digits
@@ -69,11 +72,16 @@ def main():
     parser.add_argument("--published-iterations", type=int, default=900, help="isotropic steps of the published preset")
     parser.add_argument("--only", nargs="*", help="fixed isotropic published-isotropic published-ancer ancer volume")
     parser.add_argument("--save")
+    parser.add_argument("--gradients", nargs="*", help="networks; default: all. See benchmarks/gradients.py")
+    parser.add_argument("--steps", type=int, default=10, help="with --gradients")
     args = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if args.gradients is not None:
+        table(args.gradients, device, args.max, args.steps)
+        return
     smoothing = Gaussian(args.sigma) if args.norm == "l2" else Uniform(args.sigma)
     model, x, y, ids = cifar_network(args.weights, args.inputs) if args.weights else digits_network(smoothing)
     x, y, ids = x[: args.max], y[: args.max], ids[: args.max].tolist()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     network = Network(model, 10, device, Numerics(compile=device == "cuda"))
     network.fit(x.shape[1:], args.n * len(x))
 

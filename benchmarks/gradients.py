@@ -1,0 +1,75 @@
+"""Gradients of searches on many networks: eager float32 against the engine, in one run.
+
+    python benchmarks/optimize.py --gradients                          # a GPU: all networks
+    python benchmarks/optimize.py --gradients small-cnn --max 2        # a CPU, digits network
+
+Milliseconds per input and step of 100 noisy copies, forth and back to theta. "eager": what the published code does,
+less the gradients of weights that it also computes: one input at a time, float32. "engine": as `anisotropic` climbs, in
+groups of inputs, compiled on a GPU. "alone": a single input, padded to a group, over its share of a full group.
+"cosine": the smallest, over inputs, between the two gradients by the noisy copies, of the same noise.
+"""
+
+import torch
+import torch.nn.functional as F
+from networks import LARGE, SMALL, network_of, noisy_batch
+from votes import SIGMA, seconds
+
+from anisocert import Gaussian, Numerics
+from anisocert.engine import Network, Query
+from anisocert.optimize.ascent import Ascent
+from anisocert.optimize.soft import Problem
+
+COPIES = 100
+ASCENT = Ascent(1, COPIES, 0.1, adam=True, logarithmic=True)
+
+
+def table(names, device, most, steps):
+    print(f"{device}, ms per input and step of {COPIES} copies")
+    print("network                         eager   engine  ratio  alone  cosine  inputs per group")
+    for name in names or [*SMALL, *LARGE]:
+        model, shape, classes = network_of(name)
+        print(f"{name:28} {measured(model.to(device), shape, classes, device, most, steps)}", flush=True)
+
+
+def measured(model, shape, classes, device, most, steps):
+    network = Network(model, classes, device, Numerics(compile=device == "cuda"))
+    network.fit(shape, 0)
+    group = min(ASCENT.group(network), most or 1 << 20)
+    x = noisy_batch(group, shape, 0.0).to(device)
+
+    def climb(inputs):
+        ASCENT.rehearse(Problem(Query.of(network, Gaussian(SIGMA), x[:inputs]), "logits"), steps)
+
+    slow = per_call(lambda: eager(model, x[0], steps), device) / steps
+    fast = per_call(lambda: climb(group), device) / steps / group
+    alone = per_call(lambda: climb(1), device) / steps
+    times = f"{1e3 * slow:8.2f} {1e3 * fast:8.2f} {slow / fast:6.1f} {alone / fast:6.1f}"
+    return f"{times} {cosine(model, network, shape):7.4f} {group:5}"
+
+
+def per_call(call, device):
+    call()  # what happens once
+    return seconds(call, device, 3)
+
+
+def eager(model, x, steps):
+    """Steps on log(theta) by the gap of mean probabilities."""
+    value = torch.full_like(x, SIGMA).log().requires_grad_(True)
+    optimizer = torch.optim.Adam([value], 0.1, maximize=True)
+    for _ in range(steps):
+        noisy = x + value.exp() * torch.randn(COPIES, *x.shape, device=x.device)
+        first, second = model(noisy).softmax(1).mean(0).topk(2).values.clamp(1e-3, 1 - 1e-3)
+        gap = torch.special.ndtri(first) - torch.special.ndtri(second)
+        (value.grad,) = torch.autograd.grad(gap + value.mean(), [value])
+        optimizer.step()
+
+
+def cosine(model, network, shape, inputs=4):
+    noisy = noisy_batch(inputs * COPIES, shape, SIGMA).to(network.device)
+    top = model(noisy).argmax(1)
+    found = []
+    for scores in (model, network.differentiable_scores):
+        rows = noisy.clone().requires_grad_(True)
+        (slope,) = torch.autograd.grad(scores(rows).softmax(1).gather(1, top[:, None]).sum(), [rows])
+        found.append(slope.reshape(inputs, -1).double())
+    return float(F.cosine_similarity(*found).min())

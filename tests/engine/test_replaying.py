@@ -1,5 +1,6 @@
 """Replays of a CUDA graph are the network's calls, bit by bit; what is not certain to be so is launched."""
 
+import logging
 import threading
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import Tensor, fx, nn
 
 from anisocert import Gaussian, Numerics
 from anisocert.engine import Network, Query, Stage, count_votes
-from anisocert.engine._replaying import Replayed, replayed
+from anisocert.engine._replaying import NoWaits, Replayed, replayed
 from anisocert.errors import ModelError
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -24,8 +25,13 @@ def evaluate(run, x):
 def deep(layers: int = 60) -> nn.Module:
     """So many small kernels that launching them takes longer than they do."""
     torch.manual_seed(0)
-    body = [part for _ in range(layers) for part in (nn.Linear(16, 16), nn.ReLU())]
-    return nn.Sequential(nn.Flatten(), *body, nn.Linear(16, 3)).eval().requires_grad_(False)
+    body = list[nn.Module]()
+    for width in [*[16] * layers, 3]:
+        linear = nn.Linear(16, width)
+        nn.init.orthogonal_(linear.weight)  # by default weights and activations would forget their input
+        nn.init.uniform_(linear.bias, -0.1, 0.1)
+        body += [linear, nn.Hardtanh(-2, 2)]
+    return nn.Sequential(nn.Flatten(), *body[:-1]).eval().requires_grad_(False)
 
 
 def batch(seed: int, rows: int = ROWS) -> Tensor:
@@ -36,15 +42,57 @@ def as_graph(model: nn.Module, device: str = "cuda") -> nn.Module:
     return fx.symbolic_trace(model.to(device))
 
 
+def test_the_deep_network_depends_on_its_input():
+    scores = deep()(torch.randn(1000, 16, generator=torch.Generator().manual_seed(0)))
+    assert (scores.argmax(1).bincount(minlength=3) > 100).all()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda x: x.sum().item(), lambda x: x[x > 0], lambda x: x.nonzero(), lambda x: x.unique(), torch.is_nonzero],
+)
+def test_operators_that_wait_for_the_device_are_found(call):
+    with pytest.raises(ModelError, match="do not wait for the device"), NoWaits():
+        call(torch.randn(1))
+    with NoWaits():
+        assert torch.where(torch.ones(3) > 0, 1.0, 2.0)[torch.arange(2)].argmax().clone().shape == ()
+
+
 def test_without_a_gpu_nothing_is_replayed():
     form = as_graph(deep(2), "cpu")
     assert replayed(evaluate, form, form, torch.randn(ROWS, 16)) is form
 
 
 @gpu
-def test_a_network_that_cannot_be_traced_is_launched():
+def test_what_cannot_be_traced_or_has_hooks_is_launched():
     model = deep().cuda()
     assert replayed(evaluate, model, model, batch(0)) is model
+    form = as_graph(deep())
+    next(part for part in form.modules() if isinstance(part, nn.Linear)).register_forward_hook(lambda *_: None)
+    assert replayed(evaluate, form, form, batch(0)) is form
+
+
+@gpu
+def test_a_graph_that_was_captured_in_inference_mode_runs_outside_of_it():
+    form = as_graph(deep())
+    with torch.inference_mode():
+        run = replayed(evaluate, form, form, batch(0))
+    assert isinstance(run, Replayed)
+    assert torch.equal(evaluate(run, batch(1)), evaluate(form, batch(1)))
+    assert run(batch(1).double().float()).shape == (ROWS, 3)
+
+
+@gpu
+def test_a_graph_goes_before_rows_do():
+    network = Network(deep(), 3, "cuda", Numerics("float32", False, 800))
+    network.fit((16,), 0)
+    assert isinstance(network._run, Replayed)
+    launched = network._run.launched
+    network.shrink(torch.OutOfMemoryError("CUDA out of memory"))
+    assert network._run is launched
+    assert network.numerics.rows == 800
+    network.shrink(torch.OutOfMemoryError("CUDA out of memory"))
+    assert network.fit((16,), 0) == 480
 
 
 @gpu
@@ -124,7 +172,9 @@ class Constant(Remembering):
 def test_what_a_replay_would_leave_out_is_launched(kind, caplog):
     form = as_graph(kind().eval())
     expected = evaluate(form, batch(1))
-    assert replayed(evaluate, form, form, batch(0)) is form
+    assert torch.equal(expected, evaluate(form, batch(0))) == (kind is Constant)
+    with caplog.at_level(logging.INFO):
+        assert replayed(evaluate, form, form, batch(0)) is form
     assert "CUDA graph" in caplog.text
     assert torch.equal(evaluate(form, batch(1)), expected)
     assert torch.rand(3, device="cuda").isfinite().all(), "the device still draws numbers"

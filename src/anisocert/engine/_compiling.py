@@ -64,5 +64,5 @@ def seconds(evaluate: Evaluate, run: Classifier, sample: Tensor) -> float:
 
 
 def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    if device.type == "cuda":  # not for all its streams: others may be capturing
+        torch.cuda.current_stream(device).synchronize()

@@ -19,6 +19,7 @@ from anisocert.engine.streams import Stream
 from anisocert.errors import ModelError
 
 ROWS_AT_ONCE, BYTES_AT_ONCE = 20_000, 1 << 28  # of noisy inputs on a GPU
+ALLOCATED = 512  # bytes, of which torch's allocators on GPUs start at a multiple
 UNSETTLED_BATCHES = 64  # after this many the device is waited for, so that what is kept of them stays small
 
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray]  # slot, vote and bin of each row
@@ -61,7 +62,7 @@ class DeviceCounts:
             self._settle()
 
     def _count(self, noisy: Tensor, bins: Tensor) -> None:
-        scores = torch.cat([self.network.scores(part) for part in noisy.split(self._rows)])
+        scores = torch.cat([self.network.scores(_aligned(part)) for part in noisy.split(self._rows)])
         best, votes = scores.max(1)  # a NaN counts as the largest
         self.nan |= (best.isnan() & (bins != self.trash)).any()  # padding may be anything
         where = bins * self.network.num_classes + votes
@@ -102,6 +103,11 @@ class Segment(NamedTuple):
     bin: int
     start: int
     stop: int
+
+
+def _aligned(part: Tensor) -> Tensor:
+    """A part of a batch where a batch of its own would be: kernels may be chosen by the place of what they read."""
+    return part.clone() if part.data_ptr() % ALLOCATED else part
 
 
 def batches(segments: list[Segment], rows: int, calls: int, trash: int) -> Iterator[Batch]:

@@ -2,23 +2,31 @@
 
 import logging
 import threading
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from anisocert.engine._compiling import Evaluate, seconds
+from anisocert.engine._graph import hooked
 from anisocert.engine._lowering import Lowered
 from anisocert.engine.agreement import identical
 from anisocert.engine.capture import Work, captured
 from anisocert.engine.given import Classifier
+from anisocert.engine.numerics import out_of_memory
+from anisocert.errors import ModelError
 
 log = logging.getLogger(__name__)
 
+MASKS = (torch.bool, torch.uint8)
 SAVING = 0.03  # of a call's time, below which a graph is not worth the memory that it keeps
 
 
 class Replayed:
-    """Scores by the replay of a graph, for batches of the shape that it was captured with; else by the network.
+    """Scores by the replay of a graph, for batches like the one that it was captured with; else by the network.
 
     A graph reads its input and leaves its scores at fixed places in memory: calls take turns, whatever threads and
     streams they come from.
@@ -30,10 +38,10 @@ class Replayed:
 
     def __call__(self, x: Tensor) -> Tensor:
         """x: `b x *shape` -> `b x num_classes`."""
-        if x.shape != self._x.shape:
+        if (x.shape, x.dtype, x.device) != (self._x.shape, self._x.dtype, self._x.device):
             scores: Tensor = self.launched(x)
             return scores
-        with self._turn, torch.cuda.device(self._x.device):
+        with self._turn, torch.cuda.device(x.device):
             stream = torch.cuda.current_stream()
             stream.wait_event(self._ended)
             self._x.copy_(x)
@@ -47,24 +55,70 @@ def replayed(evaluate: Evaluate, run: Classifier, form: nn.Module, sample: Tenso
     """A network as replays of its calls, or as it is where that saves nothing or is not certain to be the same.
 
     run: the network; form: what it was compiled from, or itself. sample: a batch of the shape of its calls. Only a
-    traced network can be replayed: it has no state in Python and no work on the host that a replay would leave out.
+    traced network without hooks is replayed: it has no state in Python, and does nothing there that a replay would
+    leave out.
     """
-    if sample.device.type != "cuda" or not isinstance(form, fx.GraphModule | Lowered):
+    traced = isinstance(form, fx.GraphModule | Lowered) and not any(map(hooked, form.modules()))
+    if sample.device.type != "cuda" or not traced:
         return run
+    try:
+        made = _captured(evaluate, run, form, sample)
+        if made is None:
+            return run
+        by_replay, by_launches = seconds(evaluate, made, sample), seconds(evaluate, run, sample)
+    except RuntimeError as error:  # the network itself has been seen to fit
+        if not out_of_memory(error):
+            raise
+        log.info("no memory for a CUDA graph of the network")
+        return run
+    log.info("a call takes %.2f ms as a CUDA graph, %.2f ms launched", 1e3 * by_replay, 1e3 * by_launches)
+    return made if by_replay < (1 - SAVING) * by_launches else run
+
+
+def _captured(evaluate: Evaluate, run: Classifier, form: nn.Module, sample: Tensor) -> Replayed | None:
+    """None unless replays give the scores of launches bit by bit, for other inputs than those of the capture."""
     other = sample.flip(0)
     plain, expected = (evaluate(run, batch.clone()) for batch in (sample, other))
-    x, scores = sample.clone(), plain.clone()
+    if identical(plain, expected):
+        log.info("no CUDA graph of a network whose scores do not depend on its inputs: stale ones could not be told")
+        return None
+    try:
+        with NoWaits():
+            evaluate(form, sample[:2].clone())
+    except ModelError as reason:
+        log.info("no CUDA graph of the network: %s", reason)
+        return None
+    with torch.inference_mode(False):  # later calls may be outside of it
+        x, scores = sample.clone(), plain.clone()
 
     def work() -> None:
         scores.copy_(evaluate(run, x))
 
-    replay = captured(work, [x, scores], shared=True)
+    replay = captured(work, [x, scores], alone=False)
     if replay is None:
-        return run
+        return None
     made = Replayed(run, x, scores, replay)
-    if identical(plain, expected) or not identical(expected, evaluate(made, other)):
-        log.warning("the network is not replayed as a CUDA graph: its scores differ, or do not depend on inputs")
-        return run
-    by_replay, by_launches = seconds(evaluate, made, sample), seconds(evaluate, run, sample)
-    log.info("a call takes %.2f ms as a CUDA graph, %.2f ms launched", 1e3 * by_replay, 1e3 * by_launches)
-    return made if by_replay < (1 - SAVING) * by_launches else run
+    if identical(expected, evaluate(made, other)):
+        return made
+    log.warning("the network is not replayed as a CUDA graph: its scores differ")
+    return None
+
+
+class NoWaits(TorchDispatchMode):
+    """An error for operators, of this thread, whose result the host waits for: no capture survives them."""
+
+    NAMES = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "_unique", "equal", "is_nonzero")
+    supports_higher_order_operators = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func.name().removeprefix("aten::").partition(".")[0] if isinstance(func, torch._ops.OpOverload) else ""
+        masked = name.startswith("index") and any(index.dtype in MASKS for index in _tensors(args[1]))
+        moved = {tensor.device.type for tensor in _tensors((args, kwargs, out))} > {"cpu"} and "copy" in name
+        if moved or masked or name.startswith(self.NAMES):
+            raise ModelError(f"expected operators that do not wait for the device, got {name}")
+        return out
+
+
+def _tensors(values: Any) -> Iterable[Tensor]:
+    return (value for value in tree_leaves(values) if isinstance(value, Tensor))

@@ -3,9 +3,10 @@
 import logging
 import pickle
 import random
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 import numpy as np
 import torch
@@ -17,30 +18,37 @@ log = logging.getLogger(__name__)
 
 Work = Callable[[], None]
 
+_TURN = threading.Lock()
 
-def captured(work: Work, state: Sequence[Tensor], shared: bool = False) -> Work | None:
+
+def captured(work: Work, state: Sequence[Tensor], alone: bool = True) -> Work | None:
     """`work` as the replay of a CUDA graph; None, and a line in the log, if it cannot be captured.
 
     work: reads and writes tensors that stay where they are in memory, and draws from torch's global generator of their
-    device. state: all tensors that it changes; they and the random state are left as they were. shared: other threads
-    may be waiting for the device meanwhile.
+    device. state: all tensors that it changes; they and the random state are left as they were. alone: no other thread
+    uses the device meanwhile; where one may, work must neither draw nor wait for the device.
     """
     device = state[0].device
-    try:
-        with torch.cuda.device(device), undone(state):
-            return _replay(work, nullcontext() if shared else _no_waits())
-    except Exception as reason:  # a wait for the device, too little memory, ...: as many kinds as there are operators
-        log.warning("no CUDA graph, so that it takes longer: %s", str(reason).splitlines()[0])
-        with torch.cuda.device(device):
+    with _TURN, torch.cuda.device(device):
+        try:
+            with undone(state, alone):
+                return _replay(work, _no_waits() if alone else nullcontext())
+        except Exception as error:  # a wait for the device, too little memory, ...: as many kinds as operators
+            reason = str(error).partition("\n")[0] or repr(error)
+        log.warning("no CUDA graph, so that it takes longer: %s", reason)
+        with suppress(RuntimeError):  # no memory for that either
             _end_captures()
-        return None
+    return None
 
 
 @contextmanager
-def undone(state: Sequence[Tensor]) -> Iterator[None]:
-    """Afterwards these tensors, without moving in memory, and torch's random state are as they were before."""
+def undone(state: Sequence[Tensor], random: bool = True) -> Iterator[None]:
+    """Afterwards these tensors, without moving in memory, and torch's random state are as they were before.
+
+    random: False leaves the random state alone, from which other threads may draw.
+    """
     kept = [tensor.detach().clone() for tensor in state]
-    with torch.random.fork_rng([tensor.device for tensor in state[:1] if tensor.is_cuda]):
+    with torch.random.fork_rng([tensor.device for tensor in state[:1] if tensor.is_cuda], enabled=random):
         try:
             yield
         finally:
@@ -66,9 +74,11 @@ def _replay(work: Work, checked: AbstractContextManager[None]) -> Work:
                 raise ModelError(
                     "expected no random numbers from the host in a graph, got some: replays would repeat them"
                 )
+            torch._C._cuda_clearCublasWorkspaces()  # or others could free what replays would then write to
             with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
                 work()
     finally:
+        torch._C._cuda_clearCublasWorkspaces()  # which is the graph's own
         torch.cuda.current_stream().wait_stream(side)  # before the work is undone
     return graph.replay
 
@@ -95,5 +105,6 @@ def _no_waits() -> Iterator[None]:
 def _end_captures() -> None:
     """After a failed capture some versions of torch draw no numbers until another one has ended."""
     side = torch.cuda.Stream()
-    with torch.cuda.stream(side), torch.cuda.graph(torch.cuda.CUDAGraph(), stream=side):
+    graph = torch.cuda.graph(torch.cuda.CUDAGraph(), stream=side, capture_error_mode="thread_local")
+    with torch.cuda.stream(side), graph:
         torch.zeros((), device="cuda")

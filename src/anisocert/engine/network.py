@@ -10,14 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from anisocert.engine._checking import expect_rows_apart, expect_shape
+from anisocert.engine._checking import expect_shape
 from anisocert.engine._compiling import compiled, pays
 from anisocert.engine._forms import first_right, gradient_forms, vote_forms
 from anisocert.engine._identity import hash_of, name_of
 from anisocert.engine._replaying import Replayed, replayed
-from anisocert.engine._rows import first_rung, ladder, largest_map
+from anisocert.engine._rows import first_rung, ladder
 from anisocert.engine._trials import trial_inputs
-from anisocert.engine.agreement import identical, leads_kept, no_worse, same_votes
+from anisocert.engine._trying import Trial
+from anisocert.engine.agreement import identical, leads_kept
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier, expect_classifier, frozen, home, usable
 from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
@@ -26,8 +27,6 @@ from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)
-
-SMALLEST = 1e-6  # theta that a model is tried with
 
 OnRows = Callable[[int, bool], None]
 """Called with the rows of each call of a network, and whether with gradients, while votes and searches are at work."""
@@ -70,6 +69,7 @@ class Network:
         self.hash = hash_of(self.model, precision, self.grid) if model_id is None else name_of(model_id, self.grid)
         self.on_rows: OnRows | None = None
         self.compile_seconds = 0.0
+        self._trial = Trial(self.model, precision, self.device, self.told_theta)
         self._asked, self._run = self.numerics, self.model
         self._shape: tuple[int, ...] | None = None
         self._parts = dict[str, Network]()
@@ -81,9 +81,11 @@ class Network:
 
     def scores(self, x: Tensor) -> Tensor:
         """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`, as `Query.given` is."""
-        if self.told_theta and self._shape is not None and tuple(x.shape[1:]) != self._takes(self._shape):
-            raise ArgumentError(f"expected inputs beside theta, {self._takes(self._shape)}, got {tuple(x.shape[1:])}")
-        scores = self._evaluate(self._run, x)
+        if self.told_theta and self._shape is not None and tuple(x.shape[1:]) != self._trial.takes(self._shape):
+            raise ArgumentError(
+                f"expected inputs beside theta, {self._trial.takes(self._shape)}, got {tuple(x.shape[1:])}"
+            )
+        scores = self._trial.evaluate(self._run, x)
         self._tell_rows(len(x), False)
         return scores
 
@@ -122,19 +124,19 @@ class Network:
 
         A model that its own scores do not tell all about, as a `Coded`, has `scores_of_parts`: several such blocks.
         """
-        x = self._with_levels(torch.from_numpy(probe_inputs(self._takes(shape))).to(self.device))
+        x = self._trial.with_levels(torch.from_numpy(probe_inputs(self._trial.takes(shape))).to(self.device))
         parts: Classifier | None = getattr(self.model, "scores_of_parts", None)
         with taking(shape, self.model):
-            scores = self._evaluate(parts or self.model, x)
+            scores = self._trial.evaluate(parts or self.model, x)
         if parts is None:
             expect_shape(scores, len(x), self.num_classes)
         return scores.float().cpu().numpy()
 
     def _with_gradients(self, shape: tuple[int, ...], to_compile: bool) -> Classifier:
         assert isinstance(self.model, nn.Module)
-        sample = self._with_levels(trial_inputs(ALIGN, shape, self.device))
+        sample = self._trial.with_levels(trial_inputs(ALIGN, shape, self.device))
         forms = gradient_forms(self.model, sample, self.numerics.precision == "bfloat16", to_compile)
-        run = first_right(forms, self._right(sample, self._evaluate(self.model, sample.clone()))) or self.model
+        run = first_right(forms, self._trial.right(sample)) or self.model
         fast: Classifier = torch.compile(run, dynamic=False) if to_compile else run
         return fast
 
@@ -147,14 +149,15 @@ class Network:
         """
         if self._shape is not None and shape != self._shape:
             self.numerics, self._shape, self._compiled_differentiable = self._asked, None, None
+            self._run = self.model  # before the next form needs the memory of this one's graph
         while self._shape is None:
-            takes, largest = self._takes(shape), partial(self._largest_map, shape)
+            takes, largest = self._trial.takes(shape), partial(self._trial.largest_map, shape)
             rows = self.numerics.rows or first_rung(self.device, takes, largest)
             self.numerics = replace(self.numerics, rows=rows)
             try:
-                sample = self._sample(rows, shape)
-                self._run, self._shape = self._prepared(sample, votes), shape
-                self._first_scores = self._evaluate(self._run, sample.clone())
+                sample = self._trial.inputs(rows, shape)
+                self._run = self._prepared(sample, votes)
+                self._first_scores, self._shape = self._tried(sample), shape
             except RuntimeError as error:
                 self.shrink(error)
         assert self.numerics.rows is not None
@@ -170,15 +173,23 @@ class Network:
                 part.expect_no_state()
         assert self._shape is not None
         assert self._first_scores is not None
-        run = self._run.launched if isinstance(self._run, Replayed) else self._run
-        again = self._evaluate(run, self._sample(len(self._first_scores), self._shape))
-        if not identical(self._first_scores, again) and not leads_kept(self._first_scores, again):
-            raise ModelError("expected the same scores for an input in every call, got different ones after the votes")
+        sample = self._trial.inputs(len(self._first_scores), self._shape)
+        for launched in (False, True) if isinstance(self._run, Replayed) else (False,):  # replays would hide some state
+            again = self._tried(sample, launched)
+            if not identical(self._first_scores, again) and not leads_kept(self._first_scores, again):
+                raise ModelError(
+                    "expected the same scores for an input in every call, got different ones after the votes"
+                )
 
     def shrink(self, error: RuntimeError) -> None:
-        """Fall back to a smaller batch after running out of memory; any other error is raised again."""
+        """Fall back to a smaller batch after running out of memory; any other error is raised again.
+
+        A graph goes before rows do, as votes without it are the same.
+        """
         if not out_of_memory(error):
             raise error
+        if self._without_graph(error):
+            return
         smaller = [rows for rows in ladder(self.device) if rows < (self.numerics.rows or 0)]
         if not smaller:
             raise ModelError(f"out of memory with only {self.numerics.rows} rows per call on {self.device}") from error
@@ -188,65 +199,40 @@ class Network:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _evaluate(self, run: Classifier, x: Tensor) -> Tensor:
-        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, self.numerics.precision == "bfloat16"):
-            scores: Tensor = run(x)
-            return scores
+    def _without_graph(self, error: RuntimeError) -> bool:
+        """Whether memory ran out, a graph has some, and has just been given up for it."""
+        if not isinstance(self._run, Replayed) or not out_of_memory(error):
+            return False
+        log.warning("out of memory; continuing without a CUDA graph of the network")
+        self._run = self._run.launched
+        torch.cuda.empty_cache()
+        return True
 
-    def _largest_map(self, shape: tuple[int, ...]) -> int:
-        return largest_map(partial(self._evaluate, self.model), self._sample(ALIGN, shape))
-
-    def _takes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """What the model takes of an input of a shape."""
-        return (2, *shape) if self.told_theta else shape
-
-    def _sample(self, rows: int, shape: tuple[int, ...]) -> Tensor:
-        """Inputs to try the model on."""
-        return self._with_levels(trial_inputs(rows, self._takes(shape), self.device))
-
-    def _with_levels(self, x: Tensor) -> Tensor:
-        """The same; where the model is told theta, with positive ones."""
-        return torch.stack([x[:, 0], x[:, 1].abs().clamp(min=SMALLEST)], 1) if self.told_theta else x
+    def _tried(self, sample: Tensor, launched: bool = False) -> Tensor:
+        """Scores of a sample by the form that votes; launched: not by replays of it."""
+        run = self._run.launched if launched and isinstance(self._run, Replayed) else self._run
+        try:
+            return self._trial.evaluate(run, sample.clone())
+        except RuntimeError as error:
+            if not self._without_graph(error):
+                raise
+        return self._trial.evaluate(self._run, sample.clone())
 
     def _prepared(self, sample: Tensor, votes: int) -> Classifier:
         """The model, checked and in the form that is to run."""
-        plain = self._checked(sample)
+        plain = self._trial.checked(sample, self.num_classes)
         if not isinstance(self.model, nn.Module):
             self.numerics = replace(self.numerics, compile=False)
             return self.model
-        right = self._right(sample, plain)
+        right = self._trial.right(sample, plain)
         run = first_right(vote_forms(self.model, sample, self.numerics.precision == "bfloat16"), right) or self.model
         fast: Classifier = run
-        if self.numerics.compile or (self.numerics.compile is None and pays(self._evaluate, run, sample, votes)):
+        if self.numerics.compile or (self.numerics.compile is None and pays(self._trial.evaluate, run, sample, votes)):
             fast = self._compiled(run, sample, right)
         self.numerics = replace(self.numerics, compile=fast is not run)
-        return replayed(self._evaluate, fast, run, sample)
-
-    def _checked(self, sample: Tensor) -> Tensor:
-        """The model's scores of a batch; an error unless votes can rest on them."""
-        with taking(tuple(sample.shape[1 + self.told_theta :]), self.model):
-            scores = self._evaluate(self.model, sample.clone())
-        expect_shape(scores, len(sample), self.num_classes)
-        expect_rows_apart(lambda x: self._evaluate(self.model, self._with_levels(x)), sample, scores)
-        return scores
-
-    def _right(self, sample: Tensor, plain: Tensor) -> Callable[[Classifier], bool]:
-        """Whether a form of the network gives the model's scores of a batch, up to rounding; plain: as it stands."""
-
-        def right(run: Classifier) -> bool:
-            scores = self._evaluate(run, sample.clone())  # which a network may change
-            if same_votes(plain, scores, self.numerics.precision):
-                return True
-            return self.numerics.precision == "bfloat16" and no_worse(self._in_float32(sample), plain, scores)
-
-        return right
-
-    def _in_float32(self, sample: Tensor) -> Tensor:
-        with torch.no_grad():
-            scores: Tensor = self.model(sample.clone())
-            return scores
+        return replayed(self._trial.evaluate, fast, run, sample)
 
     def _compiled(self, folded: nn.Module, sample: Tensor, right: Callable[[Classifier], bool]) -> Classifier:
         asked = self.numerics.compile is not None
-        run, self.compile_seconds = compiled(self._evaluate, folded, sample, right, asked)
+        run, self.compile_seconds = compiled(self._trial.evaluate, folded, sample, right, asked)
         return run

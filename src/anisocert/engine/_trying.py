@@ -1,0 +1,75 @@
+"""A model on trial: in the numerics of its votes, on inputs made for that, before any vote rests on it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from anisocert.engine._checking import expect_rows_apart, expect_shape
+from anisocert.engine._rows import largest_map
+from anisocert.engine._trials import trial_inputs
+from anisocert.engine.agreement import no_worse, same_votes
+from anisocert.engine.first_call import taking
+from anisocert.engine.given import Classifier
+from anisocert.engine.numerics import ALIGN, Precision
+
+SMALLEST = 1e-6  # theta that a model is tried with
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A model, and how it is computed. told_theta: it takes inputs beside theta."""
+
+    model: Classifier
+    precision: Precision
+    device: torch.device
+    told_theta: bool
+
+    def evaluate(self, run: Classifier, x: Tensor) -> Tensor:
+        """Scores of a batch by a form of the model."""
+        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, self.precision == "bfloat16"):
+            scores: Tensor = run(x)
+            return scores
+
+    def takes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """What the model takes of an input of a shape."""
+        return (2, *shape) if self.told_theta else shape
+
+    def inputs(self, rows: int, shape: tuple[int, ...]) -> Tensor:
+        """Inputs to try it on, each as it takes them."""
+        return self.with_levels(trial_inputs(rows, self.takes(shape), self.device))
+
+    def with_levels(self, x: Tensor) -> Tensor:
+        """The same; where the model is told theta, with positive ones."""
+        return torch.stack([x[:, 0], x[:, 1].abs().clamp(min=SMALLEST)], 1) if self.told_theta else x
+
+    def largest_map(self, shape: tuple[int, ...]) -> int:
+        """Numbers of the largest map that it makes of one input."""
+        return largest_map(partial(self.evaluate, self.model), self.inputs(ALIGN, shape))
+
+    def checked(self, sample: Tensor, num_classes: int) -> Tensor:
+        """The model's scores of a batch; an error unless votes can rest on them."""
+        with taking(tuple(sample.shape[1 + self.told_theta :]), self.model):
+            scores = self.evaluate(self.model, sample.clone())
+        expect_shape(scores, len(sample), num_classes)
+        expect_rows_apart(lambda x: self.evaluate(self.model, self.with_levels(x)), sample, scores)
+        return scores
+
+    def right(self, sample: Tensor, scores: Tensor | None = None) -> Callable[[Classifier], bool]:
+        """Whether a form of the model gives its scores of a batch, up to rounding. scores: these, where known."""
+        plain = self.evaluate(self.model, sample.clone()) if scores is None else scores
+
+        def right(run: Classifier) -> bool:
+            found = self.evaluate(run, sample.clone())  # which a network may change
+            if same_votes(plain, found, self.precision):
+                return True
+            return self.precision == "bfloat16" and no_worse(self._in_float32(sample), plain, found)
+
+        return right
+
+    def _in_float32(self, sample: Tensor) -> Tensor:
+        with torch.no_grad():
+            scores: Tensor = self.model(sample.clone())
+            return scores

@@ -23,6 +23,7 @@ MARKS = (
     b"Software\0anisocert",  # PNG
     b"/Creator (anisocert)",  # PDF
     b'"__metadata__":{"anisocert":',  # networks
+    b"\x12\x09anisocert",  # the producer of an ONNX file
     b"\0id,label,answer\n",  # what `predict` writes, as CSV
     b'\0{\n  "made_by": "anisocert',  # and as JSON
     b"\0anisocert memory\0",  # what `memory export` writes: the comment of the archive

@@ -91,6 +91,17 @@ def test_fixed_batch_size(network: nn.Module, tmp_path: Path) -> None:
         torch.testing.assert_close(box(x), network(x), rtol=1e-4, atol=1e-5)
 
 
+def test_threads_are_as_many_as_torch_has(exported: Path) -> None:
+    """Who gives torch one core means it."""
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            assert load(exported)[0].session.get_session_options().intra_op_num_threads == threads
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_normalisation_outside_the_file(network: nn.Module, tmp_path: Path) -> None:
     box, _ = load(_export(network.network, tmp_path / "bare.onnx"), mean=MEAN, std=STD)
     x = torch.rand(3, 1, 8, 8)

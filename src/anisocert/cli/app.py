@@ -10,8 +10,8 @@ from anisocert.cli import data, keys, memory, tsv
 
 # In the order of the help. Each is a function in a module of its name, with an EPILOG that shows it in use.
 COMMANDS = (
-    "demo", "diagnose", "certify", "predict", "train", "codebook", "verify", "attack", "show", "report", "serve",
-    "reproduce",
+    "demo", "diagnose", "certify", "predict", "train", "codebook", "quantize", "verify", "attack", "show", "report",
+    "serve", "reproduce",
 )  # fmt: skip
 
 app = typer.Typer(

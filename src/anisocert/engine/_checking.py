@@ -30,5 +30,6 @@ def expect_rows_apart(evaluate: Callable[[Tensor], Tensor], sample: Tensor, scor
         if repeats or not leads_kept(scores[kept], found):
             raise ModelError(
                 "expected scores of an input to depend on that input alone, got ones that change with the rest of the "
-                "batch or from call to call (a batch norm without running statistics, a layer that draws at random)"
+                "batch or from call to call (a batch norm without running statistics, dynamic quantization, a layer "
+                "that draws at random)"
             )

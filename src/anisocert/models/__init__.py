@@ -8,6 +8,7 @@ from anisocert.models.denoised import Denoised, denoised
 from anisocert.models.denoiser import Denoiser, suited_denoiser
 from anisocert.models.loading import load
 from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized
+from anisocert.models.quantized import quantize
 from anisocert.models.resnet import ResNet
 from anisocert.models.small_cnn import SmallCNN
 from anisocert.models.wide_resnet import WideResNet
@@ -35,6 +36,7 @@ __all__ = [
     "described",
     "load",
     "load_denoiser",
+    "quantize",
     "save",
     "suited",
     "suited_denoiser",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from anisocert.engine.probe import probe_inputs
@@ -42,6 +43,7 @@ class OnnxNetwork(nn.Module):
         onnxruntime.set_default_logger_severity(FATAL)
         options, self.options = onnxruntime.SessionOptions(), onnxruntime.RunOptions()
         options.log_severity_level = self.options.log_severity_level = FATAL
+        options.intra_op_num_threads = torch.get_num_threads()  # its own default: all cores
         try:
             self.session = onnxruntime.InferenceSession(read.content, options, providers=wanted)
         except Exception as error:  # onnxruntime's own exceptions share no public root
@@ -98,15 +100,19 @@ class OnnxNetwork(nn.Module):
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, x: Tensor) -> Tensor:
         """Scores of `x`, in pieces of the file's batch size where that is fixed."""
-        rows = x.detach().cpu().numpy().astype(self.dtype)
-        batch = self.batch or len(rows)
+        rows = np.ascontiguousarray(x.detach().cpu().numpy(), self.dtype)
+        if self.batch is None:
+            return torch.from_numpy(self._scores(rows)).to(x.device, torch.float32)
         scores = []
-        for start in range(0, len(rows), batch):
-            piece = rows[start : start + batch]
-            padded = np.concatenate([piece, np.repeat(piece[:1], batch - len(piece), 0)])
-            given = {self.input: np.ascontiguousarray(padded)}
-            scores.append(self.session.run([self.output], given, self.options)[0][: len(piece)])
+        for start in range(0, len(rows), self.batch):
+            piece = rows[start : start + self.batch]
+            padded = np.concatenate([piece, np.repeat(piece[:1], self.batch - len(piece), 0)])
+            scores.append(self._scores(padded)[: len(piece)])
         return torch.from_numpy(np.concatenate(scores)).to(x.device, torch.float32)
+
+    def _scores(self, rows: NDArray[np.floating]) -> NDArray[np.floating]:
+        found: NDArray[np.floating] = self.session.run([self.output], {self.input: rows}, self.options)[0]
+        return found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "OnnxNetwork":
         """Itself: a session cannot be copied and holds nothing that changes."""

@@ -19,7 +19,7 @@ from anisocert.models.onnx_network import OnnxNetwork, whole
 OPSET = 17  # the operator set that onnx2torch knows throughout
 AGREEMENT = 1e-3  # between onnxruntime's scores and those of the converted network
 FEWER = 2  # rows, besides all of the fixed inputs at once: a batch that is baked in is not both
-WITHOUT = "without gradients it works as a black box: --method isotropic, or fixed"
+WITHOUT = "Without gradients it works as a black box: --method isotropic, or fixed"
 
 
 def to_torch(path: Path, read: OnnxFile, box: OnnxNetwork) -> nn.Module:
@@ -59,7 +59,7 @@ def to_torch(path: Path, read: OnnxFile, box: OnnxNetwork) -> nn.Module:
     baked = f"a batch of {box.batch} is baked into it, " if box.batch else ""
     raise ModelError(
         f"expected an ONNX file that onnx2torch converts at {path}, got: {baked}{'; '.join(reasons)}. "
-        f"{'Export it with a free batch (dynamic axes); ' if box.batch else ''}{WITHOUT}"
+        f"{'Export it with a free batch (dynamic axes). ' if box.batch else ''}{WITHOUT}"
     )
 
 

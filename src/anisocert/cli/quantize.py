@@ -1,0 +1,115 @@
+"""`anisocert quantize`: a network in 8-bit integers, for processors without bfloat16."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anisocert.cli import options
+from anisocert.cli.config import ConfigFile
+from anisocert.options import option
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+EPILOG = (
+    "Example: anisocert quantize nets/cohen/last.safetensors --data cifar10 --out nets/cohen/int8.onnx\n\n"
+    "Then: anisocert certify nets/cohen/int8.onnx --data cifar10 --sigma 0.25 --method fixed --out RUN"
+)
+OTHERS = 1024  # examples that the two networks are compared on
+AT_ONCE, CALLS = 32, 5
+
+
+@options.takes(
+    "model", "data", "sigma", "norm", "num_classes", "layout", "mean", "std",
+    split=option("train", "Which part of the data the examples are from."),
+    max=option(512, "Examples whose noisy copies set the ranges of the network's maps."),
+    seed=option(0, "Seed of the choice of examples and of their noise."),
+)  # fmt: skip
+def quantize(
+    asked: options.Asked,
+    out: Annotated[Path, typer.Option(help="The file to write, .onnx.", dir_okay=False)],
+    force: options.Force = False,
+    config: ConfigFile = None,
+) -> None:
+    """Make a network in 8-bit integers of a network, as an ONNX file: quicker votes on a CPU without bfloat16.
+
+    The file is a network of its own, whose answers differ a little. Certify it, and predict and serve with it: its
+    certificates are not about the network that it was made from. It has no gradients: --method fixed or isotropic.
+    """
+    from dataclasses import replace
+
+    import numpy as np
+    import torch
+
+    from anisocert.cli.console import Console
+    from anisocert.data import load
+    from anisocert.data.arrays import CHANNELS_FIRST
+    from anisocert.durable import claim
+    from anisocert.errors import ArgumentError
+    from anisocert.evaluate import percent
+    from anisocert.models import quantize as write
+    from anisocert.runs.loading import load_model
+    from anisocert.train.recipe import noise_like
+
+    if out.suffix != ".onnx":
+        raise ArgumentError(f"expected --out as an .onnx file, got {out}")
+    console = Console()
+    c = options.configured(asked | {"denoise": None}, lambda text: console.print(text, soft_wrap=True))
+    claim(out, force)
+    examples = load(c.data, c.split, c.layout if c.layout == CHANNELS_FIRST else None)
+    classes = examples.num_classes if examples.labelled else None
+    model, known = load_model(replace(c, input_shape=list(examples.shape)), classes=classes)
+    for note in (*examples.notes, *known.get("notes", ())):
+        console.print(f"note: {note}", soft_wrap=True)
+    places = np.random.default_rng(c.seed).permutation(len(examples))[: (c.max or 0) + OTHERS]
+    some = examples.at(places)
+    torch.manual_seed(c.seed)
+    x = torch.from_numpy(some.x)
+    x = x + noise_like(x, c.smoothing())
+    ranges, others = x[: c.max], x[c.max :]
+    with console.status("exporting the network and measuring the ranges of its maps"):
+        made = write(model, ranges, out)
+    console.print(f"{out}: {c.model} in 8-bit integers, by {len(ranges)} noisy examples", soft_wrap=True)
+    if len(others):
+        votes, now = (torch.cat([_votes(one, part) for part in torch.split(others, AT_ONCE)]) for one in (model, made))
+        moved = percent(float((votes != now).float().mean()), True, digits=2)
+        line = f"of the votes of {len(others)} other noisy examples {moved}% moved"
+        if examples.labelled:
+            y = torch.from_numpy(some.y[c.max :])
+            was, is_ = (percent(float((one == y).float().mean()), digits=2) for one in (votes, now))
+            line += f"; correct are {is_}%, in float32 {was}%"
+        console.print(line, soft_wrap=True)
+    ratio = _speed(model, made, known["num_classes"] or examples.num_classes, examples.shape)
+    console.print(f"votes per second here: {ratio:.2f} times those of the network itself, not compiled", soft_wrap=True)
+    noise = ["--norm", c.norm, "--sigma", f"{c.sigma:g}", "--method", "fixed"]
+    command = ["anisocert", "certify", str(out), "--data", c.data, *noise, "--out", "RUN"]
+    console.print(f"It is a network of its own, without gradients. Next:\n{shlex.join(command)}", soft_wrap=True)
+
+
+def _votes(network: "nn.Module", x: "Tensor") -> "Tensor":
+    import torch
+
+    with torch.no_grad():
+        return network(x).argmax(1)  # type: ignore[no-any-return]
+
+
+def _speed(model: "nn.Module", made: "nn.Module", classes: int, shape: tuple[int, ...]) -> float:
+    """How many times as fast the engine runs the second network as the first: by turns, as a machine may be shared."""
+    import time
+
+    import torch
+
+    from anisocert.engine import Network, Numerics
+
+    networks = [Network(one, classes, "cpu", Numerics(compile=False)) for one in (model, made)]
+    x = torch.rand(networks[0].fit(shape, CALLS), *shape)
+    networks[1].fit(shape, CALLS)
+    best = [float("inf")] * 2
+    for _ in range(CALLS):
+        for k, network in enumerate(networks):
+            started = time.perf_counter()
+            network.scores(x)
+            best[k] = min(best[k], time.perf_counter() - started)
+    return best[0] / best[1]

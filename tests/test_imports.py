@@ -49,7 +49,7 @@ for call in (lambda: ac.evaluate(found, [0, 0]), lambda: ac.report("runs/a")):
         print(error)
 """
     )
-    told = "reading a run needs pyarrow and safetensors: pip install 'anisocert[cli]'\n"
+    told = "reading a run needs pyarrow: pip install 'anisocert[cli]'\n"
     assert done.stdout == f"[0, 0]\n{told}{told}", done.stderr
 
 

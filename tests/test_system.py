@@ -1,6 +1,7 @@
 """The deployed classifier: promises are kept, noise is fresh, lucky votes cannot be waited for."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -272,6 +273,30 @@ def test_a_promise_is_told_while_others_wait_for_the_network(system):
     promise = deployed.answer(point(1.0, 0.0))
     with ThreadPoolExecutor() as pool, deployed._turn:
         assert pool.submit(deployed.answer, point(1.05, 0.0)).result(timeout=20).id == promise.id
+
+
+def test_an_input_is_looked_up_once_unless_the_network_was_busy(system):
+    looked_up = list[np.ndarray]()
+
+    class Watched(ac.Memory):
+        def lookup_all(self, x):
+            looked_up.extend(x := list(x))
+            return super().lookup_all(x)
+
+    deployed = system(memory=Watched())
+    promise = deployed.answer(point(1.0, 0.0))
+    assert len(looked_up) == 1
+    assert deployed.answer(point(1.05, 0.0)).id == promise.id
+    assert len(looked_up) == 2
+    with ThreadPoolExecutor() as pool:
+        with deployed._turn:  # while this thread promises something, another asks about what it will cover
+            waiting = pool.submit(deployed.answer, point(1.0, 50.0))
+            while len(looked_up) < 3:
+                time.sleep(0.001)
+            promise = deployed.answer(point(1.0, 50.1))
+        assert waiting.result(timeout=20).id == promise.id
+    assert len(looked_up) == 5
+    assert deployed.memory.submissions == 2
 
 
 @pytest.mark.parametrize("policy", ["inherit", "abstain", "worst-case"])

@@ -33,6 +33,9 @@ from anisocert.smoothing import Smoothing
 
 SHORTEST_SECRET = 16  # bytes
 
+Asked = dict[bytes, NDArray[np.float32]]  # different inputs, by their bytes
+Answers = dict[bytes, Certificate]
+
 
 class System:
     """Answers inputs: with a stored promise where one covers the input, else with a new certificate.
@@ -115,40 +118,52 @@ class System:
         points = exact_float32("x", x) + np.float32(0)  # -0.0 is 0.0 to a memory, which counts attempts
         if points.ndim < 2 or not points.size:
             raise ArgumentError(f"expected x of shape (inputs, *shape) with at least one input, got {points.shape}")
-        promised = self.memory.lookup_all(points)
-        asked = {one.tobytes(): one for one, promise in zip(points, promised, strict=True) if promise is None}
-        errors: list[Exception] = []
-        found = dict(zip(asked, self._ask(list(asked.values()), errors), strict=True)) if asked else {}
-        if errors and len(errors) == len(asked) and not any(promised):
-            raise errors[0]
-        return [promise or found[one.tobytes()] for one, promise in zip(points, promised, strict=True)]
+        keys = [point.tobytes() for point in points]
+        found = self._answered(dict(zip(keys, points, strict=True)))
+        return [found[key] for key in keys]
 
-    def _ask(self, points: list[NDArray[np.float32]], errors: list[Exception]) -> list[Certificate]:
-        with self._turn:
-            known = self._known(points)
-            fresh = [point for point, answer in zip(points, known, strict=True) if answer is None]
-            proposed = self._proposed(np.stack(fresh), errors) if fresh else []
-            admitted = iter(self.memory.admit_all(proposed, self._probe(points[0].shape)) if fresh else ())
-            # Only now: what was admitted may cover an input that was refused.
-            return self._kept([answer or next(admitted) for answer in known], points)
+    def _answered(self, asked: Asked) -> Answers:
+        """The answers to different inputs: promises at once, the rest when it is this thread's turn."""
+        found: Answers = {}
+        if not self._turn.acquire(blocking=False):  # whoever is promised something need not wait for the network
+            found = self._promised(asked)
+            if len(found) == len(asked):
+                return found
+            self._turn.acquire()
+        try:
+            return self._in_turn(asked, found)
+        finally:
+            self._turn.release()
 
-    def _known(self, points: list[NDArray[np.float32]]) -> list[Certificate | None]:
-        """Answers that need no votes: a promise made while this thread waited, or a refusal."""
-        found = self.memory.lookup_all(points)
-        left = [i for i, promise in enumerate(found) if promise is None]
+    def _in_turn(self, asked: Asked, found: Answers) -> Answers:
+        """The same, with some answers found already: promises and refusals, then what the network is asked."""
+        found |= self._promised(_left(asked, found))  # perhaps made while this thread waited
+        found |= self._refused(_left(asked, found))
+        if fresh := _left(asked, found):
+            errors: list[Exception] = []
+            points = np.stack(list(fresh.values()))
+            proposed = self._proposed(points, errors)
+            if len(errors) == len(asked):
+                raise errors[0]
+            admitted = self.memory.admit_all(proposed, self._probe(points.shape[1:]))
+            found |= dict(zip(fresh, admitted, strict=True))
+        # Only now: what was admitted may cover an input that was refused.
+        return found | self._promised({key: asked[key] for key, one in found.items() if one.prediction == ABSTAIN})
+
+    def _promised(self, asked: Asked) -> Answers:
+        """The stored promises that cover inputs."""
+        found = zip(asked, self.memory.lookup_all(asked.values()), strict=True)
+        return {key: promise for key, promise in found if promise is not None}
+
+    def _refused(self, asked: Asked) -> Answers:
+        """Abstentions about inputs whose attempts are used up."""
         reason = f"votes about this input were drawn {self.attempts} times before, which is the limit"
-        for i, attempts in zip(left, self.memory.attempts_all([points[i] for i in left]), strict=True):
+        refused: Answers = {}
+        for (key, point), attempts in zip(asked.items(), self.memory.attempts_all(asked.values()), strict=True):
             if attempts >= self.attempts:
                 seed, number = self._fresh()
-                found[i] = self._without_votes(points[i], number, seed, self.plan.alpha, reason)
-        return found
-
-    def _kept(self, answers: list[Certificate], points: list[NDArray[np.float32]]) -> list[Certificate]:
-        """The answers; where one abstains and a promise covers the input by now, the promise."""
-        refused = [i for i, answer in enumerate(answers) if answer.prediction == ABSTAIN]
-        for i, promise in zip(refused, self.memory.lookup_all([points[i] for i in refused]), strict=True):
-            answers[i] = promise or answers[i]
-        return answers
+                refused[key] = self._without_votes(point, number, seed, self.plan.alpha, reason)
+        return refused
 
     def propose(self, points: NDArray[np.float32]) -> list[Certificate]:
         """What the smoothed classifier says about inputs, from fresh noise: no answer before the memory admits it.
@@ -206,3 +221,7 @@ class System:
         """No answer."""
         query = Query.of(self.network, self.smoothing, point[None], [id_], seed)
         return replace(unanswered(query, 0, self.method, self.plan, reason), alpha=alpha, note=ABSTAINED)
+
+
+def _left(asked: Asked, found: Answers) -> Asked:
+    return {key: point for key, point in asked.items() if key not in found}

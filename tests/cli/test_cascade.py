@@ -105,7 +105,7 @@ def test_a_theta_that_no_code_has_is_found(run, tmp_path, theta, wrong, rewritte
     row |= {"radius": region.radius, "proxy_radius": region.proxy_radius}
     row |= dict.fromkeys(("theta_min", "theta_max", "theta_geomean"), float(np.float32(theta)))
     rows = [row if one["idx"] == row["idx"] else one for one in stored.rows]
-    out = rewritten(run, tmp_path / "run", rows, stored.thetas | {row["idx"]: other})
+    out = rewritten(run, tmp_path / "run", rows, {**stored.thetas, row["idx"]: other})
     (finding, *others) = verify(out).findings
     assert wrong in str(finding)
     assert len(others) <= 1

@@ -1,17 +1,13 @@
-"""Tables and thetas that claim more than their files hold, or what no run has."""
-
-import json
-import tracemalloc
+"""Tables that claim more than their files hold, or what no run has."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import save
 
 from anisocert.errors import ArgumentError
 from anisocert.runs import read_run
-from anisocert.runs.rows import SCHEMA, SELECTOR, expect_sound, table_of, thetas_of
+from anisocert.runs.rows import SCHEMA, SELECTOR, expect_sound, table_of
 
 COUNTING = pa.proxy_memory_pool(pa.default_memory_pool())  # outlives what is taken from it
 
@@ -104,36 +100,6 @@ def test_damaged_tables_are_errors_of_ours():
         except ArgumentError:
             refused += 1
     assert refused > 20
-
-
-def test_thetas():
-    found = thetas_of(save({"3": np.ones(1, np.float32), "12": np.ones((2, 2), np.float32)}))
-    assert {number: theta.shape for number, theta in found.items()} == {3: (1,), 12: (2, 2)}
-
-
-@pytest.mark.parametrize("name", ["03", "-1", "1_0", "x", "", "٣", "1 "])
-def test_a_theta_belongs_to_one_example(name):
-    with pytest.raises(ArgumentError, match="by the id of an example"):
-        thetas_of(save({"3": np.ones(1, np.float32), name: np.ones(1, np.float32)}))
-
-
-@pytest.mark.parametrize(
-    "tensor",
-    [
-        {"dtype": "F32", "shape": [10**10], "data_offsets": [0, 4 * 10**10]},
-        {"dtype": "F32", "shape": [10**10], "data_offsets": [0, 4]},
-        {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]},
-        {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]},
-    ],
-)
-def test_thetas_that_claim_more_than_there_is(tensor):
-    header = json.dumps({"1": tensor}).encode()
-    content = len(header).to_bytes(8, "little") + header + b"\0" * (4 if tensor["shape"] != [0] else 0)
-    tracemalloc.start()
-    with pytest.raises(ArgumentError, match="cannot be read"):
-        thetas_of(content)
-    assert tracemalloc.get_traced_memory()[1] < 10_000_000
-    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

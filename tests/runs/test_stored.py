@@ -11,10 +11,8 @@ import pytest
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertError, ArgumentError, ModelError
 from anisocert.models import load, save
-from anisocert.runs import read_run
-from anisocert.runs import stored as stored_room
+from anisocert.runs import NotTheRunsError, _sources, read_run
 from anisocert.runs.files import checksum, look, write_description
-from anisocert.runs.stored import NotTheRunsError
 from anisocert.work.memory import add_to_memory, copy_run
 
 PAYLOAD = """
@@ -261,8 +259,8 @@ def test_what_is_read(whole):
 def test_data_are_loaded_once_however_often_they_are_asked_for(whole, monkeypatch):
     calls = []
     for name in ("load", "examples_hash"):
-        real = getattr(stored_room, name)
-        monkeypatch.setattr(stored_room, name, lambda *given, name=name, real=real: calls.append(name) or real(*given))
+        real = getattr(_sources, name)
+        monkeypatch.setattr(_sources, name, lambda *given, name=name, real=real: calls.append(name) or real(*given))
     stored = read_run(whole)
     stored.examples([0], whole=False)
     for asked in (stored.examples, stored.inputs, stored.examples):

@@ -291,7 +291,7 @@ def test_theta(run):
     assert "theta_min is" in put(np.array([0.2501], np.float32))
     assert "theta is not positive" in put(np.array([-0.25], np.float32))
     assert "theta is not positive" in put(np.array([np.nan], np.float32))
-    assert "theta is not positive" in put(np.array([0.25], np.float64))
+    assert "in float32" in put(np.array([0.25], np.float64))
     assert put(np.array([0.25], np.float32)) == ""
     tamper_theta(run, lambda thetas: thetas.update({"77": thetas[number]}))
     assert said(run) == "example 77: has a theta but no row"

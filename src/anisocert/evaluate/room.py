@@ -34,12 +34,11 @@ def room(
     """(at its reach, proxy radius inside the domain) of each row's region; 0 without one. inputs: those of some ids."""
     at = {int(number): place for place, number in enumerate(run.column("idx"))}
     reached, inside = np.zeros(len(run), bool), np.zeros(len(run))
-    for part in run.theta_files():
-        for number, theta in part.items():
-            region = run.region(number, inputs([number])[0], theta)
-            if region is None:
-                continue
-            reached[at[number]] = at_reach(region)
-            if domain is not None:
-                inside[at[number]] = region.proxy_radius_inside(domain[0], domain[1])
+    for number in run.thetas:
+        region = run.region(number, inputs([number])[0])
+        if region is None:
+            continue
+        reached[at[number]] = at_reach(region)
+        if domain is not None:
+            inside[at[number]] = region.proxy_radius_inside(domain[0], domain[1])
     return reached, inside

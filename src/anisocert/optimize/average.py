@@ -1,6 +1,6 @@
 """The mean of optimised thetas as one theta for all inputs: the paper's control that does not depend on the data."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,15 +35,15 @@ class Average(Method):
         object.__setattr__(self, "theta", positive("theta", theta))
 
     @classmethod
-    def of(cls, thetas: Sequence[ArrayLike]) -> "Average":
+    def of(cls, thetas: Collection[ArrayLike]) -> "Average":
         """The elementwise mean of thetas of one shape, as in `Average.of([c.theta for c in certificates])`."""
         if not hasattr(thetas, "__len__"):
             raise ArgumentError(f"expected thetas, a list of arrays, got {told(thetas)}")
         if len(thetas) == 0:
             raise ArgumentError("expected at least one theta to average, got none")
-        first, *others = thetas
-        total = np.array(first, np.float64)
-        for theta in others:  # one at a time: as float64, those of a run may be too many for the memory
+        each = iter(thetas)  # one at a time: those of a run may be too many for the memory
+        total = np.array(next(each), np.float64)
+        for theta in each:
             if np.shape(theta) != total.shape:
                 raise ArgumentError(f"expected thetas of one shape, got {total.shape} and {np.shape(theta)}")
             total += np.asarray(theta, np.float64)

@@ -1,6 +1,7 @@
 """Which inputs are shown: the extremes, the problem cases, and some of the rest."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,9 @@ from numpy.typing import NDArray
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import Comparison
 from anisocert.evaluate.results import numbers
+
+if TYPE_CHECKING:
+    from anisocert.runs import StoredRun
 
 
 def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
@@ -45,19 +49,23 @@ def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
 def examples(comparison: Comparison, count: int) -> list[int]:
     """Inputs with a correct certificate, the least round regions first."""
     one, run = comparison.headline.before, comparison.headline.run
-    thetas = run.thetas
-    sure = [int(number) for number, right in zip(one.ids, one.correct, strict=True) if right and int(number) in thetas]
-    sure.sort(key=lambda number: -float(thetas[number].max() / thetas[number].min()))
+    ratio = dict(zip(run.column("idx").tolist(), _ratios(run).tolist(), strict=True))
+    sure = [number for number in one.ids[one.correct].tolist() if number in run.thetas]
+    sure.sort(key=lambda number: -ratio[number])
     return sorted(sure[:count])
 
 
 def _least_round(comparison: Comparison) -> NDArray[np.int64]:
     """Places of the certified inputs whose regions are not balls, the longest shapes first."""
     run, one = comparison.headline.run, comparison.headline.before
-    shape = numbers(run, "theta_max") / numbers(run, "theta_min")
-    ratio = np.where(one.certified() > 0, shape[np.isin(numbers(run, "idx"), one.ids)], 1.0)
+    ratio = np.where(one.certified() > 0, _ratios(run)[np.isin(numbers(run, "idx"), one.ids)], 1.0)
     order: NDArray[np.int64] = np.argsort(-ratio, kind="stable")
     return order[ratio[order] > 1.01]
+
+
+def _ratios(run: "StoredRun") -> NDArray[np.float64]:
+    """The largest over the smallest theta of each row."""
+    return numbers(run, "theta_max") / numbers(run, "theta_min")
 
 
 def _even(places: Sequence[int] | NDArray[np.int64], count: int) -> Sequence[int]:

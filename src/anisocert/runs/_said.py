@@ -6,6 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from anisocert.bounds import Plan
 from anisocert.engine import Numerics
 from anisocert.errors import AnisocertError, ArgumentError
@@ -50,6 +53,12 @@ class Said:
             return self.description[name]
         values = self.table[name].unique().to_pylist() if name in self.table.column_names else []
         return values[0] if len(values) == 1 else None
+
+    def column(self, name: str) -> NDArray[Any]:
+        """One value per input."""
+        if name not in self.table.column_names:
+            raise ArgumentError(f"expected a run with column {name!r}, got {self.folder} without it")
+        return np.asarray(self.table[name].to_numpy(zero_copy_only=False))
 
     @property
     def domain(self) -> tuple[float, float] | None:

@@ -1,6 +1,6 @@
 """Certificates that a Python process holds, as a run: whatever measures and shows runs can do so with them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -46,11 +46,12 @@ class HeldRun(StoredRun):
     def _held(self) -> dict[int, Certificate]:
         return dict(zip(self.column("idx").tolist(), self.certificates, strict=True))
 
-    def theta_files(self) -> Iterator[dict[int, NDArray[np.float32]]]:
+    @cached_property
+    def thetas(self) -> Mapping[int, NDArray[np.float32]]:
         """See StoredRun."""
-        yield {number: one.theta for number, one in self._held.items()}
+        return {number: one.theta for number, one in self._held.items()}
 
-    def region(self, number: int, x: NDArray[Any], theta: NDArray[np.float32] | None = None) -> Region | None:
+    def region(self, number: int, x: NDArray[Any]) -> Region | None:
         """The certificate's own: a memory may have made it smaller than gap and theta give."""
         return self._held[number].region
 

@@ -18,9 +18,8 @@ try:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
-    from safetensors.numpy import load
 except ImportError as error:
-    raise MissingExtraError("reading a run needs pyarrow and safetensors: pip install 'anisocert[cli]'") from error
+    raise MissingExtraError("reading a run needs pyarrow: pip install 'anisocert[cli]'") from error
 
 Row = Mapping[str, Any]
 
@@ -163,15 +162,3 @@ def _length(texts: Any) -> int:
     """Bytes of texts once each is written out."""
     lengths = pc.binary_length(texts.dictionary).take(texts.indices)
     return int(pc.sum(lengths.cast(pa.int64())).as_py() or 0)
-
-
-def thetas_of(content: bytes) -> dict[int, NDArray[np.float32]]:
-    """Theta of each example id, as it is stored in the bytes of one file."""
-    try:
-        stored = load(content)
-    except Exception as error:  # safetensors raises its own, and numpy's for unknown kinds of numbers
-        raise ArgumentError(f"cannot be read: {' '.join(f'{type(error).__name__}: {error}'.split())}") from error
-    for name, value in stored.items():
-        if not name.isascii() or not name.isdigit() or name != str(int(name)) or value.size == 0:
-            raise ArgumentError(f"cannot be read: expected a theta by the id of an example, got {name!r}")
-    return {int(name): value for name, value in stored.items()}

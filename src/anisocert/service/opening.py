@@ -97,7 +97,7 @@ def open_system(
         check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
     for note in (*(() if examples is None else examples.notes), *metadata.get("notes", ())):
         tell(f"note: {note}")
-    theta = None if c.average_of is None else Average.of(list(read_run(Path(c.average_of)).thetas.values())).theta
+    theta = None if c.average_of is None else Average.of(read_run(Path(c.average_of)).thetas.values()).theta
     network = Network(model, num_classes, device, c.numerics, c.model_id)
     plan: Plan = c.plan()
     plan.warn_if_hopeless(num_classes)

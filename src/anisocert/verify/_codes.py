@@ -15,12 +15,12 @@ def check_codes(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) 
     known = dict[str, NDArray[np.float32]]()
     order = max((row["codes"] for row in rows if row["method"] == Cascade.name), key=len, default="")
     for row in rows:
-        where, theta = f"example {row['idx']}", thetas[row["idx"]]
+        where = f"example {row['idx']}"
         if row["method"] == Cascade.name and not f"{order},".startswith(f"{row['codes']},"):
             yield Finding(where, f"codes is {row['codes']!r}, in another order than {order!r} in the same run")
         if row["method"] not in (Cascade.name, Selected.name) or not row["votes"]:
             continue  # without votes theta is that of no code
-        before = row["selector_sigma"]
+        theta, before = thetas[row["idx"]], row["selector_sigma"]
         if (
             row["method"] == Cascade.name
             and before is not None

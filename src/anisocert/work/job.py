@@ -141,7 +141,7 @@ def load_job(asked: Configuration) -> Job:
     check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
     theta = None
     if asked.average_of is not None:
-        theta = Average.of(list(read_run(Path(asked.average_of)).thetas.values())).theta
+        theta = Average.of(read_run(Path(asked.average_of)).thetas.values()).theta
         if theta.ndim and theta.shape != examples.shape:
             raise ArgumentError(f"expected thetas of shape {examples.shape} in {asked.average_of}, got {theta.shape}")
     configuration = replace(

@@ -1,0 +1,151 @@
+"""What a run was made with, loaded again: its examples and its network.
+
+A run may come from someone else. Loading executes nothing that it names: network and data come from files, and a
+function (`package.module:function`) only from the user who types it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from anisocert.data import CATALOG, Dataset, load
+from anisocert.data.dataset import as_float
+from anisocert.engine import Network
+from anisocert.engine.devices import devices_of
+from anisocert.errors import ArgumentError, ModelError
+from anisocert.models.loading import is_function
+from anisocert.runs._said import Said
+from anisocert.runs.differences import same_network
+from anisocert.runs.loading import chosen, examples_hash, load_model
+
+
+class NotTheRunsError(ArgumentError):
+    """A network or data that the run was not made with."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sources(Said):
+    """A run whose examples and network can be loaded."""
+
+    _data: dict[str, Dataset] = field(default_factory=dict, init=False, repr=False)
+    _compared: set[str] = field(default_factory=set, init=False, repr=False)
+    _moved: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    def moved(self, **files: str | None) -> Self:
+        """The run, whose codebook or selector are where the user types, if not None, instead of where it says."""
+        self._moved.update({name: file for name, file in files.items() if file is not None})
+        return self
+
+    def examples(self, ids: Sequence[int] | None = None, data: str | None = None, whole: bool = True) -> Dataset:
+        """The run's examples, or those with some ids; an error if they are not exactly those it was made from.
+
+        data: where they are, if not where the run says. whole: False trusts the data's name, as hashing thousands
+        of image files takes long; then nothing may be concluded from the pixels.
+        """
+        said, name = self.description, data or self.description.get("data")
+        if not isinstance(name, str):
+            raise ArgumentError(f"expected a run that names its data, got {self.folder}, which does not")
+        if data is None and name not in CATALOG and not Path(name).expanduser().exists():
+            raise ArgumentError(
+                f"expected the data of {self.folder} at {name}, where the run says, got nothing there: "
+                "say where they are with --data"
+            )
+        if name not in self._data:  # several readers of one run ask for them
+            self._data[name] = load(name, "train" if said.get("split") == "train" else "test", said.get("layout"))
+        if said.get("data_hash") is None or not whole:
+            return self._data[name].subset(ids=self.column("idx").tolist() if ids is None else ids)
+        found = chosen(self.configuration, self._data[name])
+        if name not in self._compared and examples_hash(found) != said["data_hash"]:
+            raise NotTheRunsError(
+                f"expected the examples that {self.folder} was made from, got others in {name}, or not all of them: "
+                f"its data_hash is not that of {name}"
+            )
+        if isinstance(found.pixels, np.ndarray):  # image files may change before the next request
+            self._compared.add(name)
+        return found if ids is None else found.subset(ids=ids)
+
+    def inputs(self, data: str | None = None) -> Callable[[int], NDArray[np.float32] | None]:
+        """Returns the input of an example id, read on demand; None if there is none."""
+        examples = self.examples(data=data)
+        places = {number: place for place, number in enumerate(examples.ids.tolist())}
+
+        def found(number: int) -> NDArray[np.float32] | None:
+            at = places.get(number)
+            return None if at is None else as_float(np.asarray(examples.pixels[np.array([at])]))[0]
+
+        return found
+
+    def network(
+        self,
+        model: str | None = None,
+        denoise: str | None = None,
+        device: str | None = None,
+        same_kind: bool = True,
+    ) -> Network:
+        """The run's network, in the run's numerics; an error if it is a different one.
+
+        model, denoise: as typed, see `module`. same_kind: only on a device of the kind that the run was made on.
+        """
+        c = self.configuration
+        here = "cuda" if torch.cuda.is_available() else "cpu"
+        kind = c.device if same_kind and c.device is not None else here
+        where = torch.device(kind if device in (None, "auto") else devices_of(device)[0])
+        if same_kind and c.device is not None and where.type != c.device:
+            raise ArgumentError(
+                f"expected a {c.device} device, on which the run's votes were drawn, got {where.type}: it draws other "
+                "noise"
+            )
+        num_classes = c.num_classes or int(self.column("num_classes")[0])
+        network = Network(self.module(model, denoise), num_classes, where, c.numerics, c.model_id)
+        if not same_network(c, network):
+            behind = denoise or c.denoise
+            raise NotTheRunsError(
+                f"expected the network that {self.folder} certifies, got a different network: {model or c.model}"
+                + (f" behind the denoiser {behind}" if behind else "")
+            )
+        return network
+
+    def module(self, model: str | None = None, denoise: str | None = None, gradients: bool | None = None) -> nn.Module:
+        """What the run's network is made of, loaded from a file, or by functions that were typed.
+
+        model, denoise: what the user typed; None: what the run says, which may be a file and never a function.
+        gradients: whether it must give them; None: as the run needs it.
+        """
+        c = self.configuration
+        source = self._file("model", c.model) if model is None else model
+        # Networks of a codebook are one file with it.
+        with_it = {"codebook": model} if model is not None and c.codebook == c.model else {}
+        typed = {} if denoise is None else {"denoise": denoise}
+        places = with_it | self._moved | typed
+        parts: dict[str, Any] = {
+            name: said and (places.get(name) or self._file(name, said)) for name, said in c.parts.items()
+        }
+        try:
+            return load_model(replace(c, **parts | typed), source, gradients)[0]
+        except SystemExit as error:  # a typed function's own code: its exit code is not the command's
+            raise ModelError(f"expected a network from {source}, got an exit with code {error.code}") from error
+
+    def _file(self, option: str, named: str) -> str:
+        self._no_function(option, named)
+        for path in (self.folder / named, Path(named)):  # as seen from its own folder, or from here
+            if path.is_file():
+                return str(path.resolve())  # absolute, so that no file's name can be taken for a function
+        kind = {"codebook": "codebook", "denoise": "denoiser"}.get(option, "network")
+        raise ArgumentError(
+            f"expected a {kind} file at {named}, where the run says, got nothing there"
+            + f": say where it is with --{option}"
+        )
+
+    def _no_function(self, option: str, said: str) -> None:
+        """The one place where a run is kept from naming code."""
+        if is_function(said):
+            raise ArgumentError(
+                f"expected --{option} with a function that you trust, because {self.folder} was made with {said}, and "
+                f"a run may not name code that is executed; got none: read that code, then type --{option} {said}"
+            )

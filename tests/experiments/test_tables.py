@@ -279,3 +279,8 @@ def test_every_table_for_a_page_says_it_but_that_of_seconds(committed):
                 ]
             )
             assert any(phrase in text for phrase in MEANING) == (name != "runtime"), name
+
+
+def test_the_committed_rows_stay_small(script):
+    """A clone brings all of them, and each run of the experiment anew adds to the history."""
+    assert sum(file.stat().st_size for file in script.RESULTS.rglob("*") if file.is_file()) < 8_000_000

@@ -8,8 +8,8 @@
 The published way, transcribed: one image at a time in float32; plain gradient ascent for the isotropic theta, Adam for
 ANCER (Eiras et al. 2022, Listing 1), weights not frozen; then Cohen's voting loop in batches of 1000. Sensible, on a
 GPU: the same choice of theta, and votes by the ten lines of benchmarks/votes.py, with Gaussian noise. Each runs in a
-process of its own, so that no side's settings help another. Ours is compiled on a GPU. --save FILE.json puts the lines into a file, in place
-of those of the same network and noise.
+process of its own, so that no side's settings help another. Ours is compiled on a GPU. --save FILE.json puts the lines
+into a file, in place of those of the same network and noise.
 """
 
 import argparse

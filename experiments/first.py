@@ -2,8 +2,9 @@
 
     python experiments/first.py RUN... --write experiments/results/attacked-first.tsv
 
-writes the file anew from all the runs that are named; without --write it prints the lines. experiments/tables.py draws
-them, beside the committed rows of the same data and recipe: --data and --recipe name these where the runs do not.
+puts the lines of these runs into the file, in place of those of the same networks and methods; without --write it
+prints them. experiments/tables.py draws the file, beside the committed rows of the same data and recipe: --data and
+--recipe name these where the runs do not.
 """
 
 import argparse
@@ -44,6 +45,11 @@ class Measured:
     steps: int
     samples: int
     model_hash: str
+
+    @property
+    def of(self) -> tuple[str, str, str, float, str]:
+        """Which run, of several sessions, the line is of."""
+        return self.data, self.recipe, self.norm, self.sigma, self.method
 
 
 _HEAD = ("data", "recipe", "norm", "sigma", "method", "protects")
@@ -115,11 +121,13 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a finished run with attacked-first.json")
     parser.add_argument("--data", help="name of the data, if the runs call it otherwise")
     parser.add_argument("--recipe", help="how the networks were trained, if the runs do not tell")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="the file to write")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="the file to put them into")
     args = parser.parse_args()
     lines = [line for folder in args.runs for line in measured(read_run(folder))]
     said = {name: value for name in ("data", "recipe") if (value := getattr(args, name)) is not None}
     lines = [replace(line, **said) for line in lines]
+    known = {line.of for line in lines}
+    lines += [line for line in read_lines(args.write) if line.of not in known] if args.write else []
     lines.sort(key=lambda one: (one.norm != "l2", one.recipe, one.sigma))  # of one level in the order given
     text = written(lines)
     if args.write is None:

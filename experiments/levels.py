@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from anisocert.evaluate import Comparison, Entry
+from anisocert.evaluate import Comparison, Entry, wilson
 from anisocert.evaluate.beside_paper import their_numbers
-from anisocert.evaluate.cells import accuracies, averages, noise
+from anisocert.evaluate.cells import accuracies, averages, medians, noise
 from anisocert.evaluate.labels import AS_PUBLISHED, algorithm, kept_of
 from anisocert.evaluate.paper import Published, published
 from anisocert.evaluate.protection import EVERYONE, OWN, either
-from anisocert.evaluate.results import SIZES, Results
-from anisocert.evaluate.table import Cell, Column, Kind, Table, short_down
+from anisocert.evaluate.results import Results
+from anisocert.evaluate.table import WHOM, Cell, Column, Kind, Table, short_down
 from anisocert.evaluate.tables import table_radii
 
 OURS, THEIRS = "anisotropic", "anisotropic" + AS_PUBLISHED
@@ -17,6 +17,13 @@ THEIR_START = "isotropic" + AS_PUBLISHED
 ALGORITHMS = ("fixed", "average", THEIR_START, "isotropic", THEIRS, OURS)
 MEMORIES = ("volume", "ball")
 UNBOUND = f"before the memory ({OWN}; fixed and average noise: {EVERYONE})"
+MEDIANS = ("median", "median~")
+TYPICAL: tuple[tuple[str, Kind], ...] = (("% at 0", "share"), *((name, "length") for name in MEDIANS))
+FACTORS = (0.0, 1.0, 2.0)  # times sigma: radii that fixed noise still certifies for many
+INTERVALS = (
+    "Medians of radius and proxy radius (~): what half of the inputs reach. In brackets: 95 % intervals about inputs "
+    "not seen (Wilson; of medians exact, by order); after a memory, where answers depend on earlier ones, approximate."
+)
 THREE: tuple[tuple[str, Kind], ...] = (("% at 0", "share"), ("ACR", "length"), ("ACR~", "length"))
 
 
@@ -41,59 +48,81 @@ def level_table(comparison: Comparison) -> Table:
             if (one := before(comparison, name, sigma)) is not None:
                 kept_by = [after(comparison, name, sigma, kept) for kept in MEMORIES]
                 bound += [other for other in kept_by if one.stage == "before"]
-                left = [cell for other in kept_by for cell in three(other)]
-                medians = (Cell(one.median(size)) for size in SIZES)
-                rows.append((noise(one), Cell(name), *accuracies(one, at), *medians, *averages([one]), *left))
+                left = [cell for other in kept_by for cell in _typical(other)]
+                rows.append((noise(one), Cell(name), *accuracies(one, at), *medians(one), *left))
     columns = (
         Column(comparison.symbol), Column("method"),
         *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in at),
-        *(Column(name, "length") for name in ("median", "median~", "ACR", "ACR~")),
-        *(Column(name, kind, f"after memory ({kept})") for kept in MEMORIES for name, kind in THREE),
+        *(Column(name, "length") for name in MEDIANS),
+        *(Column(name, kind, f"after memory ({kept}):") for kept in MEMORIES for name, kind in TYPICAL),
     )  # fmt: skip
     caption = (
-        f"Accuracies, medians of radius and proxy radius, and the first ACR and ACR~ are before the memory: {OWN}. "
-        f"After it: {whom_of(bound)}; regions that had to make room kept the most volume, or the largest inscribed "
-        f"ball. Fixed and average noise need no memory: {EVERYONE}."
+        f"Accuracies and the first medians of radius and proxy radius (~) are before the memory: {OWN}. After it: "
+        f"{whom_of(bound)}; regions that had to make room kept the most volume, or the largest inscribed ball. Fixed "
+        f"and average noise need no memory: {EVERYONE}. {within(len(comparison))}"
     )
     title = f"{comparison.data}, {comparison.recipe or 'networks'}, {comparison.norm}: {len(comparison):,} inputs"
     return Table(title, columns, tuple(rows), caption)
 
 
-def headline_table(comparison: Comparison) -> Table | None:
-    """A line per noise level: what fixed noise, the published algorithm and ours certify after a memory."""
-    names, rows, told = ("fixed", THEIRS, OURS), [], list[list[Results]]()
+def headline_table(comparison: Comparison, names: Sequence[str] = ("fixed", THEIRS, OURS)) -> Table | None:
+    """A line per noise level and method, of a deployed system: accuracies, and what half of the inputs reach."""
+    rows = []
     for sigma in comparison.sigmas:
-        found = [after(comparison, name, sigma) for name in names]
-        whole = [one for one in found if one is not None]
-        if len(whole) == len(names):
-            numbers = [[*accuracies(one, [0.0]), Cell(one.median()), *averages([one])[:1]] for one in whole]
-            rows.append((noise(whole[0]), *_by_number(numbers)))
-            told.append(whole)
-    groups: tuple[tuple[str, Kind], ...] = (("% at radius 0:", "share"), ("median:", "length"), ("ACR:", "length"))
+        found = [(name, one) for name in names if (one := after(comparison, name, sigma)) is not None]
+        if len(found) < len(names):
+            continue
+        for name, one in found:
+            shares = accuracies(one, [factor * sigma for factor in FACTORS])
+            rows.append((noise(one), Cell(name), Cell(one.protects), *shares, *medians(one)))
     columns = (
-        Column(comparison.symbol),
-        *(Column(name, kind, group) for group, kind in groups for name in ("fixed", "published", "ours")),
-    )
+        Column(comparison.symbol), Column("method"), Column(WHOM),
+        *(Column("0" if factor == 0 else f"{factor:g} {comparison.symbol}", "share", f"% at {comparison.norm} radius")
+          for factor in FACTORS),
+        *(Column(name, "length") for name in MEDIANS),
+    )  # fmt: skip
     title = f"{comparison.data}, {comparison.norm}, {comparison.recipe}: {len(comparison):,} inputs, after the memory"
-    if not rows:
-        return None
-    fixed, *others = zip(*told, strict=True)
-    caption = f"Fixed: {whom_of(fixed)}. Published and ours: {whom_of(one for column in others for one in column)}."
-    return Table(title, columns, tuple(rows), caption)
+    return Table(title, columns, tuple(rows), INTERVALS) if rows else None
+
+
+def many_table(comparison: Comparison) -> Table:
+    """A line per noise level of fixed noise and of ours, on more inputs than the others were certified on."""
+    at, rows = table_radii(comparison), []
+    for sigma in comparison.sigmas:
+        for name in ("fixed", OURS):
+            if (one := after(comparison, name, sigma)) is not None:
+                rows.append((noise(one), Cell(name), Cell(one.protects), *accuracies(one, at), *medians(one)))
+    columns = (
+        Column(comparison.symbol), Column("method"), Column(WHOM),
+        *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in at),
+        *(Column(name, "length") for name in MEDIANS),
+    )  # fmt: skip
+    title = f"{comparison.data}, {comparison.norm}, {comparison.recipe}: {len(comparison):,} inputs, after the memory"
+    return Table(title, columns, tuple(rows), INTERVALS)
+
+
+def within(inputs: int) -> str:
+    """How far an accuracy of so many inputs may be from that of all, in words."""
+    low, high = wilson(inputs / 2, inputs)
+    return (
+        f"In brackets: 95 % intervals of the medians about inputs not seen, exact by order; that of an accuracy is at "
+        f"most ±{50 * float(high - low):.1f} points."
+    )
 
 
 def sigma_table(comparison: Comparison) -> Table | None:
     """What a deployed system certifies at each noise level: our choice of theta, after the memory."""
     at = table_radii(comparison)
     found = [one for sigma in comparison.sigmas if (one := after(comparison, OURS, sigma)) is not None]
-    rows = [(noise(one), *accuracies(one, at), Cell(one.median())) for one in found]
+    rows = [(noise(one), *accuracies(one, at), *medians(one)) for one in found]
     columns = (
         Column(comparison.symbol),
         *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in at),
-        Column("median", "length"),
+        *(Column(name, "length") for name in MEDIANS),
     )
     title = f"Noise levels: {OURS}, {comparison.recipe}, after the memory"
-    return Table(title, columns, tuple(rows), f"{len(comparison):,} inputs, {whom_of(found)}.") if rows else None
+    caption = f"{len(comparison):,} inputs, {whom_of(found)}. {within(len(comparison))}"
+    return Table(title, columns, tuple(rows), caption) if rows else None
 
 
 def average_table(comparisons: Sequence[Comparison]) -> Table | None:
@@ -136,6 +165,11 @@ def whom_of(results: Iterable[Results | None]) -> str:
 def three(one: Results | None) -> list[Cell]:
     """Accuracy at radius 0, ACR and ACR~."""
     return [Cell(None)] * 3 if one is None else [*accuracies(one, [0.0]), *averages([one])]
+
+
+def _typical(one: Results | None) -> list[Cell]:
+    """Accuracy at radius 0 and the medians."""
+    return [Cell(None)] * len(TYPICAL) if one is None else [*accuracies(one, [0.0]), *medians(one)]
 
 
 def _entries(comparison: Comparison, name: str, sigma: float) -> list[Entry]:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from anisocert.evaluate import EVERYONE, Cell, Column, Table, compare
-from anisocert.evaluate.cells import accuracies
+from anisocert.evaluate import EVERYONE, Cell, Column, Comparison, Table, compare
+from anisocert.evaluate.cells import accuracies, medians
 from anisocert.evaluate.table import short_down
 from anisocert.runs import read_run
 from codes import DUAL, RADII
@@ -12,18 +12,26 @@ FOLDER = "one-system"
 METHODS = ("cascade", "fixed-0.5", "fixed-0.25")
 
 
-def one_system_table(results: Path) -> Table | None:
-    """A line per system: certified accuracy by radius. The runs are those of experiments/codes.py."""
+def read_systems(results: Path) -> Comparison | None:
+    """The runs of experiments/codes.py: the cascade, and fixed noise at its levels with the same networks."""
     folders = [results / FOLDER / method for method in METHODS]
     if not all((folder / "run.json").exists() for folder in folders):
         return None
     (comparison,) = compare([read_run(folder) for folder in folders])
+    return comparison
+
+
+def one_system_table(comparison: Comparison | None) -> Table | None:
+    """A line per system: certified accuracy by radius, and the median radius."""
+    if comparison is None:
+        return None
     levels = [entry.before for entry in comparison.entries]
     at = [radius for radius in RADII if any(one.accuracy([radius])[0] > 0 for one in levels)]
-    rows = [(Cell(_name(one.method, one.sigma)), *accuracies(one, at)) for one in levels]
+    rows = [(Cell(_name(one.method, one.sigma)), *accuracies(one, at), medians(one)[0]) for one in levels]
     rows.append((Cell("Dual Randomized Smoothing, as published"), *(Cell(round(share / 100, 4)) for share in DUAL)))
-    rows[-1] += (Cell(None),) * (len(at) - len(DUAL))
-    columns = (Column("system"), *(Column(short_down(radius), "share", "% certified at l2 radius") for radius in at))
+    rows[-1] += (Cell(None),) * (len(at) + 1 - len(DUAL))
+    shares = (Column(short_down(radius), "share", "% certified at l2 radius") for radius in at)
+    columns = (Column("system"), *shares, Column("median", "length"))
     n = int(comparison.entries[0].run.plan.n)
     caption = (
         f"All {EVERYONE}: no memory, no order. ResNet18 with a 3x3 stem, 80 epochs, the last weights: consistency "

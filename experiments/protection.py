@@ -1,8 +1,11 @@
 """Whom certified accuracies protect: for everyone, from admission on, and what a stranger who comes first leaves."""
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, Cell, Column, Comparison, Table, nearest, short_down
 from anisocert.evaluate.comparison import ORDER
@@ -12,12 +15,14 @@ from anisocert.evaluate.tables import table_radii
 from anisocert.evaluate.withstood import Withstood, line_cells, line_columns, search_words
 from anisocert.smoothing import usual
 from first import Measured
-from levels import OURS, after
+from levels import OURS, THEIRS, after
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TELLING = 2.0  # times sigma: a radius that fixed noise still certifies for many, and input-dependent noise for more
+SHOWN = {"fixed": "fixed noise", "isotropic": "isotropic", THEIRS: "published", OURS: "ours"}
 EXACT = "Intervals are of 95 % confidence about images not seen (Clopper-Pearson)."
 
 
@@ -26,16 +31,18 @@ def protection_table(comparison: Comparison, lines: Sequence[Measured]) -> Table
 
     All three of the images that were attacked; where none were, the first two of the whole comparison.
     """
-    same = _of(lines, comparison.data, comparison.norm, comparison.recipe)
+    same = [one for one in lines if (one.data, one.norm, one.recipe) == _named(comparison) and _is_shown(one)]
     rows = _attacked_rows(same) if same else _certified_rows(comparison)
     if not rows:
         return None
+    known = {one.method for one in same} if same else {"fixed", OURS}
+    names = [name for method, name in SHOWN.items() if method in known]
     inputs = max(one.line.inputs for one in same) if same else len(comparison)
     columns = (
         Column(comparison.symbol), Column(f"{comparison.norm} radius"),
-        Column("fixed noise", "share", f"% {EVERYONE}:"), Column("ours", "share", f"% {ADMITTED}:"),
-        *((Column("fixed noise", "share", f"% {LEFT}:"), Column("ours", "share", f"% {LEFT}:"),
-           Column("of the promised, answered otherwise")) if same else ()),
+        Column(names[0], "share", f"% {EVERYONE}:"), *(Column(name, "share", f"% {ADMITTED}:") for name in names[1:]),
+        *(Column(name, "share", f"% {LEFT}:") for name in (names if same else ())),
+        *(Column(name, group="of the promised, answered otherwise:") for name in (names[1:] if same else ())),
     )  # fmt: skip
     title = f"{comparison.data}, {comparison.norm}, {comparison.recipe}: whom it protects; {inputs:,} inputs"
     return Table(title, columns, tuple(rows), f"{_attack(same)} {EXACT}" if same else "")
@@ -60,17 +67,21 @@ def first_table(lines: Sequence[Measured]) -> Table | None:
     return Table(f"What is {LEFT}", columns, tuple(rows), caption)
 
 
-def attacked_figure(lines: Sequence[Measured]) -> "Figure":
-    """Certified accuracy and what a stranger leaves of it, at the radii of the attack: a panel per network."""
+def attacked_figure(lines: Sequence[Measured], systems: Sequence[Results] = ()) -> "Figure":
+    """Certified accuracy and what a stranger leaves of it, at the radii of the attack: a panel per network.
+
+    systems: of a last panel, each one classifier for all images; what is left of them is at least what is certified.
+    """
     from anisocert.report.canvas import colour, new_figure
     from anisocert.report.figures import whiskers
 
     panels: dict[str, list[list[Measured]]] = {}
     for group in _groups(lines):
         panels.setdefault(str(_noise(group[0]).value), []).append(group)
-    figure = new_figure(2.5 * len(panels) + 0.5, 3.1)
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axis, (name, groups) in zip(axes, panels.items(), strict=True):
+    count = len(panels) + bool(systems)
+    figure = new_figure(2.5 * count + 0.5, 3.1)
+    axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
+    for axis, (name, groups) in zip(axes, panels.items(), strict=False):
         for place, group in enumerate(groups):
             balls, shade = [one.line for one in group if one.line.radius is not None], colour(group[0].method)
             radii = [float(one.radius or 0.0) for one in balls]
@@ -83,24 +94,46 @@ def attacked_figure(lines: Sequence[Measured]) -> "Figure":
             whiskers(axis, beside, [one.share for one in balls], low, high, shade, group[0].method)
         axis.set(ylim=(0, 102), xlabel=f"{groups[0][0].norm} radius", title=name)
         axis.grid(visible=True)
+    if systems:
+        _draw_systems(axes[-1], systems)
     axes[0].set_ylabel("% of the images")
     told = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(told.values(), told.keys(), loc="outside lower center", ncols=min(3, len(axes) + 1), fontsize=7)
     return figure
 
 
+def _draw_systems(axis: "Axes", systems: Sequence[Results]) -> None:
+    """Certified accuracy of classifiers of several noise levels, to where a twentieth of the images is left."""
+    from anisocert.report.canvas import colour
+
+    styles = itertools.cycle(("-", "--", ":"))
+    for one in systems:
+        at, share = one.curve()
+        level = "" if one.sigma is None or one.method == "cascade" else f", {usual(one.norm).symbol} = {one.sigma:g}"
+        axis.step(
+            [*at, at[-1]], [*100 * share, 0.0], where="pre", color=colour(one.method),
+            label=f"{one.method}{level}: {one.protects}", linestyle="-" if one.method == "cascade" else next(styles),
+        )  # fmt: skip
+    end = max(float(np.quantile(one.certified(), 0.95)) for one in systems)
+    axis.set(xlim=(0, end), xlabel=f"{systems[0].norm} radius", title="one system, stronger networks")
+    axis.grid(visible=True)
+
+
 def _attacked_rows(lines: Sequence[Measured]) -> list[tuple[Cell, ...]]:
-    """At a radius near the telling one, of both runs."""
+    """At a radius near the telling one, of all runs that were attacked within it."""
+    methods = [name for name in SHOWN if name in {one.method for one in lines}]
     rows = []
     for sigma in sorted({one.sigma for one in lines}):
-        found = {name: [one.line for one in lines if (one.method, one.sigma) == (name, sigma)]
-                 for name in ("fixed", OURS)}  # fmt: skip
-        fixed, ours = (nearest(part, TELLING * sigma, math.inf) for part in found.values())
-        if fixed is not None and ours is not None and fixed.radius == ours.radius and ours.radius is not None:
-            certified = (Cell(one.certified_share) for one in (fixed, ours))
-            left = (Cell(one.share, *one.interval()) for one in (fixed, ours))
-            head = (Cell(f"{sigma:g}"), Cell(short_down(ours.radius)))
-            rows.append((*head, *certified, *left, Cell(_otherwise(ours))))
+        found = {name: [one.line for one in lines if (one.method, one.sigma) == (name, sigma)] for name in methods}
+        near = {name: nearest(part, TELLING * sigma, math.inf) for name, part in found.items()}
+        fixed, ours = near.get("fixed"), near.get(OURS)
+        if fixed is None or ours is None or fixed.radius != ours.radius or ours.radius is None:
+            continue
+        told = [one if one is not None and one.radius == ours.radius else None for one in near.values()]
+        certified = (Cell(None if one is None else one.certified_share) for one in told)
+        left = (Cell(None) if one is None else Cell(one.share, *one.interval()) for one in told)
+        lost = (Cell(None if one is None else _otherwise(one)) for one in told[1:])
+        rows.append((Cell(f"{sigma:g}"), Cell(short_down(ours.radius)), *certified, *left, *lost))
     return rows
 
 
@@ -120,14 +153,13 @@ def _certified_rows(comparison: Comparison) -> list[tuple[Cell, ...]]:
     return rows
 
 
-def _of(lines: Iterable[Measured], data: str, norm: str, recipe: str | None) -> list[Measured]:
-    """Those of some networks that say what the table's columns are called."""
-    kinds = {("fixed", EVERYONE), (OURS, ADMITTED)}
-    return [
-        one
-        for one in lines
-        if (one.data, one.norm, one.recipe) == (data, norm, recipe) and (one.method, one.protects) in kinds
-    ]
+def _named(comparison: Comparison) -> tuple[str, str, str | None]:
+    return comparison.data, comparison.norm, comparison.recipe
+
+
+def _is_shown(one: Measured) -> bool:
+    """Whether a measurement says what the table's columns are called."""
+    return one.method in SHOWN and one.protects == (EVERYONE if one.method == "fixed" else ADMITTED)
 
 
 def _groups(lines: Sequence[Measured]) -> list[list[Measured]]:

@@ -14,85 +14,102 @@ import io
 import json
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from anisocert.errors import ArgumentError
-from anisocert.evaluate import Comparison, Table, against_paper, compare, render
+from anisocert.evaluate import Cell, Comparison, Table, against_paper, compare, render
 from anisocert.runs import read_run
 from first import FILE, read_lines
 from gains import duel_table, gain_table, largest_table, memory_gain_table
-from levels import average_table, headline_table, level_table, sigma_table
-from one_system import one_system_table
+from levels import average_table, headline_table, level_table, many_table, sigma_table
+from means import mean_table
+from one_system import one_system_table, read_systems
 from plans import plan_table
 from protection import attacked_figure, first_table, protection_table
 from runtime import runtime_table
-from tails import tail_table
 
 RESULTS = Path(__file__).parent / "results"
-RECIPES = ("cohen", "smoothadv", "macer", "stability")
-KINDS = ("headline", "levels", "sigma", "paper", "average", "plans")
+STRONG = "strong"  # networks of the matrix that are not the paper's
+RECIPES = ("cohen", "smoothadv", "macer", "stability", STRONG)
+KINDS = ("headline", "many", "levels", "sigma", "paper", "average", "plans")
 NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "superset", "average", "gains", "memory-gains",
-         "duel", "tails", "runtime", "protection", "attacked-first", "one-system")  # fmt: skip
-WITH_INTERVALS = (
-    "protection",
-    "attacked-first",
-    "one-system",
-)  # on few images: they must not look sharper than they are
+         "duel", "means", "runtime", "protection", "attacked-first", "one-system")  # fmt: skip
+MANY = "-many"  # ends the names of runs on more inputs, which are compared with each other alone
+WHOLE = ("headline", "many", "protection", "attacked-first", "one-system")  # kinds of tables that keep all intervals
 BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
-def read_results(results: Path) -> dict[str, list[Comparison]]:
-    """By recipe: the runs that have the most inputs; and, where some have fewer, all runs on the inputs all have."""
+def read_results(results: Path, many: bool = False) -> dict[str, list[Comparison]]:
+    """By recipe: the runs that have the most inputs; and, where some have fewer, all runs on the inputs all have.
+
+    many: the runs on more inputs instead.
+    """
     found = {}
     for recipe in RECIPES:
-        runs = [read_run(file.parent) for file in sorted(results.glob(f"{recipe}-*/*/run.json"))]
+        folders = [file.parent for file in sorted(results.glob(f"{recipe}-*/*/run.json"))]
+        runs = [read_run(folder) for folder in folders if folder.name.endswith(MANY) == many]
         if runs:
             most = max(len(run) for run in runs)
             whole = [run for run in runs if len(run) == most]
             groups = [whole] if len(whole) == len(runs) else [whole, runs]
-            found[recipe] = [comparison for group in groups for comparison in compare(group)]
+            found[recipe] = [_own_name(recipe, comparison) for group in groups for comparison in compare(group)]
     return found
+
+
+def _own_name(recipe: str, comparison: Comparison) -> Comparison:
+    """Networks that are not the paper's do not go by the name of its recipe."""
+    if recipe != STRONG:
+        return comparison
+    named = tuple(replace(entry, recipe="ResNet18 with a 3x3 stem") for entry in comparison.entries)
+    return replace(comparison, entries=named)
 
 
 def all_tables(results: Path) -> dict[str, list[Table]]:
     """Every table that the results fill, by the name the page calls it."""
-    recipes = read_results(results)
+    recipes, more = read_results(results), read_results(results, many=True)
     every = [comparison for comparisons in recipes.values() for comparison in comparisons]
+    broad = [comparisons[-1] for comparisons in recipes.values()]  # of all methods, if on fewer inputs
     made: dict[str, list[Table | None]] = {}
     for recipe, comparisons in recipes.items():
         made[f"{recipe}-levels"] = [level_table(comparison) for comparison in comparisons]
-        made[f"{recipe}-headline"] = [headline_table(comparison) for comparison in comparisons[:1]]
-        made[f"{recipe}-sigma"] = [sigma_table(comparison) for comparison in comparisons[:1]]
+        made[f"{recipe}-headline"] = [headline_table(comparisons[-1])]
+        made[f"{recipe}-many"] = [many_table(comparison) for comparison in more.get(recipe, [])]
+        made[f"{recipe}-sigma"] = [sigma_table(comparisons[0])]
         made[f"{recipe}-plans"] = [plan_table(comparisons[0])]
         made[f"{recipe}-paper"] = [against_paper(comparison) for comparison in comparisons]
         # the paper has its average theta at one noise level
-        made[f"{recipe}-average"] = [against_paper(one, sigma) for one in comparisons[:1] for sigma in one.sigmas]
+        made[f"{recipe}-average"] = [against_paper(one, sigma) for one in comparisons[-1:]
+                                     for sigma in one.sigmas]  # fmt: skip
     made |= {
         "superset": [largest_table(every)],
-        "average": [average_table([comparisons[0] for comparisons in recipes.values()])],
+        "average": [average_table(broad)],
         "gains": [gain_table(every)],
         "memory-gains": [memory_gain_table(every)],
-        "duel": [duel_table([comparisons[0] for comparisons in recipes.values()])],
-        "tails": [tail_table([comparisons[0] for comparisons in recipes.values()])],
+        "duel": [duel_table(broad)],
+        "means": [mean_table(broad)],
     }
     lines = read_lines(results / FILE)
     made["attacked-first"] = [first_table(lines)]
     made["protection"] = [protection_table(one, lines) for one in recipes.get("cohen", [])[:1]]
-    made["one-system"] = [one_system_table(results)]
+    made["one-system"] = [one_system_table(read_systems(results))]
     if (results / "runtime.json").exists():
         made["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]
-    kept = {
-        name: [table if name in WITH_INTERVALS else without_intervals(table) for table in tables if table is not None]
-        for name, tables in made.items()
-    }
+    kept = {name: [_shown(name, table) for table in tables if table is not None] for name, tables in made.items()}
     return {name: kept[name] for name in NAMES if kept.get(name)}
 
 
-def without_intervals(table: Table) -> Table:
-    """The same numbers alone."""
-    rows = tuple(tuple(replace(cell, low=None, high=None) for cell in row) for row in table.rows)
-    return replace(table, rows=rows)
+def _shown(name: str, table: Table) -> Table:
+    """Narrow enough for a page: of a table with many numbers, the intervals of its first medians alone."""
+    if name.endswith(WHOLE):
+        return table
+    keep = [column.name.startswith("median") and not column.group for column in table.columns]
+    return replace(table, rows=tuple(_bare(row, keep) for row in table.rows))
+
+
+def _bare(row: Sequence[Cell], keep: Sequence[bool]) -> tuple[Cell, ...]:
+    return tuple(cell if whole else replace(cell, low=None, high=None) for cell, whole in zip(row, keep, strict=True))
 
 
 def written(page: str, tables: dict[str, list[Table]]) -> str:
@@ -122,8 +139,10 @@ def write_figures(results: Path, folder: Path) -> list[Path]:
             with styled():
                 made += save(accuracy(comparison, together=False), folder / f"reproduction-{norm}", ("png",))
     if lines := read_lines(results / FILE):
+        systems = read_systems(results)
+        certified = [] if systems is None else [entry.before for entry in systems.entries]
         with styled():
-            made += save(attacked_figure(lines), folder / "attacked-first", ("png",))
+            made += save(attacked_figure(lines, certified), folder / "attacked-first", ("png",))
     return made
 
 

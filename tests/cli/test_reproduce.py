@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from anisocert.evaluate import compare
+from anisocert.reproduce.publishing import FOLLOWING
 from anisocert.runs import read_run
 
 SMALL = """
@@ -25,6 +26,14 @@ average-of = "ours"
 recipe = "cohen"
 sigma = 0.25
 """
+ATTACK = """first = ["ours"]
+[first]
+multiples = [0.5]
+n = 20
+starts = 1
+steps = 1
+samples = 2
+"""
 
 
 def test_an_experiment_ends_in_runs_that_can_be_compared_without_their_thetas(cli, tmp_path):
@@ -32,13 +41,19 @@ def test_an_experiment_ends_in_runs_that_can_be_compared_without_their_thetas(cl
     x = (0.9 * y[:, None, None, None] + np.zeros((1, 8, 8))).astype(np.float32)
     np.savez(tmp_path / "few.npz", x=x, y=y)
     easy = SMALL.replace('"digits"', f'"{tmp_path / "few.npz"}"').replace("epochs = 1", "epochs = 20")
-    (tmp_path / "small.toml").write_text(easy)
+    (tmp_path / "small.toml").write_text(easy + ATTACK)
     command = ("reproduce", tmp_path / "small.toml", "--out", tmp_path / "work")
     assert cli(*command, "--dry-run").out.count("anisocert certify") == 2
     assert not (tmp_path / "work").exists()
-    assert "3 of 3 stages done" in cli(*command, "--results", tmp_path / "results").out
+    assert "4 of 4 stages done" in cli(*command, "--results", tmp_path / "results").out
+    whole = read_run(tmp_path / "work" / "runs" / "cohen-0.25" / "ours")
+    assert whole.attacked.radii.tolist() == [0.0, 0.125]
     runs = [read_run(tmp_path / "results" / "cohen-0.25" / name) for name in ("ours", "average")]
     assert runs[0].has_memory
+    assert runs[0].table == whole.table.drop_columns([name for name in FOLLOWING if name in whole.table.column_names])
+    assert not set(FOLLOWING) & set(runs[0].table.column_names)
+    kept, made = (path / "certificates.parquet" for path in (runs[0].folder, whole.folder))
+    assert kept.stat().st_size < 0.8 * made.stat().st_size
     assert all((run.column("radius") > 0).all() for run in runs)
     (comparison,) = compare(runs)
     assert len(comparison) == 2
@@ -63,6 +78,7 @@ def test_an_experiment_ends_in_runs_that_can_be_compared_without_their_thetas(cl
         ("n = 300", "skip = 0", "certify cohen-0.25 ours: expected skip >= 1, got 0"),
         ("n = 300", 'ids = "x"', "expected ids as in 3,17,100-199, got 'x'"),
         ("n = 300", "seed = -1", "expected seed: whole numbers"),
+        ("sigma = 0.25", 'sigma = 0.25\nfirst = ["ours"]\n[first]\nmultiple = [1]', "no such option: --multiple"),
         ('method = "average"\naverage-of', 'memory-prefer = "bal"\nof', "expected 'volume' or 'ball', got 'bal'"),
     ],
 )

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 from anisocert.errors import ArgumentError
-from anisocert.evaluate import bootstrap, wilson
+from anisocert.evaluate import bootstrap, median_interval, wilson
 
 
 @pytest.mark.parametrize(("count", "total"), [(0, 10), (1, 10), (5, 10), (10, 10), (417, 500), (9_999, 10_000)])
@@ -43,6 +43,31 @@ def test_bootstrap_does_not_depend_on_how_the_draws_are_cut(monkeypatch):
 
 def test_bootstrap_of_one_value():
     assert bootstrap([0.3]) == (0.3, 0.3)
+
+
+@pytest.mark.parametrize("total", [6, 7, 10, 100, 500, 2000])
+def test_the_median_lies_between_values_as_often_as_it_says_and_hardly_more(total):
+    low, high = median_interval(np.random.default_rng(0).permutation(total) + 1.0)  # its own places
+    assert low + high == total + 1
+
+    def covers(place):
+        """P(at least `place` values below the median, and as many above)."""
+        return 1 - 2 * binom.cdf(place - 1, total, 0.5)
+
+    assert covers(low) >= 0.95 > covers(low + 1)
+
+
+def test_the_median_of_values_that_repeat_is_covered():
+    rng, hits = np.random.default_rng(2), 0
+    for _ in range(500):  # half of the answers wrong, as at large radii: the median is 0
+        low, high = median_interval(np.where(rng.random(50) < 0.5, 0.0, rng.random(50)), 0.9)
+        hits += low <= 0 <= high
+    assert hits >= 0.9 * 500
+
+
+def test_too_few_values_do_not_bound_a_median():
+    assert median_interval([1.0] * 5) == (-np.inf, np.inf)
+    assert median_interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == (1.0, 6.0)
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 1.5])

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -115,9 +116,22 @@ def test_with_one_all_numbers_are_of_the_attacked_inputs(comparison, lines):
     assert "4 starts of 60 steps with 64 noisy copies, n = 10,000" in table.caption
 
 
-def test_lines_of_other_data_do_not_stand_beside_these(comparison, lines):
-    from dataclasses import replace
+def test_every_method_that_was_attacked_has_its_columns(comparison, lines):
+    theirs = [
+        replace(one, method=method, line=replace(one.line, right=0))
+        for method in ("isotropic", "anisotropic, as published")
+        for one in lines
+        if (one.method, one.sigma) == ("anisotropic", 0.25)
+    ]
+    table = protection_table(comparison, [*lines, *theirs])
+    names = ["fixed noise", "isotropic", "published", "ours"]
+    assert [column.name for column in table.columns[2:]] == [*names, *names, *names[1:]]
+    values = [[cell.value for cell in row[2:]] for row in table.rows]
+    assert values[0][4:8] == [pytest.approx(2 / 3), 0.0, 0.0, pytest.approx(1 / 3)]
+    assert values[1][5:7] == [None, None]  # nobody attacked them at the other level
 
+
+def test_lines_of_other_data_do_not_stand_beside_these(comparison, lines):
     others = [replace(one, data="digits") for one in lines]
     assert protection_table(comparison, others) == protection_table(comparison, [])
 
@@ -138,6 +152,15 @@ def test_the_long_table_and_the_picture(lines):
     assert figure.axes[0].lines[0].get_ydata() == pytest.approx([100, 200 / 3, 200 / 3])
 
 
+def test_one_system_has_a_panel_beside_those_that_were_attacked(comparison, lines):
+    one = comparison.entries[0].before
+    figure = attacked_figure(lines, [one, replace(one, method="cascade")])
+    panel = figure.axes[-1]
+    assert [axis.get_title() for axis in figure.axes][2:] == ["one system, stronger networks"]
+    assert [line.get_label() for line in panel.lines] == [f"fixed, σ = 0.25: {EVERYONE}", f"cascade: {EVERYONE}"]
+    assert panel.lines[0].get_ydata() == pytest.approx([100, 100, 50, 0])  # at 0, 0.1 and 0.6, and beyond
+
+
 def test_the_tables_are_drawn_with_their_intervals(lines, tmp_path):
     (tmp_path / "attacked-first.tsv").write_text(written(lines), "utf-8")
     found = tables.all_tables(tmp_path)
@@ -148,11 +171,15 @@ def test_the_tables_are_drawn_with_their_intervals(lines, tmp_path):
     assert [file.name for file in tables.write_figures(tmp_path, tmp_path)] == ["attacked-first.png"]
 
 
-def test_the_command_writes_the_file_from_runs(tmp_path, run_folder):
+def test_the_command_puts_the_lines_of_runs_in_place_of_their_old_ones(tmp_path, run_folder, lines):
     script, out = Path(tables.__file__).with_name("first.py"), tmp_path / "out.tsv"
+    out.write_text(written(lines), "utf-8")
     command = [sys.executable, script, run_folder, "--recipe", "cohen", "--data", "cifar10", "--write", out]
     subprocess.run(command, check=True)
-    first, *_ = found = read_lines(out)
+    kept = [one for one in lines if (one.method, one.sigma) != ("fixed", 0.25)]
+    assert 0 < len(kept) < len(lines)
+    assert [one for one in read_lines(out) if (one.method, one.sigma) != ("fixed", 0.25)] == kept
+    first, *_ = found = [one for one in read_lines(out) if (one.method, one.sigma) == ("fixed", 0.25)]
     assert isinstance(first, Measured)
     assert {(one.data, one.recipe, one.method, one.protects) for one in found} == {
         ("cifar10", "cohen", "fixed", EVERYONE)

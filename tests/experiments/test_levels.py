@@ -1,7 +1,8 @@
 import pytest
+from scipy.stats import norm
 
-from anisocert.evaluate import compare
-from levels import average_table, level_table
+from anisocert.evaluate import ADMITTED, EVERYONE, compare
+from levels import OURS, average_table, headline_table, level_table, many_table, within
 
 
 @pytest.fixture
@@ -23,13 +24,45 @@ def test_a_line_tells_what_each_memory_left(group):
     found = {row[1].value: [cell.value for cell in row[2:]] for row in table.rows}
     assert list(found) == ["fixed", "average", "isotropic", "anisotropic"]
     at = [1.0, 2 / 3, 1 / 3, 0.0, 0.0, 0.0, 0.0]
-    before = [*at, 0.4, 0.8, pytest.approx(0.4), pytest.approx(0.8)]
-    volume = [2 / 3, pytest.approx(0.8 / 3), pytest.approx(1.6 / 3)]
-    ball = [1.0, pytest.approx(1.1 / 3), pytest.approx(2.2 / 3)]
-    assert found["anisotropic"] == before + volume + ball
-    assert found["fixed"] == before + [1.0, pytest.approx(0.4), pytest.approx(0.8)] * 2
+    before = [*at, 0.4, 0.8]
+    assert found["anisotropic"] == [*before, 2 / 3, 0.2, 0.4, 1.0, 0.3, 0.6]
+    assert found["fixed"] == before + [1.0, 0.4, 0.8] * 2
     assert found["isotropic"][-3:] == [None] * 3
     assert "smoothadv" in table.title
+
+
+def test_accuracies_of_few_inputs_are_told_with_how_far_they_may_be_off():
+    for inputs in (100, 500, 2000):
+        z = norm.ppf(0.975)
+        off = 50 * z / (inputs + z * z) ** 0.5  # Wilson's interval of one half
+        assert f"±{off:.1f} points" in within(inputs)
+    assert "±2.2 points" in within(2000)
+
+
+@pytest.fixture
+def ten(run, columns):
+    """Ten inputs, of which the memory took one from ours."""
+    sizes = [0.1 * i for i in range(1, 11)]
+    made = {"data": "cifar10", "recipe": "cohen", "memory": {"policy": "inherit"}}
+    ours = columns("anisotropic", sizes, 0.5, [0.0, *sizes[1:]])
+    return compare([run(columns("fixed", sizes, 0.5), "f", **made), run(ours, "o", **made)])[0]
+
+
+def test_what_half_of_the_inputs_reach_has_an_exact_interval(ten):
+    fixed, ours = headline_table(ten, ("fixed", OURS)).rows
+    assert [cell.value for cell in fixed[:3]] == ["0.5", "fixed", EVERYONE]
+    assert [cell.value for cell in ours[:3]] == ["0.5", OURS, ADMITTED]
+    assert [cell.value for cell in fixed[3:6]] == [1.0, 0.6, 0.1]  # at 0, sigma and twice sigma
+    assert ours[3].value == 0.9
+    median = fixed[6]
+    assert [median.value, median.low, median.high] == pytest.approx([0.6, 0.2, 0.9])  # the second and the ninth of ten
+    assert headline_table(ten) is None  # nobody ran the published algorithm
+
+
+def test_more_inputs_have_a_table_of_the_two_that_were_run(ten):
+    table = many_table(ten)
+    assert [(row[1].value, row[2].value) for row in table.rows] == [("fixed", EVERYONE), (OURS, ADMITTED)]
+    assert all(cell.low <= cell.value <= cell.high for row in table.rows for cell in row[3:])
 
 
 def test_average_theta_stands_beside_the_papers_at_its_level(group):

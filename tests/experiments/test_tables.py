@@ -56,6 +56,12 @@ memory-prefer = "ball"
 [[networks]]
 recipe = "cohen"
 sigma = [0.25, 0.5]
+methods.fixed-many = { method = "fixed", max = 12 }
+[[networks]]
+name = "strong"
+recipe = "consistency"
+sigma = 0.5
+only = ["fixed"]
 [[networks]]
 recipe = "stability"
 norm = "l1"
@@ -65,8 +71,9 @@ methods.published = { max = 2 }
 """
 RUNTIME = [
     {"network": "resnet18-paper", "norm": "l2", "sigma": 0.25, "n": 100000, "method": "anisotropic",
-     "algorithm": algorithm, "seconds_choose": choose, "seconds_votes": votes, "images": 4, "device": "here"}
-    for algorithm, choose, votes in (("published", 1.0, 0.5), ("ours", 0.2, 0.1))
+     "algorithm": algorithm, "seconds_choose": choose, "seconds_votes": votes, "images": 4, "device": "here",
+     "isotropic_steps": 900}
+    for algorithm, choose, votes in (("published", 1.0, 0.5), ("sensible", 1.0, 0.2), ("ours", 0.2, 0.1))
 ]  # fmt: skip
 
 
@@ -118,6 +125,11 @@ class Rows:
     def numbers(self):
         return [percent(self.right.mean()), down(self.radius.mean()), down(self.proxy.mean())]
 
+    def typical(self):
+        """Accuracy at 0, and what half of the inputs reach."""
+        middle = (len(self.right) + 1) // 2
+        return [percent(self.right.mean()), *(down(np.sort(size)[-middle]) for size in (self.radius, self.proxy))]
+
 
 def lines(text, name):
     """Cells of a drawn table's lines."""
@@ -143,17 +155,23 @@ def beside(script, like_cifar):
 def test_levels_are_the_rows(results, printed):
     found = {(row[0], row[1]): row for row in lines(printed, "cohen-levels")}
     for sigma in ("0.25", "0.5"):
-        ours = Rows(results, f"cohen-{sigma}/ours")
         row = found[sigma, "anisotropic"]
-        assert [row[2], *row[-8:-6]] == ours.numbers()
-        assert row[-10:-8] == [down(np.sort(size)[-3]) for size in (ours.radius, ours.proxy)]  # half of five reach it
-        assert row[-6:-3] == Rows(results, f"cohen-{sigma}/ours", "memory_").numbers()
-        assert row[-3:] == Rows(results, f"cohen-{sigma}/ours-ball", "memory_").numbers()
+        assert [row[2], *row[-8:-6]] == Rows(results, f"cohen-{sigma}/ours").typical()
+        assert row[-6:-3] == Rows(results, f"cohen-{sigma}/ours", "memory_").typical()
+        assert row[-3:] == Rows(results, f"cohen-{sigma}/ours-ball", "memory_").typical()
         fixed = found[sigma, "fixed"]
-        assert fixed[-6:-3] == fixed[-3:] == Rows(results, f"cohen-{sigma}/fixed").numbers()
+        assert fixed[-6:-3] == fixed[-3:] == Rows(results, f"cohen-{sigma}/fixed").typical()
         assert found[sigma, "isotropic"][-3:] == ["–"] * 3  # went through one memory only
         published = Rows(results, f"cohen-{sigma}/published")
-        assert found[sigma, "anisotropic, as published"][-8:-6] == published.numbers()[1:]
+        assert found[sigma, "anisotropic, as published"][-8:-6] == published.typical()[1:]
+
+
+def test_means_come_with_what_the_memories_left_of_them(results, printed):
+    found = {tuple(row[:3]): row[3:] for row in lines(printed, "means")}
+    row = found["cohen", "σ 0.25", "anisotropic"]
+    assert row[:2] == Rows(results, "cohen-0.25/ours").numbers()[1:]
+    assert row[-4:-2] == Rows(results, "cohen-0.25/ours", "memory_").numbers()[1:]
+    assert row[-2:] == Rows(results, "cohen-0.25/ours-ball", "memory_").numbers()[1:]
 
 
 def test_runs_with_fewer_inputs_have_a_table_on_the_inputs_all_have(results, printed):
@@ -162,10 +180,23 @@ def test_runs_with_fewer_inputs_have_a_table_on_the_inputs_all_have(results, pri
     rows = lines(printed, "stability-levels")
     ours = [row for row in rows if row[1] == "anisotropic"]
     assert [[row[2], *row[-8:-6]] for row in ours] == [
-        Rows(results, "stability-0.5/ours", first=first).numbers() for first in (3, 2)
+        Rows(results, "stability-0.5/ours", first=first).typical() for first in (3, 2)
     ]
     (published,) = [row for row in rows if row[1] == "anisotropic, as published"]
-    assert [published[2], *published[-8:-6]] == Rows(results, "stability-0.5/published").numbers()
+    assert [published[2], *published[-8:-6]] == Rows(results, "stability-0.5/published").typical()
+
+
+def test_more_inputs_stand_apart_from_the_comparison_of_all_methods(results, printed):
+    rows = lines(printed, "cohen-many")[1:]
+    assert [row[:2] for row in rows] == [["0.25", "fixed"], ["0.5", "fixed"]]
+    assert rows[0][3].split()[0] == Rows(results, "cohen-0.25/fixed-many").typical()[0]
+    assert "12 inputs" in printed.partition("<!-- table cohen-many")[2].partition("|")[0]
+    assert "l2: 5 inputs" in printed.partition("<!-- table cohen-levels")[2].partition("|")[0]
+
+
+def test_networks_that_are_not_the_papers_have_a_name_of_their_own(printed):
+    assert "ResNet18 with a 3x3 stem, l2: 5 inputs" in printed.partition("<!-- table strong-levels")[2]
+    assert [row[0] for row in lines(printed, "means")].count("ResNet18 with a 3x3 stem") == 1
 
 
 def test_best_over_the_levels_stands_beside_the_paper(results, beside):
@@ -230,9 +261,11 @@ def test_gains_and_their_signs(results, beside):
 
 
 def test_runtime(printed):
-    published, ours = lines(printed, "runtime")[1:]
-    assert published[4:10] == ["1", "0.5", "1.5", "1.00", "2.7", "1.80"]
-    assert ours[4:10] == ["0.2", "0.1", "0.3", "5.00", "2.7", "9.00"]
+    published, sensible, ours = lines(printed, "runtime")[1:]
+    assert published[4:11] == ["1", "0.5", "1.5", "1.00", "0.80", "2.7", "1.80"]
+    assert sensible[4:11] == ["1", "0.2", "1.2", "1.25", "1.00", "2.7", "2.25"]
+    assert ours[4:11] == ["0.2", "0.1", "0.3", "5.00", "4.00", "2.7", "9.00"]
+    assert "900 isotropic steps" in printed
 
 
 def test_a_page_is_written_between_its_marks_and_stays_so(script, results, tmp_path, monkeypatch):
@@ -266,6 +299,16 @@ def test_pages_are_what_the_committed_rows_say(script, committed, page):
     assert script.written(text, committed) == text
 
 
+def test_the_pictures_are_what_the_committed_rows_say(script, tmp_path):
+    """Pixel by pixel, as fonts come with matplotlib, whose version is pinned."""
+    from matplotlib.image import imread
+
+    files = script.write_figures(script.RESULTS, tmp_path)
+    assert [file.name for file in files] == ["reproduction-l2.png", "reproduction-l1.png", "attacked-first.png"]
+    for file in files:
+        assert np.array_equal(imread(file), imread(ROOT / "docs" / file.name)), file.name
+
+
 def test_every_table_for_a_page_says_it_but_that_of_seconds(committed):
     assert len(committed) > 20
     for name, drawn in committed.items():
@@ -279,3 +322,8 @@ def test_every_table_for_a_page_says_it_but_that_of_seconds(committed):
                 ]
             )
             assert any(phrase in text for phrase in MEANING) == (name != "runtime"), name
+
+
+def test_the_committed_rows_stay_small(script):
+    """A clone brings all of them, and each run of the experiment anew adds to the history."""
+    assert sum(file.stat().st_size for file in script.RESULTS.rglob("*") if file.is_file()) < 8_000_000

@@ -80,13 +80,36 @@ def test_a_group_of_networks_may_differ(write):
     assert "--paper" not in stages["certify smoothadv-0.25 fixed"]
 
 
+OWN = """methods.ours = { max = 3 }
+methods.fixed-many = { method = "fixed", skip = 2 }
+only = ["ours", "fixed-many"]
+first = ["ours"]
+"""
+FIRST = "[first]\nmultiples = [1, 2.5]\nmax = 9\n[[networks]]"
+
+
+def test_a_group_may_have_methods_of_its_own_and_be_attacked(write):
+    text = TEXT.replace("methods.ours = { max = 3, paper = true }", OWN).replace("[[networks]]", FIRST, 1)
+    stages = {stage.name: stage for stage in read_matrix(write(text))}
+    assert [name for name in stages if "smoothadv" in name] == [
+        "train smoothadv-0.25", "certify smoothadv-0.25 ours", "certify smoothadv-0.25 fixed-many",
+        "attack smoothadv-0.25 ours",
+    ]  # fmt: skip
+    assert "--n 500 --method fixed --skip 2 --out" in " ".join(stages["certify smoothadv-0.25 fixed-many"].command)
+    attack = stages["attack smoothadv-0.25 ours"]
+    assert attack.needs == ("certify smoothadv-0.25 ours",)
+    assert " ".join(attack.command) == ("attack runs/smoothadv-0.25/ours --first --radius 0.25 --radius 0.625 --max 9")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ('data = "digits"', "", "expected data"),
         ("[train]", "[trian]", "got 'trian'"),
         ("sigma = 0.25", "", "expected sigma"),
-        ("methods.ours = {", "methods.our = {", "got 'our'"),
+        ("methods.ours = {", "methods.our = {", "or a new one that says its method, got 'our'"),
+        ("methods.ours = {", 'only = ["hours"]\nmethods.ours = {', "expected only in networks among .*, got 'hours'"),
+        ("methods.ours = {", 'first = ["hours"]\nmethods.ours = {', "'certify smoothadv-0.25 hours' among the stages"),
         ("sigma = 0.25", 'sigma = 0.25\nname = "cohen"', "'train cohen-0.25' twice"),
         ("[train]", "[train", "not TOML"),
         ('data = "digits"', "data = " + "[" * 5000, "not TOML"),
@@ -116,3 +139,9 @@ def test_networks_are_several_tables(write, networks):
     text = TEXT.partition("[[networks]]")[0]
     with pytest.raises(ArgumentError, match="expected networks as"):
         read_matrix(write(text + networks if networks[0] == "[" else f"{networks}\n{text}"))
+
+
+def test_radii_of_an_attack_are_multiples_of_the_noise(write):
+    text = TEXT.replace("methods.ours =", 'first = ["ours"]\nmethods.ours =')
+    with pytest.raises(ArgumentError, match="expected multiples in first as a list, each a number, got 'all'"):
+        read_matrix(write(text.replace("[train]", '[first]\nmultiples = "all"\n[train]')))

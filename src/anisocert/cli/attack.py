@@ -22,7 +22,7 @@ EFFORT = "How hard to look"
 
 
 def attack(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", file_okay=False)],
     memory: Annotated[
         str | None,
         typer.Option(
@@ -111,6 +111,7 @@ def attack(
         raise ArgumentError("expected --radius and --no-save with --first, got one without it")
     if out is not None:
         expect_place(out, force)
+    options.checked()
     stored, usual = read_run(run).moved(codebook=codebook, selector=selector), STRONG if first else Search()
     network = stored.network(model, denoise, device, same_kind=False)
     how = Search(

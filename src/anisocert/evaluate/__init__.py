@@ -3,7 +3,7 @@
 from anisocert.evaluate.beside_paper import against_paper
 from anisocert.evaluate.comparison import Comparison, Entry, compare
 from anisocert.evaluate.evaluating import Evaluation, evaluate
-from anisocert.evaluate.intervals import bootstrap, clopper_pearson, wilson
+from anisocert.evaluate.intervals import bootstrap, clopper_pearson, median_interval, wilson
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
 from anisocert.evaluate.paper import paper_source, paper_tables, published
 from anisocert.evaluate.protection import ADMITTED, EVERYONE, NOBODY, OR_ABSTAINS, OWN, explained, keeps_answers
@@ -50,6 +50,7 @@ __all__ = [
     "explained",
     "keeps_answers",
     "median_certified_radius",
+    "median_interval",
     "memory_effect",
     "nearest",
     "oracle",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anisocert.evaluate.intervals import bootstrap, wilson
+from anisocert.evaluate.intervals import bootstrap, median_interval, wilson
 from anisocert.evaluate.results import SIZES, Results, Size
 from anisocert.evaluate.sigmas import envelope, oracle
 from anisocert.evaluate.table import Cell
@@ -24,6 +24,11 @@ def averages(levels: Sequence[Results]) -> list[Cell]:
     return [_average(levels, size) for size in SIZES]
 
 
+def medians(one: Results) -> list[Cell]:
+    """The median radius and the median proxy radius."""
+    return [_median(one, size) for size in SIZES]
+
+
 def best_accuracies(levels: Sequence[Results], at: Sequence[float], size: Size = "radius") -> list[Cell]:
     """Certified accuracy of the best noise level at each size (the envelope)."""
     if not all(one.knows(size) for one in levels):
@@ -41,3 +46,10 @@ def _average(levels: Sequence[Results], size: Size) -> Cell:
         return Cell(None)
     one = oracle(levels, size) if len(levels) > 1 else levels[0]
     return Cell(one.mean(size), *bootstrap(one.certified(size)))
+
+
+def _median(one: Results, size: Size) -> Cell:
+    if not one.knows(size):
+        return Cell(None)
+    low, high = median_interval(one.certified(size))
+    return Cell(one.median(size), low, high) if np.isfinite(low) else Cell(one.median(size))

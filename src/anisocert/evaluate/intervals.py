@@ -5,7 +5,7 @@ They are about the choice of inputs. That a certificate may itself be wrong is t
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
+from scipy.special import bdtr, ndtri
 
 from anisocert.bounds import lower, upper
 from anisocert.errors import ArgumentError
@@ -46,6 +46,19 @@ def bootstrap(values: ArrayLike, confidence: float = 0.95, resamples: int = 2000
         confidence_level=confidence, method="percentile", random_state=np.random.default_rng(seed),
     ).confidence_interval  # fmt: skip
     return float(found.low), float(found.high)
+
+
+def median_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
+    """Interval (low, high) of the median between two of the values, exact whatever their distribution is.
+
+    Each value lies below the median with probability one half at most, and above it likewise: how many may is binomial.
+    Infinite where there are too few for the confidence (below six for 95 %).
+    """
+    sample = np.sort(np.asarray(values, np.float64))
+    _check(len(sample), confidence)
+    below = bdtr(np.arange(len(sample) // 2), len(sample), 0.5)  # P(at most so many lie below it)
+    out = int((below <= (1 - confidence) / 2).sum())  # values on each side that may be left out
+    return (float(sample[out - 1]), float(sample[-out])) if out else (-np.inf, np.inf)
 
 
 def _check(total: int, confidence: float) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anisocert.evaluate import LEFT, Comparison
+from anisocert.evaluate import LEFT, Comparison, wilson
 from anisocert.report._charts import curves, histograms
 from anisocert.report._inputs import Inputs, inputs_of
 from anisocert.report._landscape import landscape
@@ -57,7 +57,8 @@ def write_figures(
 def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
     """Certified accuracy against radius (above) and proxy radius (below), a column per noise level (Figs. 3 and 4).
 
-    With what a stranger who comes first leaves, where that was measured.
+    With bands of 95 % confidence about inputs not seen, at each size by itself; and what a stranger who comes first
+    leaves, where that was measured.
 
     together: whether the envelope and the oracle over the levels have columns too.
     """
@@ -75,13 +76,16 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
             for one in level["series"]:
                 if one[size] is None:
                     continue
-                before = memory and one["stage"] == "before"
+                before, shade = memory and one["stage"] == "before", colour(one["method"], one["label"])
                 axis.step(
-                    at, 100 * np.array(one[size]) / told["n"], where="pre", color=colour(one["method"], one["label"]),
+                    at, 100 * np.array(one[size]) / told["n"], where="pre", color=shade,
                     linestyle=":" if before else "-", label=f"{one['label']}: {one['protects']}",
                 )  # fmt: skip
+                if not before:
+                    low, high = wilson(one[size], told["n"])
+                    axis.fill_between(at, 100 * low, 100 * high, step="pre", color=shade, alpha=0.12, linewidth=0)
                 if size == "radius" and one["attacked"]:
-                    whiskers(axis, **one["attacked"], shade=colour(one["method"], one["label"]), label=one["label"])
+                    whiskers(axis, **one["attacked"], shade=shade, label=one["label"])
             counts = np.array([one[size] for one in level["series"] if one[size] is not None] or [[0]])
             seen = np.flatnonzero(counts.max(0) > told["n"] // 10)  # a long tail would flatten the rest
             end = at[min(int(1.5 * seen[-1]) + 1, len(at) - 1)] if len(seen) else at[-1]

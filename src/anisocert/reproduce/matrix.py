@@ -14,11 +14,17 @@ average-of = "ours"              # that run of the same network
 [methods.ours-ball]
 of = "ours"                      # the same certificates through another memory
 memory-prefer = "ball"
+[first]                          # options of `anisocert attack RUN --first`; radii in multiples of sigma
+multiples = [1, 2, 4]
+max = 250
 [[networks]]
 recipe = "cohen"
 sigma = [0.25, 0.5]              # one network per value
 train = { epochs = 30 }          # what is special about these networks
 methods.ours = { max = 100 }
+methods.fixed-many = { method = "fixed", skip = 5 }    # a run that these alone have
+only = ["ours", "fixed-many"]    # by these methods; default: all
+first = ["ours"]                 # runs that are attacked
 """
 
 from collections.abc import Iterator
@@ -32,10 +38,11 @@ from anisocert.inputs import read_toml
 from anisocert.models.loading import is_function
 from anisocert.options import fits, flags, words
 
-TABLES = {"train": dict, "certify": dict, "methods": dict}
-TOP = {"data": str, "networks": list | dict, **TABLES}
-OF_NETWORKS = {"recipe": str, "norm": str, "sigma": float | list[float], "name": str, **TABLES}
 Values = dict[str, Any]
+TABLES = {"train": dict, "certify": dict, "methods": dict}
+TOP = {"data": str, "networks": list | dict, "first": dict, **TABLES}
+OF_NETWORKS: Values = {"recipe": str, "norm": str, "sigma": float | list[float], "name": str, **TABLES}
+OF_NETWORKS |= {"only": list[str], "first": list[str]}
 
 
 @dataclass(frozen=True)
@@ -88,20 +95,14 @@ def _networks(file: Path, said: Values, group: Values) -> Iterator[Stage]:
         options = shared | {"recipe": group["recipe"]} | said.get("train", {}) | group.get("train", {})
         train = Stage(f"train {network}", ("train", *flags(options), "--out", weights))
         yield train
-        special = group.get("methods", {})
-        if unknown := set(special) - set(said["methods"]):
-            raise ArgumentError(f"{file}: expected methods in {', '.join(said['methods'])}, got {sorted(unknown)[0]!r}")
-        for method, its in said["methods"].items():
-            apart = special.get(method, {})
-            _expect_table(file, f"methods.{method}", its)
-            _expect_table(file, f"methods.{method} in networks", apart)
+        for method, its in _methods(file, said["methods"], group).items():
             memory, out = {"memory": f"memories/{network}-{method}.sqlite"}, ("--out", f"runs/{network}/{method}")
             if other := its.get("of"):
                 options = {name: value for name, value in its.items() if name != "of"} | memory
                 command = ("memory", "add", f"runs/{network}/{other}", *flags(options), *out)
                 yield Stage(f"remember {network} {method}", command, (f"certify {network} {other}",))
                 continue
-            options = shared | said.get("certify", {}) | group.get("certify", {}) | its | apart
+            options = shared | said.get("certify", {}) | group.get("certify", {}) | its
             needs = [train.name]
             if options.pop("memory", False):
                 options |= memory
@@ -110,6 +111,34 @@ def _networks(file: Path, said: Values, group: Values) -> Iterator[Stage]:
                 options["average-of"] = f"runs/{network}/{other}"
             command = ("certify", f"{weights}/last.safetensors", *flags(options), *out)
             yield Stage(f"certify {network} {method}", command, tuple(needs))
+        for method in group.get("first", ()):
+            yield _attack(file, said.get("first", {}), network, method, sigma)
+
+
+def _methods(file: Path, common: Values, group: Values) -> dict[str, Values]:
+    """By which methods a group is certified: those of all networks, or some of them, with what is special, and own."""
+    special = group.get("methods", {})
+    for method, its in (common | special).items():
+        _expect_table(file, f"methods.{method}{' in networks' if method in special else ''}", its)
+        if method not in common and not {"method", "of"} & set(its):
+            raise ArgumentError(
+                f"{file}: expected methods in {', '.join(common)}, or a new one that says its method, got {method!r}"
+            )
+    found = {name: common.get(name, {}) | special.get(name, {}) for name in (*common, *special)}
+    if unknown := set(group.get("only", ())) - set(found):
+        raise ArgumentError(f"{file}: expected only in networks among {', '.join(found)}, got {sorted(unknown)[0]!r}")
+    return {name: its for name, its in found.items() if name in group.get("only", found)}
+
+
+def _attack(file: Path, said: Values, network: str, method: str, sigma: float) -> Stage:
+    """What a stranger who comes first leaves: at the same radii for every method."""
+    multiples = said.get("multiples", [])
+    if not fits(multiples, list[float]):
+        raise ArgumentError(f"{file}: expected multiples in first as a list, each a number, got {multiples!r}")
+    options = {name: value for name, value in said.items() if name != "multiples"}
+    radii = [f"{one * sigma:g}" for one in multiples]
+    command = ("attack", f"runs/{network}/{method}", "--first", *flags({"radius": radii} | options))
+    return Stage(f"attack {network} {method}", command, (f"certify {network} {method}",))
 
 
 def _expect_table(file: Path, where: str, value: Any) -> None:

@@ -1,12 +1,25 @@
-"""What is published of an experiment: every run's rows and description; thetas, networks and memories stay behind."""
+"""What is published of an experiment: every run's rows and description; thetas, networks and memories stay behind.
 
+Rows are kept without what follows from the other columns, and in the encodings that suit them: a repository holds many.
+"""
+
+import hashlib
+import io
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from anisocert.durable import claim, write_whole
 from anisocert.errors import ArgumentError
+from anisocert.runs import read_run
 from anisocert.runs.files import TABLE, checksum, read_description, write_description
+
+FOLLOWING = ("correct", "p_a", "p_b", "bound_k", "bound_n", "seconds")
+"""Columns that follow from label, prediction, votes and the plan, or tell of the machine alone."""
+ENCODINGS = {pa.int64(): "DELTA_BINARY_PACKED", pa.float64(): "BYTE_STREAM_SPLIT"}
 
 
 def publish(out: Path, results: Path, force: bool = False) -> list[Path]:
@@ -21,17 +34,29 @@ def publish(out: Path, results: Path, force: bool = False) -> list[Path]:
             _claim(run, copy)
     for run, copy in zip(runs, copies, strict=True):
         copy.mkdir(parents=True, exist_ok=True)
-        description, rows = read_description(run), (run / TABLE).read_bytes()
+        description, rows = read_description(run), kept_rows(run)
         write_whole(copy / TABLE, partial(Path.write_bytes, data=rows))
         files = {TABLE: checksum(copy / TABLE)}
         write_description(copy, _inside(description, out.resolve()) | {"files": files, "left_out": "theta"})
     return copies
 
 
+def kept_rows(run: Path) -> bytes:
+    """The table of a run as it is published."""
+    table, content = read_run(run).table, io.BytesIO()
+    table = table.select([name for name in table.column_names if name not in FOLLOWING])
+    encoded = {one.name: ENCODINGS[one.type] for one in table.schema if one.type in ENCODINGS}
+    pq.write_table(
+        table, content, column_encoding=encoded, write_statistics=False, store_schema=False,
+        use_dictionary=[name for name in table.column_names if name not in encoded],
+    )  # fmt: skip
+    return content.getvalue()
+
+
 def _claim(run: Path, copy: Path) -> None:
     """An error if a run with its thetas, or a table that is not a run's, would be replaced."""
     if not (copy / "run.json").exists():
-        if not (copy / TABLE).is_file() or checksum(copy / TABLE) != checksum(run / TABLE):
+        if not (copy / TABLE).is_file() or checksum(copy / TABLE) != hashlib.sha256(kept_rows(run)).hexdigest():
             claim(copy / TABLE)
     elif read_description(copy).get("left_out") != "theta":
         raise ArgumentError(

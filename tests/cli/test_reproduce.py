@@ -1,11 +1,14 @@
 """`anisocert reproduce`: a small experiment, whole."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from anisocert.evaluate import compare
 from anisocert.runs import read_run
 
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 SMALL = """
 data = "digits"
 [train]
@@ -83,3 +86,11 @@ def test_no_stage_matches(cli, tmp_path):
     said = cli("reproduce", tmp_path / "small.toml", "--out", tmp_path / "work", "--only", "*macer*", code=2)
     assert "'train cohen-0.25'" in said.err
     assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize("name", [file.stem for file in sorted(EXPERIMENTS.glob("*.toml"))])
+def test_every_option_of_the_experiments_is_one(cli, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "efficientnet-lite0-57934424.pth").touch()  # of imagenet.toml; nothing is loaded
+    said = cli("reproduce", EXPERIMENTS / f"{name}.toml", "--out", tmp_path / "work", "--dry-run").out
+    assert said.count("anisocert certify") >= 3

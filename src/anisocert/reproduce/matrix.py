@@ -19,6 +19,13 @@ recipe = "cohen"
 sigma = [0.25, 0.5]              # one network per value
 train = { epochs = 30 }          # what is special about these networks
 methods.ours = { max = 100 }
+methods.average = false          # not with these networks
+[[networks]]
+name = "denoised"
+recipe = "denoiser"
+of = "cohen-0.25"                # in front of that network, or of the one in a file; "distillation" fine-tunes it
+sigma = 0.5
+at = [0.25, 0.5]                 # noise levels of the runs: sigma, unless told; [] for none
 """
 
 from collections.abc import Iterator
@@ -34,7 +41,9 @@ from anisocert.options import fits, flags, words
 
 TABLES = {"train": dict, "certify": dict, "methods": dict}
 TOP = {"data": str, "networks": list | dict, **TABLES}
-OF_NETWORKS = {"recipe": str, "norm": str, "sigma": float | list[float], "name": str, **TABLES}
+NUMBERS = float | list[float]
+OF_NETWORKS = {"recipe": str, "norm": str, "sigma": NUMBERS, "name": str, "of": str, "at": NUMBERS, **TABLES}
+FROM_OTHERS = ("denoiser", "distillation")
 Values = dict[str, Any]
 
 
@@ -47,6 +56,15 @@ class Stage:
     needs: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Network:
+    """What is certified: weights, the denoiser in front of them, if any, and the stages that make both."""
+
+    weights: str
+    denoise: str | None = None
+    needs: tuple[str, ...] = ()
+
+
 def read_matrix(file: Path) -> list[Stage]:
     """The stages of an experiment. Their paths are relative to the folder that they will be run in."""
     said = read_toml(file)
@@ -54,7 +72,8 @@ def read_matrix(file: Path) -> list[Stage]:
     splits(said["data"])  # an error if there is no such data
     if not said["networks"] or isinstance(said["networks"], dict):
         raise ArgumentError(f"{file}: expected networks as [[networks]], at least one, got {said['networks']!r}")
-    stages = [stage for group in said["networks"] for stage in _networks(file, said, group)]
+    made: dict[str, Network] = {}
+    stages = [stage for group in said["networks"] for stage in _networks(file, said, group, made)]
     names = [stage.name for stage in stages]
     for name in names:
         if names.count(name) > 1:
@@ -74,42 +93,94 @@ def read_matrix(file: Path) -> list[Stage]:
     return stages
 
 
-def _networks(file: Path, said: Values, group: Values) -> Iterator[Stage]:
-    """Training and runs of each noise level of one group."""
+def _networks(file: Path, said: Values, group: Values, made: dict[str, Network]) -> Iterator[Stage]:
+    """Training and runs of each noise level of one group. made: the networks so far; these are added."""
     _expect(file, "networks", group, OF_NETWORKS, {"recipe", "sigma"})
-    sigmas = group["sigma"] if isinstance(group["sigma"], list) else [group["sigma"]]
-    if not sigmas:
-        raise ArgumentError(f"{file}: expected sigma in networks, at least one, got none")
-    for sigma in sigmas:
-        network = f"{group.get('name', group['recipe'])}-{sigma:g}"
-        data = Path(said["data"]).resolve() if Path(said["data"]).exists() else said["data"]
-        shared = {"data": data, "norm": group.get("norm", "l2"), "sigma": sigma}
-        weights = f"networks/{network}"
-        options = shared | {"recipe": group["recipe"]} | said.get("train", {}) | group.get("train", {})
-        train = Stage(f"train {network}", ("train", *flags(options), "--out", weights))
+    data = Path(said["data"]).resolve() if Path(said["data"]).exists() else said["data"]
+    shared = {"data": data, "norm": group.get("norm", "l2")}
+    name, common = group.get("name", group["recipe"]), said.get("train", {})
+    other = _other(file, group, made)
+    if other is not None:  # which says what is built
+        common = {option: value for option, value in common.items() if option != "arch"}
+    for sigma in _levels(file, "sigma", group):
+        network = f"{name}-{sigma:g}"
+        options = shared | {"sigma": sigma, "recipe": group["recipe"]} | _given(other) | common | group.get("train", {})
+        needs = () if other is None else other.needs
+        train = Stage(f"train {network}", ("train", *flags(options), "--out", f"networks/{network}"), needs)
         yield train
-        special = group.get("methods", {})
-        if unknown := set(special) - set(said["methods"]):
-            raise ArgumentError(f"{file}: expected methods in {', '.join(said['methods'])}, got {sorted(unknown)[0]!r}")
-        for method, its in said["methods"].items():
-            apart = special.get(method, {})
-            _expect_table(file, f"methods.{method}", its)
-            _expect_table(file, f"methods.{method} in networks", apart)
-            memory, out = {"memory": f"memories/{network}-{method}.sqlite"}, ("--out", f"runs/{network}/{method}")
-            if other := its.get("of"):
-                options = {name: value for name, value in its.items() if name != "of"} | memory
-                command = ("memory", "add", f"runs/{network}/{other}", *flags(options), *out)
-                yield Stage(f"remember {network} {method}", command, (f"certify {network} {other}",))
-                continue
-            options = shared | said.get("certify", {}) | group.get("certify", {}) | its | apart
-            needs = [train.name]
-            if options.pop("memory", False):
-                options |= memory
-            if other := options.get("average-of"):
-                needs.append(f"certify {network} {other}")
-                options["average-of"] = f"runs/{network}/{other}"
-            command = ("certify", f"{weights}/last.safetensors", *flags(options), *out)
-            yield Stage(f"certify {network} {method}", command, tuple(needs))
+        made[network] = _made(group["recipe"], f"networks/{network}/last.safetensors", other, train.name)
+        for level in _levels(file, "at", group) if "at" in group else [sigma]:
+            yield from _runs(file, said, group, f"{name}-{level:g}", made[network], shared | {"sigma": level})
+
+
+def _other(file: Path, group: Values, made: dict[str, Network]) -> Network | None:
+    """The network that a group's begin with: one of those above it, or that of a file."""
+    if (group["recipe"] in FROM_OTHERS) != ("of" in group):
+        raise ArgumentError(
+            f"{file}: expected of, a network, in networks with recipe {' or '.join(FROM_OTHERS)} and with no other, "
+            f"got {group.get('of', 'none')!r} with {group['recipe']!r}"
+        )
+    of = group.get("of")
+    if of is None or of in made:
+        return made[of] if of is not None else None
+    if not Path(of).is_file():
+        raise ArgumentError(
+            f"{file}: expected of in networks, one of those above it ({', '.join(made) or 'none'}) or a file of "
+            f"weights, got {of!r}"
+        )
+    return Network(str(Path(of).resolve()))
+
+
+def _given(other: Network | None) -> Values:
+    """What training is told of the network that it begins with."""
+    if other is None:
+        return {}
+    return {"classifier": other.weights} | ({} if other.denoise is None else {"denoise": other.denoise})
+
+
+def _made(recipe: str, weights: str, other: Network | None, stage: str) -> Network:
+    """What is certified of a training: its weights, and what stands in front of them or behind them."""
+    if other is None:
+        return Network(weights, None, (stage,))
+    needs = (*other.needs, stage)
+    return Network(other.weights, weights, needs) if recipe == "denoiser" else Network(weights, other.denoise, needs)
+
+
+def _runs(file: Path, said: Values, group: Values, name: str, network: Network, shared: Values) -> Iterator[Stage]:
+    """One run per method. shared: the options of all."""
+    special = group.get("methods", {})
+    if unknown := set(special) - set(said["methods"]):
+        raise ArgumentError(f"{file}: expected methods in {', '.join(said['methods'])}, got {sorted(unknown)[0]!r}")
+    if network.denoise is not None:
+        shared = shared | {"denoise": network.denoise}
+    for method, its in said["methods"].items():
+        apart = special.get(method, {})
+        if apart is False:
+            continue
+        _expect_table(file, f"methods.{method}", its)
+        _expect_table(file, f"methods.{method} in networks", apart)
+        memory, out = {"memory": f"memories/{name}-{method}.sqlite"}, ("--out", f"runs/{name}/{method}")
+        if other := its.get("of"):
+            options = {option: value for option, value in its.items() if option != "of"} | memory
+            command = ("memory", "add", f"runs/{name}/{other}", *flags(options), *out)
+            yield Stage(f"remember {name} {method}", command, (f"certify {name} {other}",))
+            continue
+        options = shared | said.get("certify", {}) | group.get("certify", {}) | its | apart
+        needs = list(network.needs)
+        if options.pop("memory", False):
+            options |= memory
+        if other := options.get("average-of"):
+            needs.append(f"certify {name} {other}")
+            options["average-of"] = f"runs/{name}/{other}"
+        yield Stage(f"certify {name} {method}", ("certify", network.weights, *flags(options), *out), tuple(needs))
+
+
+def _levels(file: Path, key: str, group: Values) -> list[float]:
+    """Noise levels, one or several; none only of the runs."""
+    found = group[key] if isinstance(group[key], list) else [group[key]]
+    if not found and key == "sigma":
+        raise ArgumentError(f"{file}: expected sigma in networks, at least one, got none")
+    return found
 
 
 def _expect_table(file: Path, where: str, value: Any) -> None:

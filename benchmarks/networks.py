@@ -14,17 +14,21 @@ LARGE = (
     "tv:resnet50", "tv:convnext_tiny", "tv:vit_s_16", "timm:vit_small_patch16_224", "tv:efficientnet_b0",
     "timm:mobilenetv3_large_100", "tv:swin_t", "timm:regnety_016", "tv:resnext50_32x4d",
 )  # fmt: skip
+OF_IMAGENET = ("resnet50", "efficientnet-lite0")  # ours, for its images and classes
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def network_of(name: str, weights: str | None = None) -> tuple[nn.Module, tuple[int, ...], int]:
     """A network in evaluation mode, the shape of its inputs, and its number of classes."""
     torch.manual_seed(0)
+    model: nn.Module
     library, _, arch = name.rpartition(":")
-    if not library:
+    if arch in OF_IMAGENET and not library:
+        shape, model = (3, 224, 224), build(arch, 1000, *IMAGENET)
+    elif not library:
         shape = (1, 8, 8) if arch == "small-cnn" else (3, 32, 32)
         mean, std = ((0.3,), (0.38,)) if arch == "small-cnn" else (CIFAR10_MEAN, CIFAR10_STD)
-        model: nn.Module = build(arch, 10, mean, std)
+        model = build(arch, 10, mean, std)
         if weights:
             from safetensors.torch import load_file
 
@@ -33,7 +37,7 @@ def network_of(name: str, weights: str | None = None) -> tuple[nn.Module, tuple[
     else:
         shape, model = (3, 224, 224), Normalized(_theirs(library, arch), *IMAGENET)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    return _calibrated(model.to(device), shape).cpu(), shape, 1000 if library else 10
+    return _calibrated(model.to(device), shape).cpu(), shape, 10 if shape[1] < 224 else 1000
 
 
 def _theirs(library: str, arch: str) -> nn.Module:

@@ -2,7 +2,9 @@
 
     python benchmarks/runtime.py --weights MODEL.safetensors --inputs CIFAR.npz --sigma 0.25
     python benchmarks/runtime.py --weights MODEL.safetensors --inputs CIFAR.npz --norm l1 --sigma 0.289
+    python benchmarks/runtime.py --network resnet50 --sigma 0.25 --images 4 --published-images 1
 
+--network: random weights and images, as seconds do not depend on their values (benchmarks/networks.py).
 The published way, transcribed: one image at a time in float32; plain gradient ascent for the isotropic theta, Adam for
 ANCER (Eiras et al. 2022, Listing 1), weights not frozen; then Cohen's voting loop in batches of 1000. It runs in a
 process of its own, so that neither side's settings help the other. Ours is compiled on a GPU. --save FILE.json adds the
@@ -18,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from networks import network_of
 from optimize import Timed
 from torch.special import ndtri
 
@@ -62,9 +65,9 @@ def published_ancer(model, x, start, norm):
     return theta.detach()
 
 
-def published_votes(model, x, theta, norm, n, batch_size=1000):
+def published_votes(model, x, theta, norm, n, classes, batch_size=1000):
     """Cohen's _sample_noise: float32, batches of 1000, x.repeat, argmax, counts a batch."""
-    counts = np.zeros(10, dtype=int)
+    counts = np.zeros(classes, dtype=int)
     with torch.no_grad():
         for _ in range(0, n, batch_size):
             batch = x.repeat((batch_size, 1, 1, 1))
@@ -74,7 +77,7 @@ def published_votes(model, x, theta, norm, n, batch_size=1000):
     return counts
 
 
-def published(model, images, args):
+def published(model, images, classes, args):
     """Mean seconds of each part."""
     device = next(model.parameters()).device
     spent = {"isotropic": 0.0, "anisotropic": 0.0, "votes": 0.0}
@@ -91,13 +94,13 @@ def published(model, images, args):
     for x in images:
         start = timed("isotropic", lambda x=x: published_isotropic(model, x, args.sigma, args.norm, args.iterations))
         theta = timed("anisotropic", lambda x=x, start=start: published_ancer(model, x, start, args.norm))
-        timed("votes", lambda x=x, theta=theta: published_votes(model, x, theta, args.norm, args.n))
+        timed("votes", lambda x=x, theta=theta: published_votes(model, x, theta, args.norm, args.n, classes))
     choose = {"fixed": 0.0, "isotropic": spent["isotropic"], "anisotropic": spent["isotropic"] + spent["anisotropic"]}
     return {method: (seconds, spent["votes"]) for method, seconds in choose.items()}
 
 
-def ours(model, images, args, device):
-    network = Network(model, 10, device, Numerics(compile=device == "cuda"))  # as a long run decides by itself
+def ours(model, images, classes, args, device):
+    network = Network(model, classes, device, Numerics(compile=device == "cuda"))  # as a long run decides by itself
     network.fit(images.shape[1:], args.n * len(images))
     print(f"compiled in {network.compile_seconds:.1f} s, once a run and not counted below", flush=True)
     smoothing = Gaussian(args.sigma) if args.norm == "l2" else Uniform(args.sigma)
@@ -114,8 +117,9 @@ def ours(model, images, args, device):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weights", required=True)
-    parser.add_argument("--inputs", required=True, help="npz with x, uint8, `n x 3 x 32 x 32`")
+    parser.add_argument("--weights", help="with --inputs: npz with x, uint8, `n x 3 x h x w`")
+    parser.add_argument("--inputs")
+    parser.add_argument("--network", help="instead of both: a name of benchmarks/networks.py, as in resnet50")
     parser.add_argument("--norm", default="l2", choices=("l2", "l1"))
     parser.add_argument("--sigma", type=float, required=True)
     parser.add_argument("--n", type=int, default=100_000)
@@ -126,27 +130,41 @@ def main():
     parser.add_argument("--published", action="store_true", help="only the published way; prints JSON")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model, known = load(args.weights)
-    images = torch.from_numpy(np.load(args.inputs)["x"].astype(np.float32) / 255)
+    if (args.network is None) == (args.weights is None or args.inputs is None):
+        parser.error("expected --weights and --inputs, or --network")
+    if args.network:
+        model, shape, classes = network_of(args.network)
+        name = args.network
+        images = torch.rand(max(args.images, args.published_images), *shape)
+    else:
+        model, known = load(args.weights)
+        name, classes = known["architecture"], known["num_classes"]
+        images = torch.from_numpy(np.load(args.inputs)["x"].astype(np.float32) / 255)
     if args.published:
-        print(json.dumps(published(model.to(device), images[: args.published_images].to(device), args)))
+        print(
+            json.dumps(
+                published(
+                    model.to(device).requires_grad_(True), images[: args.published_images].to(device), classes, args
+                )
+            )
+        )
         return
     child = subprocess.run([sys.executable, *sys.argv, "--published"], check=True, stdout=subprocess.PIPE, text=True)
     measured = {
         "published": (json.loads(child.stdout), args.published_images),
-        "ours": (ours(model, images[: args.images].numpy(), args, device), args.images),
+        "ours": (ours(model, images[: args.images].numpy(), classes, args, device), args.images),
     }
-    name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    card = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     lines = []
     for algorithm, (found, count) in measured.items():
         for method, (choose, votes) in found.items():
             ratio = sum(measured["published"][0][method]) / (choose + votes)
             print(f"{args.norm} {algorithm:10} {method:12} theta {choose:8.4f} s  votes {votes:8.4f} s  {ratio:6.1f} x")
             lines.append(
-                {"network": known["architecture"], "norm": args.norm, "sigma": args.sigma, "n": args.n,
+                {"network": name, "norm": args.norm, "sigma": args.sigma, "n": args.n,
                  "method": method, "algorithm": algorithm,
                  "isotropic_steps": args.iterations if algorithm == "published" else None,
-                 "seconds_choose": choose, "seconds_votes": votes, "images": count, "device": name}
+                 "seconds_choose": choose, "seconds_votes": votes, "images": count, "device": card}
             )  # fmt: skip
     if args.save:
         before = json.loads(args.save.read_text()) if args.save.exists() else []

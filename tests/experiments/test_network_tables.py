@@ -90,19 +90,19 @@ def test_each_n_and_each_set_of_inputs_has_a_table_of_its_own(made, tmp_path):
 
 def test_aims(made, tmp_path):
     for name, times in (("cohen", 1.0), ("theta", 0.9), ("scalar", 0.6)):
-        for method in ("fixed", "ours"):
-            rows = made("denoised", f"{name}-0.25", method, inputs=60, times=times)
+        for method, inputs in (("fixed", 80), ("ours", 60)):
+            rows = made("denoised", f"{name}-0.25", method, inputs=inputs, times=times)
     trained = made("denoised", "cohen-0.5", "fixed", inputs=60)
     assert trained is not None  # alone at its level: no line
     found = lines(aims_table(tmp_path))
-    assert [line[:3] for line in found] == [["0.25", "fixed", EVERYONE], ["0.25", "anisotropic", OWN]]
+    assert [line[:4] for line in found] == [["0.25", "fixed", EVERYONE, "80"], ["0.25", "anisotropic", OWN, "60"]]
     right = rows["prediction"] == rows["label"]
     radius = np.where(right, rows["radius"], 0.0) / 0.6
     lost = 100 * (((0.9 * radius >= 0.5) & right).mean() - ((radius >= 0.5) & right).mean())
     assert lost < 0
-    assert found[1][3].startswith("+0.0 (+0.0 to +0.0)")
-    assert found[1][4].startswith(f"{lost:+.1f} (")
-    assert found[1][5:] == ["1.500", "1.500"]
+    assert found[1][4].startswith("+0.0 (+0.0 to +0.0)")
+    assert found[1][5].startswith(f"{lost:+.1f} (")
+    assert found[1][6:] == ["1.500", "1.500"]
 
 
 def test_the_tables_are_known_to_pages():

@@ -42,6 +42,8 @@ def test_an_experiment_ends_in_runs_that_can_be_compared_without_their_thetas(cl
     assert "3 of 3 stages done" in cli(*command, "--results", tmp_path / "results").out
     runs = [read_run(tmp_path / "results" / "cohen-0.25" / name) for name in ("ours", "average")]
     assert runs[0].has_memory
+    assert [run.said("probe") for run in runs] == [None, None]
+    assert read_run(tmp_path / "work" / "runs" / "cohen-0.25" / "ours").said("probe")
     assert all((run.column("radius") > 0).all() for run in runs)
     (comparison,) = compare(runs)
     assert len(comparison) == 2

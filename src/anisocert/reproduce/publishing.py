@@ -1,4 +1,7 @@
-"""What is published of an experiment: every run's rows and description; thetas, networks and memories stay behind."""
+"""What is published of an experiment: every run's rows and description; thetas, networks and memories stay behind.
+
+So does the probe, a network's scores on a few inputs, which is large where classes are many: it tells workers apart.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -23,8 +26,8 @@ def publish(out: Path, results: Path, force: bool = False) -> list[Path]:
         copy.mkdir(parents=True, exist_ok=True)
         description, rows = read_description(run), (run / TABLE).read_bytes()
         write_whole(copy / TABLE, partial(Path.write_bytes, data=rows))
-        files = {TABLE: checksum(copy / TABLE)}
-        write_description(copy, _inside(description, out.resolve()) | {"files": files, "left_out": "theta"})
+        said = {"files": {TABLE: checksum(copy / TABLE)}, "left_out": "theta", "probe": None}
+        write_description(copy, _inside(description, out.resolve()) | said)
     return copies
 
 

@@ -41,10 +41,10 @@ def average_gain(one: Results, other: Results, size: Size = "radius") -> Paired:
     return _paired(a.certified(size), b.certified(size))
 
 
-def accuracy_gain(one: Results, other: Results) -> Paired:
-    """Accuracy at radius 0 of one run and another."""
-    a, b = aligned([one, other])
-    return _paired(a.correct.astype(np.float64), b.correct.astype(np.float64))
+def accuracy_gain(one: Results, other: Results, radius: float = 0.0) -> Paired:
+    """Certified accuracy at a radius of one run and another."""
+    a, b = ((part.correct & (part.certified() >= radius)).astype(np.float64) for part in aligned([one, other]))
+    return _paired(a, b)
 
 
 def _paired(one: NDArray[np.float64], other: NDArray[np.float64]) -> Paired:

@@ -1,4 +1,4 @@
-"""The tables and pictures of docs/reproduction.md, from the committed rows of experiments/results; no GPU needed.
+"""The tables and pictures of the pages, from the committed rows of experiments/results; no GPU needed.
 
     python experiments/tables.py                                # all tables as Markdown
     python experiments/tables.py --write docs/reproduction.md   # between <!-- table NAME --> and <!-- end -->
@@ -6,7 +6,8 @@
 
 A run is experiments/results/NETWORK/METHOD, as `anisocert reproduce experiments/cifar10.toml --results` leaves them;
 runtime.json is from benchmarks/runtime.py, attacked-first.tsv from experiments/first.py, one-system from
-experiments/codes.py. What was not run is left out.
+experiments/codes.py; denoised, tiny-imagenet and imagenet are from the experiments of these names. What was not run is
+left out.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from first import FILE, read_lines
 from gains import duel_table, gain_table, largest_table, memory_gain_table
 from levels import average_table, headline_table, level_table, many_table, sigma_table
 from means import mean_table
+from network_tables import FOLDERS, aims_table, network_tables
 from one_system import one_system_table, read_systems
 from plans import plan_table
 from protection import attacked_figure, first_table, protection_table
@@ -35,9 +37,11 @@ STRONG = "strong"  # networks of the matrix that are not the paper's
 RECIPES = ("cohen", "smoothadv", "macer", "stability", STRONG)
 KINDS = ("headline", "many", "levels", "sigma", "paper", "average", "plans")
 NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "superset", "average", "gains", "memory-gains",
-         "duel", "means", "runtime", "protection", "attacked-first", "one-system")  # fmt: skip
+         "duel", "means", "runtime", "protection", "attacked-first", "one-system", "denoised-aims",
+         *FOLDERS)  # fmt: skip
 MANY = "-many"  # ends the names of runs on more inputs, which are compared with each other alone
-WHOLE = ("headline", "many", "protection", "attacked-first", "one-system")  # kinds of tables that keep all intervals
+# kinds of tables that keep all intervals
+WHOLE = ("headline", "many", "protection", "attacked-first", "one-system", *FOLDERS)
 BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -94,6 +98,9 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
     made["attacked-first"] = [first_table(lines)]
     made["protection"] = [protection_table(one, lines) for one in recipes.get("cohen", [])[:1]]
     made["one-system"] = [one_system_table(read_systems(results))]
+    made["denoised-aims"] = [aims_table(results)]
+    for folder in FOLDERS:
+        made[folder] = [*network_tables(results, folder)]
     if (results / "runtime.json").exists():
         made["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]
     kept = {name: [_shown(name, table) for table in tables if table is not None] for name, tables in made.items()}

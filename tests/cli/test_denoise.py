@@ -99,6 +99,32 @@ def test_a_denoiser_that_was_moved_is_found_where_it_is_said_to_be(cli, run, den
         denoiser.with_suffix(".away").rename(denoiser)
 
 
+def test_the_network_behind_it_may_learn_from_its_own_clean_answers(cli, denoiser, trained_digits, tmp_path):
+    said = cli(
+        "train", "--recipe", "distillation", "--classifier", trained_digits, "--denoise", denoiser, "--data", "digits",
+        "--sigma", "0.4", "--epochs", "1", "--device", "cpu", "--out", tmp_path / "made",
+    ).out  # fmt: skip
+    file = tmp_path / "made" / "last.safetensors"
+    assert f"anisocert certify {file} --denoise {denoiser} --data digits --norm l2 --sigma 0.4" in said
+    run = tmp_path / "run"
+    cli(
+        "certify",
+        file,
+        "--denoise",
+        denoiser,
+        "--data",
+        "digits",
+        "--sigma",
+        "0.4",
+        "--method",
+        "fixed",
+        *FEW,
+        "--out",
+        run,
+    )
+    assert "nothing wrong" in cli("verify", run, "--recount", "1").out
+
+
 def test_other_commands_take_it(cli, run, denoiser, trained_digits, tmp_path):
     number = next(row["idx"] for row in read_run(run).rows if row["prediction"] >= 0)
     assert cli("show", run, number, "--recount").out
@@ -123,7 +149,11 @@ def test_workers_elsewhere_get_the_denoisers_file(run):
     ("options", "said"),
     [
         (["--recipe", "denoiser"], "expected --classifier"),
-        (["--recipe", "cohen", "--classifier", "x"], "with --recipe selector or denoiser and with no other"),
+        (["--recipe", "cohen", "--classifier", "x"], "with --recipe selector or denoiser or distillation and"),
+        (["--recipe", "cohen", "--denoise", "x"], "expected --denoise with --recipe distillation and with no other"),
+        (["--recipe", "distillation", "--classifier", "NET", "--arch", "resnet18"], "expected no --arch with"),
+        (["--recipe", "distillation", "--classifier", "NET", "--denoise", "x.safetensors"], "expected a denoiser, a"),
+        (["--recipe", "distillation", "--classifier", "NET", "--set", "denoiser=1"], "expected --set of nothing"),
         (["--recipe", "denoiser", "--classifier", "NET", "--told", "all"], "told of a denoiser among theta, scalar"),
         (["--recipe", "denoiser", "--classifier", "NET", "--levels", "1"], "expected --levels LOW,HIGH"),
         (["--recipe", "cohen", "--told", "theta"], "expected --told with --recipe denoiser and with no other"),

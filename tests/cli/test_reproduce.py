@@ -1,5 +1,7 @@
 """`anisocert reproduce`: a small experiment, whole."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from anisocert.evaluate import compare
 from anisocert.reproduce.publishing import FOLLOWING
 from anisocert.runs import read_run
 
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 SMALL = """
 data = "digits"
 [train]
@@ -54,6 +57,8 @@ def test_an_experiment_ends_in_runs_that_can_be_compared_without_their_thetas(cl
     assert not set(FOLLOWING) & set(runs[0].table.column_names)
     kept, made = (path / "certificates.parquet" for path in (runs[0].folder, whole.folder))
     assert kept.stat().st_size < 0.8 * made.stat().st_size
+    assert [run.said("probe") for run in runs] == [None, None]
+    assert read_run(tmp_path / "work" / "runs" / "cohen-0.25" / "ours").said("probe")
     assert all((run.column("radius") > 0).all() for run in runs)
     (comparison,) = compare(runs)
     assert len(comparison) == 2
@@ -99,3 +104,11 @@ def test_no_stage_matches(cli, tmp_path):
     said = cli("reproduce", tmp_path / "small.toml", "--out", tmp_path / "work", "--only", "*macer*", code=2)
     assert "'train cohen-0.25'" in said.err
     assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize("name", [file.stem for file in sorted(EXPERIMENTS.glob("*.toml"))])
+def test_every_option_of_the_experiments_is_one(cli, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "efficientnet-lite0-57934424.pth").touch()  # of imagenet.toml; nothing is loaded
+    said = cli("reproduce", EXPERIMENTS / f"{name}.toml", "--out", tmp_path / "work", "--dry-run").out
+    assert said.count("anisocert certify") >= 3

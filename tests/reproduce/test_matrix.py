@@ -145,3 +145,92 @@ def test_radii_of_an_attack_are_multiples_of_the_noise(write):
     text = TEXT.replace("methods.ours =", 'first = ["ours"]\nmethods.ours =')
     with pytest.raises(ArgumentError, match="expected multiples in first as a list, each a number, got 'all'"):
         read_matrix(write(text.replace("[train]", '[first]\nmultiples = "all"\n[train]')))
+
+
+OTHERS = """
+data = "digits"
+[train]
+arch = "small-cnn"
+epochs = 3
+[methods.fixed]
+method = "fixed"
+[methods.ours]
+method = "anisotropic"
+memory = true
+[[networks]]
+name = "plain"
+recipe = "cohen"
+sigma = 0.001
+at = []
+[[networks]]
+name = "denoised"
+recipe = "denoiser"
+of = "plain-0.001"
+sigma = 0.5
+at = [0.25, 0.5]
+train = { told = "theta", levels = "0.1,1" }
+only = ["fixed"]
+[[networks]]
+name = "behind"
+recipe = "distillation"
+of = "denoised-0.5"
+sigma = 0.5
+[[networks]]
+name = "alone"
+recipe = "distillation"
+of = "given.pth"
+sigma = [0.25]
+at = 0.5
+only = ["ours"]
+"""
+
+
+@pytest.fixture
+def others(write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "given.pth").touch()
+    return {stage.name: stage for stage in read_matrix(write(OTHERS))}
+
+
+def test_networks_may_begin_with_others(others, tmp_path):
+    plain, denoiser = "networks/plain-0.001/last.safetensors", "networks/denoised-0.5/last.safetensors"
+    behind = "networks/behind-0.5/last.safetensors"
+    assert list(others) == [
+        "train plain-0.001", "train denoised-0.5", "certify denoised-0.25 fixed", "certify denoised-0.5 fixed",
+        "train behind-0.5", "certify behind-0.5 fixed", "certify behind-0.5 ours", "train alone-0.25",
+        "certify alone-0.5 ours",
+    ]  # fmt: skip
+    commands = {name: " ".join(stage.command) for name, stage in others.items()}
+    assert commands["train denoised-0.5"] == (
+        f"train --data digits --norm l2 --sigma 0.5 --recipe denoiser --classifier {plain} --epochs 3 --told theta "
+        "--levels 0.1,1 --out networks/denoised-0.5"
+    )
+    assert others["train denoised-0.5"].needs == ("train plain-0.001",)
+    assert commands["certify denoised-0.25 fixed"] == (
+        f"certify {plain} --data digits --norm l2 --sigma 0.25 --denoise {denoiser} --method fixed "
+        "--out runs/denoised-0.25/fixed"
+    )
+    assert others["certify denoised-0.25 fixed"].needs == ("train plain-0.001", "train denoised-0.5")
+    assert f"--classifier {plain} --denoise {denoiser}" in commands["train behind-0.5"]
+    assert commands["certify behind-0.5 ours"].startswith(f"certify {behind} ")
+    assert f"--denoise {denoiser}" in commands["certify behind-0.5 ours"]
+    assert others["certify behind-0.5 ours"].needs == ("train plain-0.001", "train denoised-0.5", "train behind-0.5")
+    assert f"--recipe distillation --classifier {tmp_path / 'given.pth'}" in commands["train alone-0.25"]
+    assert commands["certify alone-0.5 ours"].startswith("certify networks/alone-0.25/last.safetensors ")
+    assert "--sigma 0.5 --method anisotropic" in commands["certify alone-0.5 ours"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('of = "plain-0.001"', "", "expected of, a network, in networks with recipe denoiser or distillation"),
+        ("at = []", 'of = "given.pth"', "and with no other, got 'given.pth' with 'cohen'"),
+        ('of = "plain-0.001"', 'of = "behind-0.5"', r"those above it \(plain-0.001\) or a file of weights"),
+        ('of = "given.pth"', 'of = "stranger:go"', "or a file of weights, got 'stranger:go'"),
+        ("sigma = [0.25]", "sigma = [0.25, 0.5]", "'certify alone-0.5 ours' twice"),
+        ('only = ["fixed"]', "methods.ours = true", "expected methods.ours in networks as a table, got True"),
+    ],
+)
+def test_mistakes_about_other_networks_are_named(others, write, old, new, said):
+    with pytest.raises(ArgumentError, match=said):
+        read_matrix(write(OTHERS.replace(old, new)))

@@ -1,6 +1,7 @@
 """Stages run once, in order, and go on after a stop. The stages are real commands."""
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -77,6 +78,20 @@ def test_time_is_up_and_the_next_call_goes_on(tmp_path):
     run_stages([stage], tmp_path, out_of_time=lambda: len(epochs()) > before)
     assert epochs() == list(range(1, len(epochs()) + 1))
     assert before < len(epochs()) < 50_000
+
+
+def test_a_stage_is_asked_to_end_even_in_the_background_where_shells_let_ctrl_c_be_ignored(tmp_path):
+    few(tmp_path)
+    stage, log = Stage("train n", tuple(LONG.split())), tmp_path / "networks" / "n" / "log.jsonl"
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        outcome = run_stages(
+            [stage], tmp_path, out_of_time=lambda: log.exists() and len(log.read_text().splitlines()) > 1
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert outcome.left == ["train n"]
+    assert (tmp_path / "logs" / "train-n.log").read_text().endswith("stopped\n")  # by itself: it was not killed
 
 
 RUN = f"""

@@ -223,7 +223,7 @@ def test_noise_of_a_mixture_is_of_one_component_per_input() -> None:
 def test_which_noise_a_recipe_is_for(name: str) -> None:
     recipe = RECIPES[name]()
     recipe.check(Gaussian(1.0))
-    if name in ("cohen", "stability", "consistency", "selector", "denoiser"):
+    if name in ("cohen", "stability", "consistency", "distillation", "selector", "denoiser"):
         recipe.check(Uniform(1.0))
     else:
         with pytest.raises(ArgumentError, match=f"expected normal noise with recipe {name}, got Uniform"):

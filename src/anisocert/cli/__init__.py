@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 import time
@@ -25,6 +26,8 @@ def main() -> NoReturn:
     warnings.formatwarning = _warning_lines()
     if parent := os.environ.pop("ANISOCERT_PARENT", ""):  # reproduce/running.py
         threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
+        # by which it is asked to end; a shell's background jobs ignore it, and so would what they start
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with standard_streams(filtered="--help" not in sys.argv[1:]):  # help is our own text, and coloured
         if not (sys.stdout.isatty() or "FORCE_COLOR" in os.environ):
             os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"  # else typer colours its help for some build servers

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from anisocert.smoothing import Smoothing
     from anisocert.train import Recipe, Sgd
 
-GIVEN = ("values", "classifier")  # of recipes, not by --set
+GIVEN = ("values", "classifier", "denoiser")  # of recipes, not by --set
+OF_A_NETWORK = ("selector", "denoiser", "distillation")  # recipes that need --classifier
 EPILOG = "Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen"
 
 
 @options.takes(
-    "data", norm=option("l2", "l2: Gaussian noise; l1: uniform noise (cohen, stability and denoiser)."),
+    "data", norm=option("l2", "l2: Gaussian noise; l1: uniform noise (cohen, stability, distillation and denoiser)."),
     seed=option(0, "Seed of weights, order, augmentation and noise."),
 )  # fmt: skip
 def train(
@@ -34,17 +35,24 @@ def train(
         str | None,
         typer.Option(
             help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2, efficientnet-lite0|1|2. "
-            "Default: by size."
+            "Default: by size; with --recipe distillation the classifier's."
         ),
     ] = None,
     recipe: Annotated[
-        str, typer.Option(help="cohen, smoothadv, macer, stability, consistency, selector or denoiser.")
+        str, typer.Option(help="cohen, smoothadv, macer, stability, consistency, distillation, selector or denoiser.")
     ] = "cohen",
     codebook: Annotated[
         Path | None, typer.Option(help="Instead of --sigma: noise drawn from its codes; for a selector, its own.")
     ] = None,
     classifier: Annotated[
-        Path | None, typer.Option(help="The network whose noise a selector is to choose, or a denoiser to remove.")
+        Path | None,
+        typer.Option(
+            help="The network whose noise a selector is to choose, or a denoiser to remove, or that is to learn by "
+            "distillation to say under noise what it says without."
+        ),
+    ] = None,
+    denoise: Annotated[
+        Path | None, typer.Option(help="With --recipe distillation: a denoiser that stays in front of it, as it is.")
     ] = None,
     told: Annotated[
         str | None,
@@ -95,11 +103,12 @@ def train(
     from anisocert.engine.devices import devices_of
     from anisocert.models import build, suited, suited_denoiser
     from anisocert.models.normalize import warn_of_units
-    from anisocert.train import Denoising, denoiser, selector_data, with_classifier
+    from anisocert.train import Denoising, denoiser, distilled, selector_data, with_classifier
     from anisocert.train import train as run
 
     console, data, norm, seed = Console(), asked["data"], asked["norm"], asked["seed"]
     book, smoothing = _noise(norm, sigma, codebook, classifier, recipe)
+    _expect_own(recipe, denoise, arch)
     sigma = float(smoothing.theta.mean()) if sigma is None else sigma
     told = _told(told, recipe)
     chosen = _recipe(recipe, sigma, [*_levels(levels, recipe), *(changes or [])])
@@ -120,10 +129,11 @@ def train(
         elif arch is not None:
             build(arch, 2, [0.0], [1.0])
     options.checked()
+    _expect_there(classifier)
     examples = load(data, "train")
     for note in examples.notes:
         console.print(f"note: {note}", soft_wrap=True)
-    if arch is None:
+    if arch is None and recipe != "distillation":
         arch = (suited_denoiser if isinstance(chosen, Denoising) else suited)(examples.shape)
         console.print(f"--arch {arch}, for inputs of {' x '.join(map(str, examples.shape))}")
     warn_of_units(sigma, examples.std, images=len(examples.shape) > 1)
@@ -136,11 +146,16 @@ def train(
         chosen, examples = dataclasses.replace(chosen, values=values), selector_data(examples)  # type: ignore[type-var]
     torch.manual_seed(seed)
     model: Any
-    if isinstance(chosen, Denoising):
+    if recipe == "distillation":
         assert classifier is not None
+        model, chosen = distilled(classifier, denoise, examples)
+    elif isinstance(chosen, Denoising):
+        assert classifier is not None
+        assert arch is not None
         chosen = with_classifier(chosen, classifier, examples)
         model = denoiser(arch, examples.shape, examples.mean, examples.std, chosen, smoothing, told)
     else:
+        assert arch is not None
         model = build(arch, chosen.classes(examples), examples.mean, examples.std)
     with progress(console, "training", epochs, "epochs") as advance:
         shown = 0
@@ -160,7 +175,9 @@ def train(
         console.print(f"{out}/last.safetensors is the selector for --codebook {codebook}", soft_wrap=True)
         return
     last = str(out / "last.safetensors")
-    network = [last] if classifier is None else [str(classifier), "--denoise", last]
+    network = [last] if denoise is None else [last, "--denoise", str(denoise)]
+    if isinstance(chosen, Denoising):
+        network = [str(classifier), "--denoise", last]
     _tell_result(console, out, records, [*network, "--data", data, "--norm", norm, "--sigma", f"{sigma:g}"])
 
 
@@ -170,18 +187,15 @@ def _noise(
     """The codebook, if any, and the noise to train with: of one level, or drawn from the codes."""
     from anisocert.errors import ArgumentError
     from anisocert.models import Codebook
-    from anisocert.models.loading import is_function
     from anisocert.smoothing import GaussianMixture, usual
 
-    if (recipe in ("selector", "denoiser")) != (classifier is not None):
-        raise ArgumentError("expected --classifier, a network, with --recipe selector or denoiser and with no other")
+    if (recipe in OF_A_NETWORK) != (classifier is not None):
+        raise ArgumentError(
+            f"expected --classifier, a network, with --recipe {' or '.join(OF_A_NETWORK)} and with no other"
+        )
     if (sigma is None) != (codebook is not None) or (recipe == "selector" and codebook is None):
         needed = "--codebook with --recipe selector" if recipe == "selector" else "one of --sigma and --codebook"
         raise ArgumentError(f"expected {needed}, got {'both' if sigma and codebook else 'none'}")
-    if classifier is not None and not is_function(str(classifier)) and not classifier.exists():
-        raise ArgumentError(
-            f"expected --classifier, a network file or package.module:function, got {classifier}, where nothing is"
-        )
     if codebook is None:
         return None, usual(norm).of(sigma)  # type: ignore[arg-type]  # one of the two is there
     book = Codebook.load(codebook)
@@ -190,6 +204,26 @@ def _noise(
     if norm != "l2":
         raise ArgumentError("expected --norm l2 with --codebook, whose codes are drawn as a Gaussian mixture, got l1")
     return book, GaussianMixture([1 / len(book)] * len(book), list(book.codes))
+
+
+def _expect_own(recipe: str, denoise: Path | None, arch: str | None) -> None:
+    """What only distillation takes, and what it does not."""
+    from anisocert.errors import ArgumentError
+
+    if denoise is not None and recipe != "distillation":
+        raise ArgumentError(f"expected --denoise with --recipe distillation and with no other, got {denoise}")
+    if arch is not None and recipe == "distillation":
+        raise ArgumentError(f"expected no --arch with --recipe distillation, which trains the classifier, got {arch!r}")
+
+
+def _expect_there(classifier: Path | None) -> None:
+    from anisocert.errors import ArgumentError
+    from anisocert.models.loading import is_function
+
+    if classifier is not None and not is_function(str(classifier)) and not classifier.exists():
+        raise ArgumentError(
+            f"expected --classifier, a network file or package.module:function, got {classifier}, where nothing is"
+        )
 
 
 def _code_values(

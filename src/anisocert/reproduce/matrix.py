@@ -25,6 +25,12 @@ methods.ours = { max = 100 }
 methods.fixed-many = { method = "fixed", skip = 5 }    # a run that these alone have
 only = ["ours", "fixed-many"]    # by these methods; default: all
 first = ["ours"]                 # runs that are attacked
+[[networks]]
+name = "denoised"
+recipe = "denoiser"
+of = "cohen-0.25"                # in front of that network, or of the one in a file; "distillation" fine-tunes it
+sigma = 0.5
+at = [0.25, 0.5]                 # noise levels of the runs: sigma, unless told; [] for none
 """
 
 from collections.abc import Iterator
@@ -37,11 +43,13 @@ from anisocert.errors import ArgumentError
 from anisocert.inputs import read_toml
 from anisocert.models.loading import is_function
 from anisocert.options import fits, flags, words
+from anisocert.reproduce._networks import Network, begun_with
 
 Values = dict[str, Any]
+NUMBERS = float | list[float]
 TABLES = {"train": dict, "certify": dict, "methods": dict}
 TOP = {"data": str, "networks": list | dict, "first": dict, **TABLES}
-OF_NETWORKS: Values = {"recipe": str, "norm": str, "sigma": float | list[float], "name": str, **TABLES}
+OF_NETWORKS: Values = {"recipe": str, "norm": str, "sigma": NUMBERS, "name": str, "of": str, "at": NUMBERS, **TABLES}
 OF_NETWORKS |= {"only": list[str], "first": list[str]}
 
 
@@ -61,7 +69,8 @@ def read_matrix(file: Path) -> list[Stage]:
     splits(said["data"])  # an error if there is no such data
     if not said["networks"] or isinstance(said["networks"], dict):
         raise ArgumentError(f"{file}: expected networks as [[networks]], at least one, got {said['networks']!r}")
-    stages = [stage for group in said["networks"] for stage in _networks(file, said, group)]
+    made: dict[str, Network] = {}
+    stages = [stage for group in said["networks"] for stage in _networks(file, said, group, made)]
     names = [stage.name for stage in stages]
     for name in names:
         if names.count(name) > 1:
@@ -81,38 +90,48 @@ def read_matrix(file: Path) -> list[Stage]:
     return stages
 
 
-def _networks(file: Path, said: Values, group: Values) -> Iterator[Stage]:
-    """Training and runs of each noise level of one group."""
+def _networks(file: Path, said: Values, group: Values, made: dict[str, Network]) -> Iterator[Stage]:
+    """Training and runs of each noise level of one group. made: the networks so far; these are added."""
     _expect(file, "networks", group, OF_NETWORKS, {"recipe", "sigma"})
-    sigmas = group["sigma"] if isinstance(group["sigma"], list) else [group["sigma"]]
-    if not sigmas:
-        raise ArgumentError(f"{file}: expected sigma in networks, at least one, got none")
-    for sigma in sigmas:
-        network = f"{group.get('name', group['recipe'])}-{sigma:g}"
-        data = Path(said["data"]).resolve() if Path(said["data"]).exists() else said["data"]
-        shared = {"data": data, "norm": group.get("norm", "l2"), "sigma": sigma}
-        weights = f"networks/{network}"
-        options = shared | {"recipe": group["recipe"]} | said.get("train", {}) | group.get("train", {})
-        train = Stage(f"train {network}", ("train", *flags(options), "--out", weights))
+    data = Path(said["data"]).resolve() if Path(said["data"]).exists() else said["data"]
+    shared = {"data": data, "norm": group.get("norm", "l2")}
+    name, common = group.get("name", group["recipe"]), said.get("train", {})
+    other = begun_with(file, group, made)
+    if other is not None:  # which says what is built
+        common = {option: value for option, value in common.items() if option != "arch"}
+    for sigma in _levels(file, "sigma", group):
+        network = f"{name}-{sigma:g}"
+        own = {"sigma": sigma, "recipe": group["recipe"]} | (other.given() if other is not None else {})
+        options = shared | own | common | group.get("train", {})
+        needs = () if other is None else other.needs
+        train = Stage(f"train {network}", ("train", *flags(options), "--out", f"networks/{network}"), needs)
         yield train
-        for method, its in _methods(file, said["methods"], group).items():
-            memory, out = {"memory": f"memories/{network}-{method}.sqlite"}, ("--out", f"runs/{network}/{method}")
-            if other := its.get("of"):
-                options = {name: value for name, value in its.items() if name != "of"} | memory
-                command = ("memory", "add", f"runs/{network}/{other}", *flags(options), *out)
-                yield Stage(f"remember {network} {method}", command, (f"certify {network} {other}",))
-                continue
-            options = shared | said.get("certify", {}) | group.get("certify", {}) | its
-            needs = [train.name]
-            if options.pop("memory", False):
-                options |= memory
-            if other := options.get("average-of"):
-                needs.append(f"certify {network} {other}")
-                options["average-of"] = f"runs/{network}/{other}"
-            command = ("certify", f"{weights}/last.safetensors", *flags(options), *out)
-            yield Stage(f"certify {network} {method}", command, tuple(needs))
-        for method in group.get("first", ()):
-            yield _attack(file, said.get("first", {}), network, method, sigma)
+        made[network] = Network.made(group["recipe"], f"networks/{network}/last.safetensors", other, train.name)
+        for level in _levels(file, "at", group) if "at" in group else [sigma]:
+            runs = f"{name}-{level:g}"
+            yield from _runs(file, said, group, runs, made[network], shared | {"sigma": level})
+            for method in group.get("first", ()):
+                yield _attack(file, said.get("first", {}), runs, method, level)
+
+
+def _runs(file: Path, said: Values, group: Values, name: str, network: Network, shared: Values) -> Iterator[Stage]:
+    """One run per method. shared: the options of all."""
+    if network.denoise is not None:
+        shared = shared | {"denoise": network.denoise}
+    for method, its in _methods(file, said["methods"], group).items():
+        memory, out = {"memory": f"memories/{name}-{method}.sqlite"}, ("--out", f"runs/{name}/{method}")
+        if other := its.get("of"):
+            options = {option: value for option, value in its.items() if option != "of"} | memory
+            command = ("memory", "add", f"runs/{name}/{other}", *flags(options), *out)
+            yield Stage(f"remember {name} {method}", command, (f"certify {name} {other}",))
+            continue
+        options, needs = shared | said.get("certify", {}) | group.get("certify", {}) | its, list(network.needs)
+        if options.pop("memory", False):
+            options |= memory
+        if other := options.get("average-of"):
+            needs.append(f"certify {name} {other}")
+            options["average-of"] = f"runs/{name}/{other}"
+        yield Stage(f"certify {name} {method}", ("certify", network.weights, *flags(options), *out), tuple(needs))
 
 
 def _methods(file: Path, common: Values, group: Values) -> dict[str, Values]:
@@ -139,6 +158,14 @@ def _attack(file: Path, said: Values, network: str, method: str, sigma: float) -
     radii = [f"{one * sigma:g}" for one in multiples]
     command = ("attack", f"runs/{network}/{method}", "--first", *flags({"radius": radii} | options))
     return Stage(f"attack {network} {method}", command, (f"certify {network} {method}",))
+
+
+def _levels(file: Path, key: str, group: Values) -> list[float]:
+    """Noise levels, one or several; none only of the runs."""
+    found = group[key] if isinstance(group[key], list) else [group[key]]
+    if not found and key == "sigma":
+        raise ArgumentError(f"{file}: expected sigma in networks, at least one, got none")
+    return found
 
 
 def _expect_table(file: Path, where: str, value: Any) -> None:

@@ -1,5 +1,6 @@
 """What is published of an experiment: every run's rows and description; thetas, networks and memories stay behind.
 
+So does the probe, a network's scores on a few inputs, which is large where classes are many: it tells workers apart.
 Rows are kept without what follows from the other columns, and in the encodings that suit them: a repository holds many.
 """
 
@@ -36,8 +37,8 @@ def publish(out: Path, results: Path, force: bool = False) -> list[Path]:
         copy.mkdir(parents=True, exist_ok=True)
         description, rows = read_description(run), kept_rows(run)
         write_whole(copy / TABLE, partial(Path.write_bytes, data=rows))
-        files = {TABLE: checksum(copy / TABLE)}
-        write_description(copy, _inside(description, out.resolve()) | {"files": files, "left_out": "theta"})
+        said = {"files": {TABLE: checksum(copy / TABLE)}, "left_out": "theta", "probe": None}
+        write_description(copy, _inside(description, out.resolve()) | said)
     return copies
 
 

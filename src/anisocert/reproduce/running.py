@@ -96,9 +96,11 @@ def run_stages(
             if not ended:
                 time.sleep(TICK)
     finally:
+        for _, one in running.values():
+            _ask(one.process)
         for name, (_, one) in running.items():
             with one.lock:
-                _stop(one.process)
+                _wait(one.process)
             tell(name, "stopped; resumes next time")
     outcome.left.extend([*running, *(stage.name for stage in waiting)])
     return outcome
@@ -157,12 +159,16 @@ def _end(
         tell(stage.name, f"failed: {lines[-1] if lines else f'exit code {process.returncode}'}")
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """Ask, wait, insist. Every command can be killed at any moment; asked first, it loses less."""
+def _ask(process: "subprocess.Popen[bytes]") -> None:
+    """Ask a stage to end. Every command can be killed at any moment; asked first, it loses less."""
     if sys.platform == "win32":
         process.send_signal(signal.CTRL_BREAK_EVENT)
     else:
         process.send_signal(signal.SIGINT)
+
+
+def _wait(process: "subprocess.Popen[bytes]") -> None:
+    """Wait for a stage that was asked to end; then insist."""
     try:
         process.wait(GRACE)
     except subprocess.TimeoutExpired:

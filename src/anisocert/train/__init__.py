@@ -1,9 +1,10 @@
-"""Base classifiers: five losses, and one loop; selectors, which choose their noise; denoisers, which remove it."""
+"""Base classifiers: six losses, and one loop; selectors, which choose their noise; denoisers, which remove it."""
 
 from anisocert.train.accuracy import noisy_accuracy
 from anisocert.train.cohen import Cohen
 from anisocert.train.consistency import Consistency
 from anisocert.train.denoising import Denoising, denoiser, with_classifier
+from anisocert.train.distillation import Distillation, distilled
 from anisocert.train.loop import train
 from anisocert.train.macer import MACER
 from anisocert.train.recipe import Recipe
@@ -13,10 +14,11 @@ from anisocert.train.smoothadv import SmoothAdv
 from anisocert.train.stability import Stability
 
 RECIPES: dict[str, type[Recipe]] = {
-    recipe.name: recipe for recipe in (Cohen, SmoothAdv, MACER, Stability, Consistency, Selector, Denoising)
+    recipe.name: recipe
+    for recipe in (Cohen, SmoothAdv, MACER, Stability, Consistency, Distillation, Selector, Denoising)
 }
 
 __all__ = [
-    "MACER", "RECIPES", "Cohen", "Consistency", "Denoising", "Recipe", "Selector", "Sgd", "SmoothAdv", "Stability",
-    "code_values", "denoiser", "noisy_accuracy", "selector_data", "train", "with_classifier",
+    "MACER", "RECIPES", "Cohen", "Consistency", "Denoising", "Distillation", "Recipe", "Selector", "Sgd", "SmoothAdv",
+    "Stability", "code_values", "denoiser", "distilled", "noisy_accuracy", "selector_data", "train", "with_classifier",
 ]  # fmt: skip

@@ -1,6 +1,5 @@
 """Training of a denoiser: to give images back, then to give a classifier behind it what it needs."""
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,13 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
-from anisocert.engine.told import beside, is_told
+from anisocert.engine.told import beside
 from anisocert.errors import ArgumentError
-from anisocert.models import Denoised, Denoiser, PerCode, load
+from anisocert.models import Denoised, Denoiser
 from anisocert.smoothing import Smoothing
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
-from anisocert.train.recipe import Recipe, noise_like
+from anisocert.train.recipe import Recipe, classifier_of, noise_like, weights_hash
 
 Answer = Literal["labels", "clean"]
 
@@ -84,11 +83,8 @@ class Denoising(Recipe):
 
     def options(self) -> dict[str, Any]:
         """See Recipe; of the classifier the SHA-256 of its weights."""
-        digest = hashlib.sha256()
-        for name, tensor in ({} if self.classifier is None else self.classifier.state_dict()).items():
-            digest.update(name.encode() + tensor.detach().cpu().float().numpy().tobytes())
         known = {name: getattr(self, name) for name in ("low", "high", "reconstruct", "answer", "weight", "keep")}
-        return {"name": self.name, **known, "classifier": digest.hexdigest()}
+        return {"name": self.name, **known, "classifier": weights_hash(self.classifier)}
 
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
         """||D - x||^2 in units of the linear guess's error; with a classifier f, keep times that and weight times f's.
@@ -130,10 +126,4 @@ def denoiser(
 
 def with_classifier(recipe: Denoising, source: str | Path, data: Dataset) -> Denoising:
     """The recipe with the classifier of a file, or of a function, that takes the data's inputs and gives gradients."""
-    classes = data.num_classes if data.labelled else None
-    model, _ = load(source, num_classes=classes, gradients=True, shape=data.shape)
-    if isinstance(model, PerCode):
-        raise ArgumentError(f"expected one network in {source}, got those of a codebook: name the file of one of them")
-    if is_told(model):
-        raise ArgumentError(f"expected a network that is not told theta in {source}, got one that is")
-    return replace(recipe, classifier=model)
+    return replace(recipe, classifier=classifier_of(source, data))

@@ -1,14 +1,18 @@
 """What every training recipe must define: its loss on a batch under noise."""
 
 import dataclasses
+import hashlib
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
+from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError
+from anisocert.models import Denoised, PerCode, load
 from anisocert.smoothing import Smoothing
 from anisocert.train.sgd import Sgd
 
@@ -78,3 +82,25 @@ def noise_like(x: Tensor, smoothing: Smoothing, copies: int = 1) -> Tensor:
 def mean_probabilities(logits: Tensor, copies: int) -> Tensor:
     """Mean softmax over the copies of each input. logits: `(copies b) x k` -> `b x k`."""
     return logits.softmax(1).view(copies, -1, logits.shape[1]).mean(0)
+
+
+def weights_hash(network: nn.Module | None) -> str:
+    """SHA-256 of a network's weights and buffers: a training is not resumed beside another one."""
+    digest = hashlib.sha256()
+    for name, tensor in ({} if network is None else network.state_dict()).items():
+        digest.update(name.encode() + tensor.detach().cpu().float().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def classifier_of(source: str | Path, data: Dataset, denoise: str | None = None) -> nn.Module:
+    """The network of a file, or of a function, that takes the data's inputs, gives gradients and is not told theta.
+
+    denoise: a denoiser to put in front of it, which may be told.
+    """
+    classes = data.num_classes if data.labelled else None
+    model, _ = load(source, num_classes=classes, gradients=True, shape=data.shape, denoise=denoise)
+    if isinstance(model, PerCode):
+        raise ArgumentError(f"expected one network in {source}, got those of a codebook: name the file of one of them")
+    if not isinstance(model, Denoised) and is_told(model):
+        raise ArgumentError(f"expected a network that is not told theta in {source}, got one that is")
+    return model

@@ -1,0 +1,49 @@
+"""The networks of an experiment, some of which begin with others: denoisers in front of them, fine-tuned ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from anisocert.errors import ArgumentError
+
+FROM_OTHERS = ("denoiser", "distillation")
+
+
+@dataclass(frozen=True)
+class Network:
+    """What is certified: weights, the denoiser in front of them, if any, and the stages that make both."""
+
+    weights: str
+    denoise: str | None = None
+    needs: tuple[str, ...] = ()
+
+    @classmethod
+    def made(cls, recipe: str, weights: str, other: Self | None, stage: str) -> "Network":
+        """Of a training: its weights, and what stands in front of them or behind them."""
+        if other is None:
+            return cls(weights, None, (stage,))
+        needs = (*other.needs, stage)
+        return cls(other.weights, weights, needs) if recipe == "denoiser" else cls(weights, other.denoise, needs)
+
+    def given(self) -> dict[str, Any]:
+        """What a training is told that begins with it."""
+        return {"classifier": self.weights} | ({} if self.denoise is None else {"denoise": self.denoise})
+
+
+def begun_with(file: Path, group: Mapping[str, Any], made: Mapping[str, Network]) -> Network | None:
+    """The network that a group's begin with: one of those above it, or that of a file; None for most recipes."""
+    of, recipe = group.get("of"), group["recipe"]
+    if (recipe in FROM_OTHERS) != (of is not None):
+        raise ArgumentError(
+            f"{file}: expected of, a network, in networks with recipe {' or '.join(FROM_OTHERS)} and with no other, "
+            f"got {of or 'none'!r} with {recipe!r}"
+        )
+    if of is None or of in made:
+        return None if of is None else made[of]
+    if not Path(of).is_file():
+        raise ArgumentError(
+            f"{file}: expected of in networks, one of those above it ({', '.join(made) or 'none'}) or a file of "
+            f"weights, got {of!r}"
+        )
+    return Network(str(Path(of).resolve()))

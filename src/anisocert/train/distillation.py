@@ -1,0 +1,102 @@
+"""Fine-tuning for noise without labels: a network learns to say under noise what it said before without."""
+
+import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anisocert.data import Dataset
+from anisocert.engine.told import beside
+from anisocert.errors import ArgumentError
+from anisocert.models import Denoised, Denoiser
+from anisocert.smoothing import Smoothing
+from anisocert.train._mixed import Mixed
+from anisocert.train.levels import random_theta
+from anisocert.train.recipe import Recipe, classifier_of, noise_like, weights_hash
+from anisocert.train.sgd import Sgd
+
+
+@dataclass(frozen=True)
+class Distillation(Recipe):
+    """KL from the answer of the network as it was, without noise, to that of the network under noise.
+
+    Args:
+        classifier: the network as it was, in evaluation mode; what is trained begins as a copy of it.
+        denoiser: that stays in front of what is trained, as it is. The noise then has the random levels and shapes that
+            the denoiser was trained with, and not the one level of the training.
+    """
+
+    classifier: nn.Module | None = None
+    denoiser: Denoiser | None = None
+
+    name = "distillation"
+    bases = ("normal", "uniform")
+    mixtures = True
+
+    @property
+    def labelled(self) -> bool:
+        """See Recipe."""
+        return False
+
+    def on(self, device: torch.device) -> Self:
+        """See Recipe."""
+        for one in filter(None, (self.classifier, self.denoiser)):
+            one.to(device).requires_grad_(False).eval()
+        return self
+
+    def sgd(self, examples: int, epochs: int) -> Sgd:
+        """See Recipe; small steps, as what was learned before is to be kept."""
+        return replace(Sgd.suited(examples, epochs), learning_rate=0.01)
+
+    def answering(self, model: nn.Module) -> nn.Module:
+        """See Recipe: behind its denoiser."""
+        return model if self.denoiser is None else Denoised(model, self.denoiser)
+
+    def classes(self, data: Dataset) -> int:
+        """See Recipe; as many as the network had before."""
+        assert self.classifier is not None
+        like = next(self.classifier.parameters())
+        with torch.no_grad():
+            return int(self.classifier(torch.zeros(1, *data.shape, device=like.device)).shape[1])
+
+    def options(self) -> dict[str, Any]:
+        """See Recipe; of the networks the SHA-256 of their weights."""
+        denoiser = None if self.denoiser is None else weights_hash(self.denoiser)
+        return {"name": self.name, "classifier": weights_hash(self.classifier), "denoiser": denoiser}
+
+    def check(self, smoothing: Smoothing) -> None:
+        """See Recipe."""
+        super().check(smoothing)
+        if self.denoiser is not None and smoothing.name != self.denoiser.noise:
+            raise ArgumentError(
+                f"expected {self.denoiser.noise} noise, which the denoiser was trained for, got {smoothing.name}"
+            )
+
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
+        """KL(f0(x) || f(x + eps)), or f of what the denoiser makes of x + eps."""
+        assert isinstance(model, Mixed)
+        assert self.classifier is not None
+        with torch.no_grad():
+            wanted = Mixed(self.classifier, model.precision)(x).log_softmax(1)
+            if self.denoiser is None:
+                seen = x + noise_like(x, smoothing)
+            else:
+                theta = random_theta(x, *self.denoiser.levels)
+                noisy = x + theta * noise_like(x, smoothing.of(1.0))
+                seen = Mixed(self.denoiser, model.precision)(beside(noisy, theta))
+        return F.kl_div(model(seen).log_softmax(1), wanted, reduction="batchmean", log_target=True)
+
+
+def distilled(source: str | Path, denoise: str | Path | None, data: Dataset) -> tuple[nn.Module, Distillation]:
+    """The network of a file, to be trained, and the recipe that knows what it says now. denoise: a denoiser's file."""
+    model = classifier_of(source, data, None if denoise is None else str(denoise))
+    network, denoiser = (model.network, model.denoiser) if isinstance(model, Denoised) else (model, None)
+    if denoiser is not None and not isinstance(denoiser, Denoiser):
+        raise ArgumentError(
+            f"expected a denoiser, a file of `anisocert train --recipe denoiser`, got {denoise}, a function's"
+        )
+    return copy.deepcopy(network), Distillation(network, denoiser)

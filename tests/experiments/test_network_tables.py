@@ -1,0 +1,110 @@
+"""Tables of networks made fit for noise: from rows made of committed ones, each number against those rows."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from anisocert.evaluate import ADMITTED, EVERYONE, OWN, down, percent, render
+from anisocert.evaluate.table import text
+from anisocert.runs.files import TABLE, checksum, read_description, write_description
+from network_tables import FOLDERS, NAMES, aims_table, network_tables
+from tables import NAMES as KNOWN
+from tables import RESULTS, all_tables
+
+SIZES = ("radius", "proxy_radius", "memory_radius", "memory_proxy_radius")
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Writes a run: the first rows of a committed one, with sizes times a factor."""
+
+    def write(folder, network, method, *, inputs=8, times=1.0, n=10_000, data="cifar10"):
+        place = tmp_path / folder / network / method
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(RESULTS / "cohen-0.25" / method.partition("-")[0], place)
+        said = read_description(place) | {"n": n, "data": data, "sigma": float(network.rpartition("-")[2])}
+        rows = pq.read_table(place / TABLE)[:inputs]
+        for name in set(SIZES) & set(rows.column_names):
+            rows = rows.set_column(rows.column_names.index(name), name, pa.array(times * np.array(rows[name])))
+        pq.write_table(rows, place / TABLE)
+        write_description(place, said | {"files": {TABLE: checksum(place / TABLE)}})
+        return {name: np.array(values) for name, values in rows.to_pydict().items()}
+
+    return write
+
+
+def lines(table):
+    """Cells as texts, without intervals."""
+    return [[text(cell, column) for column, cell in table.pairs(row)] for row in table.rows]
+
+
+def numbers(rows, radii, prefix=""):
+    right = rows[f"{prefix}prediction"] == rows["label"]
+    radius, proxy = (np.where(right, rows[f"{prefix}{size}"], 0.0) for size in SIZES[:2])
+    return [percent((right & (radius >= at)).mean()) for at in radii] + [down(radius.mean()), down(proxy.mean())]
+
+
+def test_what_was_not_run_has_no_table(tmp_path):
+    assert aims_table(tmp_path) is None
+    assert all(network_tables(tmp_path, folder) == [] for folder in FOLDERS)
+    assert not any(name in all_tables(tmp_path) for name in (*FOLDERS, "denoised-aims"))
+
+
+def test_every_line_says_its_network_and_whom_it_protects(made, tmp_path):
+    trained = made("denoised", "cohen-0.25", "ours")
+    told = made("denoised", "theta-0.25", "ours", times=0.5)
+    fixed = made("denoised", "theta-0.25", "fixed")
+    (table,) = network_tables(tmp_path, "denoised")
+    assert table.title == "cifar10, l2: 8 inputs, n = 10,000"
+    at = [float(column.name) for column in table.columns if column.group]
+    assert lines(table) == [
+        [NAMES["theta"], "0.25", "fixed", EVERYONE, *numbers(fixed, at)],
+        [NAMES["theta"], "0.25", "anisotropic", OWN, *numbers(told, at)],
+        [NAMES["theta"], "0.25", "anisotropic", ADMITTED, *numbers(told, at, "memory_")],
+        [NAMES["cohen"], "0.25", "anisotropic", OWN, *numbers(trained, at)],
+        [NAMES["cohen"], "0.25", "anisotropic", ADMITTED, *numbers(trained, at, "memory_")],
+    ]
+    drawn = render(all_tables(tmp_path)["denoised"][0], "markdown")
+    assert EVERYONE in drawn
+    assert "–" in drawn.splitlines()[5]  # few inputs: with intervals
+
+
+def test_each_n_and_each_set_of_inputs_has_a_table_of_its_own(made, tmp_path):
+    made("imagenet", "adapted-0.5", "fixed", inputs=8, data="imagenet")
+    made("imagenet", "adapted-0.5", "fixed-100k", inputs=4, n=100_000, data="imagenet")
+    few = made("imagenet", "adapted-0.5", "isotropic", inputs=3, data="imagenet")
+    titles = {table.title: table for table in network_tables(tmp_path, "imagenet")}
+    assert list(titles) == [
+        "imagenet, l2: 8 inputs, n = 10,000", "imagenet, l2: 3 inputs, n = 10,000",
+        "imagenet, l2: 4 inputs, n = 100,000",
+    ]  # fmt: skip
+    shared = titles["imagenet, l2: 3 inputs, n = 10,000"]
+    assert [line[2] for line in lines(shared)] == ["fixed", "isotropic", "isotropic"]
+    assert lines(shared)[1][-2] == numbers(few, [])[0]
+    assert "Not the paper's networks." in shared.caption
+
+
+def test_aims(made, tmp_path):
+    for name, times in (("cohen", 1.0), ("theta", 0.9), ("scalar", 0.6)):
+        for method, inputs in (("fixed", 80), ("ours", 60)):
+            rows = made("denoised", f"{name}-0.25", method, inputs=inputs, times=times)
+    trained = made("denoised", "cohen-0.5", "fixed", inputs=60)
+    assert trained is not None  # alone at its level: no line
+    found = lines(aims_table(tmp_path))
+    assert [line[:4] for line in found] == [["0.25", "fixed", EVERYONE, "80"], ["0.25", "anisotropic", OWN, "60"]]
+    right = rows["prediction"] == rows["label"]
+    radius = np.where(right, rows["radius"], 0.0) / 0.6
+    lost = 100 * (((0.9 * radius >= 0.5) & right).mean() - ((radius >= 0.5) & right).mean())
+    assert lost < 0
+    assert found[1][4].startswith("+0.0 (+0.0 to +0.0)")
+    assert found[1][5].startswith(f"{lost:+.1f} (")
+    assert found[1][6:] == ["1.500", "1.500"]
+
+
+def test_the_tables_are_known_to_pages():
+    assert {*FOLDERS, "denoised-aims"} <= set(KNOWN)
+    assert all((Path(__file__).parents[2] / "experiments" / f"{folder}.toml").is_file() for folder in FOLDERS)

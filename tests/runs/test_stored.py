@@ -89,7 +89,7 @@ def test_a_file_whose_name_is_a_function_s_is_a_file(run, here):
 def test_a_typed_function_is_called_and_its_exit_is_an_error(run, here):
     refit(run, model="stranger:go")
     with pytest.raises(ModelError, match="got an exit with code 0"):
-        read_run(run).network(model="stranger:go")
+        read_run(run).moved(model="stranger:go").network()
     assert (here / "executed").exists()
 
 
@@ -100,9 +100,9 @@ def test_a_typed_function_may_be_another_one_if_the_network_is_the_same(run, her
     monkeypatch.delitem(sys.modules, "friend", raising=False)
     refit(run, model="elsewhere:go")
     stored = read_run(run)
-    assert stored.network(model="friend:go").hash == stored.description["model_hash"]
+    assert stored.moved(model="friend:go").network().hash == stored.description["model_hash"]
     with pytest.raises(NotTheRunsError, match="got a different network: friend:other"):
-        stored.network(model="friend:other")
+        stored.moved(model="friend:other").network()
 
 
 def test_a_network_behaves_as_the_run_has_noted(run, network_file, tmp_path):
@@ -117,7 +117,7 @@ def test_a_network_behaves_as_the_run_has_noted(run, network_file, tmp_path):
     refit(run, **noted, model_id="mine", model_hash="mine on grid 2^-12")
     assert read_run(run).network().hash == "mine on grid 2^-12"
     with pytest.raises(NotTheRunsError, match="got a different network"):
-        read_run(run).network(model=str(tmp_path / "other.safetensors"))
+        read_run(run).moved(model=str(tmp_path / "other.safetensors")).network()
     for shape in ([10**9, 10**9], [-1], "much", None, [1.5]):
         refit(run, **noted | {"input_shape": shape})
         with pytest.raises(ArgumentError, match="input_shape"):
@@ -137,10 +137,10 @@ def test_what_is_elsewhere_is_asked_for(run, tmp_path):
         read_run(run).module()
     with pytest.raises(ArgumentError, match="say where they are with --data"):
         read_run(run).examples()
-    assert len(read_run(run).examples(data="digits")) == 40
+    assert len(read_run(run).moved(data="digits").examples()) == 40
     np.savez(tmp_path / "other.npz", x=np.zeros((50, 1, 8, 8), np.float32), y=np.zeros(50, int))
     with pytest.raises(NotTheRunsError, match="got others in"):
-        read_run(run).examples(data=str(tmp_path / "other.npz"))
+        read_run(run).moved(data=str(tmp_path / "other.npz")).examples()
 
 
 @pytest.mark.parametrize("option", ["model", "data"])
@@ -267,7 +267,7 @@ def test_data_are_loaded_once_however_often_they_are_asked_for(whole, monkeypatc
         asked()
     assert calls == ["load", "examples_hash"]
     with pytest.raises(ArgumentError, match="expected a data set"):
-        stored.examples(data="nowhere.npz")
+        stored.moved(data="nowhere.npz").examples()
 
 
 def test_a_run_of_an_earlier_version_says_probe_shape(run):

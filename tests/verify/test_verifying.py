@@ -489,7 +489,7 @@ def test_recount_finds_another_answer_label_theta_and_network(run):
     model = build("small-cnn", data.num_classes, data.mean, data.std)
     known = {"architecture": "small-cnn", "num_classes": 10, "mean": data.mean, "std": data.std}
     save(model, run.parent / "other.safetensors", known)
-    (finding,) = recount(read_run(run), ids, str(run.parent / "other.safetensors"))
+    (finding,) = recount(read_run(run).moved(model=str(run.parent / "other.safetensors")), ids)
     assert "a different network" in finding.what
 
 

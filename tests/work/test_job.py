@@ -110,7 +110,7 @@ def test_another_behaviour_under_one_hash_resumes_nothing(quick, do, tmp_path):
 
 def test_recounting_finds_another_network_of_that_name(named, other, do, tmp_path):
     do(named, tmp_path)
-    (found,) = recount(read_run(tmp_path), [0, 1], model=other)
+    (found,) = recount(read_run(tmp_path).moved(model=other), [0, 1])
     assert "got a different network" in found.what
 
 

@@ -112,11 +112,12 @@ def attack(
     if out is not None:
         expect_place(out, force)
     options.checked()
-    stored, usual = read_run(run).moved(codebook=codebook, selector=selector), STRONG if first else Search()
-    network = stored.network(model, denoise, device, same_kind=False)
+    places = {"model": model, "denoise": denoise, "codebook": codebook, "selector": selector, "data": data}
+    stored, usual = read_run(run).moved(**places), STRONG if first else Search()
+    network = stored.network(device, same_kind=False)
     how = Search(
         starts=starts, steps=steps or usual.steps, samples=samples or usual.samples,
-        outputs=stored.configuration.outputs, guide=_guide(stored, network, model, denoise), seed=seed,
+        outputs=stored.configuration.outputs, guide=_guide(stored, network), seed=seed,
     )  # fmt: skip
     found: Attack | SystemAttack | FirstAttack
     if first:
@@ -125,7 +126,7 @@ def attack(
         chosen_ids = _ids(stored, ids, most)
         if save:
             expect_stronger(stored, how, n, radii=radius, ids=chosen_ids, force=force)
-        found = attack_first(stored, network, how, n, radii=radius, ids=chosen_ids, data=data)
+        found = attack_first(stored, network, how, n, radii=radius, ids=chosen_ids)
         tell_first(found, stored, as_json)
         if save:
             write_attacked(run, found.found)
@@ -135,7 +136,7 @@ def attack(
         found = _attack_system(memory, stored, network, how, n, most)
         tell_system(found, memory, as_json)
     else:
-        chosen, asked = _certificates(stored, ids, most, data), _ids(stored, ids, None)
+        chosen, asked = _certificates(stored, ids, most), _ids(stored, ids, None)
         errors = [row["alpha"] for row in map(stored.row, asked)]
         with progress(Console(stderr=True), "attacking", len(chosen), "certificates") as advance:
             found = attack_certificates(
@@ -149,7 +150,7 @@ def attack(
         raise typer.Exit(FAILED)
 
 
-def _certificates(stored: "StoredRun", ids: str | None, most: int | None, data: str | None) -> "list[Certificate]":
+def _certificates(stored: "StoredRun", ids: str | None, most: int | None) -> "list[Certificate]":
     """Those of the run that promise something, with their inputs."""
     from anisocert.certificate import ABSTAIN
     from anisocert.errors import ArgumentError
@@ -159,7 +160,7 @@ def _certificates(stored: "StoredRun", ids: str | None, most: int | None, data: 
         raise ArgumentError(
             f"expected a certificate to attack, got none: all chosen examples of {stored.folder} abstain"
         )
-    inputs = stored.inputs(data)
+    inputs = stored.inputs()
     return [stored.certificate(number, inputs(number)) for number in chosen]
 
 
@@ -177,16 +178,15 @@ def _ids(
     return [found[i] for i in at]
 
 
-def _guide(stored: "StoredRun", network: "Network", model: str | None, denoise: str | None) -> "Network | None":
+def _guide(stored: "StoredRun", network: "Network") -> "Network | None":
     """A network with gradients, if the run used its own for votes alone."""
     from anisocert.engine import Network
     from anisocert.errors import ModelError
 
-    c = stored.configuration
-    if c.needs_gradients or not (model or c.model).endswith(".onnx"):
+    if stored.configuration.needs_gradients or not str(stored.place("model")).endswith(".onnx"):
         return None
     try:
-        found = stored.module(model, denoise, gradients=True)
+        found = stored.module(gradients=True)
     except ModelError as error:
         raise ModelError(f"expected a network with gradients to search with, got none: {error}") from error
     return Network(found, network.num_classes, network.device, network.numerics)

@@ -53,14 +53,13 @@ def attack_first(
     *,
     radii: Sequence[float] | None,
     ids: Sequence[int],
-    data: str | None,
 ) -> FirstAttack:
     """The attack, with a progress bar."""
     grid = ascending(radii or usual_radii(run)).tolist()
     total = len(ids) * (len(grid) + 1)
     with progress(Console(stderr=True), "attacking", total, "balls and regions") as advance:
         return attack(
-            run, network, run.inputs(data), ids=ids, radii=grid, how=how, n=n,
+            run, network, run.inputs(), ids=ids, radii=grid, how=how, n=n,
             on_done=lambda count: advance(count, ""),
         )  # fmt: skip
 

@@ -47,10 +47,11 @@ def show(
 
     if out is not None:
         claim(out, force)
-    stored = read_run(run).moved(codebook=codebook, selector=selector)
-    number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else _named(stored, id, data)
-    counts = _recounted(stored, number, model, denoise, data, device) if recount else None
-    evidence = evidence_of(stored, number, counts, data, memory)
+    places = {"model": model, "denoise": denoise, "codebook": codebook, "selector": selector}
+    stored = read_run(run).moved(**places, data=data, memory=memory)
+    number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else _named(stored, id)
+    counts = _recounted(stored, number, device) if recount else None
+    evidence = evidence_of(stored, number, counts)
     if as_json:
         _print_json(evidence)
     else:
@@ -62,11 +63,11 @@ def show(
         Console(stderr=as_json).print(f"page: {out}", soft_wrap=True)
 
 
-def _named(stored: "StoredRun", name: str, data: str | None) -> int:
+def _named(stored: "StoredRun", name: str) -> int:
     """The id of the example whose image file has this name."""
     from anisocert.errors import ArgumentError
 
-    examples = stored.examples(data=data, whole=False)
+    examples = stored.examples(whole=False)
     known = examples.named
     if name not in known:
         like = f", as in {next(iter(known))}" if known else ""
@@ -76,9 +77,7 @@ def _named(stored: "StoredRun", name: str, data: str | None) -> int:
     return known[name]
 
 
-def _recounted(
-    stored: "StoredRun", number: int, model: str | None, denoise: str | None, data: str | None, device: str
-) -> "NDArray[Any]":
+def _recounted(stored: "StoredRun", number: int, device: str) -> "NDArray[Any]":
     """The votes of every class, after a check that they are those of the run."""
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
@@ -88,11 +87,9 @@ def _recounted(
     votes = int(stored.said("n0") or 0) + (stored.row(number)["votes"] or 0)  # an error if it is not in the run
     counts: list[NDArray[Any]] = []
     with progress(Console(stderr=True), "recounting", votes, "votes") as advance:
-        found = recount(
-            stored, [number], model, device, lambda _, votes: counts.append(votes), denoise, data,
-            lambda rows, _: advance(rows, ""),
-        )  # fmt: skip
-        wrong = list(found)
+        wrong = list(
+            recount(stored, [number], device, lambda _, votes: counts.append(votes), lambda rows, _: advance(rows, ""))
+        )
     if wrong and not counts:
         raise AnisocertError(f"expected votes that can be drawn again, got none drawn: {wrong[0]}")
     if wrong:

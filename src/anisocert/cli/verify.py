@@ -11,6 +11,7 @@ EPILOG = "Example: anisocert verify runs/demo/l2-fixed --recount 10"
 NOT_ALL = 3
 
 if TYPE_CHECKING:
+    from anisocert.runs import StoredRun
     from anisocert.verify import Verification
 
 
@@ -51,8 +52,8 @@ def verify(
     found = check(run, memory, data)
     recounted: list[int] = []
     if recount and found.run is not None:
-        found.run.moved(codebook=codebook, selector=selector)
-        found, recounted = _recounted(found, recount, model, denoise, data, device)
+        run_there = found.run.moved(model=model, denoise=denoise, codebook=codebook, selector=selector)
+        found, recounted = _recounted(found, run_there, recount, device)
     if json_:
         _print_json(run, found, recounted)
     else:
@@ -64,9 +65,7 @@ def verify(
         raise typer.Exit(NOT_ALL if found.ok else FAILED)
 
 
-def _recounted(
-    found: "Verification", count: int, model: str | None, denoise: str | None, data: str | None, device: str
-) -> "tuple[Verification, list[int]]":
+def _recounted(found: "Verification", run: "StoredRun", count: int, device: str) -> "tuple[Verification, list[int]]":
     """The verification with the findings of some rows' votes, drawn again, and which rows these are."""
     from dataclasses import replace
 
@@ -74,15 +73,11 @@ def _recounted(
     from anisocert.cli.progress import progress
     from anisocert.verify.recounting import other_versions, pick, recount
 
-    assert found.run is not None
     drawn = list[int]()
-    ids, notes = pick(found.run, count), other_versions(found.run)
-    votes = sum(int(found.run.said("n0") or 0) + (found.run.row(number)["votes"] or 0) for number in ids)
+    ids, notes = pick(run, count), other_versions(run)
+    votes = sum(int(run.said("n0") or 0) + (run.row(number)["votes"] or 0) for number in ids)
     with progress(Console(stderr=True), "recounting", votes, "votes") as advance:
-        again = recount(
-            found.run, ids, model, device, lambda number, _: drawn.append(number), denoise, data,
-            lambda rows, _: advance(rows, ""),
-        )  # fmt: skip
+        again = recount(run, ids, device, lambda number, _: drawn.append(number), lambda rows, _: advance(rows, ""))
         wrong = tuple(again)
     if wrong and notes:
         notes.append("other versions can round differently: a difference of a few votes need not be anyone's fault")

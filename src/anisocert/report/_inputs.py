@@ -35,17 +35,14 @@ class Inputs:
         return bool(self.x) and self.domain == (0.0, 1.0)
 
 
-def inputs_of(comparison: Comparison, ids: Sequence[int], data: str | None = None) -> Inputs:
-    """Some of a comparison's inputs; none, and the reason, where the data is missing or is not the same.
-
-    data: where it is, if not where the run says.
-    """
+def inputs_of(comparison: Comparison, ids: Sequence[int]) -> Inputs:
+    """Some of a comparison's inputs; none, and the reason, where the data is missing or is not the same."""
     entry = comparison.headline
-    name = data or entry.run.said("data")
+    name = entry.run.place("data")
     if name is None:
         return Inputs({}, missing="the run does not say which data it is of")
     try:
-        found = entry.run.examples(list(ids), data, whole=False)
+        found = entry.run.examples(list(ids), whole=False)
         x = found.x.astype(np.float64)
     except (AnisocertError, OSError) as error:
         return Inputs({}, missing=f"the data could not be read ({str(error).splitlines()[0]})")

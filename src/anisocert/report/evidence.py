@@ -93,29 +93,20 @@ class Evidence:
         return f"{label} ({names[label]})" if label < len(names) and names[label] != str(label) else f"class {label}"
 
 
-def evidence_of(
-    run: StoredRun,
-    number: int,
-    counts: NDArray[np.int64] | None = None,
-    data: str | None = None,
-    memory: str | None = None,
-) -> Evidence:
-    """The evidence about the input with this id. counts: its votes by class, if they were drawn again.
-
-    data, memory: where those of the run are, if not where it says.
-    """
+def evidence_of(run: StoredRun, number: int, counts: NDArray[np.int64] | None = None) -> Evidence:
+    """The evidence about the input with this id. counts: its votes by class, if they were drawn again."""
     row, theta = run.row(number), run.thetas.get(number)
     if theta is None or not run.has_votes:
         raise ArgumentError(f"expected a run with votes and theta to show, got {run.folder}, which lacks them")
     comparison = compare([run])[0]
-    inputs = inputs_of(comparison, [number], data)
+    inputs = inputs_of(comparison, [number])
     x = inputs.x.get(number)
     shape = theta.shape or inputs.shape or (1,)
     region = run.region(number, np.zeros(shape) if x is None else x)
     prediction, binding, whole, promise = row["prediction"], region, True, None
     if run.has_memory:
         prediction = row["memory_prediction"]
-        entry = _in_memory(run, row, x, memory)
+        entry = _in_memory(run, row, x)
         binding, whole, promise = _after_memory(row, region, x, shape, entry)
     return Evidence(run, row, comparison, inputs, theta, region, prediction, binding, whole, promise, counts)
 
@@ -139,16 +130,14 @@ def _after_memory(
     return Region(np.zeros(shape) if x is None else x, radius, int(row["norm"][1])), False, None
 
 
-def _in_memory(
-    run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | None, place: str | None
-) -> Certificate | None:
+def _in_memory(run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | None) -> Certificate | None:
     """What the memory holds for an input that was shrunk or inherited."""
     if x is None or row["memory_note"] == KEPT or row["memory_prediction"] == ABSTAIN:
         return None
     try:
         from anisocert.verify.backing import memory_of  # here, because reading runs needs more than importing this room
 
-        with memory_of(run, place) as memory:
+        with memory_of(run) as memory:
             if row["memory_note"] == SHRUNK:
                 entry = memory.find(row["idx"])
                 if entry is None or entry.region is None or not np.array_equal(entry.region.center, x):

@@ -5,6 +5,7 @@ function (`package.module:function`) only from the user who types it.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -37,21 +38,35 @@ class Sources(Said):
     _compared: set[str] = field(default_factory=set, init=False, repr=False)
     _moved: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
-    def moved(self, **files: str | None) -> Self:
-        """The run, whose codebook or selector are where the user types, if not None, instead of where it says."""
-        self._moved.update({name: file for name, file in files.items() if file is not None})
-        return self
+    def moved(self, **places: str | None) -> Self:
+        """The run with its model, denoise, codebook, selector, data or memory where the user types, if not None.
 
-    def examples(self, ids: Sequence[int] | None = None, data: str | None = None, whole: bool = True) -> Dataset:
+        What is typed may be a function, or the URL of a memory; where a run says that it is, neither is followed.
+        """
+        other = copy(self)
+        object.__setattr__(
+            other, "_moved", self._moved | {name: one for name, one in places.items() if one is not None}
+        )
+        return other
+
+    def typed(self, name: str) -> str | None:
+        """Where the user has typed that one of these is; None where nobody has."""
+        return self._moved.get(name)
+
+    def place(self, name: str) -> Any:
+        """Where one of these is: as typed, else as the run says; None if nowhere."""
+        return self._moved.get(name) or self.said(name)
+
+    def examples(self, ids: Sequence[int] | None = None, whole: bool = True) -> Dataset:
         """The run's examples, or those with some ids; an error if they are not exactly those it was made from.
 
-        data: where they are, if not where the run says. whole: False trusts the data's name, as hashing thousands
-        of image files takes long; then nothing may be concluded from the pixels.
+        whole: False trusts the data's name, as hashing thousands of image files takes long; then nothing may be
+        concluded from the pixels.
         """
-        said, name = self.description, data or self.description.get("data")
+        said, name = self.description, self.place("data")
         if not isinstance(name, str):
             raise ArgumentError(f"expected a run that names its data, got {self.folder}, which does not")
-        if data is None and name not in CATALOG and not Path(name).expanduser().exists():
+        if "data" not in self._moved and name not in CATALOG and not Path(name).expanduser().exists():
             raise ArgumentError(
                 f"expected the data of {self.folder} at {name}, where the run says, got nothing there: "
                 "say where they are with --data"
@@ -70,9 +85,9 @@ class Sources(Said):
             self._compared.add(name)
         return found if ids is None else found.subset(ids=ids)
 
-    def inputs(self, data: str | None = None) -> Callable[[int], NDArray[np.float32] | None]:
+    def inputs(self) -> Callable[[int], NDArray[np.float32] | None]:
         """Returns the input of an example id, read on demand; None if there is none."""
-        examples = self.examples(data=data)
+        examples = self.examples()
         places = {number: place for place, number in enumerate(examples.ids.tolist())}
 
         def found(number: int) -> NDArray[np.float32] | None:
@@ -81,16 +96,10 @@ class Sources(Said):
 
         return found
 
-    def network(
-        self,
-        model: str | None = None,
-        denoise: str | None = None,
-        device: str | None = None,
-        same_kind: bool = True,
-    ) -> Network:
+    def network(self, device: str | None = None, same_kind: bool = True) -> Network:
         """The run's network, in the run's numerics; an error if it is a different one.
 
-        model, denoise: as typed, see `module`. same_kind: only on a device of the kind that the run was made on.
+        same_kind: only on a device of the kind that the run was made on.
         """
         c = self.configuration
         here = "cuda" if torch.cuda.is_available() else "cpu"
@@ -102,32 +111,30 @@ class Sources(Said):
                 "noise"
             )
         num_classes = c.num_classes or int(self.column("num_classes")[0])
-        network = Network(self.module(model, denoise), num_classes, where, c.numerics, c.model_id)
+        network = Network(self.module(), num_classes, where, c.numerics, c.model_id)
         if not same_network(c, network):
-            behind = denoise or c.denoise
+            behind = self.place("denoise")
             raise NotTheRunsError(
-                f"expected the network that {self.folder} certifies, got a different network: {model or c.model}"
+                f"expected the network that {self.folder} certifies, got a different network: {self.place('model')}"
                 + (f" behind the denoiser {behind}" if behind else "")
             )
         return network
 
-    def module(self, model: str | None = None, denoise: str | None = None, gradients: bool | None = None) -> nn.Module:
-        """What the run's network is made of, loaded from a file, or by functions that were typed.
+    def module(self, gradients: bool | None = None) -> nn.Module:
+        """What the run's network is made of, loaded from files, or by functions that were typed.
 
-        model, denoise: what the user typed; None: what the run says, which may be a file and never a function.
         gradients: whether it must give them; None: as the run needs it.
         """
-        c = self.configuration
-        source = self._file("model", c.model) if model is None else model
+        c, typed = self.configuration, self._moved
+        source = typed["model"] if "model" in typed else self._file("model", c.model)
         # Networks of a codebook are one file with it.
-        with_it = {"codebook": model} if model is not None and c.codebook == c.model else {}
-        typed = {} if denoise is None else {"denoise": denoise}
-        places = with_it | self._moved | typed
+        places = ({"codebook": source} if "model" in typed and c.codebook == c.model else {}) | typed
         parts: dict[str, Any] = {
             name: said and (places.get(name) or self._file(name, said)) for name, said in c.parts.items()
         }
+        parts |= {name: typed[name] for name in ("denoise",) if name in typed}  # also where the run had none
         try:
-            return load_model(replace(c, **parts | typed), source, gradients)[0]
+            return load_model(replace(c, **parts), source, gradients)[0]
         except SystemExit as error:  # a typed function's own code: its exit code is not the command's
             raise ModelError(f"expected a network from {source}, got an exit with code {error.code}") from error
 

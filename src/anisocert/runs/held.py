@@ -55,7 +55,7 @@ class HeldRun(StoredRun):
         """The certificate's own: a memory may have made it smaller than gap and theta give."""
         return self._held[number].region
 
-    def examples(self, ids: Sequence[int] | None = None, data: str | None = None, whole: bool = True) -> Dataset:
+    def examples(self, ids: Sequence[int] | None = None, whole: bool = True) -> Dataset:
         """Its inputs, which certificates hold."""
         x = np.stack([_input(one) for one in self.certificates]).astype(np.float32)
         name, y, numbers = str(self.said("data")), self.column("label"), self.column("idx")

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,15 +40,15 @@ def memory_backing(run: StoredRun) -> str | None:
     return f"The numbers after the memory were not derived again: {found.undone}." if found.undone else None
 
 
-def backing(run: StoredRun, place: str | Path | None = None, data: str | None = None) -> Backing:
-    """Derive a run's columns `memory_*` again. place, data: of memory and data, if not where the run says.
+def backing(run: StoredRun) -> Backing:
+    """Derive a run's columns `memory_*` again.
 
     The rows' own claims are taken as given: they were recomputed from their votes before. An answer must be backed
     by what the memory holds now, which may be more than it held then.
     """
     try:
-        with memory_of(run, place) as memory:
-            inputs = run.inputs(data)
+        with memory_of(run) as memory:
+            inputs = run.inputs()
             return Backing((*_whole(memory), *_answers(run, memory, inputs)))
     except BrokenMemoryError as error:
         return Backing((Finding(MEMORY, str(error)),))
@@ -58,13 +57,13 @@ def backing(run: StoredRun, place: str | Path | None = None, data: str | None = 
 
 
 @contextmanager
-def memory_of(run: StoredRun, place: str | Path | None = None) -> Iterator[Memory]:
+def memory_of(run: StoredRun) -> Iterator[Memory]:
     """The memory that answered a run, to be read; an error that says why if it is not at hand.
 
-    place: where it is, if not where the run says, which is opened only if it is a file.
+    Where only the run says where it is, it is opened only if it is a file.
     """
-    said, typed = run.memory, bool(place)
-    place = str(place or (said and said.place) or "")
+    said, typed = run.memory, run.typed("memory")
+    place = typed or (said and said.place) or ""
     if place == UNNAMED:
         raise ArgumentError(
             "its memory ended with the process that filled it; for one that stays, use anisocert memory add RUN "

@@ -37,26 +37,23 @@ def other_versions(run: StoredRun) -> list[str]:
 def recount(
     run: StoredRun,
     ids: Sequence[int],
-    model: str | None = None,
     device: str | None = None,
     on_votes: Callable[[int, NDArray[np.int64]], None] = lambda _, __: None,
-    denoise: str | None = None,
-    data: str | None = None,
     on_rows: OnRows | None = None,
 ) -> Iterator[Finding]:
     """Draw the votes of some examples again, one after the other, and yield where they are not those of the rows.
 
-    model, denoise, data: where these are, if not where the run says; functions must be given. device: of the kind that
-    the run was made on (the default), because each kind draws its own noise. on_votes is called with the id of
-    each example that was drawn again and its votes by class, on_rows as the network evaluates them.
+    device: of the kind that the run was made on (the default), because each kind draws its own noise. on_votes is
+    called with the id of each example that was drawn again and its votes by class, on_rows as the network evaluates
+    them.
     """
     if not run.has_votes:
         raise ArgumentError(f"expected a run with votes to draw again, got {run.folder}, which was imported without")
     c = run.configuration
     try:
-        network = run.network(model, denoise, device)
+        network = run.network(device)
         network.on_rows = on_rows
-        examples = run.examples(data=data)
+        examples = run.examples()
     except NotTheRunsError as error:
         yield Finding(DESCRIPTION, str(error))
         return

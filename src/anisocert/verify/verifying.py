@@ -48,7 +48,7 @@ def verify(folder: Path, memory: str | Path | None = None, data: str | None = No
     if contents.table is None:
         return Verification(findings, files, undone=("rows: the files are not the run's",))
     try:
-        run = run_of(folder, contents)
+        run = run_of(folder, contents).moved(memory=None if memory is None else str(memory), data=data)
         thetas = run.thetas
     except WrongFileError as error:
         return Verification((*findings, error.finding), files)
@@ -61,7 +61,7 @@ def verify(folder: Path, memory: str | Path | None = None, data: str | None = No
     findings += tuple(check_rows(run, thetas))
     undone: tuple[str, ...] = ()
     if run.has_memory and not findings:  # rows that are wrong themselves would only be reported twice
-        derived = backing(run, memory, data)
+        derived = backing(run)
         findings += derived.findings
         undone = (f"the memory's columns: {derived.undone}",) if derived.undone else ()
     findings += tuple(_attacked(run))

@@ -18,7 +18,7 @@ EPILOG = (
     "Then: anisocert certify nets/cohen/int8.onnx --data cifar10 --sigma 0.25 --method fixed --out RUN"
 )
 OTHERS = 1024  # examples that the two networks are compared on
-AT_ONCE, CALLS = 32, 5
+AT_ONCE = 32
 
 
 @options.takes(
@@ -58,7 +58,8 @@ def quantize(
     console = Console()
     c = options.configured(asked | {"denoise": None}, lambda text: console.print(text, soft_wrap=True))
     claim(out, force)
-    examples = load(c.data, c.split, c.layout if c.layout == CHANNELS_FIRST else None)
+    first = c.layout if c.layout == CHANNELS_FIRST else None  # about the data; else about the network
+    examples = load(c.data, c.split, first)
     classes = examples.num_classes if examples.labelled else None
     model, known = load_model(replace(c, input_shape=list(examples.shape)), classes=classes)
     for note in (*examples.notes, *known.get("notes", ())):
@@ -81,10 +82,9 @@ def quantize(
             was, is_ = (percent(float((one == y).float().mean()), digits=2) for one in (votes, now))
             line += f"; correct are {is_}%, in float32 {was}%"
         console.print(line, soft_wrap=True)
-    ratio = _speed(model, made, known["num_classes"] or examples.num_classes, examples.shape)
-    console.print(f"votes per second here: {ratio:.2f} times those of the network itself, not compiled", soft_wrap=True)
     noise = ["--norm", c.norm, "--sigma", f"{c.sigma:g}", "--method", "fixed"]
-    command = ["anisocert", "certify", str(out), "--data", c.data, *noise, "--out", "RUN"]
+    data = ["--data", c.data, *(["--layout", first] if first else [])]
+    command = ["anisocert", "certify", str(out), *data, *noise, "--out", "RUN"]
     console.print(f"It is a network of its own, without gradients. Next:\n{shlex.join(command)}", soft_wrap=True)
 
 
@@ -93,23 +93,3 @@ def _votes(network: "nn.Module", x: "Tensor") -> "Tensor":
 
     with torch.no_grad():
         return network(x).argmax(1)  # type: ignore[no-any-return]
-
-
-def _speed(model: "nn.Module", made: "nn.Module", classes: int, shape: tuple[int, ...]) -> float:
-    """How many times as fast the engine runs the second network as the first: by turns, as a machine may be shared."""
-    import time
-
-    import torch
-
-    from anisocert.engine import Network, Numerics
-
-    networks = [Network(one, classes, "cpu", Numerics(compile=False)) for one in (model, made)]
-    x = torch.rand(networks[0].fit(shape, CALLS), *shape)
-    networks[1].fit(shape, CALLS)
-    best = [float("inf")] * 2
-    for _ in range(CALLS):
-        for k, network in enumerate(networks):
-            started = time.perf_counter()
-            network.scores(x)
-            best[k] = min(best[k], time.perf_counter() - started)
-    return best[0] / best[1]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,14 +21,16 @@ from anisocert.engine.agreement import same_votes
 from anisocert.engine.fold import fold
 from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
-from anisocert.models.onnx_network import OnnxNetwork, whole
+
+if TYPE_CHECKING:
+    from anisocert.models.onnx_network import OnnxNetwork
 
 OPSET = 17
 AT_ONCE = 32  # inputs
 PRODUCER = "anisocert"  # which durable.MARKS finds at the beginning of the file
 
 
-def quantize(model: nn.Module, x: ArrayLike | Tensor, path: Path | str) -> OnnxNetwork:
+def quantize(model: nn.Module, x: ArrayLike | Tensor, path: Path | str) -> "OnnxNetwork":
     """Write a network in 8-bit integers to an ONNX file, whole or not at all, and load it.
 
     All ranges are fixed in the file, those of maps by `x`; a range that followed the batch would let inputs answer for
@@ -38,6 +40,8 @@ def quantize(model: nn.Module, x: ArrayLike | Tensor, path: Path | str) -> OnnxN
     model: an `nn.Module` in evaluation mode, not one that is told theta. x: `b x *shape`, inputs as it will see them,
     so with noise: examples of a training set, some hundreds.
     """
+    from anisocert.models.onnx_network import OnnxNetwork, whole  # which loads torch's compiler
+
     if is_told(model):
         raise ArgumentError("expected a network of inputs alone to quantize, got one that is told theta beside them")
     given = torch.as_tensor(np.asarray(x)) if not isinstance(x, Tensor) else x.detach().cpu()

@@ -47,8 +47,7 @@ class Callables(Content):
         elif isinstance(value, torch.jit.ScriptFunction):
             self._script(value)
         elif isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
-            if str(value).partition(".")[0] not in TORCH_OPERATORS:
-                self._refuse(value, f"{value} is an operator that is not torch's own")
+            self._expect_torch_operator(value)
             self._put("operator", value)
         elif (name := name_in_library(value)) is not None:  # Cython's functions have no type that Python knows
             self._put("function of a library", *name)
@@ -58,6 +57,10 @@ class Callables(Content):
         else:
             return False
         return True
+
+    def _expect_torch_operator(self, value: Any) -> None:
+        if str(value).partition(".")[0] not in TORCH_OPERATORS:
+            self._refuse(value, f"{value} is an operator that is not torch's own")
 
     def _function(self, function: types.FunctionType) -> None:
         compiled = vars(function).get("_torchdynamo_orig_callable")

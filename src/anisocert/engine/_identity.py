@@ -21,6 +21,7 @@ from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_h
 from anisocert.engine._callables import Callables
 from anisocert.engine._content import REMEDY
 from anisocert.engine._own_code import is_in_a_library, is_installed, name_in_library
+from anisocert.engine.exported import GUARDS
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import Precision
 from anisocert.errors import ModelError
@@ -88,6 +89,9 @@ class _Reading(Callables):
         if isinstance(module, torch.jit.ScriptModule):
             self._script(module)
             return
+        if name_in_library(type(module)) == GUARDS:  # they raise, or do nothing
+            self._put("guards")
+            return
         self._put("module")
         traced = isinstance(module, fx.GraphModule)  # its class is made anew for each, with the graph as generated code
         self.read(type(module).__bases__[0] if traced else type(module), ".__class__")
@@ -101,6 +105,9 @@ class _Reading(Callables):
             self._put("graph", python.src)
             named = {name: value for name, value in python.globals.items() if name in python.src}
             self.read(named, ".graph")
+            for node in module.graph.nodes:  # in the code above an operator is a name alone
+                if isinstance(node.target, torch._ops.OpOverload):
+                    self._expect_torch_operator(node.target)
         for name in ("_parameters", "_buffers", "_modules"):
             self._mapping(known[name])
         for name in ("_forward_pre_hooks", "_forward_hooks"):  # their keys count what the process has registered

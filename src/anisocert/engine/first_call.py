@@ -13,6 +13,7 @@ from anisocert.errors import AnisocertError, ModelError
 
 Shape = tuple[int, ...]
 GREY, COLOUR = 1, 3
+GUARD = "Guard failed: "  # what the module of an exported program says of inputs unlike those of the export
 MULTIPLIED = "shapes cannot be multiplied"  # what a linear layer says of inputs of another size
 
 
@@ -49,10 +50,20 @@ def _of_call(reason: str) -> str:
             ": numpy has no bfloat16; choose float32, by numerics=ac.Numerics(precision='float32') "
             "(--precision float32), or call .float() before .numpy()"
         )
+    if GUARD in reason:
+        return _of_export(reason)
     if "positional argument" in reason or "unexpected keyword" in reason:
         return ": it is called as model(x); wrap it in an nn.Module whose forward(x) calls it as it wants to be"
     mixed = "same dtype" in reason or "expected scalar type" in reason
     return ": inputs come in float32; call model.float(), and leave them so inside it" if mixed else ""
+
+
+def _of_export(reason: str) -> str:
+    """What to export otherwise."""
+    if ".size()[0]" not in reason:
+        return ": it was exported for inputs of another size"
+    free = "torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))"
+    return f": a number of rows is baked into it; export it with a free one, by {free}, where x has two rows or more"
 
 
 def _of_shapes(shape: Shape, model: Classifier, reason: str) -> str:

@@ -19,6 +19,7 @@ from anisocert.engine._graph import hooked, layer
 from anisocert.engine._lowering import Lowered, lower
 from anisocert.engine._norms import drop_checks, drop_identities, fold_batch_norms
 from anisocert.engine._reshaping import reshape_convolutions
+from anisocert.engine._tracing import traced
 from anisocert.engine.layers import BlockConv2d
 from anisocert.engine.numerics import out_of_memory
 from anisocert.engine.products import Product
@@ -35,12 +36,11 @@ def fold(model: nn.Module, sample: Tensor, lowered: bool = False) -> nn.Module:
     lowered: for a GPU, in bfloat16 throughout; its scores are to be compared with the model's, as some networks cannot
     be computed so.
     """
-    copied = _copied(model)
-    network = _traced(copied, sample)
+    network = _traced(model, sample)
     if network is None:
         if lowered:
             raise ModelError("expected a network that can be traced, to put it into bfloat16")
-        return copied
+        return _copied(model)
     reshape_convolutions(network, sample.is_cuda, lowered)
     if lowered:
         fuse_activations(network)
@@ -54,10 +54,9 @@ def fold_for_gradients(model: nn.Module, sample: Tensor, bfloat16: bool, compile
 
     Other shapes of convolutions are so only in a compiled network.
     """
-    copied = _copied(model)
-    network = _traced(copied, sample)
+    network = _traced(model, sample)
     if network is None:
-        return copied
+        return _copied(model)
     if compiled:
         reshape_convolutions(network, sample.is_cuda)
     for node in network.graph.nodes if bfloat16 else ():
@@ -83,8 +82,8 @@ def _traced(model: nn.Module, sample: Tensor) -> fx.GraphModule | None:
     if hooked(model):  # tracing would lose what the hooks do
         return None
     try:
-        network = fx.symbolic_trace(model)
-        with redirect_stderr(io.StringIO()):  # it prints a traceback of what it raises
+        with redirect_stderr(io.StringIO()):  # torch prints a traceback of what a graph raises
+            network = traced(_copied(model), sample)  # a copy of its own, which the user's code may change as it runs
             ShapeProp(network).propagate(sample.clone())  # which a network may change
         drop_identities(network)
         drop_checks(network)

@@ -7,8 +7,10 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.export import ExportedProgram
 
 from anisocert.engine._content import is_compiled
+from anisocert.engine.exported import expect_copied_hooks, expect_evaluation, has_exported
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import told
@@ -24,6 +26,8 @@ def expect_classifier(model: object, model_id: object) -> None:
         return
     if isinstance(model, type):
         raise ArgumentError(f"expected model as a network, got {told(model)}: make one, as in {model.__name__}(...)")
+    if isinstance(model, ExportedProgram):
+        raise ArgumentError(f"expected model as a network, got {told(model)}: pass program.module()")
     if not callable(model):
         raise ArgumentError(f"expected model as a network, got {_no_network(model)}")
     if model_id is None:
@@ -53,12 +57,13 @@ def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
         if model._forward_hooks or model._forward_pre_hooks:
             raise ModelError("expected no hooks on a module that torch.compile returned: put them on the module itself")
         model = cast(nn.Module, model._orig_mod)
-    training = [name or type(model).__name__ for name, m in model.named_modules() if m.training]
-    if training:
-        raise ModelError(f"expected a model in evaluation mode, got training mode in {training[0]}: call model.eval()")
+    expect_evaluation(model)
+    expect_copied_hooks(model)
     try:
         with torch.no_grad():  # else TorchScript's copy of a weight is a result, with the original behind it
             copied = copy.deepcopy(model).to(device)
+        if has_exported(model):
+            copied.eval()  # which only its copy can, and which changes nothing but the hash
         for parameter in copied.parameters():  # TorchScript knows no requires_grad_ of modules
             parameter.requires_grad_(False)
         return copied

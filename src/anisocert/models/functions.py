@@ -1,5 +1,6 @@
 """A network from the user's own code, `package.module:function`: imported, called, and what went wrong there told."""
 
+import copy
 import importlib
 import inspect
 import sys
@@ -7,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from torch import nn
+from torch.export import ExportedProgram
 
+from anisocert.engine.exported import expect_copied_hooks, has_exported, training_parts
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import told
 
@@ -26,8 +29,11 @@ def from_function(text: str) -> tuple[nn.Module, tuple[str, ...]]:
         sys.path.remove("")
     if not isinstance(made, nn.Module):
         raise ModelError(f"expected an nn.Module from {text}, got {told(made)}{_wrapping(made)}")
-    training = [name or type(made).__name__ for name, one in made.named_modules() if one.training]
-    note = f"{text} is in training mode ({training[0]}, say), and is used in evaluation mode" if training else ""
+    training = next(training_parts(made), None)
+    note = f"{text} is in training mode ({training}, say), and is used in evaluation mode" if training else ""
+    if has_exported(made):
+        expect_copied_hooks(made)
+        made = copy.deepcopy(made)  # which, unlike the program itself, can be put into evaluation mode
     return made, (note,) if note else ()
 
 
@@ -40,6 +46,8 @@ def _wrapping(made: Any) -> str:
             f"torch.from_numpy(estimator.{scores}(x.flatten(1).cpu().numpy())).float(), and certify with --method "
             "isotropic or fixed, as it gives no gradients"
         )
+    if isinstance(made, ExportedProgram):
+        return ": return program.module()"
     if callable(made):
         return ": a bare callable has no weights to hash; give it to anisocert.certify in Python with a model_id"
     return ""

@@ -55,11 +55,7 @@ def read_torch(path: Path) -> Any:
     try:
         if zipfile.is_zipfile(regular_file(path)):
             check_archive(path)
-            if _is_script(path):
-                raise ModelError(
-                    f"expected tensors and plain values in {path}, got TorchScript, which is code and is not loaded: "
-                    "write a function that returns torch.jit.load of it, and give package.module:function"
-                )
+            _refuse_programs(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except AnisocertError:
         raise
@@ -73,9 +69,25 @@ def read_torch(path: Path) -> Any:
         raise ModelError(f"expected a whole file written by torch.save at {path}, got another ({got})") from error
 
 
-def _is_script(path: Path) -> bool:
+def _refuse_programs(path: Path) -> None:
+    """An error that names the remedy if a file holds a program and its weights, whose loading could run code."""
     with zipfile.ZipFile(path) as archive:
-        return any(name.endswith("/constants.pkl") for name in archive.namelist())
+        names = archive.namelist()
+    if any("/data/aotinductor/" in name for name in names):
+        found = "machine code of AOTInductor, which"
+        how = "an nn.Module that calls torch._inductor.aoti_load_package of it"
+        also = " and, as nothing of it can be hashed, --model-id NAME"
+    elif any(name.endswith("/archive_format") for name in names):
+        found, how = "a program of torch.export, which torch unpickles and", "torch.export.load of it, .module()"
+        also = ""
+    elif any(name.endswith("/constants.pkl") for name in names):
+        found, how, also = "TorchScript, which is code and", "torch.jit.load of it", ""
+    else:
+        return
+    raise ModelError(
+        f"expected tensors and plain values in {path}, got {found} is not loaded: write a function that returns {how}, "
+        f"and give package.module:function{also}"
+    )
 
 
 def check_tensors(state: Mapping[str, Tensor], source: str) -> None:

@@ -1,0 +1,117 @@
+"""A graph is the network on every input, or there is none."""
+
+import logging
+from contextlib import suppress
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+
+from anisocert.engine import Network, Numerics
+from anisocert.engine._tracing import traced
+from anisocert.errors import ModelError
+
+SHAPE = (1, 6, 6)
+FAR = 50.0  # no trial input has a value as large
+
+
+class Guarded(nn.Module):
+    """Answers otherwise where a value is larger than FAR, by code that a tracer may be led around."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.body = how, nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        match self.how:
+            case "isinstance":
+                x = self._guarded(x) if isinstance(x, Tensor) else x
+            case "type":
+                x = self._guarded(x) if type(x) is Tensor else x
+            case "is_tensor":
+                x = self._guarded(x) if torch.is_tensor(x) else x
+            case "not when traced":
+                x = x if fx._symbolic_trace._is_fx_tracing_flag else self._guarded(x)
+            case "caught":
+                with suppress(TypeError):
+                    x = self._guarded(x) if float(x.abs().max()) > 0 else x
+            case "plain":
+                x = self._guarded(x)
+        return self.body(x)
+
+    def _guarded(self, x: Tensor) -> Tensor:
+        return torch.where(x.abs().amax((1, 2, 3), keepdim=True) > FAR, -x, x)
+
+
+def _network(model: nn.Module) -> Network:
+    network = Network(model.eval(), 5, numerics=Numerics("float32", rows=32))
+    network.fit(SHAPE, 64)
+    return network
+
+
+@pytest.mark.parametrize("how", ["isinstance", "type", "is_tensor", "not when traced", "caught"])
+def test_code_that_knows_a_tracer_is_not_traced(how, caplog):
+    torch.manual_seed(0)
+    model = Guarded(how)
+    x = torch.rand(32, *SHAPE)
+    x[:, 0, 0, 0] = 2 * FAR
+    with caplog.at_level(logging.INFO, "anisocert.engine"):
+        network = _network(model)
+    assert "not traced, so it stays as it is: its forward does other things" in caplog.text
+    with torch.no_grad():
+        torch.testing.assert_close(network.scores(x), model(x))
+
+
+def test_what_has_the_same_operations_is_traced():
+    assert isinstance(_network(Guarded("plain"))._run, fx.GraphModule)
+
+
+class Changing(nn.Module):
+    """Changes as it runs."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.body, self.calls = how, nn.Sequential(nn.Flatten(), nn.Linear(36, 5)), 0
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        match self.how:
+            case "number":
+                self.calls += 1
+            case "in place":
+                self.seen.add_(1)
+            case "assigned":
+                self.seen = 0.9 * self.seen + x.mean()
+        return self.body(x)
+
+
+@pytest.mark.parametrize("how", ["number", "in place", "assigned"])
+def test_a_network_that_changes_itself_is_not_traced(how):
+    with pytest.raises(ModelError, match="its forward changes it"):
+        traced(Changing(how).eval(), torch.rand(2, *SHAPE))
+    run = _network(Changing(how))._run
+    assert not isinstance(run, fx.GraphModule)
+    assert all(isinstance(tensor, Tensor) for tensor in run.buffers())  # and what runs was never traced
+
+
+class Common(nn.Module):
+    """What networks do: sums in place, constants made in forward, positions from a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.head = nn.Conv2d(1, 4, 3, padding=1), nn.Linear(144, 5)
+        self.register_buffer("position", torch.arange(36.0).view(6, 6) / 36)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        y += x
+        y = y + self.position * torch.tensor(0.5) + torch.arange(6)
+        return self.head(F.relu(y, inplace=True).flatten(1))
+
+
+def test_sums_in_place_and_constants_are_traced():
+    x = torch.rand(2, *SHAPE)
+    model = Common().eval()
+    with torch.no_grad():
+        torch.testing.assert_close(traced(model, x)(x), model(x))

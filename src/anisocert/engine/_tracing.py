@@ -48,7 +48,7 @@ def _operations(call: nn.Module, sample: Tensor) -> Operations:
     return watch.operations
 
 
-class _OfInput(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _OfInput(TorchDispatchMode):
     """Keeps the operators that are given something of the input, in order, with the shapes of what they are given.
 
     Others compute with weights and constants; those a graph may have computed once.
@@ -57,7 +57,7 @@ class _OfInput(TorchDispatchMode):  # type: ignore[no-untyped-call]
     supports_higher_order_operators = True
 
     def __init__(self, x: Tensor) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.x, self.operations = x, Operations()
         self.alive = {x.untyped_storage()._cdata: x.untyped_storage()}  # of the input and what is made of it
 

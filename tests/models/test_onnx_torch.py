@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 import anisocert as ac
@@ -29,13 +30,17 @@ def _save(path: Path, before: list[Any], *, shape: tuple[Any, ...] = ("b", *IMAG
     nodes = [*before, helper.make_node("MatMul", ["features", "weights"], ["scores"])]
     constants = {"weights": WEIGHTS, "one_row": np.array([1, 16]), "one_open": np.array([1, -1])}
     constants |= {f"{rows}_rows": np.array([rows, 16]) for rows in (2, 16)}
+    constants |= {"four": np.array([4]), "last": np.array([-1]), "four_ones": np.ones(4, np.float32)}
+    constants |= {"sixteen": np.full(16, 2, np.float32)}
     graph = helper.make_graph(
         nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [shape[0], 3])],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )  # fmt: skip
     other = helper.make_opsetid("ai.onnx.ml", 1)  # it comes first, and says nothing about the operators
-    model = helper.make_model(graph, opset_imports=[other, helper.make_opsetid("", opset)], ir_version=4)
+    model = helper.make_model(
+        graph, opset_imports=[other, helper.make_opsetid("", opset)], ir_version=4 if opset < 20 else 9
+    )
     path.write_bytes(model.SerializeToString())
     return path
 
@@ -168,3 +173,71 @@ def test_channels_last_colours_keep_their_pixels(tmp_path: Path, gradients: bool
     x = torch.rand(5, *shape)
     model, _ = load(path, gradients=gradients, shape=shape)
     torch.testing.assert_close(model(x), _scores(x.permute(0, 2, 3, 1)), rtol=1e-5, atol=1e-5)
+
+
+def _recent(kind: str) -> tuple[list[Any], Any]:
+    """Nodes of operator set 20 that make features, `b x 16`, of x, and the same in torch."""
+    from onnx import helper
+
+    flat, images = helper.make_node("Flatten", ["x"], ["flat"]), "x"
+    match kind:
+        case "gelu":
+            return [flat, helper.make_node("Gelu", ["flat"], ["features"])], lambda x: F.gelu(x.flatten(1))
+        case "gelu by tanh":
+            gelu = helper.make_node("Gelu", ["flat"], ["features"], approximate="tanh")
+            return [flat, gelu], lambda x: F.gelu(x.flatten(1), approximate="tanh")
+        case "layer norm":  # of a map whose sizes are computed
+            shape = helper.make_node("Shape", [images], ["sizes"], end=3)
+            reshaped = helper.make_node("Reshape", [images, "sizes_4"], ["map"], allowzero=1)
+            sizes = helper.make_node("Concat", ["sizes", "four"], ["sizes_4"], axis=0)
+            norm = helper.make_node("LayerNormalization", ["map", "four_ones", "four_ones"], ["normed"], epsilon=1e-3)
+            last = helper.make_node("Flatten", ["normed"], ["features"])
+            return [shape, sizes, reshaped, norm, last], lambda x: (F.layer_norm(x, (4,), eps=1e-3) + 1).flatten(1)
+        case "mean over axes that are an input":
+            nodes = [helper.make_node("ReduceMean", [images, "last"], ["mean"], keepdims=1)]
+            nodes += [
+                helper.make_node("Sub", [images, "mean"], ["less"]),
+                helper.make_node("Gelu", ["less"], ["curved"]),
+            ]
+            nodes += [helper.make_node("Flatten", ["curved"], ["features"])]
+            return nodes, lambda x: F.gelu(x - x.mean(-1, keepdim=True)).flatten(1)
+        case "weights under two names":
+            nodes = [helper.make_node("Identity", ["sixteen"], ["same"], "names_same")]
+            nodes += [flat, helper.make_node("Mul", ["flat", "same"], ["twice"])]
+            return [*nodes, helper.make_node("Gelu", ["twice"], ["features"])], lambda x: F.gelu(2 * x.flatten(1))
+        case _:
+            split = helper.make_node("Split", [images], ["upper", "lower"], axis=2, num_outputs=2)
+            nodes = [split, helper.make_node("Concat", ["lower", "upper"], ["turned"], axis=2)]
+            nodes += [
+                helper.make_node("Gelu", ["turned"], ["curved"]),
+                helper.make_node("Flatten", ["curved"], ["features"]),
+            ]
+            return nodes, lambda x: F.gelu(torch.cat([x[:, :, 2:], x[:, :, :2]], 2)).flatten(1)
+
+
+RECENT = (
+    "gelu", "gelu by tanh", "layer norm", "mean over axes that are an input", "weights under two names",
+    "a split into equal parts",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RECENT)
+def test_recent_operators_have_gradients(tmp_path: Path, kind: str) -> None:
+    nodes, features = _recent(kind)
+    path = _save(tmp_path / "recent.onnx", nodes, opset=20)
+    x = torch.rand(5, *IMAGE, requires_grad=True)
+    expected = features(x) @ torch.from_numpy(WEIGHTS)
+    for gradients in (False, True):
+        model, _ = load(path, gradients=gradients, shape=IMAGE)
+        torch.testing.assert_close(model(x), expected, rtol=1e-5, atol=1e-5)
+    slopes = [torch.autograd.grad(scores[:, 1].sum(), [x])[0] for scores in (model(x), expected)]
+    torch.testing.assert_close(*slopes, rtol=1e-4, atol=1e-5)
+
+
+def test_operators_too_recent_to_be_spelt_out_name_the_remedy(tmp_path: Path) -> None:
+    from onnx import helper
+
+    nodes = [helper.make_node("Flatten", ["x"], ["flat"]), helper.make_node("HardSwish", ["flat"], ["swished"])]
+    nodes += [helper.make_node("Gelu", ["swished"], ["shrunk"]), helper.make_node("Shrink", ["shrunk"], ["features"])]
+    with pytest.raises(ModelError, match=r"Export it with operator set 18 or older; without gradients it works as a b"):
+        load(_save(tmp_path / "recent.onnx", nodes, opset=20), gradients=True, shape=IMAGE)

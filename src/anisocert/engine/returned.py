@@ -44,7 +44,7 @@ def remedy(found: Any, num_classes: int | None = None) -> str:
     if isinstance(found, Tensor):
         return _of_tensor(found, classes)
     inside = parts(found)
-    if fit := likely(inside):
+    if fit := likely(inside, num_classes) or likely(inside):
         named = ", or ".join([f"anisocert.models.ScoresOf(model, {fit[0]!r})", *map(repr, fit[1:MOST_NAMED])])
         return f": take them out of it with {named} (on the command line, in a package.module:function that returns it)"
     if isinstance(found, list) and found and isinstance(found[0], list | float):

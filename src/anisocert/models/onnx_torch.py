@@ -15,8 +15,8 @@ from anisocert.engine.probe import probe_inputs
 from anisocert.errors import MissingExtraError, ModelError
 from anisocert.models.onnx_file import OnnxFile
 from anisocert.models.onnx_network import OnnxNetwork, whole
+from anisocert.models.onnx_spelling import OPSET, spelt_out
 
-OPSET = 17  # the operator set that onnx2torch knows throughout
 AGREEMENT = 1e-3  # between onnxruntime's scores and those of the converted network
 FEWER = 2  # rows, besides all of the fixed inputs at once: a batch that is baked in is not both
 WITHOUT = "Without gradients it works as a black box: --method isotropic, or fixed"
@@ -59,22 +59,24 @@ def to_torch(path: Path, read: OnnxFile, box: OnnxNetwork) -> nn.Module:
     baked = f"a batch of {box.batch} is baked into it, " if box.batch else ""
     raise ModelError(
         f"expected an ONNX file that onnx2torch converts at {path}, got: {baked}{'; '.join(reasons)}. "
-        f"{'Export it with a free batch (dynamic axes). ' if box.batch else ''}{WITHOUT}"
+        f"{'Export it with a free batch (dynamic axes). ' if box.batch else ''}"
+        f"{f'Export it with operator set {OPSET + 1} or older. ' if (read.opset or 0) > OPSET + 1 else ''}{WITHOUT}"
     )
 
 
 def _forms(read: OnnxFile, batch: int | None, convert: Callable[[Any, int], Any]) -> Iterator[Callable[[], Any]]:
     """Forms of a graph to try in turn, each computing the same: the file's own first, so that its hash stays.
 
-    Older operators are unknown to onnx2torch, newer ones too: hence the converted form. A batch that the graph's
-    Reshapes have baked in is made free.
+    Older operators are unknown to onnx2torch, newer ones too: hence the converted form, and those that are spelt out.
+    A batch that the graph's Reshapes have baked in is made free.
     """
     graph, opset = read.graph, read.opset or OPSET
-    own = [lambda: graph] if opset <= OPSET else []
-    other = [lambda: convert(graph, OPSET)] if opset != OPSET else []
-    yield from (*own, *other)
+    forms = [lambda: graph] if opset <= OPSET else []
+    forms += [lambda: convert(graph, OPSET)] if opset != OPSET else []
+    forms += [lambda: spelt_out(graph)]
+    yield from forms
     if batch is not None:
-        yield from (lambda form=form: _freed(form(), batch) for form in (*own, *other))
+        yield from (lambda form=form: _freed(form(), batch) for form in forms)
 
 
 def _freed(graph: Any, batch: int) -> Any:

@@ -1,7 +1,7 @@
 """Votes on a CPU in one run: the engine in float32, as it is and compiled, and other back ends for its network.
 
     python benchmarks/backends.py small-cnn resnet18 resnet18-paper
-    python benchmarks/backends.py tv:resnet50 --n 96 --repeats 3
+    python benchmarks/backends.py tv:mobilenet_v3_large --n 32 --repeats 3
 
 onnxruntime runs the exported network in float32, and the file of `anisocert quantize` in 8-bit integers; OpenVINO, if
 it is installed, runs the same two files. All count the same votes, noise included, with the same rows per call, in one

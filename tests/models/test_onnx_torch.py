@@ -239,5 +239,5 @@ def test_operators_too_recent_to_be_spelt_out_name_the_remedy(tmp_path: Path) ->
 
     nodes = [helper.make_node("Flatten", ["x"], ["flat"]), helper.make_node("HardSwish", ["flat"], ["swished"])]
     nodes += [helper.make_node("Gelu", ["swished"], ["shrunk"]), helper.make_node("Shrink", ["shrunk"], ["features"])]
-    with pytest.raises(ModelError, match=r"Export it with operator set 18 or older; without gradients it works as a b"):
+    with pytest.raises(ModelError, match=r"Export it with operator set 18 or older. Without gradients it works as a b"):
         load(_save(tmp_path / "recent.onnx", nodes, opset=20), gradients=True, shape=IMAGE)

@@ -20,7 +20,7 @@ def spelt_out(graph: Any) -> Any:
     graph = copy.deepcopy(graph)
     constants = _constants(graph)
     renamed = _shared_weights(graph)
-    nodes = []
+    nodes = list[Any]()
     for at, node in enumerate(graph.graph.node):
         if node.op_type == "Identity" and node.output[0] in renamed:
             continue

@@ -1,6 +1,8 @@
 """Programs of torch.export, and other graphs, as networks."""
 
 import copy
+import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -147,8 +149,6 @@ def keyed():
 
 @pytest.fixture
 def _functions(tmp_path, monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "tests_exported", sys.modules[__name__])
     (tmp_path / "made_of_exports.py").write_text(FUNCTIONS)
     monkeypatch.chdir(tmp_path)
@@ -175,3 +175,10 @@ def test_files_of_programs_are_not_loaded(tmp_path):
         ModelError, match=r"got a program of torch\.export, .*torch\.export\.load of it, \.module\(\), "
     ):
         load(tmp_path / "small.pt2")
+    with zipfile.ZipFile(tmp_path / "compiled.pt2", "w") as archive:  # as torch._inductor.aoti_compile_and_package does
+        archive.writestr("compiled/data/aotinductor/model/small.wrapper.so", b"")
+        archive.writestr("compiled/archive_format", "pt2")
+    with pytest.raises(
+        ModelError, match=r"got machine code of AOTInductor, .*aoti_load_package of it.*--model-id NAME"
+    ):
+        load(tmp_path / "compiled.pt2")

@@ -18,7 +18,7 @@ AXES = ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2")  # they take their a
 def spelt_out(graph: Any) -> Any:
     """A copy of a ModelProto in terms of operator set 17, or of its own where that is older."""
     graph = copy.deepcopy(graph)
-    constants = _constants(graph)
+    constants = constants_of(graph)
     renamed = _shared_weights(graph)
     nodes = list[Any]()
     for at, node in enumerate(graph.graph.node):
@@ -35,7 +35,7 @@ def spelt_out(graph: Any) -> Any:
     return graph
 
 
-def _constants(graph: Any) -> dict[str, Any]:
+def constants_of(graph: Any) -> dict[str, Any]:
     """Tensors that the graph holds, by name."""
     known = {one.name: one for one in graph.graph.initializer}
     for node in graph.graph.node:

@@ -15,7 +15,7 @@ from anisocert.engine.probe import probe_inputs
 from anisocert.errors import MissingExtraError, ModelError
 from anisocert.models.onnx_file import OnnxFile
 from anisocert.models.onnx_network import OnnxNetwork, whole
-from anisocert.models.onnx_spelling import OPSET, spelt_out
+from anisocert.models.onnx_spelling import OPSET, constants_of, spelt_out
 
 AGREEMENT = 1e-3  # between onnxruntime's scores and those of the converted network
 FEWER = 2  # rows, besides all of the fixed inputs at once: a batch that is baked in is not both
@@ -85,10 +85,7 @@ def _freed(graph: Any, batch: int) -> Any:
 
     graph = copy.deepcopy(graph)
     shapes = {node.input[1] for node in graph.graph.node if node.op_type == "Reshape" and len(node.input) > 1}
-    constants = {one.name: one for one in graph.graph.initializer}
-    for node in graph.graph.node:
-        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
-            constants[node.output[0]] = node.attribute[0].t
+    constants = constants_of(graph)
     for name in shapes & constants.keys():
         sizes = numpy_helper.to_array(constants[name]).copy()
         if sizes.ndim == 1 and len(sizes) > 1 and sizes[0] == batch:

@@ -25,6 +25,13 @@ def like(value: object, searched: bool) -> object:
     return pytest.approx(value, abs=2 if searched else 0)
 
 
+def near(name: str, value: object) -> object:
+    """The same for a row whose theta is the machine's: a similar region, by similar votes of 2,000."""
+    if isinstance(value, float):
+        return pytest.approx(value, rel=0.1, abs=0.01)
+    return pytest.approx(value, abs=20) if name.endswith(("votes", "bound_k")) else value
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_rows_are_those_of_earlier_versions(cli, monkeypatch, tmp_path, name):
     monkeypatch.chdir(tmp_path)
@@ -40,5 +47,6 @@ def test_rows_are_those_of_earlier_versions(cli, monkeypatch, tmp_path, name):
         assert searched or row["reason"] == reason
         if {key: row[key] for key in old} != {key: like(value, searched) for key, value in old.items()}:
             different.append(row["idx"])
+            assert {key: row[key] for key in old} == {key: near(key, value) for key, value in old.items()}
     # Where a gradient is rounding alone, Adam takes steps of full size all the same: there thetas are the machine's.
     assert len(different) <= (3 if searched else 0), different

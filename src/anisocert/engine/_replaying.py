@@ -85,7 +85,9 @@ def _captured(evaluate: Evaluate, run: Classifier, form: nn.Module, sample: Tens
     try:
         with NoWaits():
             evaluate(form, sample[:2].clone())
-    except ModelError as reason:
+    except Exception as reason:  # operators that no mode may look into, too: the network itself is known to run
+        if out_of_memory(reason):
+            raise
         log.info("no CUDA graph of the network: %s", reason)
         return None
     with torch.inference_mode(False):  # later calls may be outside of it
@@ -113,7 +115,7 @@ class NoWaits(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         name = func.name().removeprefix("aten::").partition(".")[0] if isinstance(func, torch._ops.OpOverload) else ""
-        masked = name.startswith("index") and any(index.dtype in MASKS for index in _tensors(args[1]))
+        masked = name.startswith("index") and any(index.dtype in MASKS for index in _tensors(args[1:2]))
         moved = {tensor.device.type for tensor in _tensors((args, kwargs, out))} > {"cpu"} and "copy" in name
         if moved or masked or name.startswith(self.NAMES):
             raise ModelError(f"expected operators that do not wait for the device, got {name}")

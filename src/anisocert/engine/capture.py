@@ -42,13 +42,13 @@ def captured(work: Work, state: Sequence[Tensor], alone: bool = True) -> Work | 
 
 
 @contextmanager
-def undone(state: Sequence[Tensor], random: bool = True) -> Iterator[None]:
+def undone(state: Sequence[Tensor], draws: bool = True) -> Iterator[None]:
     """Afterwards these tensors, without moving in memory, and torch's random state are as they were before.
 
-    random: False leaves the random state alone, from which other threads may draw.
+    draws: False leaves the random state alone, from which other threads may draw.
     """
     kept = [tensor.detach().clone() for tensor in state]
-    with torch.random.fork_rng([tensor.device for tensor in state[:1] if tensor.is_cuda], enabled=random):
+    with torch.random.fork_rng([tensor.device for tensor in state[:1] if tensor.is_cuda], enabled=draws):
         try:
             yield
         finally:

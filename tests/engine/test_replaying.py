@@ -108,7 +108,25 @@ def test_replays_are_the_calls_bit_by_bit():
 
 
 @gpu
-def test_calls_from_several_threads_and_streams_take_turns():
+def test_places_are_lent_to_one_caller_and_others_launch():
+    form = as_graph(deep())
+    run = replayed(evaluate, form, form, batch(0))
+    assert isinstance(run, Replayed)
+    with run.lent() as places:
+        for seed in range(6):
+            place = places[seed % 2]
+            place.copy_(batch(seed))
+            assert torch.equal(evaluate(run, place), evaluate(form, batch(seed)))
+        with run.lent() as others:
+            assert not others
+        assert torch.equal(evaluate(run, batch(9)), evaluate(form, batch(9)))
+        assert torch.equal(places[0], batch(4)), "another call must not write to it"
+    with run.lent() as again:
+        assert len(again) == 2
+
+
+@gpu
+def test_calls_from_several_threads_and_streams_do_not_meet():
     form = as_graph(deep())
     run = replayed(evaluate, form, form, batch(0))
     assert isinstance(run, Replayed)

@@ -30,7 +30,7 @@ def test_a_call_that_cannot_be_watched_is_no_obstacle():
 @pytest.mark.parametrize(
     ("shape", "largest", "rows"),
     [
-        ((3, 32, 32), 64 * 32 * 32, 20_000),  # 1.3e9 numbers
+        ((3, 32, 32), 64 * 32 * 32, 10_016),
         ((3, 32, 32), 150_000, 10_016),
         ((3, 32, 32), 300_000, 5_024),
         ((3, 224, 224), 64 * 112 * 112, 2_016),

@@ -1,4 +1,5 @@
 import logging
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -72,62 +73,45 @@ def test_many_small_counts_leave_little_padding(small_network):
     assert 40 * 512 <= sum(rows) <= 1.05 * 40 * 512
 
 
-@pytest.mark.parametrize("looks", [(200,), (32, 50, 120, 333)])
-def test_votes_do_not_depend_on_how_many_calls_are_drawn_for_at_once(small_network, looks, monkeypatch):
-    rows = []
-
-    def spy(x):
-        rows.append(len(x))
-        return small_network(x)
-
-    def found(calls):
-        monkeypatch.setattr(votes, "calls_at_once", lambda device, rows, shape: calls)
-        network = Network(spy, 5, model_id="spy", numerics=FLOAT32)
-        network.fit(SHAPE, 0)
-        rows.clear()
-        options = {"looks": looks, "stop": pseudo_stop(looks) if len(looks) > 1 else None}
-        tally = counts(tallies(network, images(7), list(range(7)), **options))
-        assert set(rows) == {160}, "the network sees one shape"
-        return tally, sum(rows)
-
-    alone, planned = found(1)
-    together, evaluated = found(3)
-    assert together == alone
-    assert evaluated <= planned + 160, "a batch ends with its last call"
-
-
 class Doubtful:
     """A source that cannot settle some rows at once, as a GPU's: these are wrong until they are asked for again."""
 
     def __init__(self, source):
         self.source, self.open, self.unsettled, self.kept = source, source.open, None, {}
 
-    def noisy(self, slot, vote):
+    def noisy(self, slot, vote, place):
         rows = self.source.noisy(slot, vote)
         self.unsettled = torch.from_numpy((slot >= 0) & (vote % 11 == 3))
         for i in self.unsettled.nonzero()[:, 0].tolist():
             self.kept[slot[i], vote[i]] = rows[i].clone()
             rows[i] = -50
-        return rows
+        return rows if place is None else place.copy_(rows)
 
     def settled(self, slot, vote):
-        assert all(s < 0 or at % 32 == v % 32 for at, (s, v) in enumerate(zip(slot, vote, strict=True)))
-        empty = torch.zeros(SHAPE)
-        return torch.stack([self.kept.pop(named) if named[0] >= 0 else empty for named in zip(slot, vote, strict=True)])
+        return torch.stack([self.kept.pop(named) for named in zip(slot, vote, strict=True)])
 
 
-@pytest.mark.parametrize("calls", [1, 3])
-@pytest.mark.parametrize("batches", [2, 64])
-def test_rows_that_are_not_settled_at_once_are_counted_once_they_are(small_network, calls, batches, monkeypatch):
-    network = Network(small_network, 5, numerics=FLOAT32)
-    ids, x, looks = list(range(7)), images(7), (32, 50, 120, 333)
-    expected, draw = tallies(network, x, ids, looks=looks), Query.noise
+@pytest.mark.parametrize("looks", [(200,), (32, 50, 120, 333)])
+@pytest.mark.parametrize("places", [0, 2])
+def test_rows_that_are_not_settled_at_once_are_counted_once_they_are(small_network, looks, places, monkeypatch):
+    calls = []
+
+    def spy(x):
+        calls.append(len(x))
+        return small_network(x)
+
+    def found():
+        network = Network(spy, 5, model_id="spy", numerics=FLOAT32)
+        network.fit(SHAPE, 0)
+        calls.clear()
+        options = {"looks": looks, "stop": pseudo_stop(looks) if len(looks) > 1 else None}
+        return counts(tallies(network, images(7), list(range(7)), **options)), list(calls)
+
+    expected, draw = found(), Query.noise
+    lent = [torch.full((160, *SHAPE), torch.nan) for _ in range(places)]
     monkeypatch.setattr(Query, "noise", lambda query, slots, grid: Doubtful(draw(query, slots, grid)))
-    monkeypatch.setattr(votes, "calls_at_once", lambda device, rows, shape: calls)
-    monkeypatch.setattr("anisocert.engine._counting.UNSETTLED_BATCHES", batches)
-    found = tallies(network, x, ids, looks=looks)
-    for i in ids:
-        assert np.array_equal(found[i].history, expected[i].history)
+    monkeypatch.setattr(Network, "lent", lambda network: nullcontext(lent))
+    assert found() == expected, "the same votes, by as many calls"
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,8 +33,10 @@ def compiled(
     right: whether a form of the network gives the model's scores.
     """
     started = time.perf_counter()
-    # freezing: weights become constants that the compiler may lay out and cast once
-    run: Classifier = torch.compile(folded, dynamic=False, options={"freezing": True})
+    options: dict[str, Any] = {"freezing": True}  # weights become constants that it may lay out and cast once
+    if sample.is_cuda:
+        options["realize_reads_threshold"] = 2  # a sum of shortcuts is written once, not added up again by each reader
+    run: Classifier = torch.compile(folded, dynamic=False, options=options)
     try:
         if not right(run):
             raise ModelError("its scores differ from the model's")

@@ -1,99 +1,98 @@
 """Where votes are counted, on the device, and how they are laid out in calls of a network.
 
-A call always has the same number of rows. On a GPU the noise of several calls is drawn at once, and their votes are
-counted at once: launching that for each would take as long as a short call.
+A call always has the same number of rows. On a GPU the next call's noise is drawn before a call is made: while the
+network is at work the host learns which rows the device could not settle, and settles them, so that no call waits for
+that and none is made for them alone.
 """
 
-import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from anisocert.engine.noise import sent
+from anisocert.engine.noise import Coming, sent, span
 from anisocert.engine.numerics import ALIGN
 from anisocert.engine.query import Query
 from anisocert.engine.streams import Stream
 from anisocert.errors import ModelError
 
-ROWS_AT_ONCE, BYTES_AT_ONCE = 20_000, 1 << 28  # of noisy inputs on a GPU
-ALLOCATED = 512  # bytes, of which torch's allocators on GPUs start at a multiple
-UNSETTLED_BATCHES = 64  # after this many the device is waited for, so that what is kept of them stays small
-
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray]  # slot, vote and bin of each row
 
 
-def calls_at_once(device: torch.device, rows: int, shape: tuple[int, ...]) -> int:
-    """How many calls of a network have their noise drawn together."""
-    if device.type != "cuda":
-        return 1
-    return max(1, min(ROWS_AT_ONCE, BYTES_AT_ONCE // (4 * math.prod(shape))) // rows)
+@dataclass
+class _Drawn:
+    """A batch whose noise is drawn, or is about to be. unsettled: which rows are not, on their way to the host."""
+
+    noisy: Tensor
+    bins: Tensor
+    slot: np.ndarray
+    vote: np.ndarray
+    unsettled: Coming
 
 
 class DeviceCounts:
-    """One counting of votes, with its place on the device."""
+    """Counts votes on the device, one bin per slot and look, for a round at a time.
+
+    places: where noise may be drawn, in turn (see `Network.lent`); none: anywhere.
+    """
 
     def __init__(self, query: Query, width: int, looks: int) -> None:
         network = query.network
         self.network, self.width, self.looks = network, width, looks
         self.source = query.noise(width, network.grid)
-        self.unsettled: list[tuple[Tensor, Batch]] = []  # of each batch since the last wait: which rows
+        self.places: Sequence[Tensor] = ()
         self.trash = width * looks  # the bin of rows that are padding
         self.counts = torch.zeros(self.trash + 1, network.num_classes, dtype=torch.int32, device=network.device)
         self.nan = torch.zeros((), dtype=torch.bool, device=network.device)
+        self._drawn: _Drawn | None = None
+        self._turn = 0
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """Give inputs slots, with all their counts at zero."""
-        self.unsettled.clear()  # of a round that broke off
+        self._drawn = None  # of a round that broke off
         self.source.open(slots, streams, x, scales)
-        self.counts[:-1].view(self.width, self.looks, -1)[torch.tensor(slots, device=self.counts.device)] = 0
+        self.counts[:-1].view(self.width, self.looks, -1)[span(slots)] = 0
 
     def add(self, slot: np.ndarray, vote: np.ndarray, bin_: np.ndarray) -> None:
-        """Count one batch of votes, without waiting for the device."""
-        noisy = self.source.noisy(slot, vote)
+        """Count one batch of votes, at the latest when counts are read."""
+        self._turn += 1
+        place = self.places[self._turn % len(self.places)] if self.places else None
+        noisy = self.source.noisy(slot, vote, place)
         bins = sent(bin_, self.counts.device)
-        if self.source.unsettled is not None:
-            self.unsettled.append((self.source.unsettled, (slot, vote, bin_)))
-            bins = bins.masked_fill(self.source.unsettled, self.trash)
-        self._count(noisy, bins)
-        if len(self.unsettled) == UNSETTLED_BATCHES:
-            self._settle()
+        if self.source.unsettled is None:
+            self._count(noisy, bins)
+            return
+        drawn = _Drawn(noisy, bins, slot, vote, Coming(self.source.unsettled))
+        self._count_drawn()
+        self._drawn = drawn
+
+    def _count_drawn(self) -> None:
+        """Count the batch that was drawn before, with the rows that the device could not settle settled by the host."""
+        if self._drawn is None:
+            return
+        drawn, self._drawn = self._drawn, None
+        rows = np.flatnonzero(drawn.unsettled.arrived())
+        if len(rows):
+            settled = self.source.settled(drawn.slot[rows], drawn.vote[rows])
+            drawn.noisy[torch.from_numpy(rows).to(settled.device)] = settled
+        self._count(drawn.noisy, drawn.bins)
 
     def _count(self, noisy: Tensor, bins: Tensor) -> None:
-        scores = torch.cat([self.network.scores(_aligned(part)) for part in noisy.split(self._rows)])
-        best, votes = scores.max(1)  # a NaN counts as the largest
+        best, votes = self.network.scores(noisy).max(1)  # a NaN counts as the largest
         self.nan |= (best.isnan() & (bins != self.trash)).any()  # padding may be anything
         where = bins * self.network.num_classes + votes
         self.counts.view(-1).scatter_add_(0, where, torch.ones_like(where, dtype=torch.int32))
 
-    @property
-    def _rows(self) -> int:
-        """Of a call of the network."""
-        assert self.network.numerics.rows is not None
-        return self.network.numerics.rows
-
     def read(self) -> np.ndarray:
         """Counts so far, waiting for the device: `width x looks x num_classes`, cumulative over looks."""
-        self._settle()
+        self._count_drawn()
         counts = self.counts[:-1].view(self.width, self.looks, -1).cpu().numpy()
         if bool(self.nan):
             raise ModelError("expected finite scores, got NaN from the model on a noisy input")
         return counts.cumsum(1, dtype=np.int64)
-
-    def _settle(self) -> None:
-        """Count the rows that `add` left out, in calls of the same shape and at the same places of a tile."""
-        if not self.unsettled:
-            return
-        slot, vote, bin_ = (
-            np.concatenate(named) for named in zip(*(batch for _, batch in self.unsettled), strict=True)
-        )
-        left = torch.cat([rows for rows, _ in self.unsettled]).nonzero()[:, 0].cpu().numpy()
-        segments = [Segment(int(slot[i]), int(bin_[i]), int(vote[i]), int(vote[i]) + 1) for i in left]
-        for slots, votes, bins in batches(segments, self._rows, 1, self.trash):
-            self._count(self.source.settled(slots, votes), sent(bins, self.counts.device))
-        self.unsettled.clear()
 
 
 class Segment(NamedTuple):
@@ -105,34 +104,24 @@ class Segment(NamedTuple):
     stop: int
 
 
-def _aligned(part: Tensor) -> Tensor:
-    """A part of a batch where a batch of its own would be: kernels may be chosen by the place of what they read."""
-    return part.clone() if part.data_ptr() % ALLOCATED else part
-
-
-def batches(segments: list[Segment], rows: int, calls: int, trash: int) -> Iterator[Batch]:
-    """Lay segments out in batches of `calls` calls, the last one of fewer: slot, vote and bin of each row.
-
-    Padding has slot -1 and the trash bin.
-    """
-    size = rows * calls
-    slot, vote, bin_ = _empty(size, trash)
+def batches(segments: list[Segment], rows: int, trash: int) -> Iterator[Batch]:
+    """Lay segments out in calls: slot, vote and bin of each row. Padding has slot -1 and the trash bin."""
+    slot, vote, bin_ = _empty(rows, trash)
     cursor = 0
     for s, b, start, end in sorted(segments):
         while start < end:
             cursor += (start - cursor) % ALIGN
-            if cursor >= size:
+            if cursor >= rows:
                 yield slot, vote, bin_
-                slot, vote, bin_ = _empty(size, trash)
+                slot, vote, bin_ = _empty(rows, trash)
                 cursor = start % ALIGN
-            take = min(end - start, size - cursor)
+            take = min(end - start, rows - cursor)
             place = np.s_[cursor : cursor + take]
             slot[place], bin_[place], vote[place] = s, b, np.arange(start, start + take)
             start, cursor = start + take, cursor + take
     if cursor:
-        used = -(-cursor // rows) * rows
-        yield slot[:used], vote[:used], bin_[:used]
+        yield slot, vote, bin_
 
 
-def _empty(size: int, trash: int) -> Batch:
-    return np.full(size, -1), np.zeros(size, np.int64), np.full(size, trash)
+def _empty(rows: int, trash: int) -> Batch:
+    return np.full(rows, -1), np.zeros(rows, np.int64), np.full(rows, trash)

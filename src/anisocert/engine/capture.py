@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,23 +17,24 @@ from anisocert.errors import ModelError
 
 log = logging.getLogger(__name__)
 
-Work = Callable[[], None]
+Work = Callable[[], object]
 
 _TURN = threading.Lock()
 
 
-def captured(work: Work, state: Sequence[Tensor], alone: bool = True) -> Work | None:
+def captured(work: Work, state: Sequence[Tensor], alone: bool = True, pool: Any = None) -> Work | None:
     """`work` as the replay of a CUDA graph; None, and a line in the log, if it cannot be captured.
 
     work: reads and writes tensors that stay where they are in memory, and draws from torch's global generator of their
     device. state: all tensors that it changes; they and the random state are left as they were. alone: no other thread
-    uses the device meanwhile; where one may, work must neither draw nor wait for the device.
+    uses the device meanwhile; where one may, work must neither draw nor wait for the device. pool: memory, of
+    `torch.cuda.graph_pool_handle`, for graphs of which only one is replayed at a time.
     """
     device = state[0].device
     with _TURN, torch.cuda.device(device):
         try:
             with undone(state, alone):
-                return _replay(work, _no_waits() if alone else nullcontext())
+                return _replay(work, _no_waits() if alone else nullcontext(), pool)
         except Exception as error:  # a wait for the device, too little memory, ...: as many kinds as operators
             reason = str(error).partition("\n")[0] or repr(error)
         log.warning("no CUDA graph, so that it takes longer: %s", reason)
@@ -57,7 +59,7 @@ def undone(state: Sequence[Tensor], draws: bool = True) -> Iterator[None]:
                     tensor.copy_(value)
 
 
-def _replay(work: Work, checked: AbstractContextManager[None]) -> Work:
+def _replay(work: Work, checked: AbstractContextManager[None], pool: Any) -> Work:
     """Do the work twice, the second time in a context, and capture it.
 
     An error if a replay would not be the same as the work.
@@ -75,7 +77,7 @@ def _replay(work: Work, checked: AbstractContextManager[None]) -> Work:
                     "expected no random numbers from the host in a graph, got some: replays would repeat them"
                 )
             torch._C._cuda_clearCublasWorkspaces()  # or others could free what replays would then write to
-            with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool, side, capture_error_mode="thread_local"):
                 work()
     finally:
         torch._C._cuda_clearCublasWorkspaces()  # which is the graph's own

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.fx.passes.shape_prop import ShapeProp
 
+from anisocert.engine._attention import pack_attention
+from anisocert.engine._columns import keep_columns
 from anisocert.engine._fusing import fuse_activations
 from anisocert.engine._graph import hooked, layer
 from anisocert.engine._lowering import Lowered, lower
@@ -44,6 +46,8 @@ def fold(model: nn.Module, sample: Tensor, lowered: bool = False) -> nn.Module:
     reshape_convolutions(network, sample.is_cuda, lowered)
     if lowered:
         fuse_activations(network)
+        keep_columns(network)
+        pack_attention(network)
         lower(network)
     network.recompile()
     return Lowered(network) if lowered else network

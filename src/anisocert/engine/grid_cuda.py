@@ -3,8 +3,8 @@
 Three arithmetics, each of which hands on what it cannot settle. A first kernel computes in float32, from the upper 32
 bits, and lists the coordinates of each row that lie too near a border (1 % at sigma = 0.25, 3 % at 2). A second one
 settles those in float64; where noise is uniform, or so wide that they would be many, it computes all, with no first. A
-row with a coordinate that float64 cannot settle either is marked, is not counted, and is drawn again on the host in
-exact arithmetic, from the same words and, where these do not decide, further ones: no batch waits for that.
+row with a coordinate that float64 cannot settle either is marked, and before it is counted drawn again on the host in
+exact arithmetic, from the same words and, where these do not decide, further ones.
 
 Philox4x32 is keyed by the seed; its counter is (quad of elements, vote, id, stage), so any vote can be drawn at any
 place of any batch, and streams are disjoint by construction. The four words at a quad are its elements' upper halves;
@@ -34,7 +34,8 @@ from torch import Tensor
 from triton.language.extra import libdevice
 
 from anisocert.engine.grid import MARGIN, MARGIN_X, REACH, Base, check_range, multiples, thresholds
-from anisocert.engine.noise_cuda import SlotsOnDevice
+from anisocert.engine.noise import sent
+from anisocert.engine.noise_cuda import SlotsOnDevice, key_of
 from anisocert.engine.streams import Stream, philox
 
 LOWER = 1 << 31  # added to the counter of a quad, which is below 2^30
@@ -65,17 +66,16 @@ class CudaGridNoise(SlotsOnDevice):
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """See NoiseSource."""
-        largest = float(x.abs().max())
-        check_range(largest + REACH[self.base] * float(scales.max()), self.grid)
-        wide = float(scales.flatten(2).mean(2).max())
-        self._listed = max(self._listed, 2 * (2 * wide * QUICK + largest * QUICK_X) / self.grid + 2.0**-8)
+        wide = scales.max(), scales.flatten(2).mean(2).max()
+        sizes = torch.stack([torch.linalg.vector_norm(x, torch.inf), *(size.to(x) for size in wide)])
+        largest, widest, usual = sizes.tolist()  # one wait for the device
+        check_range(largest + REACH[self.base] * widest, self.grid)
+        self._listed = max(self._listed, 2 * (2 * usual * QUICK + largest * QUICK_X) / self.grid + 2.0**-8)
         super().open(slots, streams, x, scales)
         self._opened.update(zip(slots, streams, strict=True))
 
-    def noisy_rows(self, rows: Tensor) -> Tensor:
-        """See SlotsOnDevice."""
-        n, quads = rows.shape[1], triton.cdiv(self.d, 4)
-        out = torch.empty(n, self.d, device=self.device)
+    def _draw(self, out: Tensor, rows: Tensor) -> None:
+        n, quads = len(out), triton.cdiv(self.d, 4)
         self.unsettled = torch.zeros(n, dtype=torch.bool, device=self.device)
         given = (
             self.x, self.scales, self.streams, self._thresholds, rows[0], rows[1], self.d, quads, self.components,
@@ -83,35 +83,33 @@ class CudaGridNoise(SlotsOnDevice):
         )  # fmt: skip
         width = min(128, triton.next_power_of_2(quads))
         blocks = (n, triton.cdiv(quads, width))
-        with torch.cuda.device(self.device):
-            if self.base == "uniform" or self._listed > MOST_LISTED:
-                _settle[blocks](
-                    out, self.unsettled.view(torch.int8), out, out, 0, *given, MARGIN, MARGIN_X,
-                    UNIFORM=self.base == "uniform", LISTED=False, WIDTH=width,
-                )  # fmt: skip
-            else:
-                room = max(ROOM, triton.cdiv(self.d, 2))
-                if len(self._list) < n:
-                    self._list = torch.empty(n, room, dtype=torch.int32, device=self.device)
-                counts = torch.zeros(n, dtype=torch.int32, device=self.device)
-                _nearly[blocks](out, counts, self._list, room, *given, QUICK, QUICK_X, WIDTH=width, num_warps=2)
-                _settle[(n, 1)](
-                    out, self.unsettled.view(torch.int8), counts, self._list, room, *given, MARGIN, MARGIN_X,
-                    UNIFORM=False, LISTED=True, WIDTH=64, num_warps=1,
-                )  # fmt: skip
-        return out.view(n, *self.shape)
+        if self.base == "uniform" or self._listed > MOST_LISTED:
+            _settle[blocks](
+                out, self.unsettled.view(torch.int8), out, out, 0, *given, MARGIN, MARGIN_X,
+                UNIFORM=self.base == "uniform", LISTED=False, WIDTH=width,
+            )  # fmt: skip
+            return
+        room = max(ROOM, triton.cdiv(self.d, 2))
+        if len(self._list) < n:
+            self._list = torch.empty(n, room, dtype=torch.int32, device=self.device)
+        counts = torch.zeros(n, dtype=torch.int32, device=self.device)
+        _nearly[blocks](out, counts, self._list, room, *given, QUICK, QUICK_X, WIDTH=width, num_warps=2)
+        _settle[(n, 1)](
+            out, self.unsettled.view(torch.int8), counts, self._list, room, *given, MARGIN, MARGIN_X,
+            UNIFORM=False, LISTED=True, WIDTH=64, num_warps=1,
+        )  # fmt: skip
 
     def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
         """See NoiseSource."""
-        out = torch.zeros(len(slot), self.d, device=self.device)
-        for row in np.flatnonzero(slot >= 0):
-            k = self._multiples(int(slot[row]), int(vote[row]))
-            out[row] = torch.from_numpy((k * self.grid).astype(np.float32)).to(self.device)
-        return out.view(len(slot), *self.shape)
+        rows = [self._multiples(int(s), int(v)) * self.grid for s, v in zip(slot, vote, strict=True)]
+        return sent(np.stack(rows).astype(np.float32), self.device).view(-1, *self.shape)
 
     def _multiples(self, slot: int, vote: int) -> NDArray[np.float64]:
         """k of one vote: `d`."""
-        x, scales = (values[slot].double().cpu().numpy() for values in (self.x, self.scales))
+        with torch.cuda.stream(
+            torch.cuda.Stream(self.device)
+        ):  # they were there before the row was: no wait for calls since
+            x, scales = (values[slot].double().cpu().numpy() for values in (self.x, self.scales))
         first, second, _, _ = self._drawn(slot, vote, np.array([COMPONENT]))
         component = np.searchsorted(self.thresholds, _words(first, second), side="right")
         quads = np.arange(-(-self.d // 4))
@@ -125,7 +123,7 @@ class CudaGridNoise(SlotsOnDevice):
 
     def _drawn(self, slot: int, vote: int, counter: np.ndarray) -> list[np.ndarray]:
         """The four words of 32 bits at each of these counters."""
-        seed, low, high = self.streams[slot].tolist()
+        seed, low, high = key_of(self._opened[slot])
         return philox(seed, counter, *(np.full(len(counter), word & 0xFFFFFFFF) for word in (vote, low, high)))
 
 

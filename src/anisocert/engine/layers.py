@@ -116,17 +116,21 @@ class ColumnsConv2d(nn.Module):
 
     def forward(self, x: Tensor, *shortcut: Tensor) -> Tensor:
         """As the convolution, or what has taken its place."""
-        wide, *others = (self._merged(maps) for maps in (x, *shortcut))
-        if self.padding:
-            wide = F.pad(wide, (0, self.padding))
-        maps: Tensor = self.wide(wide.permute(0, 3, 1, 2), *(other.permute(0, 3, 1, 2) for other in others))
-        out = maps.permute(0, 2, 3, 1)
-        return out.reshape(*out.shape[:2], out.shape[2] * self.columns, -1).permute(0, 3, 1, 2)
+        others = [merged(maps, self.columns) for maps in shortcut]
+        return parted(self.wide(merged(x, self.columns, self.padding), *others), self.columns)
 
-    def _merged(self, maps: Tensor) -> Tensor:
-        """`b x c x h x w` -> `b x h x w / columns x columns c`."""
-        rows, channels, height, width = maps.shape
-        return maps.permute(0, 2, 3, 1).reshape(rows, height, width // self.columns, self.columns * channels)
+
+def merged(maps: Tensor, columns: int, padding: int = 0) -> Tensor:
+    """Columns as channels, and channels of zeros: `b x c x h x w` -> `b x (columns c + padding) x h x w / columns`."""
+    rows, channels, height, width = maps.shape
+    wide = maps.permute(0, 2, 3, 1).reshape(rows, height, width // columns, columns * channels)
+    return (F.pad(wide, (0, padding)) if padding else wide).permute(0, 3, 1, 2)
+
+
+def parted(wide: Tensor, columns: int) -> Tensor:
+    """The inverse of `merged` without padding."""
+    maps = wide.permute(0, 2, 3, 1)
+    return maps.reshape(*maps.shape[:2], maps.shape[2] * columns, -1).permute(0, 3, 1, 2)
 
 
 def ungrouped(conv: nn.Conv2d) -> nn.Conv2d:

@@ -1,7 +1,8 @@
 """A classifier as the engine runs it: frozen, checked, in one precision, on one device, one batch shape per run."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -88,6 +89,15 @@ class Network:
         scores = self._trial.evaluate(self._run, x)
         self._tell_rows(len(x), False)
         return scores
+
+    @contextmanager
+    def lent(self) -> Iterator[Sequence[Tensor]]:
+        """Memory for calls' inputs, to be used in turn, from which scores are computed without a copy; often none.
+
+        Nobody else is lent it meanwhile.
+        """
+        with self._run.lent() if isinstance(self._run, Replayed) else nullcontext(()) as places:
+            yield places
 
     def part(self, name: str, model: nn.Module, num_classes: int) -> "Network":
         """A part of the model, or another use of its parts, that votes as it does; made once for each name."""

@@ -26,7 +26,7 @@ class NoiseSource(Protocol):
 
     @property
     def unsettled(self) -> Tensor | None:
-        """Which rows of the last batch are not to be counted, `rows`, on the device; None where there cannot be any.
+        """Which rows of the last batch must not be counted as they are, `rows`, on the device; None where none can.
 
         A number of theirs lies too near a border of the grid for the device's arithmetic.
         """
@@ -37,17 +37,45 @@ class NoiseSource(Protocol):
         slots, streams: `b`; x: `b x *shape`; scales: `b x j x *shape` (or broadcastable to it), one per component.
         """
 
-    def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
-        """One noisy copy per row: `rows x *shape`. slot, vote: `rows`; slot -1 is padding."""
+    def noisy(self, slot: np.ndarray, vote: np.ndarray, place: Tensor | None = None) -> Tensor:
+        """One noisy copy per row: `rows x *shape`. slot, vote: `rows`; slot -1 is padding.
+
+        place: memory that they may be written to.
+        """
 
     def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
-        """As `noisy`, in exact arithmetic and slowly: for rows that were unsettled."""
+        """As `noisy`, in exact arithmetic, slowly, and without waiting for calls of the network: for unsettled rows."""
 
 
 def sent(values: np.ndarray, device: torch.device) -> Tensor:
     """Values on a device, without waiting for it: CUDA waits where memory is not pinned."""
     tensor = torch.from_numpy(values)
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+class Coming:
+    """Values on their way from a device, which goes on meanwhile."""
+
+    def __init__(self, values: Tensor) -> None:
+        self._values, self._event = values, None
+        if values.is_cuda:
+            self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._values.copy_(values, non_blocking=True)
+            self._event = torch.cuda.current_stream(values.device).record_event()
+
+    def arrived(self) -> np.ndarray:
+        """The values, once the device has come to where they were sent."""
+        if self._event is not None:
+            self._event.synchronize()
+        values: np.ndarray = self._values.numpy()
+        return values
+
+
+def span(numbers: Sequence[int]) -> slice | list[int]:
+    """Positions as a slice where they follow one another: a device need not be sent them."""
+    places = [int(number) for number in numbers]
+    first = places[0] if places else 0
+    return slice(first, first + len(places)) if places == list(range(first, first + len(places))) else places
 
 
 def noise_source(
@@ -91,7 +119,7 @@ class HostNoise:
             if self.grid:
                 check_range(float(one[0].abs().max() + REACH[self.base] * one[1].max()), self.grid)
 
-    def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+    def noisy(self, slot: np.ndarray, vote: np.ndarray, place: Tensor | None = None) -> Tensor:
         """See NoiseSource."""
         out = torch.zeros(len(slot), int(np.prod(self.shape)))
         for start, stop in _runs(slot):

@@ -15,7 +15,7 @@ from torch import Tensor
 from triton.language.extra import libdevice
 
 from anisocert.engine.grid import Base
-from anisocert.engine.noise import sent
+from anisocert.engine.noise import sent, span
 from anisocert.engine.streams import Stream
 
 
@@ -29,22 +29,29 @@ class SlotsOnDevice(ABC):
         self.d = int(np.prod(shape))
         self.x = torch.zeros(slots, self.d, device=device)
         self.scales = torch.zeros(slots, components, self.d, device=device)
-        self.streams = torch.zeros(slots, 3, dtype=torch.int64, device=device)  # seed, low id, high id and stage
+        self.streams = torch.zeros(slots, 3, dtype=torch.int64, device=device)  # see `key_of`
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """See NoiseSource."""
-        places = torch.tensor(slots, device=self.device)
+        places = span(slots)
         self.x[places] = x.flatten(1).to(self.device)
         self.scales[places] = scales.flatten(2).to(self.device)
-        self.streams[places] = torch.tensor([_words(stream) for stream in streams], device=self.device)
+        self.streams[places] = torch.tensor([key_of(stream) for stream in streams], device=self.device)
 
-    def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+    def noisy(self, slot: np.ndarray, vote: np.ndarray, place: Tensor | None = None) -> Tensor:
         """See NoiseSource."""
-        return self.noisy_rows(sent(np.stack([slot, vote]).astype(np.int32), self.device))
+        return self.noisy_rows(sent(np.stack([slot, vote]).astype(np.int32), self.device), place)
+
+    def noisy_rows(self, rows: Tensor, place: Tensor | None = None) -> Tensor:
+        """As `noisy`, with slot and vote already on the device. rows: `2 x n`, int32."""
+        out = torch.empty(rows.shape[1], self.d, device=self.device) if place is None else place.view(-1, self.d)
+        with torch.cuda.device(self.device):
+            self._draw(out, rows)
+        return out.view(-1, *self.shape)
 
     @abstractmethod
-    def noisy_rows(self, rows: Tensor) -> Tensor:
-        """As `noisy`, with slot and vote already on the device. rows: `2 x n`, int32."""
+    def _draw(self, out: Tensor, rows: Tensor) -> None:
+        """Fill `n x d` with noisy copies."""
 
 
 class CudaNoise(SlotsOnDevice):
@@ -56,25 +63,21 @@ class CudaNoise(SlotsOnDevice):
         super().__init__(device, base, len(weights), slots, shape)
         self.cumulative = torch.tensor(np.cumsum(weights)[:-1], dtype=torch.float32, device=device)
 
-    def noisy_rows(self, rows: Tensor) -> Tensor:
-        """See SlotsOnDevice."""
-        n = rows.shape[1]
-        out = torch.empty(n, self.d, device=self.device)
+    def _draw(self, out: Tensor, rows: Tensor) -> None:
         quads = triton.cdiv(self.d, 4)
         width = min(1024, triton.next_power_of_2(quads))
-        with torch.cuda.device(self.device):
-            _noisy[(n, triton.cdiv(quads, width))](
-                out, self.x, self.scales, self.streams, self.cumulative, rows[0], rows[1],
-                self.d, quads, self.components, UNIFORM=self.base == "uniform", WIDTH=width,
-            )  # fmt: skip
-        return out.view(n, *self.shape)
+        _noisy[(len(out), triton.cdiv(quads, width))](
+            out, self.x, self.scales, self.streams, self.cumulative, rows[0], rows[1],
+            self.d, quads, self.components, UNIFORM=self.base == "uniform", WIDTH=width,
+        )  # fmt: skip
 
     def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
         """See NoiseSource."""
         return self.noisy(slot, vote)
 
 
-def _words(stream: Stream) -> list[int]:
+def key_of(stream: Stream) -> list[int]:
+    """A stream in the kernels' words: seed, low id, high id and stage."""
     seed = stream.seed - 2**64 if stream.seed >= 2**63 else stream.seed
     return [seed, stream.id & 0xFFFFFFFF, (stream.id >> 32) << 4 | stream.stage]
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from anisocert.engine.network import Network
-from anisocert.engine.noise import NoiseSource, noise_source
+from anisocert.engine.noise import NoiseSource, noise_source, span
 from anisocert.engine.streams import Stage, Stream
 from anisocert.engine.told import ToldNoise, beside, expect_one_level
 from anisocert.errors import ArgumentError
@@ -55,7 +55,7 @@ class Query:
 
     def part(self, places: Sequence[int]) -> "Query":
         """Some of the inputs, in any order and any number of times."""
-        return replace(self, x=self.x[list(places)], ids=[int(self.ids[i]) for i in places])
+        return replace(self, x=self.x[span(places)], ids=[int(self.ids[i]) for i in places])
 
     def streams(self, stage: Stage) -> list[Stream]:
         """The noise of each input in a stage."""

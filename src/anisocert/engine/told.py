@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from anisocert.engine.given import Classifier
-from anisocert.engine.noise import NoiseSource, sent
+from anisocert.engine.noise import NoiseSource, sent, span
 from anisocert.engine.streams import Stream
 from anisocert.errors import ArgumentError
 
@@ -62,9 +62,9 @@ class ToldNoise:
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """See NoiseSource."""
         self.source.open(slots, streams, x, scales)
-        self.scales[torch.tensor(slots, device=self.scales.device)] = scales[:, 0].to(self.scales).expand_as(x)
+        self.scales[span(slots)] = scales[:, 0].to(self.scales).expand_as(x)
 
-    def noisy(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+    def noisy(self, slot: np.ndarray, vote: np.ndarray, place: Tensor | None = None) -> Tensor:
         """See NoiseSource."""
         return self._told(self.source.noisy(slot, vote), slot)
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anisocert.engine._counting import DeviceCounts, Segment, batches, calls_at_once
+from anisocert.engine._counting import DeviceCounts, Segment, batches
+from anisocert.engine.noise import span
 from anisocert.engine.query import Query
 from anisocert.engine.streams import Stage
 
@@ -67,13 +68,12 @@ def count_votes(
     at_once, seen = (looks[0], 0) if stop is not None else (looks[-1], len(looks) - 1)
     rows = network.fit(query.shape, inputs * looks[-1])
     # where each round waits, many batches make the wait small; and a few votes of many inputs leave no padding
-    calls = calls_at_once(network.device, rows, query.shape)
-    per_round = rows * calls * (40 if network.device.type == "cuda" or stop is None else 1)
+    per_round = rows * (40 if network.device.type == "cuda" or stop is None else 1)
     arrays = 1 + len(query.smoothing.weights) + network.told_theta
     slot_bytes = 4 * (arrays * query.x[0].numel() + len(looks) * network.num_classes)
     width = min(inputs, max(1, SLOT_BYTES // slot_bytes), per_round // at_once + 2)
     counting = DeviceCounts(query, width, len(looks))
-    waiting, free, flying = deque(range(inputs)), list(range(width)), dict[int, _InFlight]()
+    waiting, free, flying = deque(range(inputs)), deque(range(width)), dict[int, _InFlight]()
     while waiting or flying:
         segments: list[Segment] = []
         for one in flying.values():
@@ -81,7 +81,7 @@ def count_votes(
         planned = sum(s.stop - s.start for s in segments)
         new = dict[int, int]()
         while waiting and free and planned < per_round:
-            one = _InFlight(waiting.popleft(), free.pop(), seen=seen)
+            one = _InFlight(waiting.popleft(), free.popleft(), seen=seen)
             flying[one.slot], new[one.slot] = one, one.position
             while one.scheduled < at_once:
                 _schedule(one, looks, segments)
@@ -89,22 +89,23 @@ def count_votes(
         if new:
             positions = list(new.values())
             some = query.part(positions)
-            counting.open(list(new), some.streams(stage), some.x, scales[positions])
+            counting.open(list(new), some.streams(stage), some.x, scales[span(positions)])
         spare = -planned % rows
         for one in flying.values():  # rows that would be padding look ahead instead
             while one.look < len(looks) and spare >= looks[one.look] - one.scheduled:
                 spare -= looks[one.look] - one.scheduled
                 _schedule(one, looks, segments)
         try:
-            for slot, vote, bin_ in batches(segments, rows, calls, counting.trash):
-                counting.add(slot, vote, bin_)
-                if on_votes is not None:
-                    on_votes(int((slot >= 0).sum()))
-            counts = counting.read()
+            with network.lent() as counting.places:
+                for slot, vote, bin_ in batches(segments, rows, counting.trash):
+                    counting.add(slot, vote, bin_)
+                    if on_votes is not None:
+                        on_votes(int((slot >= 0).sum()))
+                counts = counting.read()
         except RuntimeError as error:
             network.shrink(error)  # and count what was in flight again from its start, in the new shape
             waiting.extendleft(sorted((one.position for one in flying.values()), reverse=True))
-            free, flying = list(range(width)), {}
+            free, flying = deque(range(width)), {}
             rows = network.fit(query.shape, inputs * looks[-1])
             continue
         while fresh := [one for one in flying.values() if one.seen < one.look]:

@@ -1,0 +1,59 @@
+"""Attention of a sequence to itself, whose queries, keys and values stay where one product has left them."""
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+
+from anisocert.engine._graph import hooked
+
+
+class SelfAttention(nn.Module):
+    """An `nn.MultiheadAttention` that is given one sequence three times, and is asked for no weights.
+
+    That one copies queries, keys and values apart first, which takes as long as a layer norm each.
+    """
+
+    def __init__(self, attention: nn.MultiheadAttention) -> None:
+        super().__init__()
+        width, weight, bias = attention.embed_dim, attention.in_proj_weight, attention.in_proj_bias
+        self.heads, self.last = attention.num_heads, attention.out_proj
+        self.first = nn.Linear(width, 3 * width, bias is not None, weight.device)
+        self.first.weight.data.copy_(weight)
+        if bias is not None:
+            self.first.bias.data.copy_(bias)
+        self.requires_grad_(False)
+
+    def forward(self, x: Tensor, *_same: Tensor, **_options: Any) -> tuple[Tensor, None]:
+        """x: `b x sequence x width`."""
+        rows, length, width = x.shape
+        packed = self.first(x).view(rows, length, 3, self.heads, width // self.heads)
+        mixed = F.scaled_dot_product_attention(*packed.permute(2, 0, 3, 1, 4).unbind(0))
+        return self.last(mixed.transpose(1, 2).reshape(rows, length, width)), None
+
+
+def pack_attention(network: fx.GraphModule) -> None:
+    """Put such attention in the place of each layer that it can stand for."""
+    calls = [node for node in network.graph.nodes if node.op == "call_module"]
+    for name in {str(node.target) for node in calls}:
+        called = network.get_submodule(name)
+        if type(called) is not nn.MultiheadAttention or hooked(called) or not _plain(called):
+            continue
+        if all(_of_one_sequence(node) for node in calls if node.target == name):
+            network.set_submodule(name, SelfAttention(called))
+
+
+def _plain(attention: nn.MultiheadAttention) -> bool:
+    one_width = attention._qkv_same_embed_dim and attention.in_proj_weight is not None
+    nothing_added = attention.bias_k is None and attention.bias_v is None and not attention.add_zero_attn
+    return bool(one_width and nothing_added and attention.batch_first and not hooked(attention.out_proj))
+
+
+def _of_one_sequence(node: fx.Node) -> bool:
+    """Whether a call is of one sequence, without masks, and gives no weights."""
+    given = list(node.args) + [node.kwargs[name] for name in ("query", "key", "value") if name in node.kwargs]
+    masks = (node.kwargs.get("key_padding_mask"), node.kwargs.get("attn_mask"))
+    plain = masks == (None, None) and not node.kwargs.get("is_causal") and node.kwargs.get("need_weights") is False
+    sequence = given[0]
+    dimensions = len(getattr(getattr(sequence, "meta", {}).get("tensor_meta"), "shape", ()))
+    return plain and len(given) == 3 and all(one is sequence for one in given) and dimensions == 3

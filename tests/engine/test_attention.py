@@ -1,0 +1,66 @@
+"""Attention with its products packed: the same function, and only where it is the same."""
+
+import pytest
+import torch
+from torch import Tensor, fx, nn
+from torch.fx.passes.shape_prop import ShapeProp
+
+from anisocert.engine._attention import SelfAttention, pack_attention
+
+X = torch.randn(3, 7, 12, generator=torch.Generator().manual_seed(0))
+
+
+class Attending(nn.Module):
+    def __init__(self, given: dict[str, object], called: dict[str, object], other: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.attention = nn.MultiheadAttention(12, 3, **{"batch_first": True} | given)
+        for weights in self.attention.parameters():
+            nn.init.normal_(weights, std=0.3)
+        self.called, self.other = {"need_weights": False} | called, other
+
+    def forward(self, x: Tensor) -> Tensor:
+        keys = x.flip(1) if self.other else x
+        found, _ = self.attention(x, keys, keys, **self.called)
+        return found
+
+
+def packed(model: nn.Module, x: Tensor = X) -> fx.GraphModule:
+    network = fx.symbolic_trace(model.eval().requires_grad_(False))
+    ShapeProp(network).propagate(x)
+    pack_attention(network)
+    network.recompile()
+    return network
+
+
+@pytest.mark.parametrize("given", [{}, {"bias": False}, {"dropout": 0.5}])
+def test_attention_of_a_sequence_to_itself_is_packed(given):
+    model = Attending(given, {})
+    found = packed(model)
+    assert isinstance(found.attention, SelfAttention)
+    assert torch.allclose(found(X), model(X), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Attending({}, {"need_weights": True}),
+        Attending({}, {"attn_mask": torch.ones(7, 7).triu(1).bool()}),
+        Attending({}, {"key_padding_mask": torch.zeros(3, 7).bool()}),
+        Attending({}, {}, other=True),
+        Attending({"batch_first": False}, {}),
+        Attending({"add_bias_kv": True}, {}),
+        Attending({"add_zero_attn": True}, {}),
+    ],
+    ids=["weights", "mask", "padding", "other keys", "sequence first", "bias of keys", "zeros"],
+)
+def test_what_else_attention_can_do_stays(model):
+    found = packed(model)
+    assert type(found.attention) is nn.MultiheadAttention
+    assert torch.allclose(found(X), model(X), atol=1e-5)
+
+
+def test_a_hook_stays():
+    model = Attending({}, {})
+    model.attention.register_forward_hook(lambda module, args, out: (2 * out[0], None))
+    assert type(packed(model).attention) is nn.MultiheadAttention

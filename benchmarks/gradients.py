@@ -9,9 +9,13 @@ groups of inputs, compiled on a GPU. "alone": a single input, padded to a group,
 "cosine": the smallest, over inputs, between the two gradients by the noisy copies, of the same noise.
 """
 
+import argparse
+import math
+
 import torch
 import torch.nn.functional as F
 from networks import LARGE, SMALL, network_of, noisy_batch
+from processes import measured, ready, tell
 from votes import SIGMA, seconds
 
 from anisocert import Gaussian, Numerics
@@ -23,16 +27,20 @@ COPIES = 100
 ASCENT = Ascent(1, COPIES, 0.1, adam=True, logarithmic=True)
 
 
-def table(names, device, most, steps):
+def table(names, device, most, steps, jobs):
+    names = names or [*SMALL, *LARGE]
     print(f"{device}, ms per input and step of {COPIES} copies")
     print("network                         eager   engine  ratio  alone  cosine  inputs per group")
-    for name in names or [*SMALL, *LARGE]:
-        model, shape, classes = network_of(name)
-        print(f"{name:28} {measured(model.to(device), shape, classes, device, most, steps)}", flush=True)
+    every = measured(((__file__, name, device, str(most), str(steps)) for name in names), jobs)
+    for name, found in zip(names, every, strict=True):
+        slow, fast, alone = (found.get(key, math.nan) for key in ("eager", "engine", "alone"))
+        times = f"{1e3 * slow:8.2f} {1e3 * fast:8.2f} {slow / fast:6.1f} {alone / fast:6.1f}"
+        print(f"{name:28} {times} {found.get('cosine', math.nan):7.4f} {found.get('group', 0):5}", flush=True)
 
 
-def measured(model, shape, classes, device, most, steps):
-    network = Network(model, classes, device, Numerics(compile=device == "cuda"))
+def child(name, device, most, steps):
+    model, shape, classes = network_of(name)
+    network = Network(model.to(device), classes, device, Numerics(compile=device == "cuda"))
     network.fit(shape, 0)
     group = min(ASCENT.group(network), most or 1 << 20)
     x = noisy_batch(group, shape, 0.0).to(device)
@@ -40,11 +48,15 @@ def measured(model, shape, classes, device, most, steps):
     def climb(inputs):
         ASCENT.rehearse(Problem(Query.of(network, Gaussian(SIGMA), x[:inputs]), "logits"), steps)
 
-    slow = per_call(lambda: eager(model, x[0], steps), device) / steps
-    fast = per_call(lambda: climb(group), device) / steps / group
-    alone = per_call(lambda: climb(1), device) / steps
-    times = f"{1e3 * slow:8.2f} {1e3 * fast:8.2f} {slow / fast:6.1f} {alone / fast:6.1f}"
-    return f"{times} {cosine(model, network, shape):7.4f} {group:5}"
+    climb(group)  # which compiles
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    ready()
+    found = {"group": group, "cosine": cosine(model, network, shape)}
+    found["eager"] = per_call(lambda: eager(model, x[0], steps), device) / steps
+    found["engine"] = per_call(lambda: climb(group), device) / steps / group
+    found["alone"] = per_call(lambda: climb(1), device) / steps
+    tell(found)
 
 
 def per_call(call, device):
@@ -73,3 +85,12 @@ def cosine(model, network, shape, inputs=4):
         (slope,) = torch.autograd.grad(scores(rows).softmax(1).gather(1, top[:, None]).sum(), [rows])
         found.append(slope.reshape(inputs, -1).double())
     return float(F.cosine_similarity(*found).min())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name")
+    parser.add_argument("device")
+    parser.add_argument("most", type=int)
+    parser.add_argument("steps", type=int)
+    child(**vars(parser.parse_args()))

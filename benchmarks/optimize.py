@@ -74,10 +74,11 @@ def main():
     parser.add_argument("--save")
     parser.add_argument("--gradients", nargs="*", help="networks; default: all. See benchmarks/gradients.py")
     parser.add_argument("--steps", type=int, default=10, help="with --gradients")
+    parser.add_argument("--jobs", type=int, default=2, help="with --gradients: networks that get ready at a time")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if args.gradients is not None:
-        table(args.gradients, device, args.max, args.steps)
+        table(args.gradients, device, args.max, args.steps, args.jobs)
         return
     smoothing = Gaussian(args.sigma) if args.norm == "l2" else Uniform(args.sigma)
     model, x, y, ids = cifar_network(args.weights, args.inputs) if args.weights else digits_network(smoothing)

@@ -5,8 +5,7 @@
     python benchmarks/votes.py small-cnn --n 20000                          # a CPU, digits network
     python benchmarks/votes.py --sides engine --no-compile --rows 20000 10016 2016 480    # how many rows per call pay
 
-Each side runs in a process of its own, so that no settings help another. All get ready, compiled and warm, several at a
-time; they are timed one after the other. The published loop is Cohen et al. 2019, `core.py`: float32, 1,000 rows a
+Each side runs in a process of its own. The published loop is Cohen et al. 2019, `core.py`: float32, 1,000 rows a
 call. The sensible lines are what an engineer writes first: bfloat16 weights, channels-last, torch.compile for low
 overhead around noise, network and argmax; on a CPU there are none. Medians of some repetitions.
 
@@ -16,17 +15,14 @@ torch counts in the network as it is written.
 """
 
 import argparse
-import json
 import logging
 import math
-import subprocess
-import sys
 import time
-from itertools import chain
 
 import numpy as np
 import torch
 from networks import LARGE, SMALL, network_of, noisy_batch
+from processes import measured, ready, tell
 from torch.utils.flop_counter import FlopCounterMode
 
 from anisocert import Gaussian, Numerics
@@ -119,15 +115,14 @@ def child(args):
     warm()
     if device == "cuda":
         torch.cuda.empty_cache()
-    print("ready", flush=True)
-    sys.stdin.readline()
+    ready()
     warm()
     found["seconds"] = seconds(run, device, 1 if side == "published" else args.repeats) * 1000 / n
     if side == "engine":
         few = min(n, 10_000)
         alone, ten = (seconds(lambda i=i: engine(network, x, few, i), device, args.repeats) for i in (1, 10))
         found |= {"alone": 10 * alone / ten, "moved": moved(model, network, shape), "numerics": str(network.numerics)}
-    print(json.dumps(found), flush=True)
+    tell(found)
 
 
 def moved(model, network, shape):
@@ -147,18 +142,12 @@ def matmul_rate(device, precision):
     return 2 * size**3 / seconds(lambda: a @ b, device, 10)
 
 
-def start(name, side, rows, args):
-    """A process that gets one side ready."""
+def command(name, side, rows, args):
+    """What measures one side of one network."""
     options = [f"--{key}={value}" for key, value in vars(args).items() if key in PASSED and value is not None]
     options += [flag for flag in ("--no-compile", "--log") if getattr(args, flag[2:].replace("-", "_"))]
     options += ["--rows", str(rows)] if rows else []
-    command = [sys.executable, __file__, name, "--side", side, *options]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def measured(process):
-    out, _ = process.communicate("go\n")
-    return json.loads(out) if out else {}
+    return (__file__, name, "--side", side, *options)
 
 
 PASSED = ("n", "device", "precision", "repeats", "weights")
@@ -175,7 +164,7 @@ def main():
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--log", action="store_true", help="what the engine says while it gets ready")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=4, help="networks that get ready at a time")
+    parser.add_argument("--jobs", type=int, default=2, help="networks that get ready at a time, of one GPU's memory")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -190,13 +179,9 @@ def main():
     rate = matmul_rate(args.device, args.precision or ("bfloat16" if args.device == "cuda" else "float32"))
     print(f"{args.device}: matrix products {rate / 1e12:.1f} TFLOP/s. Milliseconds per 1,000 votes")
     print("network                      published sensible   engine  /publ  /sens alone  moved share  rows compiled in")
-    for first in range(0, len(names), args.jobs):
-        group = {name: [start(name, *side, args) for side in sides] for name in names[first : first + args.jobs]}
-        for process in chain.from_iterable(group.values()):
-            process.stdout.readline()
-        for name, processes in group.items():
-            found = [(side, measured(process)) for (side, _), process in zip(sides, processes, strict=True)]
-            told(name, found, rate)
+    every = measured((command(name, *side, args) for name in names for side in sides), args.jobs * len(sides))
+    for name in names:
+        told(name, [(side, next(every)) for side, _ in sides], rate)
 
 
 def told(name, found, rate):

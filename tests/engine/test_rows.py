@@ -1,17 +1,39 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
-from anisocert.engine._rows import DEVICE_ROWS, first_rung, largest_map
+from anisocert.engine._rows import DEVICE_ROWS, first_rung, gradient_rows, kept_bytes, largest_map
 from anisocert.engine.numerics import ALIGN
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
-def test_little_of_twenty_thousand_votes_is_padding():
+def test_little_of_ten_thousand_votes_is_padding():
     for rows in DEVICE_ROWS:
         assert rows % ALIGN == 0
-        assert -(-20_000 // rows) * rows <= 20_200
+        assert -(-10_000 // rows) * rows <= 10_080
+
+
+def test_bytes_that_a_step_keeps_for_each_row():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 500), nn.Sigmoid(), nn.Linear(500, 7), nn.Tanh())
+    x = torch.rand(64, 3, 4)
+    assert kept_bytes(model, x) == 4 * (12 + 500 + 7), "inputs, sigmoid and tanh; weights are not for each row"
+    assert not x.requires_grad
+    assert kept_bytes(model.requires_grad_(False), x) == 4 * (500 + 7)
+    assert kept_bytes(lambda x: x.detach(), x) == 0
+    assert kept_bytes(lambda x: x.add_(1), x) == 0, "an error of its own is for others to find"
+
+
+def test_rows_with_gradients_fit_into_memory(monkeypatch):
+    def never() -> int:
+        raise AssertionError("of no use on a CPU")
+
+    assert gradient_rows(CPU, 320, never) == 160
+    memory = SimpleNamespace(total_memory=10_000_000)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
+    assert [gradient_rows(GPU, 320, lambda b=b: b) for b in (0, 1_000, 40_000, 10**9)] == [160, 160, 100, 1]
 
 
 def test_the_largest_map_of_one_row():

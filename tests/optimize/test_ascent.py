@@ -9,11 +9,12 @@ from torch.distributions.normal import Normal
 
 import anisocert as ac
 from anisocert.engine import Network, Query, Stage, Stream
+from anisocert.engine._rows import WITH_GRADIENTS
 from anisocert.engine.noise import noise_source
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.optimize import Ascent, PublishedAnisotropic, PublishedIsotropic
 from anisocert.optimize._ceiling import Limits
-from anisocert.optimize.ascent import ROWS_SHARE, _groups
+from anisocert.optimize.ascent import _groups
 from anisocert.optimize.soft import Problem, SoftVotes
 
 SHAPE = (2, 3)
@@ -287,7 +288,7 @@ def test_memory_is_bounded_however_many_copies_an_input_has(smooth):
         lower=start,
         limits=below(problem, 9.0),
     )
-    assert 1 < max(calls) <= 320 // ROWS_SHARE
+    assert 1 < max(calls) <= 320 // WITH_GRADIENTS
 
 
 @pytest.mark.parametrize("later", [0, 2])

@@ -16,7 +16,6 @@ from anisocert.attack._targets import Targets
 from anisocert.engine import Network, Stage
 from anisocert.engine.numerics import repeatable
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.optimize.ascent import ROWS_SHARE
 from anisocert.optimize.soft import Outputs, Problem, SoftVotes
 
 INSIDE = 1 - 1e-6  # of the gauge: what is called inside must be so beyond all rounding
@@ -78,7 +77,8 @@ class Finder:
 
     def __init__(self, targets: Targets, how: Search) -> None:
         self.targets, self.how = targets, how
-        self.rows = targets.query.network.fit(targets.query.shape, 0) // (2 * ROWS_SHARE)
+        targets.query.network.fit(targets.query.shape, 0)
+        self.rows = targets.query.network.gradient_rows() // 2
         try:
             self._problem(targets).require_gradients()
         except ModelError as error:

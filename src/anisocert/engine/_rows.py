@@ -1,5 +1,6 @@
 """How many rows a call of a network has."""
 
+import logging
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +11,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from anisocert.engine.numerics import out_of_memory
 
+log = logging.getLogger(__name__)
+
 # Multiples of 32. On a CPU they divide the usual 100,000 votes; on others, of 10,000 votes, few rows are padding.
 CPU_ROWS = (20_000, 4_000, 800, 160, 32)
 DEVICE_ROWS = (10_016, 5_024, 2_016, 1_120, 480, 160, 32)
 CACHE_BYTES = 2_600_000
 INDEX = 2**31
+WITH_GRADIENTS = 2  # a step with gradients keeps every map: it has this part of a voting call's rows, at most
+KEPT = 0.4  # of a GPU's memory, for the maps that such a step keeps
 
 
 def ladder(device: torch.device) -> tuple[int, ...]:
@@ -34,7 +39,45 @@ def first_rung(device: torch.device, shape: tuple[int, ...], per_row: Callable[[
         fitting = (rows for rows in CPU_ROWS if 4 * rows * math.prod(shape) <= CACHE_BYTES)
         return next(fitting, CPU_ROWS[-1])
     largest = max(math.prod(shape), per_row())
+    log.info("the largest map of one input has %d numbers", largest)
     return next((rows for rows in DEVICE_ROWS if rows * largest < INDEX), DEVICE_ROWS[-1])
+
+
+def gradient_rows(device: torch.device, rows: int, per_row: Callable[[], int]) -> int:
+    """The rows of a step with gradients, in a network whose calls have so many.
+
+    per_row: bytes that are kept for the way back, for one row.
+    """
+    most = max(1, rows // WITH_GRADIENTS)
+    if device.type != "cuda":
+        return most
+    memory = torch.cuda.get_device_properties(device).total_memory  # not what is free, which would differ each time
+    return max(1, min(most, int(KEPT * memory) // max(1, per_row())))
+
+
+def kept_bytes(call: Callable[[Tensor], Tensor], sample: Tensor) -> int:
+    """Bytes that are kept for the way back, for one row more; 0 if there is no such way. sample: some rows, even."""
+    half = len(sample) // 2
+    try:
+        return max(0, _kept(call, sample) - _kept(call, sample[:half])) // half  # weights are in both
+    except RuntimeError as error:
+        if out_of_memory(error):
+            raise
+        return 0
+
+
+def _kept(call: Callable[[Tensor], Tensor], sample: Tensor) -> int:
+    sizes = dict[int, int]()
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        scores = call(sample.detach().clone().requires_grad_(True))
+    del scores  # until now no two of them had one address
+    return sum(sizes.values())
 
 
 def largest_map(call: Callable[[Tensor], Any], sample: Tensor) -> int:

@@ -16,7 +16,7 @@ from anisocert.engine._compiling import compiled, pays
 from anisocert.engine._forms import first_right, gradient_forms, vote_forms
 from anisocert.engine._identity import hash_of, name_of
 from anisocert.engine._replaying import Replayed, replayed
-from anisocert.engine._rows import first_rung, ladder
+from anisocert.engine._rows import first_rung, gradient_rows, kept_bytes, ladder
 from anisocert.engine._trials import trial_inputs
 from anisocert.engine._trying import Trial
 from anisocert.engine.agreement import identical, leads_kept
@@ -77,6 +77,7 @@ class Network:
         self._first_scores: Tensor | None = None
         self._differentiable: Classifier | None = None if isinstance(self.model, nn.Module) else self.model
         self._compiled_differentiable: Classifier | None = None
+        self._kept = dict[tuple[int, ...], int]()  # see `_kept_bytes`
         if self.device.type == "cpu":
             keep_large_blocks()
 
@@ -172,6 +173,18 @@ class Network:
                 self.shrink(error)
         assert self.numerics.rows is not None
         return self.numerics.rows
+
+    def gradient_rows(self) -> int:
+        """Rows of a step with gradients that pay and fit, in a network that is fitted."""
+        assert self.numerics.rows is not None
+        return gradient_rows(self.device, self.numerics.rows, self._kept_bytes)
+
+    def _kept_bytes(self) -> int:
+        assert self._shape is not None
+        if self._shape not in self._kept:
+            sample = self._trial.inputs(2 * ALIGN, self._shape)
+            self._kept[self._shape] = kept_bytes(self.differentiable_scores, sample)
+        return self._kept[self._shape]
 
     def expect_no_state(self) -> None:
         """An error unless the network, and each part that voted, gives the scores that it gave before its first vote.

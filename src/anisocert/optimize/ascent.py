@@ -22,7 +22,6 @@ log = logging.getLogger(__name__)
 Objective = Callable[[Tensor, Tensor], Tensor]
 """(gap `m`, theta `m x *shape`) -> what to maximise, `m`."""
 
-ROWS_SHARE = 2  # a step with gradients keeps every activation: half of the rows of a voting call
 HOST_GROUP = 4  # inputs on a CPU: small groups are as quick there, and leave less to be padded
 
 
@@ -57,8 +56,7 @@ class Ascent:
 
     def group(self, network: Network) -> int:
         """Inputs that climb together in a network that is fitted."""
-        assert network.numerics.rows is not None
-        group = max(1, network.numerics.rows // ROWS_SHARE // self.samples)
+        group = max(1, network.gradient_rows() // self.samples)
         return min(group, HOST_GROUP) if network.device.type == "cpu" else group
 
     def climb(self, problem: Problem, start: Tensor, objective: Objective, *, lower: Tensor, limits: Limits) -> Tensor:
@@ -67,9 +65,10 @@ class Ascent:
         Regions are kept within theirs by the gaps on the way, which are noisy: about, that is.
         """
         problem.require_gradients()
-        rows = problem.query.network.fit(problem.query.shape, 0)
-        group, results = self.group(problem.query.network), []
-        at_once = max(1, rows // ROWS_SHARE // group)
+        network, results = problem.query.network, []
+        network.fit(problem.query.shape, 0)
+        group = self.group(network)
+        at_once = max(1, network.gradient_rows() // group)
         for places, real in _groups(len(problem.query), group):
             rest = start[places], objective, lower[places], limits.part(places)
             found = self._within_memory(problem.part(places), at_once, *rest)
@@ -84,10 +83,11 @@ class Ascent:
 
     def sensitivity(self, problem: Problem, theta: Tensor) -> Tensor:
         """See SoftVotes, over the copies of one step. theta: `b x *shape`."""
-        rows = problem.query.network.fit(problem.query.shape, 0)
-        group, found = self.group(problem.query.network), []
+        network, found = problem.query.network, []
+        network.fit(problem.query.shape, 0)
+        group = self.group(network)
         for places, real in _groups(len(problem.query), group):
-            votes = SoftVotes(problem.part(places), max(1, rows // ROWS_SHARE // group))
+            votes = SoftVotes(problem.part(places), max(1, network.gradient_rows() // group))
             with repeatable():
                 found.append(votes.sensitivity(theta[places], self.samples)[:real])
         return torch.cat(found)

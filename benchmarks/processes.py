@@ -1,0 +1,37 @@
+"""Measurements in processes of their own, so that no settings of one help another: they get ready, compiled and warm,
+several at a time, and are timed one after the other.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+
+def ready() -> None:
+    """In a measuring process: say so, and wait for the turn."""
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+
+def tell(found: Mapping[str, Any]) -> None:
+    """In a measuring process: hand over what was found."""
+    print(json.dumps(found), flush=True)
+
+
+def measured(commands: Iterable[tuple[str, ...]], at_a_time: int) -> Iterator[dict[str, Any]]:
+    """What each command finds, in order; nothing where one fails. commands: a script and its arguments."""
+    left = list(commands)
+    while left:
+        group, left = left[:at_a_time], left[at_a_time:]
+        processes = [
+            subprocess.Popen([sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for command in group
+        ]
+        for process in processes:
+            assert process.stdout is not None
+            process.stdout.readline()
+        for process in processes:
+            out, _ = process.communicate("go\n")
+            yield json.loads(out) if out else {}

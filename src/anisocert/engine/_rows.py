@@ -31,7 +31,7 @@ def first_rung(device: torch.device, shape: tuple[int, ...], per_row: Callable[[
     """The rows to try first: on a CPU as many as nearly fit its caches, else all of whose maps 32 bits can index.
 
     Above that GPUs take other kernels, which are several times slower; far below they idle: on an H200 480 rows take
-    1.2 to 1.9 times as long as their share of 10,016, though their maps would stay in its cache.
+    1.2 to 1.8 times as long as their share of 10,016, though their maps would stay in its cache.
 
     per_row: numbers of the largest map that the network makes of one row.
     """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from anisocert import bounds, geometry
     from anisocert.bounds import Plan
     from anisocert.certificate import Certificate
-    from anisocert.certification import certify, predict
+    from anisocert.certification import certify
     from anisocert.engine import Network, Numerics
     from anisocert.errors import AnisocertError
     from anisocert.evaluate import evaluate
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from anisocert.memory import Memory
     from anisocert.models import Codebook, Coded
     from anisocert.optimize import Anisotropic, Average, Cascade, Fixed, Isotropic, Selected, TwoStep
+    from anisocert.prediction import predict
     from anisocert.report import report
     from anisocert.smoothing import Gaussian, GaussianMixture, Uniform
     from anisocert.system import System
@@ -46,7 +47,7 @@ _HOME = {
     "TwoStep": "optimize",
     "Uniform": "smoothing",
     "certify": "certification",
-    "predict": "certification",
+    "predict": "prediction",
 }
 _ROOMS = ("bounds", "evaluate", "geometry", "report")  # two of them are functions too
 

@@ -91,10 +91,10 @@ def predict(
 
 def _answers(job: "Job", network: "Network") -> list[int]:
     """One answer per example, in order of id."""
-    from anisocert.certification import predict as answer
     from anisocert.cli.console import Console
     from anisocert.cli.progress import Bar
     from anisocert.optimize import Cascade
+    from anisocert.prediction import predict as answer
 
     c, answers = job.configuration, list[int]()
     method = Cascade() if c.codebook is not None else None

@@ -13,16 +13,16 @@ from torch import Tensor, nn
 
 from anisocert.engine._checking import expect_shape
 from anisocert.engine._compiling import compiled, pays
-from anisocert.engine._forms import first_right, gradient_forms, vote_forms
+from anisocert.engine._forms import first_right, vote_forms
+from anisocert.engine._gradients import Gradients
 from anisocert.engine._identity import hash_of, name_of
 from anisocert.engine._replaying import Replayed, replayed
-from anisocert.engine._rows import first_rung, gradient_rows, kept_bytes, ladder
-from anisocert.engine._trials import trial_inputs
+from anisocert.engine._rows import first_rung, gradient_rows, ladder
 from anisocert.engine._trying import Trial
 from anisocert.engine.agreement import identical, leads_kept
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier, expect_classifier, frozen, home, usable
-from anisocert.engine.numerics import ALIGN, Numerics, keep_large_blocks, native_precision, out_of_memory
+from anisocert.engine.numerics import Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
 from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError, ModelError
@@ -75,9 +75,7 @@ class Network:
         self._shape: tuple[int, ...] | None = None
         self._parts = dict[str, Network]()
         self._first_scores: Tensor | None = None
-        self._differentiable: Classifier | None = None if isinstance(self.model, nn.Module) else self.model
-        self._compiled_differentiable: Classifier | None = None
-        self._kept = dict[tuple[int, ...], int]()  # see `_kept_bytes`
+        self._gradients = Gradients(self._trial)
         if self.device.type == "cpu":
             keep_large_blocks()
 
@@ -118,17 +116,10 @@ class Network:
         one_shape: most calls have this batch's shape. On a GPU a network whose votes are compiled is then compiled for
         it, forth and back: 0.6 us per row of the paper's ResNet18 on an H200 instead of 1.6.
         """
-        if self._differentiable is None:
-            self._differentiable = self._with_gradients(tuple(x.shape[1:]), to_compile=False)
-        run = self._differentiable
-        if one_shape and self.device.type == "cuda" and self.numerics.compile and isinstance(self.model, nn.Module):
-            if self._compiled_differentiable is None:
-                self._compiled_differentiable = self._with_gradients(tuple(x.shape[1:]), to_compile=True)
-            run = self._compiled_differentiable
-        with torch.autocast(self.device.type, torch.bfloat16, self.numerics.precision == "bfloat16"):
-            scores: Tensor = run(x)
+        compiled = one_shape and self.device.type == "cuda" and bool(self.numerics.compile)
+        scores = self._gradients.scores(x, compiled)
         self._tell_rows(len(x), True)
-        return scores.float()
+        return scores
 
     def probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Scores of a few fixed inputs, by the model as it was given: for `same_behaviour`. `rows x num_classes`.
@@ -143,14 +134,6 @@ class Network:
             expect_shape(scores, len(x), self.num_classes)
         return scores.float().cpu().numpy()
 
-    def _with_gradients(self, shape: tuple[int, ...], to_compile: bool) -> Classifier:
-        assert isinstance(self.model, nn.Module)
-        sample = self._trial.with_levels(trial_inputs(ALIGN, shape, self.device))
-        forms = gradient_forms(self.model, sample, self.numerics.precision == "bfloat16", to_compile)
-        run = first_right(forms, self._trial.right(sample)) or self.model
-        fast: Classifier = torch.compile(run, dynamic=False) if to_compile else run
-        return fast
-
     def fit(self, shape: tuple[int, ...], votes: int) -> int:
         """Settle, once and before the first counted vote, how this network runs; returns the rows per call.
 
@@ -159,7 +142,7 @@ class Network:
         a different shape settle everything anew, as the rewritten network knows the sizes of its maps.
         """
         if self._shape is not None and shape != self._shape:
-            self.numerics, self._shape, self._compiled_differentiable = self._asked, None, None
+            self.numerics, self._shape = self._asked, None
             self._run = self.model  # before the next form needs the memory of this one's graph
         while self._shape is None:
             takes, largest = self._trial.takes(shape), partial(self._trial.largest_map, shape)
@@ -177,14 +160,8 @@ class Network:
     def gradient_rows(self) -> int:
         """Rows of a step with gradients that pay and fit, in a network that is fitted."""
         assert self.numerics.rows is not None
-        return gradient_rows(self.device, self.numerics.rows, self._kept_bytes)
-
-    def _kept_bytes(self) -> int:
         assert self._shape is not None
-        if self._shape not in self._kept:
-            sample = self._trial.inputs(2 * ALIGN, self._shape)
-            self._kept[self._shape] = kept_bytes(self.differentiable_scores, sample)
-        return self._kept[self._shape]
+        return gradient_rows(self.device, self.numerics.rows, partial(self._gradients.kept_bytes, self._shape))
 
     def expect_no_state(self) -> None:
         """An error unless the network, and each part that voted, gives the scores that it gave before its first vote.

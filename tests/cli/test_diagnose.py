@@ -40,6 +40,17 @@ def test_json_for_levels_of_ones_own(cli, trained_digits):
     assert found["findings"]
 
 
+def test_a_grid_and_rows_of_ones_own_go_into_the_recommended_command(cli, trained_digits):
+    arguments = ("diagnose", trained_digits, "--data", "digits", *QUICK, "--sigma", "0.25", "--norm", "l2", "--json")
+    fine, coarse = (json.loads(cli(*arguments, *grid).out) for grid in ((), ("--grid", "4", "--rows", "160")))
+    assert "--grid" not in fine["recommendation"]["command"]
+    assert fine["levels"][0]["accuracy"] > 0.5
+    assert coarse["levels"][0]["largest_class"] == 1.0, "all inputs have been rounded to the same one"
+    useful = json.loads(cli(*arguments, "--grid", "0.0078125", "--rows", "160").out)["recommendation"]["command"]
+    assert "--grid 0.0078125" in useful
+    assert "--rows 160" in useful
+
+
 def test_with_a_denoiser(cli, trained_digits, tmp_path, monkeypatch):
     (tmp_path / "users_blank.py").write_text(
         "from torch import nn\nclass Blank(nn.Module):\n    def forward(self, x): return 0 * x\n"

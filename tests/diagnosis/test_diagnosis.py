@@ -53,7 +53,7 @@ def half_space_sample(half_space, distance, count=16):
 
 def test_levels_are_what_the_plane_s_distance_says(half_space):
     network, sample = half_space_sample(half_space, 1.0)
-    levels = probe(network, sample, "l2", [0.5, 1.0, 4.0], PLAN, votes=500)
+    levels = list(probe(network, sample, "l2", [0.5, 1.0, 4.0], PLAN, votes=500))
     for level in levels:
         share = normal.cdf(1 / level.sigma)
         assert level.accuracy == pytest.approx(share, abs=0.02)
@@ -63,7 +63,7 @@ def test_levels_are_what_the_plane_s_distance_says(half_space):
     # an estimate of the radius, from few votes on the safe side of the truth
     assert 0.75 < levels[1].mean_radius < 1.1
     assert levels[2].certified == 1.0
-    lower = probe(network, sample, "l2", [1.0], replace(PLAN, n=10), votes=500)
+    lower = list(probe(network, sample, "l2", [1.0], replace(PLAN, n=10), votes=500))
     assert lower[0].abstained == 1.0
     assert lower[0].mean_radius == lower[0].certified == 0.0
 
@@ -94,8 +94,8 @@ def test_the_training_noise_is_where_the_network_is_as_right_as_it_is_sure(half_
     y = np.arange(64) % 2
     x = torch.from_numpy(2.0 * y[:, None] - 1).float()
     sample = Sample(x, y, list(range(64)))
-    levels = probe(network, sample, "l2", GRID, PLAN, votes=50)
-    clean = probe(network, sample, "l2", [1e-6], PLAN, votes=1)[0]
+    levels = list(probe(network, sample, "l2", GRID, PLAN, votes=50))
+    (clean,) = probe(network, sample, "l2", [1e-6], PLAN, votes=1)
     assert matching_noise(clean, levels) == pytest.approx(1.0)
     at_one = next(level for level in levels if level.sigma == 1.0)
     assert at_one.sharpness == pytest.approx(1.0, rel=0.2)

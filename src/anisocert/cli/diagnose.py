@@ -31,6 +31,8 @@ def diagnose(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: options.Device = "auto",
     precision: options.Precision = None,
+    rows: options.Rows = None,
+    grid: options.Grid = None,
     force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
@@ -65,7 +67,7 @@ def diagnose(
     coded = "cascade" if asked["selector"] is None else "selected"
     c = options.configured(
         asked, sigma=1.0, norm=norms[0], method="fixed" if asked["codebook"] is None else coded,
-        numerics=Numerics(precision),  # type: ignore[arg-type]  # it checks the name
+        numerics=Numerics(precision, None, rows, grid),  # type: ignore[arg-type]  # it checks the name
     )  # fmt: skip
     job = options.loaded(replace(c, max=None), partial(typer.echo, err=True))
     steps = 1 + len(norms) * len(sigmas or GRID) + len(COMPARED)

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +103,17 @@ def diagnose(
     at = np.unique(np.linspace(0, len(job.ids) - 1, min(inputs, len(job.ids))).round().astype(int))
     chunk = job.chunk([job.ids[i] for i in at])
     network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=False), c.model_id)
-    sample = Sample(torch.from_numpy(chunk.x).to(network.device), np.array(chunk.y), chunk.ids)
+    sample = Sample(torch.from_numpy(chunk.x).to(network.device), np.array(chunk.y), chunk.ids, c.seed, c.outputs)
     scale = span(chunk.x)
     trained = job.metadata.get("sigma")
     known = float(trained) if isinstance(trained, int | float) else None
     grid = sigmas or sorted({*(scale * sigma for sigma in GRID), *([known] if known else [])})
-    settings = {"votes": votes, "seed": c.seed, "outputs": c.outputs, "on_level": lambda _: on_step()}
-    (clean,) = probe(network, sample, "l2", [TINY * scale], c.plan(), **settings | {"votes": 1})  # type: ignore[arg-type]
-    levels = [one for norm in norms for one in probe(network, sample, norm, grid, c.plan(), **settings)]  # type: ignore[arg-type]
+    (clean,) = probe(network, sample, "l2", [TINY * scale], c.plan(), votes=1)
+    on_step()
+    levels = list[Level]()
+    for one in chain.from_iterable(probe(network, sample, norm, grid, c.plan(), votes) for norm in norms):
+        levels.append(one)
+        on_step()
     matches = matching_noise(clean, [one for one in levels if one.norm == norms[0]])
     most = float(np.bincount(sample.y).max() / len(sample.y))
     best = _best(levels, most)

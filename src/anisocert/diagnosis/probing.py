@@ -1,6 +1,6 @@
 """A network under a range of noise levels, on a small sample."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.optimize.soft import Outputs
-from anisocert.smoothing import Smoothing, usual
+from anisocert.smoothing import usual
 
 GRID = (0.03, 0.06, 0.09, 0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 """Noise levels for inputs in [0, 1]; for others, times the range of their values."""
@@ -54,48 +54,31 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Some inputs. x: `b x *shape`; y: `b`."""
+    """Some inputs, and what to look at them with. x: `b x *shape`; y: `b`. outputs: what the network returns."""
 
     x: Tensor
     y: NDArray[np.int64]
     ids: list[int]
+    seed: int = 0
+    outputs: Outputs = "logits"
 
 
 def probe(
-    network: Network,
-    sample: Sample,
-    norm: str,
-    sigmas: Sequence[float],
-    plan: Plan,
-    *,
-    votes: int = 100,
-    seed: int = 0,
-    outputs: Outputs = "logits",
-    on_level: Callable[[Level], None] = lambda _: None,
-) -> list[Level]:
+    network: Network, sample: Sample, norm: str, sigmas: Sequence[float], plan: Plan, votes: int = 100
+) -> Iterator[Level]:
     """How the network does under each noise level, from `votes` noisy copies per input."""
-    levels = []
     for sigma in sigmas:
-        smoothing = usual(norm).of(sigma)
+        query = Query(network, usual(norm).of(sigma), sample.x, sample.ids, sample.seed)
         theta = torch.full((len(sample.x), *(1 for _ in sample.x.shape[1:])), sigma, device=network.device)
-        query = Query(network, smoothing, sample.x, sample.ids, seed)
-        counts = all_votes(query, smoothing.scales(theta), Stage.PILOT, [votes])
-        sharpness = _sharpness(query, smoothing.scales(theta), sample.y, outputs)
-        levels.append(_level(norm, sigma, smoothing, counts, sample.y, plan, network.num_classes, sharpness))
-        on_level(levels[-1])
-    return levels
+        scales = query.smoothing.scales(theta)
+        counts = all_votes(query, scales, Stage.PILOT, [votes])
+        yield _level(query, sigma, counts, sample.y, plan, _sharpness(query, scales, sample))
 
 
 def _level(
-    norm: str,
-    sigma: float,
-    smoothing: Smoothing,
-    counts: NDArray[np.int64],
-    y: NDArray[np.int64],
-    plan: Plan,
-    num_classes: int,
-    sharpness: float,
+    query: Query, sigma: float, counts: NDArray[np.int64], y: NDArray[np.int64], plan: Plan, sharpness: float
 ) -> Level:
+    smoothing, num_classes = query.smoothing, query.network.num_classes
     rows, votes = np.arange(len(y)), int(counts[0].sum())
     top = counts.argmax(1)
     others = counts.copy()
@@ -105,7 +88,7 @@ def _level(
     gap = smoothing.gap(p_a, p_b)
     radius = np.where(top == y, sigma * gap, 0.0)
     return Level(
-        norm=norm, sigma=float(sigma), accuracy=float(counts[rows, y].mean() / votes),
+        norm=f"l{smoothing.norm}", sigma=float(sigma), accuracy=float(counts[rows, y].mean() / votes),
         smoothed=float((top == y).mean()), certified=float((radius > 0).mean()), abstained=float((gap <= 0).mean()),
         mean_radius=float(radius.mean()), median_radius=float(np.sort(radius)[len(radius) // 2]),
         farthest=sigma * float(smoothing.gap(*plan.best_case(num_classes))),
@@ -113,7 +96,7 @@ def _level(
     )  # fmt: skip
 
 
-def _sharpness(query: Query, scales: Tensor, y: NDArray[np.int64], outputs: Outputs) -> float:
+def _sharpness(query: Query, scales: Tensor, sample: Sample) -> float:
     """The factor of the scores that gives a few noisy copies their labels with the largest likelihood."""
     network, rows = query.network, query.network.fit(query.shape, 0)
     source = query.noise(len(query))
@@ -127,9 +110,9 @@ def _sharpness(query: Query, scales: Tensor, y: NDArray[np.int64], outputs: Outp
         for i in range(0, len(slots), rows)
     ]
     scores = torch.cat(batches)[: len(query) * COPIES]
-    if outputs == "probabilities":
+    if sample.outputs == "probabilities":
         scores = scores.clamp_min(1e-12).log()
-    labels = torch.from_numpy(y.repeat(COPIES)).to(scores.device)
+    labels = torch.from_numpy(sample.y.repeat(COPIES)).to(scores.device)
     loss = [float(torch.nn.functional.cross_entropy(float(factor) * scores, labels)) for factor in SHARPNESS]
     return float(SHARPNESS[int(np.argmin(loss))])
 

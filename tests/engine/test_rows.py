@@ -33,7 +33,7 @@ def test_rows_with_gradients_fit_into_memory(monkeypatch):
     assert gradient_rows(CPU, 320, never) == 160
     memory = SimpleNamespace(total_memory=10_000_000)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
-    assert [gradient_rows(GPU, 320, lambda b=b: b) for b in (0, 1_000, 40_000, 10**9)] == [160, 160, 100, 1]
+    assert [gradient_rows(GPU, 320, lambda b=b: b) for b in (0, 1_000, 40_000, 10**9)] == [320, 320, 100, 1]
 
 
 def test_the_largest_map_of_one_row():

@@ -18,8 +18,7 @@ CPU_ROWS = (20_000, 4_000, 800, 160, 32)
 DEVICE_ROWS = (10_016, 5_024, 2_016, 1_120, 480, 160, 32)
 CACHE_BYTES = 2_600_000
 INDEX = 2**31
-WITH_GRADIENTS = 2  # a step with gradients keeps every map: it has this part of a voting call's rows, at most
-KEPT = 0.4  # of a GPU's memory, for the maps that such a step keeps
+KEPT = 0.4  # of a GPU's memory, for the maps that a step with gradients keeps
 
 
 def ladder(device: torch.device) -> tuple[int, ...]:
@@ -44,15 +43,14 @@ def first_rung(device: torch.device, shape: tuple[int, ...], per_row: Callable[[
 
 
 def gradient_rows(device: torch.device, rows: int, per_row: Callable[[], int]) -> int:
-    """The rows of a step with gradients, in a network whose calls have so many.
+    """The rows of a step with gradients, in a network whose calls have so many: all that fit, on a CPU half of them.
 
     per_row: bytes that are kept for the way back, for one row.
     """
-    most = max(1, rows // WITH_GRADIENTS)
     if device.type != "cuda":
-        return most
+        return max(1, rows // 2)
     memory = torch.cuda.get_device_properties(device).total_memory  # not what is free, which would differ each time
-    return max(1, min(most, int(KEPT * memory) // max(1, per_row())))
+    return max(1, min(rows, int(KEPT * memory) // max(1, per_row())))
 
 
 def kept_bytes(call: Callable[[Tensor], Tensor], sample: Tensor) -> int:

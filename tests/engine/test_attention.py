@@ -60,7 +60,40 @@ def test_what_else_attention_can_do_stays(model):
     assert torch.allclose(found(X), model(X), atol=1e-5)
 
 
-def test_a_hook_stays():
+class Positional(Attending):
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = torch.arange(7).expand(3, 7) > 4
+        found, _ = self.attention(x, x, x, hidden, need_weights=False)
+        return found
+
+
+class OneSequence(Attending):
+    """Without a batch."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        found, _ = self.attention(x[0], x[0], x[0], need_weights=False)
+        return found
+
+
+class Twice(Attending):
+    def forward(self, x: Tensor) -> Tensor:
+        first, _ = self.attention(x, x, x, need_weights=False)
+        second, _ = self.attention(x, first, first, need_weights=False)
+        return first + second
+
+
+@pytest.mark.parametrize("kind", [Positional, OneSequence, Twice])
+def test_other_ways_to_call_it_stay(kind):
+    model = kind({}, {})
+    found = packed(model)
+    assert type(found.attention) is nn.MultiheadAttention
+    assert torch.allclose(found(X), model(X), atol=1e-5)
+
+
+def test_hooks_stay():
     model = Attending({}, {})
     model.attention.register_forward_hook(lambda module, args, out: (2 * out[0], None))
     assert type(packed(model).attention) is nn.MultiheadAttention
+    model = Attending({}, {})
+    model.attention.out_proj.register_forward_hook(lambda module, args, out: 2 * out)  # which attention does not call
+    assert torch.allclose(packed(model)(X), model(X), atol=1e-5)

@@ -109,6 +109,31 @@ def test_our_networks_stay_in_columns(name, convolutions):
     assert counted[merged] + counted[parted] <= 9
 
 
+class Shifted(nn.Module):
+    """Adds something that is no map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thin, self.shift = conv(), nn.Parameter(torch.randn(1, 16, 1, 16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.thin(self.thin(x) + self.shift)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        network(Shifted()),
+        settled(nn.Sequential(*(nn.Conv2d(3, 3, 3, padding=1) for _ in range(3)), nn.Flatten(), nn.Linear(384, 4))),
+        settled(nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), conv(), nn.ReLU())),
+    ],
+    ids=["a shift", "columns with padding", "a map as scores"],
+)
+def test_what_is_no_such_layer_stays_as_it_is(model):
+    found, _ = in_columns(model)
+    assert torch.allclose(found(X), model(X), atol=1e-5)
+
+
 def test_a_sum_of_a_wide_and_another_map():
     class Shortcut(nn.Module):
         def __init__(self) -> None:

@@ -7,7 +7,7 @@ from scipy import stats
 
 from anisocert.engine import Stage, Stream, grid, noise
 from anisocert.engine.grid import settled
-from anisocert.engine.noise import HostNoise, noise_source
+from anisocert.engine.noise import HostNoise, noise_source, span
 
 CPU = torch.device("cpu")
 KINDS = {"normal": ("normal", (1.0,)), "uniform": ("uniform", (1.0,)), "mixture": ("normal", (0.3, 0.5, 0.2))}
@@ -122,3 +122,10 @@ def test_votes_out_of_order_are_refused():
     drawn.open([0], [Stream(0, Stage.ESTIMATE, 0)], torch.zeros(2)[None], torch.ones(1, 1)[None])
     with pytest.raises(AssertionError, match="in order"):
         drawn.noisy(np.zeros(3, int), np.arange(1, 4))
+
+
+def test_positions_that_follow_one_another_are_a_slice():
+    x = torch.arange(10)
+    for places in ([3, 4, 5], [5], [], [5, 4], [4, 6], [3, 3], range(2, 5), torch.arange(1, 4)):
+        assert torch.equal(x[span(places)], x[[int(i) for i in places]])
+    assert [span(places) for places in ([3, 4, 5], [5, 4], [])] == [slice(3, 6), [5, 4], slice(0, 0)]

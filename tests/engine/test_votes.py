@@ -1,5 +1,5 @@
 import logging
-from contextlib import nullcontext
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -107,11 +107,35 @@ def test_rows_that_are_not_settled_at_once_are_counted_once_they_are(small_netwo
         options = {"looks": looks, "stop": pseudo_stop(looks) if len(looks) > 1 else None}
         return counts(tallies(network, images(7), list(range(7)), **options)), list(calls)
 
+    @contextmanager
+    def lent(network):
+        made = [torch.full((160, *SHAPE), torch.nan) for _ in range(places)]
+        yield made
+        for place in made:
+            place.fill_(torch.nan)  # it is another's
+
     expected, draw = found(), Query.noise
-    lent = [torch.full((160, *SHAPE), torch.nan) for _ in range(places)]
     monkeypatch.setattr(Query, "noise", lambda query, slots, grid: Doubtful(draw(query, slots, grid)))
-    monkeypatch.setattr(Network, "lent", lambda network: nullcontext(lent))
+    monkeypatch.setattr(Network, "lent", lent)
     assert found() == expected, "the same votes, by as many calls"
+
+
+def test_a_batch_that_was_drawn_before_a_round_broke_off_is_not_counted(small_network, monkeypatch):
+    left = [-1]
+
+    def failing(x):
+        left[0] -= 1
+        if left[0] == 0:
+            raise torch.OutOfMemoryError("out of memory")
+        return small_network(x)
+
+    network, draw = Network(failing, 5, model_id="failing", numerics=FLOAT32), Query.noise
+    network.fit(SHAPE, 0)
+    monkeypatch.setattr(Query, "noise", lambda query, slots, grid: Doubtful(draw(query, slots, grid)))
+    left[0] = 5
+    found = counts(tallies(network, images(7), list(range(7))))
+    assert left[0] < 0
+    assert found == counts(tallies(Network(small_network, 5, numerics=FLOAT32), images(7), list(range(7))))
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -63,6 +63,14 @@ def network():
     return Network(Offset().eval(), 2)
 
 
+def test_rows_that_are_settled_later_are_told_theirs_too(network, doubtful):
+    query = Query.of(network, ac.Gaussian(1.0), np.zeros((8, 2), np.float32), seed=3)
+    scales = torch.linspace(0.25, 2.0, 8)[:, None, None].expand(8, 1, 2)
+    expected = all_votes(query, scales, Stage.ESTIMATE, [200])
+    doubtful()
+    assert np.array_equal(all_votes(query, scales, Stage.ESTIMATE, [200]), expected)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_rows_of_one_batch_are_told_their_own_theta(device):
     """Eight inputs in flight at once, each under its own noise; votes have the shares of that theta alone."""

@@ -73,27 +73,11 @@ def test_many_small_counts_leave_little_padding(small_network):
     assert 40 * 512 <= sum(rows) <= 1.05 * 40 * 512
 
 
-class Doubtful:
-    """A source that cannot settle some rows at once, as a GPU's: these are wrong until they are asked for again."""
-
-    def __init__(self, source):
-        self.source, self.open, self.unsettled, self.kept = source, source.open, None, {}
-
-    def noisy(self, slot, vote, place):
-        rows = self.source.noisy(slot, vote)
-        self.unsettled = torch.from_numpy((slot >= 0) & (vote % 11 == 3))
-        for i in self.unsettled.nonzero()[:, 0].tolist():
-            self.kept[slot[i], vote[i]] = rows[i].clone()
-            rows[i] = -50
-        return rows if place is None else place.copy_(rows)
-
-    def settled(self, slot, vote):
-        return torch.stack([self.kept.pop(named) for named in zip(slot, vote, strict=True)])
-
-
 @pytest.mark.parametrize("looks", [(200,), (32, 50, 120, 333)])
 @pytest.mark.parametrize("places", [0, 2])
-def test_rows_that_are_not_settled_at_once_are_counted_once_they_are(small_network, looks, places, monkeypatch):
+def test_rows_that_are_not_settled_at_once_are_counted_once_they_are(
+    small_network, looks, places, doubtful, monkeypatch
+):
     calls = []
 
     def spy(x):
@@ -114,13 +98,13 @@ def test_rows_that_are_not_settled_at_once_are_counted_once_they_are(small_netwo
         for place in made:
             place.fill_(torch.nan)  # it is another's
 
-    expected, draw = found(), Query.noise
-    monkeypatch.setattr(Query, "noise", lambda query, slots, grid: Doubtful(draw(query, slots, grid)))
+    expected = found()
+    doubtful()
     monkeypatch.setattr(Network, "lent", lent)
     assert found() == expected, "the same votes, by as many calls"
 
 
-def test_a_batch_that_was_drawn_before_a_round_broke_off_is_not_counted(small_network, monkeypatch):
+def test_a_batch_that_was_drawn_before_a_round_broke_off_is_not_counted(small_network, doubtful):
     left = [-1]
 
     def failing(x):
@@ -129,9 +113,9 @@ def test_a_batch_that_was_drawn_before_a_round_broke_off_is_not_counted(small_ne
             raise torch.OutOfMemoryError("out of memory")
         return small_network(x)
 
-    network, draw = Network(failing, 5, model_id="failing", numerics=FLOAT32), Query.noise
+    network = Network(failing, 5, model_id="failing", numerics=FLOAT32)
     network.fit(SHAPE, 0)
-    monkeypatch.setattr(Query, "noise", lambda query, slots, grid: Doubtful(draw(query, slots, grid)))
+    doubtful()
     left[0] = 5
     found = counts(tallies(network, images(7), list(range(7))))
     assert left[0] < 0

@@ -7,10 +7,13 @@ from anisocert.engine import query
 class Doubtful:
     """A source that cannot settle some rows at once, as a GPU's: these are wrong until they are asked for again."""
 
-    def __init__(self, source):
-        self.source, self.open, self.unsettled, self.kept = source, source.open, None, {}
+    def __init__(self, source, breaks=0):
+        self.source, self.open, self.unsettled, self.kept, self.left = source, source.open, None, {}, breaks
 
     def noisy(self, slot, vote, place=None):
+        self.left -= 1
+        if self.left == 0:
+            raise torch.OutOfMemoryError("out of memory")
         rows = self.source.noisy(slot, vote)
         self.unsettled = torch.from_numpy((slot >= 0) & (vote % 11 == 3))
         for i in self.unsettled.nonzero()[:, 0].tolist():
@@ -24,6 +27,6 @@ class Doubtful:
 
 @pytest.fixture
 def doubtful(monkeypatch):
-    """Lets all noise come from such sources, from when it is called on."""
+    """Lets all noise come from such sources, once it is called. breaks: at which batch memory runs out, once."""
     original = query.noise_source
-    return lambda: monkeypatch.setattr(query, "noise_source", lambda *args: Doubtful(original(*args)))
+    return lambda breaks=0: monkeypatch.setattr(query, "noise_source", lambda *args: Doubtful(original(*args), breaks))

@@ -71,8 +71,21 @@ class OneSequence(Attending):
     """Without a batch."""
 
     def forward(self, x: Tensor) -> Tensor:
-        found, _ = self.attention(x[0], x[0], x[0], need_weights=False)
+        one = x[0]
+        found, _ = self.attention(one, one, one, need_weights=False)
         return found
+
+
+class OtherValues(Attending):
+    def forward(self, x: Tensor) -> Tensor:
+        found, _ = self.attention(x, x, x.flip(1), need_weights=False)
+        return found
+
+
+class UsesParts(Attending):
+    def forward(self, x: Tensor) -> Tensor:
+        found, _ = self.attention(x, x, x, need_weights=False)
+        return self.attention.out_proj(found) * self.attention.in_proj_weight.sum()
 
 
 class Twice(Attending):
@@ -82,12 +95,37 @@ class Twice(Attending):
         return first + second
 
 
-@pytest.mark.parametrize("kind", [Positional, OneSequence, Twice])
+@pytest.mark.parametrize("kind", [Positional, OneSequence, Twice, OtherValues, UsesParts])
 def test_other_ways_to_call_it_stay(kind):
     model = kind({}, {})
     found = packed(model)
     assert type(found.attention) is nn.MultiheadAttention
     assert torch.allclose(found(X), model(X), atol=1e-5)
+
+
+class Named(Attending):
+    def forward(self, x: Tensor) -> Tensor:
+        found, _ = self.attention(query=x, key=x, value=x, need_weights=False)
+        return found
+
+
+def test_it_may_be_called_with_names():
+    model = Named({}, {})
+    found = packed(model)
+    assert isinstance(found.attention, SelfAttention)
+    assert torch.allclose(found(X), model(X), atol=1e-5)
+
+
+class Adapted(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + x
+
+
+def test_the_last_layer_is_its_weights():
+    """As attention reads them, without calling the layer."""
+    model = Attending({}, {})
+    model.attention.out_proj = Adapted(12, 12)
+    assert torch.allclose(packed(model)(X), model(X), atol=1e-5)
 
 
 def test_hooks_stay():

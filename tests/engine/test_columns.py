@@ -120,14 +120,45 @@ class Shifted(nn.Module):
         return self.thin(self.thin(x) + self.shift)
 
 
+class Written(nn.Module):
+    """Sums and ReLUs that are written in other ways."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.thin, self.kind, self.norm = conv(), kind, nn.BatchNorm2d(16)
+        if kind == "tied":
+            self.norm.bias = self.norm.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.thin(x)
+        if self.kind == "named":
+            return self.thin(torch.relu(input=y))
+        if self.kind == "tied":
+            return self.thin(self.norm(torch.sigmoid(y) + y))
+        return self.thin(torch.add(y, torch.sigmoid(y), alpha=3))
+
+
+class Taken(Block):
+    """Has a layer whose name others might want."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm_in_columns = nn.Conv2d(16, 16, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.norm_in_columns(super().forward(x)))
+
+
 @pytest.mark.parametrize(
     "model",
     [
+        *(network(Written(kind)) for kind in ("named", "tied", "scaled")),
+        network(Taken()),
         network(Shifted()),
         settled(nn.Sequential(*(nn.Conv2d(3, 3, 3, padding=1) for _ in range(3)), nn.Flatten(), nn.Linear(384, 4))),
         settled(nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), conv(), nn.ReLU())),
     ],
-    ids=["a shift", "columns with padding", "a map as scores"],
+    ids=["named", "tied", "scaled", "taken", "a shift", "columns with padding", "a map as scores"],
 )
 def test_what_is_no_such_layer_stays_as_it_is(model):
     found, _ = in_columns(model)

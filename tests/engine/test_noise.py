@@ -126,6 +126,18 @@ def test_votes_out_of_order_are_refused():
 
 def test_positions_that_follow_one_another_are_a_slice():
     x = torch.arange(10)
-    for places in ([3, 4, 5], [5], [], [5, 4], [4, 6], [3, 3], range(2, 5), torch.arange(1, 4)):
+    for places in (
+        [3, 4, 5],
+        [5],
+        [],
+        [5, 4],
+        [3, 5, 4],
+        [4, 6],
+        [3, 3],
+        [-1],
+        [-2, -1],
+        range(2, 5),
+        torch.arange(1, 4),
+    ):
         assert torch.equal(x[span(places)], x[[int(i) for i in places]])
     assert [span(places) for places in ([3, 4, 5], [5, 4], [])] == [slice(3, 6), [5, 4], slice(0, 0)]

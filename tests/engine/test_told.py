@@ -71,6 +71,15 @@ def test_rows_that_are_settled_later_are_told_theirs_too(network, doubtful):
     assert np.array_equal(all_votes(query, scales, Stage.ESTIMATE, [200]), expected)
 
 
+def test_rows_are_told_where_they_are_to_be(network):
+    query = Query.of(network, ac.Gaussian(1.0), np.zeros((1, 2), np.float32))
+    source, place = query.noise(1, 2.0**-12), torch.empty(32, 2, 2)
+    source.open([0], query.streams(Stage.ESTIMATE), query.x, torch.full((1, 1, 2), 0.5))
+    found = source.noisy(np.zeros(32, int), np.arange(32), place)
+    assert found.data_ptr() == place.data_ptr()
+    assert (place[:, 1] == 0.5).all()
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_rows_of_one_batch_are_told_their_own_theta(device):
     """Eight inputs in flight at once, each under its own noise; votes have the shares of that theta alone."""

@@ -16,37 +16,42 @@ class SelfAttention(nn.Module):
 
     def __init__(self, attention: nn.MultiheadAttention) -> None:
         super().__init__()
-        width, weight, bias = attention.embed_dim, attention.in_proj_weight, attention.in_proj_bias
-        self.heads, self.last = attention.num_heads, attention.out_proj
-        self.first = nn.Linear(width, 3 * width, bias is not None, weight.device)
-        self.first.weight.data.copy_(weight)
-        if bias is not None:
-            self.first.bias.data.copy_(bias)
-        self.requires_grad_(False)
+        self.heads, last = attention.num_heads, attention.out_proj
+        self.first = _linear(attention.in_proj_weight, attention.in_proj_bias)
+        self.last = _linear(last.weight, last.bias)  # not the layer, which attention does not call
 
-    def forward(self, x: Tensor, *_same: Tensor, **_options: Any) -> tuple[Tensor, None]:
-        """x: `b x sequence x width`."""
-        rows, length, width = x.shape
-        packed = self.first(x).view(rows, length, 3, self.heads, width // self.heads)
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, **_options: Any) -> tuple[Tensor, None]:
+        """query, key, value: the same `b x sequence x width`."""
+        rows, length, width = query.shape
+        packed = self.first(query).view(rows, length, 3, self.heads, width // self.heads)
         mixed = F.scaled_dot_product_attention(*packed.permute(2, 0, 3, 1, 4).unbind(0))
         return self.last(mixed.transpose(1, 2).reshape(rows, length, width)), None
 
 
+def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias is not None, weight.device).requires_grad_(False)
+    linear.weight.copy_(weight)
+    if bias is not None:
+        linear.bias.copy_(bias)
+    return linear
+
+
 def pack_attention(network: fx.GraphModule) -> None:
     """Put such attention in the place of each layer that it can stand for."""
-    calls = [node for node in network.graph.nodes if node.op == "call_module"]
-    for name in {str(node.target) for node in calls}:
+    nodes = [node for node in network.graph.nodes if node.op in ("call_module", "get_attr")]
+    for name in dict.fromkeys(str(node.target) for node in nodes if node.op == "call_module"):
         called = network.get_submodule(name)
         if type(called) is not nn.MultiheadAttention or hooked(called) or not _plain(called):
             continue
-        if all(_of_one_sequence(node) for node in calls if node.target == name):
+        parts_used = any(str(node.target).startswith(f"{name}.") for node in nodes)
+        if not parts_used and all(_of_one_sequence(node) for node in nodes if node.target == name):
             network.set_submodule(name, SelfAttention(called))
 
 
 def _plain(attention: nn.MultiheadAttention) -> bool:
     one_width = attention._qkv_same_embed_dim and attention.in_proj_weight is not None
     nothing_added = attention.bias_k is None and attention.bias_v is None and not attention.add_zero_attn
-    return bool(one_width and nothing_added and attention.batch_first and not hooked(attention.out_proj))
+    return bool(one_width and nothing_added and attention.batch_first)
 
 
 def _of_one_sequence(node: fx.Node) -> bool:

@@ -50,14 +50,16 @@ def _shared(node: fx.Node) -> bool:
 def _follow(network: fx.GraphModule, wide: Wide, node: fx.Node, columns: int) -> None:
     """Compute a node in columns, if that is possible."""
     called = layer(network, node)
-    if is_relu(network, node):
+    if is_relu(network, node) and node.args:
         terms = _in_columns(network, wide, node, node.args[:1], columns)
         wide[node] = _added(network, node, "call_function", F.relu, *terms), columns
     elif is_sum_of_maps(node):
         terms = _in_columns(network, wide, node, node.args, columns)
         wide[node] = _added(network, node, "call_function", torch.add, *terms), columns
-    elif type(called) is nn.BatchNorm2d:
+    elif type(called) is nn.BatchNorm2d and called.running_mean is not None:
         name = f"{node.target}_in_columns"
+        while name in dict(network.named_modules()):
+            name += "_"
         network.add_submodule(name, _repeated(called, columns))
         terms = _in_columns(network, wide, node, node.args, columns)
         wide[node] = _added(network, node, "call_module", name, *terms), columns
@@ -88,7 +90,7 @@ def _repeated(norm: nn.BatchNorm2d, columns: int) -> nn.BatchNorm2d:
     """A batch norm for maps in columns."""
     wide = copy.deepcopy(norm)
     wide.num_features *= columns
-    for values in (wide.running_mean, wide.running_var, wide.weight, wide.bias):
+    for values in {id(one): one for one in (wide.running_mean, wide.running_var, wide.weight, wide.bias)}.values():
         if values is not None:
             values.data = values.data.repeat(columns)
     return wide

@@ -44,6 +44,7 @@ class DeviceCounts:
         self.network, self.width, self.looks = network, width, looks
         self.source = query.noise(width, network.grid)
         self.places: Sequence[Tensor] = ()
+        self._takes = (2, *query.shape) if network.told_theta else query.shape
         self.trash = width * looks  # the bin of rows that are padding
         self.counts = torch.zeros(self.trash + 1, network.num_classes, dtype=torch.int32, device=network.device)
         self.nan = torch.zeros((), dtype=torch.bool, device=network.device)
@@ -58,9 +59,7 @@ class DeviceCounts:
 
     def add(self, slot: np.ndarray, vote: np.ndarray, bin_: np.ndarray) -> None:
         """Count one batch of votes, at the latest when counts are read."""
-        self._turn += 1
-        place = self.places[self._turn % len(self.places)] if self.places else None
-        noisy = self.source.noisy(slot, vote, place)
+        noisy = self.source.noisy(slot, vote, self._place(len(slot)))
         bins = sent(bin_, self.counts.device)
         if self.source.unsettled is None:
             self._count(noisy, bins)
@@ -68,6 +67,12 @@ class DeviceCounts:
         drawn = _Drawn(noisy, bins, slot, vote, Coming(self.source.unsettled))
         self._count_drawn()
         self._drawn = drawn
+
+    def _place(self, rows: int) -> Tensor | None:
+        """Where to draw next, unless the network has been fitted to other batches since this count began."""
+        self._turn += 1
+        place = self.places[self._turn % len(self.places)] if self.places else None
+        return place if place is not None and tuple(place.shape) == (rows, *self._takes) else None
 
     def _count_drawn(self) -> None:
         """Count the batch that was drawn before, with the rows that the device could not settle settled by the host."""
@@ -77,7 +82,7 @@ class DeviceCounts:
         rows = np.flatnonzero(drawn.unsettled.arrived())
         if len(rows):
             settled = self.source.settled(drawn.slot[rows], drawn.vote[rows])
-            drawn.noisy[torch.from_numpy(rows).to(settled.device)] = settled
+            drawn.noisy[sent(rows, settled.device)] = settled
         self._count(drawn.noisy, drawn.bins)
 
     def _count(self, noisy: Tensor, bins: Tensor) -> None:

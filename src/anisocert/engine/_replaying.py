@@ -16,7 +16,7 @@ from anisocert.engine._compiling import Evaluate, seconds
 from anisocert.engine._graph import hooked
 from anisocert.engine._lowering import Lowered
 from anisocert.engine.agreement import identical
-from anisocert.engine.capture import Work, captured
+from anisocert.engine.capture import Room, Work, captured
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import ModelError
@@ -114,10 +114,11 @@ def _captured(evaluate: Evaluate, run: Classifier, form: nn.Module, sample: Tens
         return None
     with torch.inference_mode(False):  # later calls may be outside of it
         places, scores = [sample.clone(), sample.clone()], plain.clone()
-    pool = torch.cuda.graph_pool_handle()
+    with torch.cuda.device(sample.device):
+        room = Room()
     replays = list[Work]()
     for x in places:
-        replay = captured(partial(_score, evaluate, run, x, scores), [x, scores], False, pool)
+        replay = captured(partial(_score, evaluate, run, x, scores), [x, scores], False, room)
         if replay is None:
             return None
         replays.append(replay)

@@ -7,7 +7,6 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,19 +21,26 @@ Work = Callable[[], object]
 _TURN = threading.Lock()
 
 
-def captured(work: Work, state: Sequence[Tensor], alone: bool = True, pool: Any = None) -> Work | None:
+class Room:
+    """Memory of graphs of which only one is replayed at a time: they share it if they are captured on one stream."""
+
+    def __init__(self) -> None:
+        self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+
+
+def captured(work: Work, state: Sequence[Tensor], alone: bool = True, room: Room | None = None) -> Work | None:
     """`work` as the replay of a CUDA graph; None, and a line in the log, if it cannot be captured.
 
     work: reads and writes tensors that stay where they are in memory, and draws from torch's global generator of their
     device. state: all tensors that it changes; they and the random state are left as they were. alone: no other thread
-    uses the device meanwhile; where one may, work must neither draw nor wait for the device. pool: memory, of
-    `torch.cuda.graph_pool_handle`, for graphs of which only one is replayed at a time.
+    uses the device meanwhile; where one may, work must neither draw nor wait for the device. room: of graphs that
+    share their memory; default: one of its own.
     """
     device = state[0].device
     with _TURN, torch.cuda.device(device):
         try:
             with undone(state, alone):
-                return _replay(work, _no_waits() if alone else nullcontext(), pool)
+                return _replay(work, _no_waits() if alone else nullcontext(), room or Room())
         except Exception as error:  # a wait for the device, too little memory, ...: as many kinds as operators
             reason = str(error).partition("\n")[0] or repr(error)
         log.warning("no CUDA graph, so that it takes longer: %s", reason)
@@ -59,12 +65,12 @@ def undone(state: Sequence[Tensor], draws: bool = True) -> Iterator[None]:
                     tensor.copy_(value)
 
 
-def _replay(work: Work, checked: AbstractContextManager[None], pool: Any) -> Work:
+def _replay(work: Work, checked: AbstractContextManager[None], room: Room) -> Work:
     """Do the work twice, the second time in a context, and capture it.
 
     An error if a replay would not be the same as the work.
     """
-    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    graph, side = torch.cuda.CUDAGraph(), room.stream
     side.wait_stream(torch.cuda.current_stream())
     try:
         with torch.cuda.stream(side):  # around the capture too: one that fails does not leave its stream
@@ -77,7 +83,7 @@ def _replay(work: Work, checked: AbstractContextManager[None], pool: Any) -> Wor
                     "expected no random numbers from the host in a graph, got some: replays would repeat them"
                 )
             torch._C._cuda_clearCublasWorkspaces()  # or others could free what replays would then write to
-            with torch.cuda.graph(graph, pool, side, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, room.pool, side, capture_error_mode="thread_local"):
                 work()
     finally:
         torch._C._cuda_clearCublasWorkspaces()  # which is the graph's own

@@ -63,6 +63,7 @@ class CudaGridNoise(SlotsOnDevice):
         self._listed = 0.0  # share of the coordinates that float32 is expected to hand on
         self._list = torch.empty(0, 0, dtype=torch.int32, device=device)
         self._opened = dict[int, Stream]()
+        self._aside: torch.cuda.Stream | None = None
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """See NoiseSource."""
@@ -106,9 +107,8 @@ class CudaGridNoise(SlotsOnDevice):
 
     def _multiples(self, slot: int, vote: int) -> NDArray[np.float64]:
         """k of one vote: `d`."""
-        with torch.cuda.stream(
-            torch.cuda.Stream(self.device)
-        ):  # they were there before the row was: no wait for calls since
+        self._aside = self._aside or torch.cuda.Stream(self.device)
+        with torch.cuda.stream(self._aside):  # they were there before the row was: no wait for calls since
             x, scales = (values[slot].double().cpu().numpy() for values in (self.x, self.scales))
         first, second, _, _ = self._drawn(slot, vote, np.array([COMPONENT]))
         component = np.searchsorted(self.thresholds, _words(first, second), side="right")

@@ -75,7 +75,8 @@ def span(numbers: Sequence[int]) -> slice | list[int]:
     """Positions as a slice where they follow one another: a device need not be sent them."""
     places = [int(number) for number in numbers]
     first = places[0] if places else 0
-    return slice(first, first + len(places)) if places == list(range(first, first + len(places))) else places
+    in_turn = first >= 0 and places == list(range(first, first + len(places)))
+    return slice(first, first + len(places)) if in_turn else places
 
 
 def noise_source(
@@ -113,7 +114,9 @@ class HostNoise:
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """See NoiseSource."""
-        inputs = zip(x.flatten(1).cpu(), scales.flatten(2).cpu(), strict=True)
+        inputs = zip(
+            x.flatten(1).cpu().clone(), scales.flatten(2).cpu().clone(), strict=True
+        )  # who gave them may change
         for slot, stream, one in zip(slots, streams, inputs, strict=True):
             self.slots[slot] = _Slot(stream, *one)
             if self.grid:

@@ -45,6 +45,7 @@ class SlotsOnDevice(ABC):
     def noisy_rows(self, rows: Tensor, place: Tensor | None = None) -> Tensor:
         """As `noisy`, with slot and vote already on the device. rows: `2 x n`, int32."""
         out = torch.empty(rows.shape[1], self.d, device=self.device) if place is None else place.view(-1, self.d)
+        assert len(out) == rows.shape[1], "a place has the rows of the batch"
         with torch.cuda.device(self.device):
             self._draw(out, rows)
         return out.view(-1, *self.shape)

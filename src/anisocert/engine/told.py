@@ -24,13 +24,13 @@ def is_told(model: object) -> bool:
     return bool(getattr(model, "told_theta", False))
 
 
-def beside(noisy: Tensor, scale: Tensor | float) -> Tensor:
+def beside(noisy: Tensor, scale: Tensor | float, place: Tensor | None = None) -> Tensor:
     """Inputs and the scale of their noise, as a network that is told theta takes them.
 
-    noisy: `b x *shape`; scale: broadcastable to it -> `b x 2 x *shape`.
+    noisy: `b x *shape`; scale: broadcastable to it -> `b x 2 x *shape`. place: memory for that.
     """
     scale = scale if isinstance(scale, Tensor) else torch.full_like(noisy[:1], scale)
-    return torch.stack([noisy, scale.expand_as(noisy)], 1)
+    return torch.stack([noisy, scale.expand_as(noisy)], 1, out=place)
 
 
 def under(scale: Tensor | float, model: Classifier) -> Callable[[Tensor], Tensor]:
@@ -66,11 +66,11 @@ class ToldNoise:
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray, place: Tensor | None = None) -> Tensor:
         """See NoiseSource."""
-        return self._told(self.source.noisy(slot, vote), slot)
+        return self._told(self.source.noisy(slot, vote), slot, place)
 
     def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
         """See NoiseSource."""
         return self._told(self.source.settled(slot, vote), slot)
 
-    def _told(self, noisy: Tensor, slot: np.ndarray) -> Tensor:
-        return beside(noisy, self.scales[sent(slot, self.scales.device)])  # of padding, in slot -1, any will do
+    def _told(self, noisy: Tensor, slot: np.ndarray, place: Tensor | None = None) -> Tensor:
+        return beside(noisy, self.scales[sent(slot, self.scales.device)], place)  # of padding, in slot -1, any will do

@@ -103,6 +103,7 @@ def count_votes(
                         on_votes(int((slot >= 0).sum()))
                 counts = counting.read()
         except RuntimeError as error:
+            counting.places = ()
             network.shrink(error)  # and count what was in flight again from its start, in the new shape
             waiting.extendleft(sorted((one.position for one in flying.values()), reverse=True))
             free, flying = deque(range(width)), {}

@@ -18,11 +18,12 @@ class Doubtful:
         self.unsettled = torch.from_numpy((slot >= 0) & (vote % 11 == 3))
         for i in self.unsettled.nonzero()[:, 0].tolist():
             self.kept[slot[i], vote[i]] = rows[i].clone()
-            rows[i] = -50
+            rows[i] = torch.nan
         return rows if place is None else place.copy_(rows)
 
-    def settled(self, slot, vote):
-        return torch.stack([self.kept.pop(named) for named in zip(slot, vote, strict=True)])
+    def settle(self, noisy, rows, slot, vote):
+        for i in rows.tolist():
+            noisy[i] = self.kept.pop((slot[i], vote[i]))
 
 
 @pytest.fixture

@@ -81,8 +81,7 @@ class DeviceCounts:
         drawn, self._drawn = self._drawn, None
         rows = np.flatnonzero(drawn.unsettled.arrived())
         if len(rows):
-            settled = self.source.settled(drawn.slot[rows], drawn.vote[rows])
-            drawn.noisy[sent(rows, settled.device)] = settled
+            self.source.settle(drawn.noisy, rows, drawn.slot, drawn.vote)
         self._count(drawn.noisy, drawn.bins)
 
     def _count(self, noisy: Tensor, bins: Tensor) -> None:

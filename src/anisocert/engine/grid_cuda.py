@@ -3,8 +3,8 @@
 Three arithmetics, each of which hands on what it cannot settle. A first kernel computes in float32, from the upper 32
 bits, and lists the coordinates of each row that lie too near a border (1 % at sigma = 0.25, 3 % at 2). A second one
 settles those in float64; where noise is uniform, or so wide that they would be many, it computes all, with no first. A
-row with a coordinate that float64 cannot settle either is marked, and before it is counted drawn again on the host in
-exact arithmetic, from the same words and, where these do not decide, further ones.
+coordinate that float64 cannot settle either is NaN, and its row is marked: before that is counted the host draws the
+coordinate in exact arithmetic, from the same words and, where these do not decide, further ones.
 
 Philox4x32 is keyed by the seed; its counter is (quad of elements, vote, id, stage), so any vote can be drawn at any
 place of any batch, and streams are disjoint by construction. The four words at a quad are its elements' upper halves;
@@ -63,7 +63,7 @@ class CudaGridNoise(SlotsOnDevice):
         self._listed = 0.0  # share of the coordinates that float32 is expected to hand on
         self._list = torch.empty(0, 0, dtype=torch.int32, device=device)
         self._opened = dict[int, Stream]()
-        self._aside: torch.cuda.Stream | None = None
+        self._aside = torch.cuda.Stream(device)
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
         """See NoiseSource."""
@@ -100,26 +100,30 @@ class CudaGridNoise(SlotsOnDevice):
             UNIFORM=False, LISTED=True, WIDTH=64, num_warps=1,
         )  # fmt: skip
 
-    def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+    def settle(self, noisy: Tensor, rows: np.ndarray, slot: np.ndarray, vote: np.ndarray) -> None:
         """See NoiseSource."""
-        rows = [self._multiples(int(s), int(v)) * self.grid for s, v in zip(slot, vote, strict=True)]
-        return sent(np.stack(rows).astype(np.float32), self.device).view(-1, *self.shape)
+        for row in rows.tolist():
+            values = noisy[row].view(-1)
+            with torch.cuda.stream(self._aside):  # the row has been drawn: no wait for calls since
+                elements = values.isnan().nonzero()[:, 0].cpu().numpy()
+            exact = self._exactly(int(slot[row]), int(vote[row]), elements)
+            values[sent(elements, self.device)] = sent(exact, self.device)
 
-    def _multiples(self, slot: int, vote: int) -> NDArray[np.float64]:
-        """k of one vote: `d`."""
-        self._aside = self._aside or torch.cuda.Stream(self.device)
-        with torch.cuda.stream(self._aside):  # they were there before the row was: no wait for calls since
-            x, scales = (values[slot].double().cpu().numpy() for values in (self.x, self.scales))
+    def _exactly(self, slot: int, vote: int, elements: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Some numbers of one vote, in exact arithmetic where that is needed: as many as elements."""
+        with torch.cuda.stream(self._aside):
+            x, scales = (values[slot][..., elements].double().cpu().numpy() for values in (self.x, self.scales))
         first, second, _, _ = self._drawn(slot, vote, np.array([COMPONENT]))
         component = np.searchsorted(self.thresholds, _words(first, second), side="right")
-        quads = np.arange(-(-self.d // 4))
-        upper, lower = (np.concatenate(self._drawn(slot, vote, quads + beyond)) for beyond in (0, LOWER))
-        words = _words(upper, lower)[: self.d]
+        which, quads = np.divmod(elements, -(-self.d // 4))
+        drawn = (np.stack(self._drawn(slot, vote, quads + beyond)) for beyond in (0, LOWER))
+        words = _words(*(each[which, np.arange(len(which))] for each in drawn))
         further = partial(self._opened[slot].further, vote)
-        k: NDArray[np.float64] = multiples(
-            words[None], x, scales[component[0]], self.grid, self.base, lambda _, i: further(i)
-        )[0]
-        return k
+        k = multiples(
+            words[None], x, scales[component[0]], self.grid, self.base, lambda _, i: further(int(elements[i]))
+        )  # fmt: skip
+        exact: NDArray[np.float32] = (k[0] * self.grid).astype(np.float32)
+        return exact
 
     def _drawn(self, slot: int, vote: int, counter: np.ndarray) -> list[np.ndarray]:
         """The four words of 32 bits at each of these counters."""
@@ -161,7 +165,7 @@ def _nearly(  # type: ignore[no-untyped-def]
     out, counts, listed, room, x, scales, streams, thresholds, slots, votes, d, quads, components,
     steps, grid, margin, margin_x, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Multiples in float32, of normal noise, and a list of those that it cannot settle."""
+    """Multiples in float32, of normal noise, and a list of those that it cannot settle, which are NaN."""
     row = tl.program_id(0)
     slot, vote, seed, low, high, component = _row(streams, thresholds, slots, votes, row, components)
     padding = slot < 0
@@ -186,7 +190,8 @@ def _nearly(  # type: ignore[no-untyped-def]
         doubtful = live & (padding == 0) & ((tail < near) | (tl.abs(place - k) > 0.5 - doubt))
         at = tl.atomic_add(counts + row + zero.to(tl.int32), 1, mask=doubtful)
         tl.store(listed + row.to(tl.int64) * room + at, element, mask=doubtful & (at < room))
-        tl.store(base_o + element, k * grid + 0.0, mask=live)  # -0.0 becomes 0.0: a network may tell them apart
+        known = tl.where(doubtful, float("nan"), k * grid + 0.0)  # -0.0 becomes 0.0: a network may tell them apart
+        tl.store(base_o + element, known, mask=live)
 
 
 @triton.jit
@@ -195,7 +200,7 @@ def _settle(  # type: ignore[no-untyped-def]
     steps, grid, margin, margin_x,  # powers of two: the float32 that Triton passes holds them
     UNIFORM: tl.constexpr, LISTED: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Multiples in float64 of a row's listed elements, or of all; marks the row if it cannot settle one."""
+    """Multiples in float64 of a row's listed elements, or of all; one that is not settled is NaN and marks the row."""
     row = tl.program_id(0)
     slot, vote, seed, low, high, component = _row(streams, thresholds, slots, votes, row, components)
     padding = slot < 0
@@ -231,7 +236,8 @@ def _settle(  # type: ignore[no-untyped-def]
             free = (0.5 - near - tl.abs(place - k)) * tail  # the word's reach is divided by tail
             sure = (free > scale * 4.0657581468206416e-20) & (tail >= 3.469446951953614e-18)  # 1.5 2^-65 and 2^-58
             doubt |= tl.where(sure, 0, live.to(tl.int32))
-            tl.store(base_o + element, (k * grid + 0.0).to(tl.float32), mask=live)
+            known = tl.where(sure | padding, k * grid + 0.0, float("nan"))
+            tl.store(base_o + element, known.to(tl.float32), mask=live)
     wrong = (tl.max(doubt, 0) > 0) & (padding == 0)
     if LISTED:
         wrong = wrong | (count > room)

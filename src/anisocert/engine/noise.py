@@ -43,8 +43,8 @@ class NoiseSource(Protocol):
         place: memory that they may be written to.
         """
 
-    def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
-        """As `noisy`, in exact arithmetic, slowly, and without waiting for calls of the network: for unsettled rows."""
+    def settle(self, noisy: Tensor, rows: np.ndarray, slot: np.ndarray, vote: np.ndarray) -> None:
+        """Settle those rows of a batch that were not, where they are, without waiting for calls of the network."""
 
 
 def sent(values: np.ndarray, device: torch.device) -> Tensor:
@@ -140,9 +140,8 @@ class HostNoise:
                 first += len(part)
         return out.view(len(slot), *self.shape).to(self.device)
 
-    def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
-        """See NoiseSource."""
-        return self.noisy(slot, vote)
+    def settle(self, noisy: Tensor, rows: np.ndarray, slot: np.ndarray, vote: np.ndarray) -> None:
+        """See NoiseSource: there are none."""
 
     def _fill(self, state: "_Slot", rows: Tensor) -> None:
         eps = rows.numpy()

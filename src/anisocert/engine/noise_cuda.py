@@ -72,9 +72,8 @@ class CudaNoise(SlotsOnDevice):
             self.d, quads, self.components, UNIFORM=self.base == "uniform", WIDTH=width,
         )  # fmt: skip
 
-    def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
-        """See NoiseSource."""
-        return self.noisy(slot, vote)
+    def settle(self, noisy: Tensor, rows: np.ndarray, slot: np.ndarray, vote: np.ndarray) -> None:
+        """See NoiseSource: there are none."""
 
 
 def key_of(stream: Stream) -> list[int]:

@@ -66,11 +66,9 @@ class ToldNoise:
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray, place: Tensor | None = None) -> Tensor:
         """See NoiseSource."""
-        return self._told(self.source.noisy(slot, vote), slot, place)
+        told = self.scales[sent(slot, self.scales.device)]  # of padding, in slot -1, any will do
+        return beside(self.source.noisy(slot, vote), told, place)
 
-    def settled(self, slot: np.ndarray, vote: np.ndarray) -> Tensor:
+    def settle(self, noisy: Tensor, rows: np.ndarray, slot: np.ndarray, vote: np.ndarray) -> None:
         """See NoiseSource."""
-        return self._told(self.source.settled(slot, vote), slot)
-
-    def _told(self, noisy: Tensor, slot: np.ndarray, place: Tensor | None = None) -> Tensor:
-        return beside(noisy, self.scales[sent(slot, self.scales.device)], place)  # of padding, in slot -1, any will do
+        self.source.settle(noisy[:, 0], rows, slot, vote)

@@ -30,6 +30,7 @@ from anisocert.engine import Network, Query, Stage, count_votes
 
 SIDES = ("published", "sensible", "engine")
 SIGMA = 0.25
+NOISE = Gaussian(SIGMA)
 
 
 def published(model, x, n):
@@ -71,7 +72,7 @@ def sensible(model, x, n):
 def engine(network, x, n, inputs=1):
     xs = x[None].expand(inputs, *x.shape)
     scales = torch.full((inputs, *[1] * (x.dim() + 1)), SIGMA, device=x.device)
-    query = Query(network, Gaussian(SIGMA), xs, list(range(inputs)), 0)
+    query = Query(network, NOISE, xs, list(range(inputs)), 0)
     return sum(tally.counts for tally in count_votes(query, scales, Stage.ESTIMATE, [n]))
 
 

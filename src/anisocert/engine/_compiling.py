@@ -36,8 +36,9 @@ def compiled(
     options: dict[str, Any] = {"freezing": True}  # weights become constants that it may lay out and cast once
     if sample.is_cuda:
         options["realize_reads_threshold"] = 2  # a sum of shortcuts is written once, not added up again by each reader
-    run: Classifier = torch.compile(folded, dynamic=False, options=options)
+    run: Classifier
     try:
+        run = torch.compile(folded, dynamic=False, options=options)
         if not right(run):
             raise ModelError("its scores differ from the model's")
     except Exception as reason:

@@ -1,7 +1,7 @@
 """Gradients of searches on many networks: eager float32 against the engine, in one run.
 
-    python benchmarks/optimize.py --gradients                          # a GPU: all networks
-    python benchmarks/optimize.py --gradients small-cnn --max 2        # a CPU, digits network
+    python benchmarks/optimize.py --gradients               # a GPU: all networks
+    python benchmarks/optimize.py --gradients small-cnn     # a CPU, digits network
 
 Milliseconds per input and step of 100 noisy copies, forth and back to theta. "eager": what the published code does,
 less the gradients of weights that it also computes: one input at a time, float32. "engine": as `anisotropic` climbs, in
@@ -27,22 +27,22 @@ COPIES = 100
 ASCENT = Ascent(1, COPIES, 0.1, adam=True, logarithmic=True)
 
 
-def table(names, device, most, steps, jobs):
+def table(names, device, steps, jobs):
     names = names or [*SMALL, *LARGE]
     print(f"{device}, ms per input and step of {COPIES} copies")
     print("network                         eager   engine  ratio  alone  cosine  inputs per group")
-    every = measured(((__file__, name, device, str(most), str(steps)) for name in names), jobs)
+    every = measured(((__file__, name, device, str(steps)) for name in names), jobs)
     for name, found in zip(names, every, strict=True):
         slow, fast, alone = (found.get(key, math.nan) for key in ("eager", "engine", "alone"))
         times = f"{1e3 * slow:8.2f} {1e3 * fast:8.2f} {slow / fast:6.1f} {alone / fast:6.1f}"
         print(f"{name:28} {times} {found.get('cosine', math.nan):7.4f} {found.get('group', 0):5}", flush=True)
 
 
-def child(name, device, most, steps):
+def child(name, device, steps):
     model, shape, classes = network_of(name)
     network = Network(model.to(device), classes, device, Numerics(compile=device == "cuda"))
     network.fit(shape, 0)
-    group = min(ASCENT.group(network), most or 1 << 20)
+    group = ASCENT.group(network)
     x = noisy_batch(group, shape, 0.0).to(device)
 
     def climb(inputs):
@@ -91,6 +91,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name")
     parser.add_argument("device")
-    parser.add_argument("most", type=int)
     parser.add_argument("steps", type=int)
     child(**vars(parser.parse_args()))

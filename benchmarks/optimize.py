@@ -78,7 +78,7 @@ def main():
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if args.gradients is not None:
-        table(args.gradients, device, args.max, args.steps, args.jobs)
+        table(args.gradients, device, args.steps, args.jobs)
         return
     smoothing = Gaussian(args.sigma) if args.norm == "l2" else Uniform(args.sigma)
     model, x, y, ids = cifar_network(args.weights, args.inputs) if args.weights else digits_network(smoothing)

@@ -5,8 +5,10 @@
 
 Milliseconds per input and step of 100 noisy copies, forth and back to theta. "eager": what the published code does,
 less the gradients of weights that it also computes: one input at a time, float32. "engine": as `anisotropic` climbs, in
-groups of inputs, compiled on a GPU. "alone": a single input, padded to a group, over its share of a full group.
-"cosine": the smallest, over inputs, between the two gradients by the noisy copies, of the same noise.
+groups of inputs, compiled on a GPU. "ratio": eager over engine. "alone": the same with a single input, which is padded
+to a group.
+"cosine": the smallest, over inputs, between the two gradients by the noisy copies, of the same noise; "autocast": the
+same for eager under torch.autocast. Weights are random, so that rounding moves more than in trained networks.
 """
 
 import argparse
@@ -30,12 +32,13 @@ ASCENT = Ascent(1, COPIES, 0.1, adam=True, logarithmic=True)
 def table(names, device, steps, jobs):
     names = names or [*SMALL, *LARGE]
     print(f"{device}, ms per input and step of {COPIES} copies")
-    print("network                         eager   engine  ratio  alone  cosine  inputs per group")
+    print("network                         eager   engine  ratio  alone  cosine  autocast  inputs per group")
     every = measured(((__file__, name, device, str(steps)) for name in names), jobs)
     for name, found in zip(names, every, strict=True):
         slow, fast, alone = (found.get(key, math.nan) for key in ("eager", "engine", "alone"))
-        times = f"{1e3 * slow:8.2f} {1e3 * fast:8.2f} {slow / fast:6.1f} {alone / fast:6.1f}"
-        print(f"{name:28} {times} {found.get('cosine', math.nan):7.4f} {found.get('group', 0):5}", flush=True)
+        times = f"{1e3 * slow:8.2f} {1e3 * fast:8.2f} {slow / fast:6.1f} {slow / alone:6.2f}"
+        near = " ".join(f"{found.get(key, math.nan):8.4f}" for key in ("cosine", "autocast"))
+        print(f"{name:28} {times} {near} {found.get('group', 0):6}", flush=True)
 
 
 def child(name, device, steps):
@@ -52,7 +55,7 @@ def child(name, device, steps):
     if device == "cuda":
         torch.cuda.empty_cache()
     ready()
-    found = {"group": group, "cosine": cosine(model, network, shape)}
+    found = {"group": group, **cosines(model, network, shape)}
     found["eager"] = per_call(lambda: eager(model, x[0], steps), device) / steps
     found["engine"] = per_call(lambda: climb(group), device) / steps / group
     found["alone"] = per_call(lambda: climb(1), device) / steps
@@ -76,15 +79,20 @@ def eager(model, x, steps):
         optimizer.step()
 
 
-def cosine(model, network, shape, inputs=4):
+def cosines(model, network, shape, inputs=4):
+    def autocast(rows):
+        with torch.autocast(network.device.type, torch.bfloat16, network.numerics.precision == "bfloat16"):
+            return model(rows).float()
+
     noisy = noisy_batch(inputs * COPIES, shape, SIGMA).to(network.device)
     top = model(noisy).argmax(1)
-    found = []
-    for scores in (model, network.differentiable_scores):
+    slopes = []
+    for scores in (model, network.differentiable_scores, autocast):
         rows = noisy.clone().requires_grad_(True)
         (slope,) = torch.autograd.grad(scores(rows).softmax(1).gather(1, top[:, None]).sum(), [rows])
-        found.append(slope.reshape(inputs, -1).double())
-    return float(F.cosine_similarity(*found).min())
+        slopes.append(slope.reshape(inputs, -1).double())
+    near = [float(F.cosine_similarity(slopes[0], slope).min()) for slope in slopes[1:]]
+    return dict(zip(("cosine", "autocast"), near, strict=True))
 
 
 if __name__ == "__main__":

@@ -26,14 +26,20 @@ def test_bytes_that_a_step_keeps_for_each_row():
     assert kept_bytes(lambda x: x.add_(1), x) == 0, "an error of its own is for others to find"
 
 
-def test_rows_with_gradients_fit_into_memory(monkeypatch):
-    def never() -> int:
-        raise AssertionError("of no use on a CPU")
+def test_rows_with_gradients_fit_into_memory_and_keep_a_gpu_busy(monkeypatch):
+    def rows(each: int, copies: int = 1, device=GPU) -> int:
+        return gradient_rows(device, 320, copies, lambda: each)
 
-    assert gradient_rows(CPU, 320, never) == 160
-    memory = SimpleNamespace(total_memory=10_000_000)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
-    assert [gradient_rows(GPU, 320, lambda b=b: b) for b in (0, 1_000, 40_000, 10**9)] == [320, 320, 100, 1]
+    def has(memory: int) -> None:
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=memory))
+
+    assert [rows(0, copies, CPU) for copies in (100, 200, 400)] == [160, 200, 320]
+    assert [rows(each, 200, CPU) for each in (20 * 10**6, 10**10)] == [100, 1]
+    has(10_000_000)
+    assert [rows(each) for each in (0, 1_000, 40_000, 10**9)] == [320, 320, 100, 1]
+    has(100 * 10**9)
+    assert [rows(each) for each in (10**6, 40 * 10**6, 4 * 10**9)] == [320, 100, 1]
+    assert [rows(each, 150) for each in (10**6, 40 * 10**6, 10**9)] == [320, 150, 40], "an input's own go together"
 
 
 def test_the_largest_map_of_one_row():

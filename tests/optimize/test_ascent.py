@@ -287,7 +287,7 @@ def test_memory_is_bounded_however_many_copies_an_input_has(smooth):
         lower=start,
         limits=below(problem, 9.0),
     )
-    assert 1 < max(calls) <= 320 // 2
+    assert 1 < max(calls) <= 320
 
 
 @pytest.mark.parametrize("later", [0, 2])

@@ -78,7 +78,7 @@ class Finder:
     def __init__(self, targets: Targets, how: Search) -> None:
         self.targets, self.how = targets, how
         targets.query.network.fit(targets.query.shape, 0)
-        self.rows = targets.query.network.gradient_rows() // 2
+        self.rows = targets.query.network.gradient_rows(how.samples) // 2
         try:
             self._problem(targets).require_gradients()
         except ModelError as error:

@@ -11,6 +11,7 @@ from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import ALIGN
 
 Shape = tuple[int, ...]
+FEW = 4  # rows, to count what each keeps
 
 
 class Gradients:
@@ -32,7 +33,7 @@ class Gradients:
     def kept_bytes(self, shape: Shape) -> int:
         """Bytes that a step keeps, for one input of a shape, until its gradient is there."""
         if shape not in self._kept:
-            self._kept[shape] = kept_bytes(self.scores, self.trial.inputs(2 * ALIGN, shape))
+            self._kept[shape] = kept_bytes(self.scores, self.trial.inputs(FEW, shape))
         return self._kept[shape]
 
     def _for_any(self, shape: Shape) -> Classifier:

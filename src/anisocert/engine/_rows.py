@@ -18,7 +18,9 @@ CPU_ROWS = (20_000, 4_000, 800, 160, 32)
 DEVICE_ROWS = (10_016, 5_024, 2_016, 1_120, 480, 160, 32)
 CACHE_BYTES = 2_600_000
 INDEX = 2**31
-KEPT = 0.4  # of a GPU's memory, for the maps that a step with gradients keeps
+# Maps that a step with gradients may keep: bytes on others than GPUs; of a GPU's memory; and bytes with which a GPU is
+# busy, so that more inputs at a time would only wait for each other.
+HOST_KEPT, KEPT, ENOUGH = 2 * 10**9, 0.4, 4 * 10**9
 
 
 def ladder(device: torch.device) -> tuple[int, ...]:
@@ -42,15 +44,19 @@ def first_rung(device: torch.device, shape: tuple[int, ...], per_row: Callable[[
     return next((rows for rows in DEVICE_ROWS if rows * largest < INDEX), DEVICE_ROWS[-1])
 
 
-def gradient_rows(device: torch.device, rows: int, per_row: Callable[[], int]) -> int:
-    """The rows of a step with gradients, in a network whose calls have so many: all that fit, on a CPU half of them.
+def gradient_rows(device: torch.device, rows: int, copies: int, per_row: Callable[[], int]) -> int:
+    """The rows of a step with gradients, in a network whose calls have so many at most.
 
-    per_row: bytes that are kept for the way back, for one row.
+    copies: of one input, which go together if they fit: else they are evaluated twice. per_row: bytes that are kept for
+    the way back, for one row.
     """
-    if device.type != "cuda":
-        return max(1, rows // 2)
-    memory = torch.cuda.get_device_properties(device).total_memory  # not what is free, which would differ each time
-    return max(1, min(rows, int(KEPT * memory) // max(1, per_row())))
+    each = max(1, per_row())
+    if device.type == "cuda":
+        memory = torch.cuda.get_device_properties(device).total_memory  # not what is free: that differs each time
+        fits, pays = int(KEPT * memory) // each, ENOUGH // each
+    else:
+        fits, pays = HOST_KEPT // each, rows // 2
+    return max(1, min(rows, fits, max(copies, pays)))
 
 
 def kept_bytes(call: Callable[[Tensor], Tensor], sample: Tensor) -> int:

@@ -157,11 +157,12 @@ class Network:
         assert self.numerics.rows is not None
         return self.numerics.rows
 
-    def gradient_rows(self) -> int:
-        """Rows of a step with gradients that pay and fit, in a network that is fitted."""
+    def gradient_rows(self, copies: int) -> int:
+        """Rows of a step with gradients that pay and fit, in a network that is fitted. copies: of one input."""
         assert self.numerics.rows is not None
         assert self._shape is not None
-        return gradient_rows(self.device, self.numerics.rows, partial(self._gradients.kept_bytes, self._shape))
+        per_row = partial(self._gradients.kept_bytes, self._shape)
+        return gradient_rows(self.device, self.numerics.rows, copies, per_row)
 
     def expect_no_state(self) -> None:
         """An error unless the network, and each part that voted, gives the scores that it gave before its first vote.

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 Objective = Callable[[Tensor, Tensor], Tensor]
 """(gap `m`, theta `m x *shape`) -> what to maximise, `m`."""
 
-HOST_GROUP = 4  # inputs on a CPU: small groups are as quick there, and leave less to be padded
+HOST_GROUP = 2  # inputs on a CPU: more are hardly quicker there, and a single one would wait for its padding
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Ascent:
 
     def group(self, network: Network) -> int:
         """Inputs that climb together in a network that is fitted."""
-        group = max(1, network.gradient_rows() // self.samples)
+        group = max(1, network.gradient_rows(self.samples) // self.samples)
         return min(group, HOST_GROUP) if network.device.type == "cpu" else group
 
     def climb(self, problem: Problem, start: Tensor, objective: Objective, *, lower: Tensor, limits: Limits) -> Tensor:
@@ -68,7 +68,7 @@ class Ascent:
         network, results = problem.query.network, []
         network.fit(problem.query.shape, 0)
         group = self.group(network)
-        at_once = max(1, network.gradient_rows() // group)
+        at_once = max(1, network.gradient_rows(self.samples) // group)
         for places, real in _groups(len(problem.query), group):
             rest = start[places], objective, lower[places], limits.part(places)
             found = self._within_memory(problem.part(places), at_once, *rest)
@@ -87,7 +87,7 @@ class Ascent:
         network.fit(problem.query.shape, 0)
         group = self.group(network)
         for places, real in _groups(len(problem.query), group):
-            votes = SoftVotes(problem.part(places), max(1, network.gradient_rows() // group))
+            votes = SoftVotes(problem.part(places), max(1, network.gradient_rows(self.samples) // group))
             with repeatable():
                 found.append(votes.sensitivity(theta[places], self.samples)[:real])
         return torch.cat(found)

@@ -101,7 +101,7 @@ def test_it_stands_in_front_of_a_network_and_is_part_of_its_hash(files, tmp_path
     assert known["notes"] == ("its denoiser is told theta, and was trained for gaussian noise of 0.05 to 1",)
     hashes = {ac.Network(both, 10).hash, ac.Network(models.load(network)[0], 10).hash}
     with torch.no_grad():
-        trained.layers[0].bias[0] += 1e-3
+        trained.layers.last.bias[0] += 1e-3
     save(trained, tmp_path / "other.safetensors", trained.blueprint())
     hashes.add(ac.Network(models.load(network, denoise=str(tmp_path / "other.safetensors"))[0], 10).hash)
     trained.told = "scalar"
@@ -119,7 +119,9 @@ def test_one_is_not_taken_for_the_other(files):
         models.load(file.with_name("codes.safetensors"))
     with pytest.raises(ModelError, match="expected a denoiser of `anisocert train --recipe denoiser`"):
         models.load(network, denoise=str(network))
-    with pytest.raises(ArgumentError, match=r"expected inputs of shape \(1, height, width\), both even, .* got \(3, 8"):
+    with pytest.raises(
+        ArgumentError, match=r"expected inputs of shape \(1, height, width\), both multiples of 4, .* got \(3, 8"
+    ):
         models.load(network, denoise=str(file), shape=(3, 8, 8))
     with pytest.raises(ArgumentError, match=r"expected a denoiser, a .safetensors file"):
         models.load(network, denoise="absent.safetensors")
@@ -135,8 +137,8 @@ def test_one_is_not_taken_for_the_other(files):
         ({"levels": [float("nan"), 0.5]}, "two positive numbers in order"),
         ({"levels": [1, 10**400]}, "two positive numbers in order"),
         ({"mean": [10**400]}, "expected mean and std as numbers"),
-        ({"shape": [1, 7, 8]}, "both even"),
-        ({"shape": [True, 8, 8]}, "both even"),
+        ({"shape": [1, 7, 8]}, "both multiples of 4"),
+        ({"shape": [True, 8, 8]}, "both multiples of 4"),
         ({"mean": [0.9]}, "one mean in the metadata and the weights"),
         ({"std": [-1.0]}, "std finite and > 0"),
         ({"architecture": "denoiser"}, "expected the weights of Denoiser"),
@@ -150,9 +152,9 @@ def test_files_that_lie_are_refused(files, tmp_path, changed, said):
         load_denoiser(tmp_path / "changed.safetensors")
 
 
-def test_odd_images_are_refused():
-    with pytest.raises(ArgumentError, match=r"both even, for a denoiser, got \(1, 7, 7\)"):
-        Denoiser("denoiser", (1, 7, 7), [0.0], [1.0])
+def test_images_that_cannot_be_halved_twice_are_refused():
+    with pytest.raises(ArgumentError, match=r"both multiples of 4, for a denoiser, got \(1, 6, 6\)"):
+        Denoiser("denoiser", (1, 6, 6), [0.0], [1.0])
 
 
 def test_votes_are_those_of_the_function_itself(files):

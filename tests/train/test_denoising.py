@@ -46,7 +46,7 @@ def both(digits, plain):
     for told in ("theta", "scalar"):
         made = fresh(digits[0], told)
         recipe = replace(Denoising.for_sigma(SIGMA), classifier=plain)
-        train(made, digits[0], recipe, ac.Gaussian(SIGMA), sgd=Sgd(12, 64, 0.1))
+        train(made, digits[0], recipe, ac.Gaussian(SIGMA), sgd=Sgd(12, 64, 0.1, clip=1.0))
         found[told] = denoised(plain, made)
     return found
 
@@ -61,7 +61,7 @@ def certified(network, data, sigma, skip=9, **options):
 
 
 def test_a_network_that_never_saw_noise_stands_it_behind_a_denoiser(digits, plain, both):
-    """Measured, of 40 digits: certified 62 % plain and 80 % denoised, with a mean radius of 0.13 and 0.24."""
+    """Measured, of 40 digits: certified 62 % plain and 80 % denoised, with a mean radius of 0.13 and 0.22."""
     accuracy, radius, _ = certified(plain, digits[1], SIGMA)
     better, farther, _ = certified(both["theta"], digits[1], SIGMA)
     assert better >= accuracy + 0.05
@@ -69,7 +69,7 @@ def test_a_network_that_never_saw_noise_stands_it_behind_a_denoiser(digits, plai
 
 
 def test_told_the_shape_it_stands_shaped_noise_better(digits, both):
-    """Half of each image under six times the noise of the other half. Measured: 85 % and 17 % certified."""
+    """Half of each image under six times the noise of the other half. Measured: 67 % and 22 % certified."""
     theta = np.full((1, 8, 8), 0.2, np.float32)
     theta[:, :, 4:] = 1.2
     by = {told: noisy_accuracy(network, digits[1], ac.Gaussian(theta)) for told, network in both.items()}
@@ -85,7 +85,7 @@ def test_the_search_makes_use_of_what_is_told(digits, both):
 
 
 def test_the_loss_is_the_images_error_then_the_answers(digits, plain):
-    recipe = replace(Denoising.for_sigma(SIGMA), classifier=plain, weight=0.3, keep=0.2)
+    recipe = replace(Denoising.for_sigma(SIGMA), classifier=plain, reconstruct=0.5, weight=0.3, keep=0.2)
     model, (x, y) = (
         Mixed(fresh(digits[0]), "float32"),
         (torch.from_numpy(digits[0].x[:32]), torch.from_numpy(digits[0].y[:32])),
@@ -141,10 +141,9 @@ def test_the_classifier_stays_as_it_is_and_labels_are_not_needed(digits, plain, 
     records = train(made, unlabelled, recipe, ac.Gaussian(SIGMA), sgd=Sgd(2, 64, 0.1), folder=tmp_path / "one")
     assert records[-1]["test_accuracy"] is None
     assert all(torch.equal(before[name], tensor) for name, tensor in plain.state_dict().items())
-    assert any(float(parameter.detach().abs().max()) > 0 for parameter in made.layers[-1].parameters())
+    assert any(float(parameter.detach().abs().max()) > 0 for parameter in made.layers.last.parameters())
     found, known = load_denoiser(tmp_path / "one" / "last.safetensors")
-    pair = torch.rand(2, 2, 1, 8, 8)
-    assert torch.equal(found(pair), made(pair))
+    assert all(torch.equal(tensor, made.state_dict()[name]) for name, tensor in found.state_dict().items())
     assert (known["levels"], known["told"], known["noise"]) == ([SIGMA / 4, 2 * SIGMA], "theta", "gaussian")
     with pytest.raises(ArgumentError, match=r"expected labels .* got none: use --set answer=clean"):
         train(fresh(data), unlabelled, replace(recipe, answer="labels"), ac.Gaussian(SIGMA), sgd=Sgd(1, 64, 0.1))

@@ -331,7 +331,9 @@ def test_schedules() -> None:
     )
 
 
-@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": math.nan}, {"schedule": "flat"}])
+@pytest.mark.parametrize(
+    "wrong", [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": math.nan}, {"schedule": "flat"}, {"clip": 0.0}]
+)
 def test_wrong_sgd(wrong: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError, match="expected"):
         Sgd(**wrong)

@@ -44,10 +44,12 @@ def network() -> nn.Module:
     )
 
 
-def test_a_training_on_a_cpu_is_the_plain_loop_bit_by_bit() -> None:
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_a_training_on_a_cpu_is_the_plain_loop_bit_by_bit(clip: float | None) -> None:
     """Shuffle, crop, mirror, noise, loss, SGD, one after the other, from the seed of each epoch."""
     ours, plain, examples = network(), network(), data()
-    records = train(ours, examples, Cohen(), Gaussian(0.2), sgd=SGD, seed=7, precision="float32")
+    sgd, norms = replace(SGD, clip=clip), []
+    records = train(ours, examples, Cohen(), Gaussian(0.2), sgd=sgd, seed=7, precision="float32")
     optimizer = torch.optim.SGD(plain.parameters(), 0.05, 0.9, weight_decay=5e-4, nesterov=True)
     plain.to(memory_format=torch.channels_last).train()
     padded = np.pad(examples.pixels, ((0, 0), (0, 0), (1, 1), (1, 1)))
@@ -69,10 +71,12 @@ def test_a_training_on_a_cpu_is_the_plain_loop_bit_by_bit() -> None:
             optimizer.param_groups[0]["lr"] = SGD.rate(4 * epoch + i, 16)
             optimizer.zero_grad()
             loss.backward()
+            norms.append(nn.utils.clip_grad_norm_(plain.parameters(), clip or math.inf))
             optimizer.step()
             total += loss.detach()
         losses.append(float(total) / 4)
     assert [record["loss"] for record in records] == losses
+    assert clip is None or float(max(norms)) > 2 * clip, "it was needed"
     for a, b in zip(ours.state_dict().values(), plain.state_dict().values(), strict=True):
         assert torch.equal(a, b)
 
@@ -143,10 +147,11 @@ def test_replays_do_what_steps_do(name: str) -> None:
     ("sgd", "smoothing"),
     [
         (replace(SGD, momentum=0.0), None),
+        (replace(SGD, clip=0.01), None),
         (SGD, GaussianMixture([0.5, 0.5], [0.1, 0.3])),
         (SGD, Gaussian(np.linspace(0.1, 0.5, 30, dtype=np.float32).reshape(1, 6, 5))),
     ],
-    ids=["no momentum", "mixture", "sigma per pixel"],
+    ids=["no momentum", "clipped", "mixture", "sigma per pixel"],
 )
 def test_replays_of_other_optimisers_and_noises(sgd: Sgd, smoothing: Any) -> None:
     _, (losses, learned, _) = epochs(Steps, Cohen(), smoothing, sgd)

@@ -125,7 +125,7 @@ def train(
     Stream(seed, Stage.ESTIMATE, 0)
     with torch.device("meta"):
         if isinstance(chosen, Denoising):
-            denoiser(arch or "denoiser", (1, 2, 2), [0.0], [1.0], chosen, smoothing, told)
+            denoiser(arch or "denoiser", (1, 4, 4), [0.0], [1.0], chosen, smoothing, told)
         elif arch is not None:
             build(arch, 2, [0.0], [1.0])
     options.checked()

@@ -1,10 +1,11 @@
 """A small convolutional denoiser that is told theta, for networks that never saw noise.
 
 FFDNet's idea (Zhang et al. 2018): the level of the noise is an input, here one of each value of the image, and all
-convolutions see the image at half of its size. Around them is what is known without any learning: the best linear guess
-of a value y = x + s eps, where values have mean m and standard deviation d, is m + d^2 / (d^2 + s^2) (y - m), and it
-errs by d s / sqrt(d^2 + s^2) (Karras et al. 2022, per value). The network sees values and levels in these units and
-learns the rest of the error. So a value under no noise passes unchanged, and one under very much is not believed.
+convolutions see the image at half of its size, some of them (it is a U-Net) at a quarter. Around them is what is known
+without any learning: the best linear guess of a value y = x + s eps, where values have mean m and standard deviation d,
+is m + d^2 / (d^2 + s^2) (y - m), and it errs by d s / sqrt(d^2 + s^2) (Karras et al. 2022, per value). The network sees
+values and levels in these units and learns the rest of the error. So a value under no noise passes unchanged, and one
+under very much is not believed.
 """
 
 import math
@@ -19,11 +20,14 @@ from torch import Tensor, nn
 
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models.normalize import per_channel
+from anisocert.models.unet import Scale, UNet
 
 Told = Literal["theta", "scalar"]
 TOLD: tuple[str, ...] = get_args(Told)
-SIZES = {"denoiser": (96, 10), "denoiser-small": (32, 5)}
-"""Width and number of 3x3 convolutions, by the name of the architecture: 0.7 M and 0.03 M weights for colour images."""
+SIZES = {"denoiser": (Scale(48, 3, 2), Scale(96, 4)), "denoiser-small": (Scale(24, 1, 1), Scale(48, 1))}
+"""By the name of the architecture: 0.9 M and 0.07 M weights for colour images."""
+STEP = 4
+"""Heights and widths are multiples of it."""
 SPREADS = {"gaussian": 1.0, "uniform": 1 / math.sqrt(3)}
 """Standard deviation of noise whose theta is 1."""
 NEEDED = ("architecture", "shape", "mean", "std", "told", "noise", "levels")
@@ -31,7 +35,7 @@ KIND = "denoiser"
 
 
 class Denoiser(nn.Module):
-    """Noisy images beside their theta, `b x 2 x c x h x w`, to images, `b x c x h x w`; h and w are even.
+    """Noisy images beside their theta, `b x 2 x c x h x w`, to images, `b x c x h x w`; h and w are multiples of 4.
 
     Args:
         architecture: a name of SIZES.
@@ -62,14 +66,7 @@ class Denoiser(nn.Module):
         _check(architecture, shape, len(centers), told, noise, levels)
         self.architecture, self.shape, self.told, self.noise = architecture, tuple(shape), told, noise
         self.levels = (float(levels[0]), float(levels[1]))
-        (width, depth), channels = SIZES[architecture], len(centers)
-        layers: list[nn.Module] = [nn.Conv2d(8 * channels, width, 3, padding=1), nn.ReLU()]
-        for _ in range(depth - 2):
-            layers += [nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
-        last = nn.Conv2d(width, 4 * channels, 3, padding=1)
-        for parameter in last.parameters():
-            nn.init.zeros_(parameter)  # the linear guess, to begin with
-        self.layers = nn.Sequential(*layers, last)
+        self.layers = UNet(8 * len(centers), 4 * len(centers), SIZES[architecture])
         self.register_buffer("mean", torch.tensor(centers).view(-1, 1, 1))
         self.register_buffer("std", torch.tensor(spreads).view(-1, 1, 1))
 
@@ -104,6 +101,11 @@ class Denoiser(nn.Module):
         }  # fmt: skip
 
 
+def takes(channels: int, shape: Sequence[int]) -> bool:
+    """Whether a denoiser of so many channels takes inputs of a shape."""
+    return len(shape) == 3 and shape[0] == channels and not shape[1] % STEP and not shape[2] % STEP
+
+
 def suited_denoiser(shape: Sequence[int]) -> str:
     """The architecture for images of this shape, if none is named."""
     return "denoiser-small" if len(shape) == 3 and shape[0] == 1 and max(shape[1:]) <= 28 else "denoiser"
@@ -115,10 +117,10 @@ def _check(architecture: Any, shape: Any, channels: int, told: Any, noise: Any, 
     for name, value, allowed in words:
         if not isinstance(value, str) or value not in allowed:
             raise ArgumentError(f"expected {name} of a denoiser among {', '.join(allowed)}, got {str(value)[:100]!r}")
-    whole = _numbers(shape, 3, int)
-    if not whole or shape[0] != channels or min(shape) < 1 or shape[1] % 2 or shape[2] % 2:
+    if not _numbers(shape, 3, int) or min(shape) < 1 or not takes(channels, shape):
         raise ArgumentError(
-            f"expected images of shape ({channels}, height, width), both even, for a denoiser, got {str(shape)[:100]}"
+            f"expected images of shape ({channels}, height, width), both multiples of {STEP}, for a denoiser, "
+            f"got {str(shape)[:100]}"
         )
     if not _numbers(levels, 2, int | float) or not 0 < levels[0] <= levels[1] <= sys.float_info.max:
         raise ArgumentError(f"expected levels, two positive numbers in order, got {str(levels)[:100]}")

@@ -14,7 +14,7 @@ from anisocert.models.architectures import ARCHITECTURES, build, recognize
 from anisocert.models.checkpoint import from_metadata, load_denoiser
 from anisocert.models.coded import PerCode
 from anisocert.models.denoised import Denoised
-from anisocert.models.denoiser import Denoiser
+from anisocert.models.denoiser import STEP, Denoiser, takes
 from anisocert.models.foreign import Foreign, Layout, normalization, take_apart
 from anisocert.models.functions import from_function
 from anisocert.models.normalize import Normalized, per_channel
@@ -73,8 +73,8 @@ def _denoiser(path: str, shape: tuple[int, ...] | None) -> tuple[nn.Module, tupl
             f"package.module:function, got {path!r}"
         )
     found, _ = load_denoiser(path)
-    if shape is not None and (len(shape) != 3 or shape[0] != found.shape[0] or shape[1] % 2 or shape[2] % 2):
-        wanted = f"({found.shape[0]}, height, width), both even"
+    if shape is not None and not takes(found.shape[0], shape):
+        wanted = f"({found.shape[0]}, height, width), both multiples of {STEP}"
         raise ArgumentError(f"expected inputs of shape {wanted}, for the denoiser {path}, got {shape}")
     low, high = found.levels
     what = "theta" if found.told == "theta" else "the mean of theta"

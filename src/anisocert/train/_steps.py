@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from anisocert.engine.capture import Work, captured
 from anisocert.smoothing import Smoothing
@@ -43,6 +43,8 @@ class Steps:
         loss = recipe.loss(self.network, x, y, self.smoothing)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if self.sgd.clip is not None:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.sgd.clip)
         self.optimizer.step()
         self.total += loss.detach()
 

@@ -18,6 +18,7 @@ from anisocert.smoothing import Smoothing
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
 from anisocert.train.recipe import Recipe, classifier_of, noise_like, weights_hash
+from anisocert.train.sgd import Sgd
 
 Answer = Literal["labels", "clean"]
 
@@ -31,7 +32,7 @@ class Denoising(Recipe):
         high: largest level.
         reconstruct: share of the epochs with the error of the image alone.
         answer: what the classifier should say behind it: "labels", or "clean": what it says without noise.
-        weight: of the answer's error. Through a classifier gradients are large, and would undo what was learned before.
+        weight: of the answer's error.
         keep: weight of the image's error beside it.
         classifier: in evaluation mode; it stays as it is.
         behind: whether the classifier is behind it, as it is after the first epochs.
@@ -39,9 +40,9 @@ class Denoising(Recipe):
 
     low: float = 0.1
     high: float = 1.0
-    reconstruct: float = 0.5
+    reconstruct: float = 0.1
     answer: Answer = "labels"
-    weight: float = 0.1
+    weight: float = 1.0
     keep: float = 0.1
     classifier: nn.Module | None = None
     behind: bool = field(default=True, repr=False)
@@ -65,6 +66,10 @@ class Denoising(Recipe):
     def for_sigma(cls, sigma: float) -> "Denoising":
         """For certificates with noise of this level, and of those that a search finds around it."""
         return cls(low=sigma / 4, high=2 * sigma)
+
+    def sgd(self, examples: int, epochs: int) -> Sgd:
+        """See Recipe; through a classifier gradients are large at times, and one such step would undo many."""
+        return replace(Sgd.suited(examples, epochs), clip=1.0)
 
     @property
     def labelled(self) -> bool:

@@ -21,6 +21,7 @@ class Sgd:
         weight_decay: of all weights.
         schedule: "one-cycle" rises for 30 % of the steps and falls as a cosine; "cosine" only falls; "step" divides by
             ten after each third of the epochs (Cohen et al. 2019: every 30 of 90).
+        clip: the largest norm of a step's gradient, which is shortened to it.
     """
 
     epochs: int = 60
@@ -29,6 +30,7 @@ class Sgd:
     momentum: float = 0.9
     weight_decay: float = 5e-4
     schedule: Schedule = "one-cycle"
+    clip: float | None = None
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
@@ -40,6 +42,8 @@ class Sgd:
                 "expected learning_rate > 0, momentum in [0, 1) and weight_decay >= 0, "
                 f"got {self.learning_rate}, {self.momentum} and {self.weight_decay}"
             )
+        if self.clip is not None and not self.clip > 0:
+            raise ArgumentError(f"expected clip > 0, got {self.clip}")
         if self.schedule not in get_args(Schedule):
             raise ArgumentError(
                 f"expected schedule to be one of {', '.join(get_args(Schedule))}, got {self.schedule!r}"

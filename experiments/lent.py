@@ -1,0 +1,59 @@
+"""How much a theta that was found for one input speaks for that input's class: it is lent to all others.
+
+    python experiments/lent.py RUN
+
+Smoothed answers of all inputs of the run's data, by few votes each, under each of some of its thetas and under flat
+noise of the same mean: how many are right, and how many of the inputs of other classes are given the class that theta
+was certified for. The second line is for the tenth of these thetas that have the largest regions.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from anisocert.data import load
+from anisocert.engine.told import under
+from anisocert.runs import read_run
+
+
+def lent(run, x, y, thetas, votes):
+    """`thetas x 2 x 2`: shares of right answers and of the certified class elsewhere; under theta, then flat noise."""
+    model = run.module()
+    torch.manual_seed(0)
+    found = []
+    for row in _spread(run, thetas):
+        theta, own = torch.from_numpy(np.array(run.thetas[row["idx"]])), row["prediction"]
+        answers = [_answers(model, x, noise, votes) for noise in (theta, theta.mean().expand_as(theta))]
+        found.append([((a == y).float().mean(), (a[y != own] == own).float().mean()) for a in answers])
+    return np.array(found)
+
+
+def _spread(run, count):
+    """Certified rows, smallest regions first, evenly from all."""
+    rows = sorted((row for row in run.rows if row["prediction"] >= 0), key=lambda row: row["proxy_radius"])
+    return [rows[i] for i in np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int)]
+
+
+@torch.no_grad()
+def _answers(model, x, theta, votes):
+    scores = under(theta, model)
+    counts = torch.zeros(len(x), scores(x[:1]).shape[1])
+    for _ in range(votes):
+        counts[torch.arange(len(x)), scores(x + theta * torch.randn_like(x)).argmax(1)] += 1
+    return counts.argmax(1)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--thetas", type=int, default=40)
+    parser.add_argument("--votes", type=int, default=16)
+    args = parser.parse_args()
+    run = read_run(args.run)
+    data = load(run.place("data"), "test")
+    shares = lent(run, torch.from_numpy(data.x), torch.from_numpy(data.y), args.thetas, args.votes)
+    for name, some in (("all", shares), ("largest", shares[-max(1, len(shares) // 10) :])):
+        said = [f"right {right:.1f} %, its class elsewhere {own:.1f} %" for right, own in 100 * some.mean(0)]
+        print(f"{name:8} {said[0]}; flat noise: {said[1]}")

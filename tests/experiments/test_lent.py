@@ -7,7 +7,7 @@ from lent import lent
 
 
 class Sign(torch.nn.Module):
-    """Class 1 where the first value is positive; told theta, class 0 whatever the input if the second one's is large."""
+    """Class 1 where the first value is positive; told a large theta of the second one, class 0 whatever the input is."""
 
     told_theta = True
 

@@ -7,7 +7,7 @@ from lent import lent
 
 
 class Sign(torch.nn.Module):
-    """Class 1 where the first value is positive; told a large theta of the second one, class 0 whatever the input is."""
+    """Class 1 where the first value is positive; told a large theta of the second one, always class 0."""
 
     told_theta = True
 

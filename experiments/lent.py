@@ -9,16 +9,19 @@ was certified for. The second line is for the tenth of these thetas that have th
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from anisocert.data import load
 from anisocert.engine.told import under
-from anisocert.runs import read_run
+from anisocert.runs import StoredRun, read_run
 
 
-def lent(run, x, y, thetas, votes):
+def lent(run: StoredRun, x: Tensor, y: Tensor, thetas: int, votes: int) -> NDArray[np.float32]:
     """`thetas x 2 x 2`: shares of right answers and of the certified class elsewhere; under theta, then flat noise."""
     model = run.module()
     torch.manual_seed(0)
@@ -30,14 +33,14 @@ def lent(run, x, y, thetas, votes):
     return np.array(found)
 
 
-def _spread(run, count):
+def _spread(run: StoredRun, count: int) -> list[dict[str, Any]]:
     """Certified rows, smallest regions first, evenly from all."""
     rows = sorted((row for row in run.rows if row["prediction"] >= 0), key=lambda row: row["proxy_radius"])
     return [rows[i] for i in np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int)]
 
 
 @torch.no_grad()
-def _answers(model, x, theta, votes):
+def _answers(model: nn.Module, x: Tensor, theta: Tensor, votes: int) -> Tensor:
     scores = under(theta, model)
     counts = torch.zeros(len(x), scores(x[:1]).shape[1])
     for _ in range(votes):

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from anisocert.engine._watching import Watching
 from anisocert.errors import ModelError
 
 Operations = list[tuple[str, tuple[tuple[int, ...], ...]]]
@@ -48,7 +48,7 @@ def _operations(call: nn.Module, sample: Tensor) -> Operations:
     return watch.operations
 
 
-class _OfInput(TorchDispatchMode):
+class _OfInput(Watching):
     """Keeps the operators that are given something of the input, in order, with the shapes of what they are given.
 
     Others compute with weights and constants; those a graph may have computed once.

@@ -15,6 +15,7 @@ from anisocert.engine import Network
 from anisocert.engine.numerics import out_of_memory, repeatable
 from anisocert.errors import ArgumentError
 from anisocert.optimize._ceiling import Ceiling, Limits
+from anisocert.optimize._steps import Adam, Plain
 from anisocert.optimize.soft import Problem, SoftVotes
 
 log = logging.getLogger(__name__)
@@ -111,18 +112,14 @@ class Ascent:
     ) -> Tensor:
         ceiling = Ceiling(limits)
         value = (start.log() if self.logarithmic else start).clone().requires_grad_(True)
-        optimizer: torch.optim.Optimizer
-        if self.adam:
-            optimizer = torch.optim.Adam([value], self.learning_rate, maximize=True)
-        else:
-            optimizer = torch.optim.SGD([value], self.learning_rate, maximize=True)
+        step = (Adam if self.adam else Plain)(value.detach(), self.learning_rate)
         first, total = self.iterations // 2 if self.averaged else self.iterations - 1, torch.zeros_like(value)
         for i in range(self.iterations):
             theta = self._theta(value)
             gap = votes.problem.gap(votes.mean(theta, i * self.samples, self.samples))
-            (value.grad,) = torch.autograd.grad(objective(gap, theta).sum(), [value])
-            optimizer.step()
+            (slope,) = torch.autograd.grad(objective(gap, theta).sum(), [value])
             with torch.no_grad():
+                step(slope)
                 bounded = ceiling.over(self._theta(value), gap).maximum(lower)
                 value.copy_(bounded.log() if self.logarithmic else bounded)
                 if i >= first:

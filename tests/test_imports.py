@@ -53,6 +53,19 @@ for call in (lambda: ac.evaluate(found, [0, 0]), lambda: ac.report("runs/a")):
     assert done.stdout == f"[0, 0]\n{told}{told}", done.stderr
 
 
+def test_neither_votes_nor_a_search_import_torchs_compiler():
+    """It takes more than a second, which every command would wait for."""
+    done = run("""
+import sys, torch, numpy as np, anisocert as ac
+net = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(16, 2)).eval()
+plan, numerics = ac.Plan(n=50), ac.Numerics(compile=False, rows=32)
+ac.certify(net, np.ones((1, 1, 4, 4)), smoothing=ac.Gaussian(0.1), plan=plan, method=ac.Anisotropic(), num_classes=2,
+           numerics=numerics)
+print("torch._dynamo" in sys.modules)
+""")
+    assert done.stdout == "False\n", done.stderr
+
+
 def test_importing_the_package_is_cheap():
     done = run("import sys, anisocert; print(sorted({'torch', 'scipy', 'numpy'} & set(sys.modules)))")
     assert done.stdout == "[]\n", done.stderr

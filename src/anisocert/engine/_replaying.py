@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from anisocert.engine._compiling import Evaluate, seconds
 from anisocert.engine._graph import hooked
 from anisocert.engine._lowering import Lowered
-from anisocert.engine._watching import Watching
 from anisocert.engine.agreement import identical
 from anisocert.engine.capture import Room, Work, captured
 from anisocert.engine.given import Classifier
@@ -136,7 +136,7 @@ def _score(evaluate: Evaluate, run: Classifier, x: Tensor, scores: Tensor) -> No
     scores.copy_(evaluate(run, x))
 
 
-class NoWaits(Watching):
+class NoWaits(TorchDispatchMode):
     """An error for operators, of this thread, whose result the host waits for: no capture survives them."""
 
     NAMES = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "_unique", "equal", "is_nonzero")

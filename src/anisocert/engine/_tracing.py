@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from anisocert.engine._watching import Watching
 from anisocert.errors import ModelError
 
 Operations = list[tuple[str, tuple[tuple[int, ...], ...]]]
@@ -48,7 +48,7 @@ def _operations(call: nn.Module, sample: Tensor) -> Operations:
     return watch.operations
 
 
-class _OfInput(Watching):
+class _OfInput(TorchDispatchMode):
     """Keeps the operators that are given something of the input, in order, with the shapes of what they are given.
 
     Others compute with weights and constants; those a graph may have computed once.
@@ -60,6 +60,10 @@ class _OfInput(Watching):
         super().__init__()
         self.x, self.operations = x, Operations()
         self.alive = {x.untyped_storage()._cdata: x.untyped_storage()}  # of the input and what is made of it
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch would import its compiler here, for more than a second
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]

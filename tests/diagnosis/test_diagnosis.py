@@ -42,6 +42,7 @@ def quick(monkeypatch):
 
 
 def job_of(path, **options):
+    options = {"numerics": Numerics(rows=320)} | options  # a network gets ready sooner with few
     return load_job(Configuration(str(path), "digits", 1.0, method="fixed", **options))
 
 

@@ -184,6 +184,7 @@ def test_thetas_are_flat_or_shaped_and_of_all_levels():
     middle = (logs[flat].mean(1) - np.log(0.1)) / np.log(16)
     assert abs(float(middle.mean()) - 0.5) < 0.03
     assert 0 <= float(middle.min()) < float(middle.max()) <= 1
+    assert abs(float(((middle - 0.5).abs() < 0.25).float().mean()) - 0.75) < 0.05  # triangular; uniform: 0.5
     assert float(logs[~flat].std(1).median()) > 0.4
     assert bool(((theta > 0) & theta.isfinite()).all())
 

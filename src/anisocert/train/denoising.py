@@ -40,10 +40,10 @@ class Denoising(Recipe):
 
     low: float = 0.1
     high: float = 1.0
-    reconstruct: float = 0.1
+    reconstruct: float = 0.05
     answer: Answer = "labels"
     weight: float = 1.0
-    keep: float = 0.1
+    keep: float = 0.01
     classifier: nn.Module | None = None
     behind: bool = field(default=True, repr=False)
 

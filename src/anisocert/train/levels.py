@@ -17,8 +17,11 @@ RAISED = math.log(8.0)  # blocks are raised up to this factor; a third of the pl
 
 
 def random_theta(x: Tensor, low: float, high: float) -> Tensor:
-    """One theta per image, of levels log-uniform from low to high, flat or times a random shape. x: `b x c x h x w`."""
-    level = math.log(low) + torch.rand(len(x), 1, 1, 1, device=x.device) * math.log(high / low)
+    """One theta per image, of a level from low to high, flat or times a random shape. x: `b x c x h x w`.
+
+    Logarithms of levels are triangular: searches start in the middle and seldom end where the levels do.
+    """
+    level = math.log(low) + (_uniform(x) + _uniform(x)) / 2 * math.log(high / low)
     weights = torch.rand(len(x), len(SMOOTH) + 1, 1, 1, 1, device=x.device).square()
     fields = torch.stack([*(_field(x, side, "bilinear") for side in SMOOTH), torch.randn_like(x)], 1)
     mixed = (weights * fields).sum(1) / weights.square().sum(1).sqrt()

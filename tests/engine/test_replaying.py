@@ -73,6 +73,15 @@ def test_what_cannot_be_traced_or_has_hooks_is_launched():
 
 
 @gpu
+def test_a_call_that_is_long_beside_its_launches_is_launched(monkeypatch):
+    form = as_graph(nn.Sequential(nn.Linear(16, 8192), nn.Linear(8192, 8192), nn.Linear(8192, 3)))
+    many = torch.randn(8192, 16, device="cuda")
+    assert replayed(evaluate, form, form, many) is form
+    monkeypatch.setattr("anisocert.engine._replaying.LAUNCHES", 0.0)
+    assert isinstance(replayed(evaluate, form, form, many), Replayed)
+
+
+@gpu
 def test_a_graph_that_was_captured_in_inference_mode_runs_outside_of_it():
     form = as_graph(deep())
     with torch.inference_mode():

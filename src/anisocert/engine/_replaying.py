@@ -24,7 +24,7 @@ from anisocert.errors import ModelError
 log = logging.getLogger(__name__)
 
 MASKS = (torch.bool, torch.uint8)
-SAVING = 0.03  # of a call's time, below which a graph is not worth the memory that it keeps
+LAUNCHES = 0.25  # of a call's time: where they take less, kernels wait for each other, and a graph only keeps memory
 
 
 class Replayed:
@@ -83,18 +83,17 @@ def replayed(evaluate: Evaluate, run: Classifier, form: nn.Module, sample: Tenso
     traced = isinstance(form, fx.GraphModule | Lowered) and not any(map(hooked, form.modules()))
     if sample.device.type != "cuda" or not traced:
         return run
+    spent = seconds(evaluate, run, sample)
+    log.info("a call takes %.2f ms, its launches %.2f", 1e3 * spent.whole, 1e3 * spent.host)
+    if spent.host < LAUNCHES * spent.whole:  # replays are not timed: on a GPU that others use, that would be by chance
+        return run
     try:
-        made = _captured(evaluate, run, form, sample)
-        if made is None:
-            return run
-        by_replay, by_launches = seconds(evaluate, made, sample), seconds(evaluate, run, sample)
+        return _captured(evaluate, run, form, sample) or run
     except RuntimeError as error:  # the network itself has been seen to fit
         if not out_of_memory(error):
             raise
         log.info("no memory for a CUDA graph of the network")
         return run
-    log.info("a call takes %.2f ms as a CUDA graph, %.2f ms launched", 1e3 * by_replay, 1e3 * by_launches)
-    return made if by_replay < (1 - SAVING) * by_launches else run
 
 
 def _captured(evaluate: Evaluate, run: Classifier, form: nn.Module, sample: Tensor) -> Replayed | None:

@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--only", nargs="*", help="fixed isotropic published-isotropic published-ancer ancer volume")
     parser.add_argument("--save")
     parser.add_argument("--gradients", nargs="*", help="networks; default: all. See benchmarks/gradients.py")
-    parser.add_argument("--steps", type=int, default=10, help="with --gradients")
+    parser.add_argument("--steps", type=int, default=40, help="with --gradients")
     parser.add_argument("--jobs", type=int, default=2, help="with --gradients: networks that get ready at a time")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"

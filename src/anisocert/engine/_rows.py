@@ -20,7 +20,7 @@ CACHE_BYTES = 2_600_000
 INDEX = 2**31
 # Maps that a step with gradients may keep: bytes on others than GPUs; of a GPU's memory; and bytes with which a GPU is
 # busy, so that more inputs at a time would only wait for each other.
-HOST_KEPT, KEPT, ENOUGH = 2 * 10**9, 0.4, 4 * 10**9
+HOST_KEPT, KEPT, ENOUGH = 2 * 10**9, 0.4, 10**9
 
 
 def ladder(device: torch.device) -> tuple[int, ...]:

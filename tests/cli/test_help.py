@@ -141,17 +141,6 @@ def test_wrong_usage_is_one_line_that_helps(cli, arguments, words):
     assert said.out == ""
 
 
-class Broken(typer.Typer):
-    """Stands where the app does, and ends as told."""
-
-    def __init__(self, ending):
-        super().__init__()
-        self.ending = ending
-
-    def __call__(self, *args, **kwargs):
-        raise self.ending
-
-
 @pytest.mark.parametrize(
     ("ending", "code", "line"),
     [
@@ -165,7 +154,10 @@ class Broken(typer.Typer):
     ],
 )
 def test_how_errors_are_told(cli, monkeypatch, ending, code, line):
-    monkeypatch.setattr("anisocert.cli.app.app", Broken(ending))
+    def broken(**_):
+        raise ending
+
+    monkeypatch.setattr("anisocert.cli._commands", lambda: broken)
     assert cli("demo", code=code).err == f"{line}\n"
     if code == 1 and not isinstance(ending, typer.Abort):
         monkeypatch.setattr(sys, "argv", ["anisocert", "demo", "--debug"])
@@ -189,7 +181,7 @@ def test_how_commands_end(cli, monkeypatch, ending, code, said):
     def work() -> None:
         raise ending
 
-    monkeypatch.setattr("anisocert.cli.app.app", toy)
+    monkeypatch.setattr("anisocert.cli._commands", lambda: get_command(toy))
     told = cli(code=code).err
     assert told.split(" (")[0] == said.split(" (")[0]
 

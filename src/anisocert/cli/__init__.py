@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NoReturn
 
 from anisocert.cli.terminal import standard_streams
@@ -92,19 +93,29 @@ def _run() -> int:
     try:
         import typer
 
-        from anisocert.cli.app import app
+        command = _commands()
     except ModuleNotFoundError as error:
         extra = "the command line needs typer and rich: pip install 'anisocert[cli]'"
         raise MissingExtraError(f"{extra} ({error.name} is missing)") from error
-    for group in (app, *(one.typer_instance for one in app.registered_groups)):
-        for command in group.registered_commands if group is not None else ():
-            command.help = _flowing(command.callback.__doc__ or "")
     try:
-        code = app(standalone_mode=False)
+        code = command(standalone_mode=False)
     except typer.Abort:  # a question was answered with no
         _say("stopped")
         return FAILED
     return code if isinstance(code, int) else 0
+
+
+@cache
+def _commands() -> Callable[..., Any]:
+    """All commands, from typer's declarations, which takes some hundredths of a second."""
+    import typer.main
+
+    from anisocert.cli.app import app
+
+    for group in (app, *(one.typer_instance for one in app.registered_groups)):
+        for command in group.registered_commands if group is not None else ():
+            command.help = _flowing(command.callback.__doc__ or "")
+    return typer.main.get_command(app)
 
 
 def _flowing(text: str) -> str:

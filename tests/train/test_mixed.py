@@ -46,3 +46,20 @@ def test_working_compilation_leaves_weights_and_gradients_as_they_were(monkeypat
     assert mixed.compile_network(lambda: mixed(torch.rand(5, 3)).sum()) is True
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_what_is_beside_a_compiled_network_is_compiled_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = list[nn.Module]()
+
+    def compile_(network: nn.Module, **_: object) -> nn.Module:
+        compiled.append(network)
+        return nn.Sequential(network)
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    model, other, x = nn.Linear(3, 3), nn.Linear(3, 2), torch.rand(5, 3)
+    mixed = Mixed(model, "float32")
+    assert torch.equal(mixed.beside(other)(x), other(x))
+    assert compiled == []
+    assert mixed.compile_network(lambda: (mixed(x) + mixed.beside(other)(x).sum()).sum()) is True
+    assert torch.equal(mixed.beside(other)(x), other(x))
+    assert compiled == [model, other, other]

@@ -33,6 +33,13 @@ class Mixed(nn.Module):
             scores = self._run[0](x)
         return scores.float()
 
+    def beside(self, network: nn.Module) -> "Mixed":
+        """Another network, which stays as it is, run as this one is."""
+        made = Mixed(network, self.precision)
+        if self._run[0] is not self.network:
+            made._run = (torch.compile(network, dynamic=False),)
+        return made
+
     def compile_network(self, try_on: Callable[[], Tensor]) -> bool:
         """Compile, and check by `try_on`, a loss that is thrown away, that it works; whether it did.
 

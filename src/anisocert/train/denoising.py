@@ -106,7 +106,7 @@ class Denoising(Recipe):
         if not self.behind:
             return error
         assert self.classifier is not None
-        classifier = Mixed(self.classifier, model.precision)
+        classifier = model.beside(self.classifier)
         scores = classifier(found)
         if self.answer == "labels":
             return self.weight * F.cross_entropy(scores, y) + self.keep * error

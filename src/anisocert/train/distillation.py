@@ -81,13 +81,13 @@ class Distillation(Recipe):
         assert isinstance(model, Mixed)
         assert self.classifier is not None
         with torch.no_grad():
-            wanted = Mixed(self.classifier, model.precision)(x).log_softmax(1)
+            wanted = model.beside(self.classifier)(x).log_softmax(1)
             if self.denoiser is None:
                 seen = x + noise_like(x, smoothing)
             else:
                 theta = random_theta(x, *self.denoiser.levels)
                 noisy = x + theta * noise_like(x, smoothing.of(1.0))
-                seen = Mixed(self.denoiser, model.precision)(beside(noisy, theta))
+                seen = model.beside(self.denoiser)(beside(noisy, theta))
         return F.kl_div(model(seen).log_softmax(1), wanted, reduction="batchmean", log_target=True)
 
 

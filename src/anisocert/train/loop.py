@@ -109,7 +109,7 @@ def train(
             torch.manual_seed(seed)
             network.train()
             compiled = network.compile_network(
-                lambda: _first_loss(placed.during(0, sgd.epochs), network, batches, smoothing)
+                lambda: _first_loss(placed.during(sgd.epochs - 1, sgd.epochs), network, batches, smoothing)
             )
         for epoch in range(len(records), sgd.epochs):
             started = time.perf_counter()

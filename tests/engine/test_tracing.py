@@ -22,6 +22,7 @@ class Guarded(nn.Module):
     def __init__(self, how: str) -> None:
         super().__init__()
         self.how, self.body = how, nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5))
+        self.one, self.other = nn.Parameter(torch.tensor(2.0)), nn.Parameter(torch.tensor(1.0))
 
     def forward(self, x: Tensor) -> Tensor:
         match self.how:
@@ -36,8 +37,22 @@ class Guarded(nn.Module):
             case "caught":
                 with suppress(TypeError):
                     x = self._guarded(x) if float(x.abs().max()) > 0 else x
+            case "another number":
+                x = x + (2 if isinstance(x, Tensor) else 1) * F.relu(x - FAR)
+            case "another weight":
+                x = x + (self.one if isinstance(x, Tensor) else self.other) * F.relu(x - FAR)
+            case "another part":
+                left, right = F.relu(x - FAR).chunk(2, 3)
+                x = x - torch.cat([left if isinstance(x, Tensor) else right, right], 3)
+            case "in place, behind a view":
+                seen = x.flatten(1)
+                x -= 2 * F.relu(x - FAR)  # torch.fx makes a sum of it that is not in place
+                x = seen.view(x.shape)
             case "plain":
                 x = self._guarded(x)
+            case "in place":
+                x = x.clone()
+                x -= 2 * F.relu(x - FAR)
         return self.body(x)
 
     def _guarded(self, x: Tensor) -> Tensor:
@@ -50,7 +65,10 @@ def _network(model: nn.Module) -> Network:
     return network
 
 
-@pytest.mark.parametrize("how", ["isinstance", "type", "is_tensor", "not when traced", "caught"])
+LED_AROUND = ["isinstance", "type", "is_tensor", "not when traced", "caught", "another number", "another weight"]
+
+
+@pytest.mark.parametrize("how", [*LED_AROUND, "another part", "in place, behind a view"])
 def test_code_that_knows_a_tracer_is_not_traced(how, caplog):
     torch.manual_seed(0)
     model = Guarded(how)
@@ -60,11 +78,15 @@ def test_code_that_knows_a_tracer_is_not_traced(how, caplog):
         network = _network(model)
     assert "not traced, so it stays as it is: its forward does other things" in caplog.text
     with torch.no_grad():
-        torch.testing.assert_close(network.scores(x), model(x))
+        torch.testing.assert_close(network.scores(x.clone()), model(x.clone()))
+        plain = Guarded("nothing").eval()
+        plain.load_state_dict(model.state_dict())
+        assert not torch.allclose(model(x.clone()), plain(x.clone())), "the case is none"
 
 
-def test_what_has_the_same_operations_is_traced():
-    assert isinstance(_network(Guarded("plain"))._run, fx.GraphModule)
+@pytest.mark.parametrize("how", ["plain", "in place"])
+def test_what_has_the_same_operations_is_traced(how):
+    assert isinstance(_network(Guarded(how))._run, fx.GraphModule)
 
 
 class Changing(nn.Module):
@@ -74,6 +96,7 @@ class Changing(nn.Module):
         super().__init__()
         self.how, self.body, self.calls = how, nn.Sequential(nn.Flatten(), nn.Linear(36, 5)), 0
         self.register_buffer("seen", torch.zeros(()))
+        self.kept, self.plain, self.cached = list[int](), torch.zeros(()), dict[str, Tensor]()
 
     def forward(self, x: Tensor) -> Tensor:
         match self.how:
@@ -83,16 +106,26 @@ class Changing(nn.Module):
                 self.seen.add_(1)
             case "assigned":
                 self.seen = 0.9 * self.seen + x.mean()
+            case "kept":
+                self.kept.append(0)
+            case "plain tensor":
+                self.plain.add_(1)
+            case "cached":
+                self.cached.setdefault("half", torch.full((), 0.5))
         return self.body(x)
 
 
-@pytest.mark.parametrize("how", ["number", "in place", "assigned"])
+@pytest.mark.parametrize("how", ["number", "in place", "assigned", "kept", "plain tensor"])
 def test_a_network_that_changes_itself_is_not_traced(how):
     with pytest.raises(ModelError, match="its forward changes it"):
         traced(Changing(how).eval(), torch.rand(2, *SHAPE))
     run = _network(Changing(how))._run
     assert not isinstance(run, fx.GraphModule)
     assert all(isinstance(tensor, Tensor) for tensor in run.buffers())  # and what runs was never traced
+
+
+def test_a_network_that_keeps_what_it_needs_is_traced():
+    assert isinstance(_network(Changing("cached"))._run, fx.GraphModule)
 
 
 class Common(nn.Module):

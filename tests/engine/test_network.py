@@ -86,6 +86,49 @@ def test_random_layers_are_refused(precision):
         Network(Dropping().eval(), 2, numerics=Numerics(precision, compile=False)).fit(SHAPE, 1)
 
 
+class OfPlace(nn.Module):
+    """Adds to each row's scores what depends on where in the batch it is."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, x: Tensor) -> Tensor:
+        place = torch.arange(len(x))
+        place = {"first": place < 32, "every other": place % 2 == 0, "outer": (place - len(x) / 2).abs() > 40}[self.how]
+        return x.flatten(1)[:, :2] + 50 * torch.stack([place, ~place], 1)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("how", ["first", "every other", "outer"])
+def test_scores_that_depend_on_the_place_in_a_batch_are_refused(how, precision):
+    """Else an input is certified for one class by votes in calls of some rows, and for another in calls of others."""
+    with pytest.raises(ModelError, match="change with its place in a batch"):
+        Network(OfPlace(how).eval(), 2, numerics=Numerics(precision, compile=False, rows=160)).fit(SHAPE, 1)
+
+
+def test_a_network_that_changes_before_the_first_vote_is_refused():
+    class Warming(nn.Module):
+        def __init__(self, after: int) -> None:
+            super().__init__()
+            self.calls, self.after = list[int](), after
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls.append(0)
+            return x.flatten(1)[:, :2] * (-1 if len(self.calls) > self.after else 1)
+
+    def fitted(after: int) -> Network:
+        network = Network(Warming(after).eval(), 2, numerics=Numerics("float32", False, 160))
+        network.fit(SHAPE, 1)
+        return network
+
+    calls = len(fitted(10**6)._run.calls)
+    fitted(calls)
+    for after in (calls - 1, calls - 2):
+        with pytest.raises(ModelError, match="got different ones before the votes"):
+            fitted(after)
+
+
 class Crowded(nn.Module):
     """Two classes that the input decides between, and one that never wins, whose score varies by far the most."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from anisocert.engine._trials import companies
@@ -33,3 +34,12 @@ def expect_rows_apart(evaluate: Callable[[Tensor], Tensor], sample: Tensor, scor
                 "batch or from call to call (a batch norm without running statistics, dynamic quantization, a layer "
                 "that draws at random)"
             )
+
+
+def expect_places_alike(evaluate: Callable[[Tensor], Tensor], sample: Tensor, same: Callable[[Tensor], bool]) -> None:
+    """An error if scores of an input change with its place in the batch. same: whether some are those of the sample."""
+    order = torch.randperm(len(sample), generator=torch.Generator().manual_seed(2)).to(sample.device)
+    if not same(evaluate(sample[order])[order.argsort()]):
+        raise ModelError(
+            "expected scores of an input to depend on that input alone, got ones that change with its place in a batch"
+        )

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from anisocert.engine._checking import expect_rows_apart, expect_shape
+from anisocert.engine._checking import expect_places_alike, expect_rows_apart, expect_shape
 from anisocert.engine._rows import largest_map
 from anisocert.engine._trials import trial_inputs
 from anisocert.engine.agreement import no_worse, same_votes
@@ -55,19 +55,19 @@ class Trial:
             scores = self.evaluate(self.model, sample.clone())
         expect_shape(scores, len(sample), num_classes)
         expect_rows_apart(lambda x: self.evaluate(self.model, self.with_levels(x)), sample, scores)
+        expect_places_alike(partial(self.evaluate, self.model), sample, partial(self.agrees, sample, scores))
         return scores
+
+    def agrees(self, sample: Tensor, scores: Tensor, found: Tensor) -> bool:
+        """Whether other scores of a batch are the model's up to rounding."""
+        if same_votes(scores, found, self.precision):
+            return True
+        return self.precision == "bfloat16" and no_worse(self._in_float32(sample), scores, found)
 
     def right(self, sample: Tensor, scores: Tensor | None = None) -> Callable[[Classifier], bool]:
         """Whether a form of the model gives its scores of a batch, up to rounding. scores: these, where known."""
         plain = self.evaluate(self.model, sample.clone()) if scores is None else scores
-
-        def right(run: Classifier) -> bool:
-            found = self.evaluate(run, sample.clone())  # which a network may change
-            if same_votes(plain, found, self.precision):
-                return True
-            return self.precision == "bfloat16" and no_worse(self._in_float32(sample), plain, found)
-
-        return right
+        return lambda run: self.agrees(sample, plain, self.evaluate(run, sample.clone()))  # which a network may change
 
     def _in_float32(self, sample: Tensor) -> Tensor:
         with torch.no_grad():

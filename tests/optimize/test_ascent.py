@@ -10,6 +10,7 @@ from torch.distributions.normal import Normal
 import anisocert as ac
 from anisocert.engine import Network, Query, Stage, Stream
 from anisocert.engine.noise import noise_source
+from anisocert.engine.numerics import ALIGN
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.optimize import Ascent, PublishedAnisotropic, PublishedIsotropic
 from anisocert.optimize._ceiling import Limits
@@ -264,7 +265,7 @@ def test_copies_in_parts_give_the_same_mean_and_gradient(smooth, at_once, centre
 
 
 @pytest.mark.precision
-def test_memory_is_bounded_however_many_copies_an_input_has(smooth):
+def test_memory_is_bounded_however_many_copies_an_input_has(smooth, monkeypatch):
     class Counting(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -277,6 +278,8 @@ def test_memory_is_bounded_however_many_copies_an_input_has(smooth):
 
     calls: list[int] = []
     network = Network(Counting().eval(), 3, numerics=ac.Numerics(rows=320))
+    monkeypatch.setattr("anisocert.engine._rows.HOST_KEPT", 300 * network._gradients.kept_bytes(SHAPE))
+    calls.clear()
     climb = Ascent(2, 500, 0.1, adam=True, logarithmic=True)
     start = torch.full((3, *SHAPE), 0.3)
     problem = Problem(Query(network, ac.Gaussian(0.3), torch.rand(3, *SHAPE), [0, 1, 2], 0), "logits")
@@ -287,7 +290,7 @@ def test_memory_is_bounded_however_many_copies_an_input_has(smooth):
         lower=start,
         limits=below(problem, 9.0),
     )
-    assert 1 < max(calls) <= 320
+    assert 100 < max(calls) <= 300
 
 
 @pytest.mark.parametrize("later", [0, 2])
@@ -300,7 +303,7 @@ def test_an_ascent_that_runs_out_of_memory_goes_on_with_fewer_copies(smooth, cap
             self.network, self.most, self.calls = smooth, most, 0
 
         def forward(self, x):
-            if torch.is_grad_enabled() and x.requires_grad:
+            if torch.is_grad_enabled() and x.requires_grad and len(x) != ALIGN:  # those are probes
                 tried.append(len(x))
                 self.calls += 1
                 if len(x) > self.most and self.calls > later:
@@ -341,3 +344,68 @@ def test_bad_options_are_named():
         ac.Anisotropic(prefer="both")
     with pytest.raises(ArgumentError, match="limit"):
         ac.Isotropic(limit=0.5)
+
+
+class Rounding(torch.autograd.Function):
+    """Rounds, and is learned through as if it did not."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, slope):
+        return slope
+
+
+class Odd(torch.nn.Module):
+    """Networks that are no obstacle to votes."""
+
+    def __init__(self, network, how):
+        super().__init__()
+        self.network, self.how = network, how
+
+    def forward(self, x):
+        match self.how:
+            case "squeezes":
+                return self.network(x).unsqueeze(2).squeeze()
+            case "in place":
+                x -= 0.5
+                return self.network(x)
+            case "a backward pass of its own":
+                return self.network(Rounding.apply(20 * x) / 20)
+
+
+@pytest.mark.parametrize("how", ["squeezes", "in place", "a backward pass of its own"])
+def test_what_votes_can_be_searched(smooth, how):
+    model = Odd(smooth, how).eval()
+    network = Network(model, 3, numerics=ac.Numerics("float32", rows=160))
+    x = torch.rand(3, *SHAPE, generator=torch.Generator().manual_seed(0))
+    problem = Problem(Query(network, ac.Gaussian(0.3), x, [0, 1, 2], 0), "logits", torch.tensor([0, 1, 2]))
+    climb, start = Ascent(3, 40, 0.1, adam=True, logarithmic=True), torch.full((3, *SHAPE), 0.3)
+    found = climb.climb(problem, start, lambda gap, theta: gap, lower=start / 9, limits=below(problem, 9.0))
+    assert (found != start).any(1).all()
+    assert (climb.sensitivity(problem, found).flatten(1) > 0).all()
+    leaf = torch.rand(40, *SHAPE, requires_grad=True)
+    slopes = [
+        torch.autograd.grad(call(leaf.clone())[:, 0].sum(), [leaf])[0]
+        for call in (model, network.differentiable_scores)
+    ]
+    torch.testing.assert_close(slopes[0], slopes[1])
+
+
+def test_what_is_said_of_sensitivity_survives_too_little_memory(smooth, caplog):
+    class Small(torch.nn.Module):
+        def forward(self, x):
+            if x.requires_grad and len(x) > 50:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return smooth(x)
+
+    found = []
+    for model in (smooth, Small()):
+        network = Network(model.eval(), 3, numerics=ac.Numerics("float32", rows=160))
+        x = torch.rand(3, *SHAPE, generator=torch.Generator().manual_seed(0))
+        problem = Problem(Query(network, ac.Gaussian(0.3), x, [0, 1, 2], 0), "logits", torch.tensor([0, 1, 2]))
+        found.append(Ascent(3, 40, 0.1, adam=True, logarithmic=True).sensitivity(problem, torch.full((3, *SHAPE), 0.3)))
+    assert "out of memory with gradients" in caplog.text
+    torch.testing.assert_close(found[0], found[1])

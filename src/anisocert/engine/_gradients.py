@@ -1,17 +1,22 @@
 """A model's scores with gradients to its input, never to weights: for searches; no vote is counted with them."""
 
+import logging
+from contextlib import AbstractContextManager
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
 
 from anisocert.engine._forms import first_right, gradient_forms
 from anisocert.engine._rows import kept_bytes
 from anisocert.engine._trials import trial_inputs
 from anisocert.engine._trying import Trial
 from anisocert.engine.given import Classifier
-from anisocert.engine.numerics import ALIGN
+from anisocert.engine.numerics import ALIGN, out_of_memory
+
+log = logging.getLogger(__name__)
 
 Shape = tuple[int, ...]
-FEW = 4  # rows, to count what each keeps
 
 
 class Gradients:
@@ -25,15 +30,15 @@ class Gradients:
 
     def scores(self, x: Tensor, compiled: bool = False) -> Tensor:
         """Of a batch, as the model takes it. compiled: for this batch's shape, forth and back."""
-        run = self._for_shape(tuple(x.shape[1:])) if compiled else self._for_any(tuple(x.shape[1:]))
         with torch.autocast(self.trial.device.type, torch.bfloat16, self.trial.precision == "bfloat16"):
+            run = self._for_batches_like(x) if compiled else self._for_any(tuple(x.shape[1:]))
             scores: Tensor = run(x)
         return scores.float()
 
     def kept_bytes(self, shape: Shape) -> int:
         """Bytes that a step keeps, for one input of a shape, until its gradient is there."""
         if shape not in self._kept:
-            self._kept[shape] = kept_bytes(self.scores, self.trial.inputs(FEW, shape))
+            self._kept[shape] = kept_bytes(self.scores, self.trial.inputs(ALIGN, shape))
         return self._kept[shape]
 
     def _for_any(self, shape: Shape) -> Classifier:
@@ -41,15 +46,61 @@ class Gradients:
             self._plain = self._form(shape, False)
         return self._plain
 
-    def _for_shape(self, shape: Shape) -> Classifier:
+    def _for_batches_like(self, x: Tensor) -> Classifier:
+        shape = tuple(x.shape[1:])
         if not isinstance(self.trial.model, nn.Module):
             return self.trial.model
         if self._compiled is None or self._compiled[0] != shape:
-            self._compiled = shape, torch.compile(self._form(shape, True), dynamic=False)
+            form = self._form(shape, True)
+            self._compiled = shape, _compiled(form, x)
         return self._compiled[1]
 
     def _form(self, shape: Shape, compiled: bool) -> nn.Module:
         assert isinstance(self.trial.model, nn.Module)
         sample = self.trial.with_levels(trial_inputs(ALIGN, shape, self.trial.device))
+        if _has_own_backward(self.trial.model, sample):
+            log.info("the network has a backward pass of its own, so searches differentiate it as it is")
+            return self.trial.model
         forms = gradient_forms(self.trial.model, sample, self.trial.precision == "bfloat16", compiled)
         return first_right(forms, self.trial.right(sample)) or self.trial.model
+
+
+def _compiled(form: nn.Module, x: Tensor) -> Classifier:
+    """A form compiled for batches like x, forth and back; or as it is where that fails."""
+    run: Classifier = torch.compile(form, dynamic=False)
+    leaf = x.detach().clone().requires_grad_(True)
+    try:
+        with _apart():
+            torch.autograd.grad(run(leaf.clone()).float().sum(), [leaf], allow_unused=True)
+    except Exception as reason:  # as many kinds as there are back ends
+        if out_of_memory(reason):
+            raise
+        log.warning("torch.compile failed, continuing without it: %s", str(reason).partition("\n")[0])
+        return form
+    return run
+
+
+def _has_own_backward(model: nn.Module, sample: Tensor) -> bool:
+    """Whether it has an `autograd.Function`, as to learn through rounding, of which a graph has the way forth alone."""
+    try:
+        with torch.enable_grad(), _apart():
+            scores = model(sample.clone().requires_grad_(True).clone())
+        left = [scores.grad_fn]
+    except Exception as reason:
+        if out_of_memory(reason):
+            raise
+        return False  # nor any other, which is told where a search begins
+    seen = set[object]()
+    while left:
+        node = left.pop()
+        if isinstance(node, BackwardCFunction):
+            return True
+        if node is not None and node not in seen:
+            seen.add(node)
+            left += [source for source, _ in node.next_functions]
+    return False
+
+
+def _apart() -> AbstractContextManager[None]:
+    """Where nobody else counts what is kept for a way back, as `checkpoint` does while it computes a part."""
+    return torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor)

@@ -45,7 +45,7 @@ def first_rung(device: torch.device, shape: tuple[int, ...], per_row: Callable[[
 
 
 def gradient_rows(device: torch.device, rows: int, copies: int, per_row: Callable[[], int]) -> int:
-    """The rows of a step with gradients, in a network whose calls have so many at most.
+    """The rows of a step with gradients, in a network whose calls have so many.
 
     copies: of one input, which go together if they fit: else they are evaluated twice. per_row: bytes that are kept for
     the way back, for one row.
@@ -53,10 +53,10 @@ def gradient_rows(device: torch.device, rows: int, copies: int, per_row: Callabl
     each = max(1, per_row())
     if device.type == "cuda":
         memory = torch.cuda.get_device_properties(device).total_memory  # not what is free: that differs each time
-        fits, pays = int(KEPT * memory) // each, ENOUGH // each
+        most, pays = min(rows, int(KEPT * memory) // each), ENOUGH // each
     else:
-        fits, pays = HOST_KEPT // each, rows // 2
-    return max(1, min(rows, fits, max(copies, pays)))
+        most, pays = HOST_KEPT // each, rows // 2
+    return max(1, min(most, max(copies, pays)))
 
 
 def kept_bytes(call: Callable[[Tensor], Tensor], sample: Tensor) -> int:
@@ -64,7 +64,7 @@ def kept_bytes(call: Callable[[Tensor], Tensor], sample: Tensor) -> int:
     half = len(sample) // 2
     try:
         return max(0, _kept(call, sample) - _kept(call, sample[:half])) // half  # weights are in both
-    except RuntimeError as error:
+    except Exception as error:  # whatever it is, others will find it where it matters
         if out_of_memory(error):
             raise
         return 0
@@ -79,7 +79,7 @@ def _kept(call: Callable[[Tensor], Tensor], sample: Tensor) -> int:
         return tensor
 
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        scores = call(sample.detach().clone().requires_grad_(True))
+        scores = call(sample.detach().clone().requires_grad_(True).clone())  # which a network may change
     del scores  # until now no two of them had one address
     return sum(sizes.values())
 

@@ -6,7 +6,7 @@ Inputs go through in groups of one fixed, padded size, so that a group's other i
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -71,9 +71,9 @@ class Ascent:
         group = self.group(network)
         at_once = max(1, network.gradient_rows(self.samples) // group)
         for places, real in _groups(len(problem.query), group):
-            rest = start[places], objective, lower[places], limits.part(places)
-            found = self._within_memory(problem.part(places), at_once, *rest)
-            results.append(found[:real])
+            given = start[places], objective, lower[places], limits.part(places)
+            work = partial(self._climb_group, *given)
+            results.append(self._within_memory(problem.part(places), at_once, work)[:real])
         return torch.cat(results)
 
     def rehearse(self, problem: Problem, steps: int) -> None:
@@ -87,28 +87,27 @@ class Ascent:
         network, found = problem.query.network, []
         network.fit(problem.query.shape, 0)
         group = self.group(network)
+        at_once = max(1, network.gradient_rows(self.samples) // group)
         for places, real in _groups(len(problem.query), group):
-            votes = SoftVotes(problem.part(places), max(1, network.gradient_rows(self.samples) // group))
-            with repeatable():
-                found.append(votes.sensitivity(theta[places], self.samples)[:real])
+            work = partial(SoftVotes.sensitivity, theta=theta[places], samples=self.samples)
+            found.append(self._within_memory(problem.part(places), at_once, work)[:real])
         return torch.cat(found)
 
-    def _within_memory(self, problem: Problem, at_once: int, *rest: Any) -> Tensor:
-        """One group's theta, with as many copies per input at once as there is memory for."""
+    def _within_memory(self, problem: Problem, at_once: int, work: Callable[[SoftVotes], Tensor]) -> Tensor:
+        """What is found for one group, with as many copies per input at once as there is memory for."""
         try:
             with repeatable():
-                votes = SoftVotes(problem, at_once, centred=self.centred, one_shape=True)
-                return self._climb_group(votes, *rest)
+                return work(SoftVotes(problem, at_once, centred=self.centred, one_shape=True))
         except RuntimeError as error:
             if not out_of_memory(error) or at_once == 1:
                 raise
         log.warning("out of memory with gradients; continuing with %d copies of an input at once", at_once // 2)
         if problem.query.x.is_cuda:
             torch.cuda.empty_cache()
-        return self._within_memory(problem, at_once // 2, *rest)
+        return self._within_memory(problem, at_once // 2, work)
 
     def _climb_group(
-        self, votes: SoftVotes, start: Tensor, objective: Objective, lower: Tensor, limits: Limits
+        self, start: Tensor, objective: Objective, lower: Tensor, limits: Limits, votes: SoftVotes
     ) -> Tensor:
         ceiling = Ceiling(limits)
         value = (start.log() if self.logarithmic else start).clone().requires_grad_(True)

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from anisocert.engine import Query, Stage
 from anisocert.engine.noise import noise_source
-from anisocert.engine.numerics import out_of_memory
+from anisocert.engine.numerics import ALIGN, out_of_memory
 from anisocert.errors import ModelError
 
 Outputs = Literal["logits", "probabilities"]
@@ -54,9 +54,9 @@ class Problem:
 
     def require_gradients(self) -> None:
         """An error unless the network's scores can be differentiated by its input."""
-        probe = self.query.x[:1].clone().requires_grad_(True)
+        probe = self.query.x[[0] * ALIGN].requires_grad_(True)  # as many rows as votes have at least
         try:
-            p = self.probabilities(probe, torch.ones_like(probe))
+            p = self.probabilities(probe.clone(), torch.ones_like(probe))  # which a network may change
             (slope,) = torch.autograd.grad(p.sum(), [probe], allow_unused=True)
         except RuntimeError as reason:
             if out_of_memory(reason):
@@ -129,7 +129,7 @@ class SoftVotes:
             eps = self._draw(first, min(first + self.at_once, samples))
             scales = query.smoothing.scales(theta)
             rows = (query.x.unsqueeze(1) + scales * eps).flatten(0, 1).requires_grad_(True)
-            p = self.problem.probabilities(rows, scales[:, 0])
+            p = self.problem.probabilities(rows.clone(), scales[:, 0], self.one_shape)  # which a network may change
             own = p.gather(1, top.repeat_interleave(eps.shape[1]).unsqueeze(1))
             (slope,) = torch.autograd.grad(own.sum(), [rows])
             total += slope.view(eps.shape).square().sum(1)

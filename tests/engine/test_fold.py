@@ -56,18 +56,17 @@ def _seed():
     torch.manual_seed(0)
 
 
-@pytest.mark.parametrize("name", ["resnet18-paper", "resnet18", "resnet20", "wrn-40-2", "small-cnn"])
+@pytest.mark.parametrize(
+    "name", ["resnet18-paper", "resnet18", "resnet20", "wrn-40-2", "small-cnn", "efficientnet-lite0"]
+)
 def test_our_networks(name):
     model = settled(build(name, 10, (0.5,) * 3, (0.2,) * 3))
-    if name == "wrn-40-2":
-        size = 16  # its cost, not its kind
-    else:
-        size = 32
+    size = 16 if name == "wrn-40-2" else 33 if name.startswith("efficientnet") else 32  # their cost, not their kind
     for module in model.modules():  # random statistics in fifty layers would make the scores explode
         if isinstance(module, nn.BatchNorm2d):
             module.weight.data.uniform_(0.2, 0.4)
     folded = assert_same(model, (3, size, size), 1e-4)
-    if name.startswith("resnet"):
+    if name.startswith(("resnet", "efficientnet")):
         assert layers(folded, nn.BatchNorm2d) == 0
 
 

@@ -7,7 +7,7 @@ from anisocert.data import cifar10, folders
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import ARCHITECTURES, Normalized, build, load, normalize, suited
 from anisocert.models.architectures import recognize
-from anisocert.models.efficientnet_lite import Same
+from anisocert.models.efficientnet_lite import _conv, _padded
 
 THREE = ((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
 # millions of parameters, as the papers or torchvision give them (num_classes as there)
@@ -89,8 +89,13 @@ def test_one_normalisation_in_both_rooms() -> None:
 
 def test_padding_is_that_of_tensorflow() -> None:
     """Where a stride of 2 meets an even size, the odd pixel is padded behind: outputs sit on pixels 0, 2, ..."""
-    convolution = Same(1, 1, 3, 2)
-    torch.nn.init.ones_(convolution.weight)
+    strided = _conv(1, 1, 3, 2)
+    torch.nn.init.ones_(strided.weight)
+
+    def convolution(x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = strided(_padded(x, strided))
+        return found
+
     x = torch.zeros(1, 1, 4, 4)
     x[..., 0, 0] = 1
     assert convolution(x).flatten().tolist() == [1, 0, 0, 0]

@@ -19,22 +19,6 @@ STEM, HEAD = 32, 1280
 EPSILON, MOMENTUM = 1e-3, 0.01
 
 
-class Same(nn.Conv2d):
-    """A convolution without bias whose output has `ceil(size / stride)` pixels per side, as TensorFlow pads it."""
-
-    def __init__(self, width_in: int, width: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
-        super().__init__(width_in, width, kernel, stride, groups=groups, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`b x c x h x w`."""
-        stride, kernel = self.stride[0], self.kernel_size[0]
-        down, across = (max((math.ceil(n / stride) - 1) * stride + kernel - n, 0) for n in x.shape[2:])
-        if down % 2 == 0 and across % 2 == 0:
-            return F.conv2d(x, self.weight, None, stride, (down // 2, across // 2), 1, self.groups)
-        x = F.pad(x, (across // 2, across - across // 2, down // 2, down - down // 2))
-        return F.conv2d(x, self.weight, None, stride, 0, 1, self.groups)
-
-
 class Block(nn.Module):
     """Widen, filter each channel, narrow; added to the input where the shape stays."""
 
@@ -43,14 +27,14 @@ class Block(nn.Module):
         wide = width_in * expansion
         self.widens, self.adds = expansion > 1, stride == 1 and width_in == width
         if self.widens:
-            self._expand_conv, self._bn0 = Same(width_in, wide, 1), _norm(wide)
-        self._depthwise_conv, self._bn1 = Same(wide, wide, kernel, stride, wide), _norm(wide)
-        self._project_conv, self._bn2 = Same(wide, width, 1), _norm(width)
+            self._expand_conv, self._bn0 = _conv(width_in, wide, 1), _norm(wide)
+        self._depthwise_conv, self._bn1 = _conv(wide, wide, kernel, stride, wide), _norm(wide)
+        self._project_conv, self._bn2 = _conv(wide, width, 1), _norm(width)
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape in, shape out (halved by the stride)."""
         out: Tensor = F.relu6(self._bn0(self._expand_conv(x))) if self.widens else x
-        out = F.relu6(self._bn1(self._depthwise_conv(out)))
+        out = F.relu6(self._bn1(self._depthwise_conv(_padded(out, self._depthwise_conv))))
         out = self._bn2(self._project_conv(out))
         return out + x if self.adds else out
 
@@ -60,7 +44,7 @@ class EfficientNetLite(nn.Module):
 
     def __init__(self, num_classes: int, channels: int, wider: float, deeper: float, dropout: float) -> None:
         super().__init__()
-        self._conv_stem, self._bn0 = Same(channels, STEM, 3, 2), _norm(STEM)
+        self._conv_stem, self._bn0 = _conv(channels, STEM, 3, 2), _norm(STEM)
         widths = [STEM, *(_eighths(stage[4] * wider) for stage in STAGES)]
         self._blocks = nn.ModuleList()
         for i, ((count, kernel, stride, expansion, _), (before, width)) in enumerate(
@@ -70,17 +54,30 @@ class EfficientNetLite(nn.Module):
             for j in range(count if ends else math.ceil(count * deeper)):
                 first = j == 0
                 self._blocks.append(Block(before if first else width, width, kernel, stride if first else 1, expansion))
-        self._conv_head, self._bn1 = Same(widths[-1], HEAD, 1), _norm(HEAD)
+        self._conv_head, self._bn1 = _conv(widths[-1], HEAD, 1), _norm(HEAD)
         self._dropout, self._fc = nn.Dropout(dropout), nn.Linear(HEAD, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of `x`."""
-        x = F.relu6(self._bn0(self._conv_stem(x)))
+        x = F.relu6(self._bn0(self._conv_stem(_padded(x, self._conv_stem))))
         for block in self._blocks:
             x = block(x)
         x = F.relu6(self._bn1(self._conv_head(x)))
         logits: Tensor = self._fc(self._dropout(x.mean(dim=(2, 3))))
         return logits
+
+
+def _conv(width_in: int, width: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
+    """Without bias; with a stride of 1 and an odd kernel it keeps the size, else its input is to be padded."""
+    return nn.Conv2d(width_in, width, kernel, stride, kernel // 2 if stride == 1 else 0, groups=groups, bias=False)
+
+
+def _padded(x: Tensor, conv: nn.Conv2d) -> Tensor:
+    """As TensorFlow pads the input of a stride of 2, so that `ceil(size / 2)` pixels per side come out."""
+    if conv.stride[0] == 1:
+        return x
+    down, across = (conv.kernel_size[0] - 2 + x.shape[side] % 2 for side in (2, 3))
+    return F.pad(x, (across // 2, across - across // 2, down // 2, down - down // 2))
 
 
 def _norm(width: int) -> nn.BatchNorm2d:

@@ -21,8 +21,10 @@ def tell(found: Mapping[str, Any]) -> None:
 
 
 def measured(commands: Iterable[tuple[str, ...]], at_a_time: int) -> Iterator[dict[str, Any]]:
-    """What each command finds, in order; nothing where one fails. commands: a script and its arguments."""
-    left = list(commands)
+    """What each command finds, in order; nothing where one fails, which ends this process in the end. commands: a
+    script and its arguments.
+    """
+    left, failed = list(commands), list[str]()
     while left:
         group, left = left[:at_a_time], left[at_a_time:]
         processes = [
@@ -32,6 +34,9 @@ def measured(commands: Iterable[tuple[str, ...]], at_a_time: int) -> Iterator[di
         for process in processes:
             assert process.stdout is not None
             process.stdout.readline()
-        for process in processes:
+        for process, command in zip(processes, group, strict=True):
             out, _ = process.communicate("go\n")
+            failed += [" ".join(command)] if process.returncode else []
             yield json.loads(out) if out else {}
+    if failed:
+        raise SystemExit(f"failed: {'; '.join(failed)}")

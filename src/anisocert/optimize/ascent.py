@@ -66,15 +66,10 @@ class Ascent:
         Regions are kept within theirs by the gaps on the way, which are noisy: about, that is.
         """
         problem.require_gradients()
-        network, results = problem.query.network, []
-        network.fit(problem.query.shape, 0)
-        group = self.group(network)
-        at_once = max(1, network.gradient_rows(self.samples) // group)
-        for places, real in _groups(len(problem.query), group):
-            given = start[places], objective, lower[places], limits.part(places)
-            work = partial(self._climb_group, *given)
-            results.append(self._within_memory(problem.part(places), at_once, work)[:real])
-        return torch.cat(results)
+        return self._in_groups(
+            problem,
+            lambda places: partial(self._climb_group, start[places], objective, lower[places], limits.part(places)),
+        )
 
     def rehearse(self, problem: Problem, steps: int) -> None:
         """Some steps of all inputs, for whoever measures what they cost; the theta that they end in is nobody's."""
@@ -84,14 +79,22 @@ class Ascent:
 
     def sensitivity(self, problem: Problem, theta: Tensor) -> Tensor:
         """See SoftVotes, over the copies of one step. theta: `b x *shape`."""
-        network, found = problem.query.network, []
+        return self._in_groups(
+            problem, lambda places: partial(SoftVotes.sensitivity, theta=theta[places], samples=self.samples)
+        )
+
+    def _in_groups(self, problem: Problem, work: Callable[[Tensor], Callable[[SoftVotes], Tensor]]) -> Tensor:
+        """What is found for each input. work: of places to what is done with their soft votes."""
+        network = problem.query.network
         network.fit(problem.query.shape, 0)
         group = self.group(network)
         at_once = max(1, network.gradient_rows(self.samples) // group)
-        for places, real in _groups(len(problem.query), group):
-            work = partial(SoftVotes.sensitivity, theta=theta[places], samples=self.samples)
-            found.append(self._within_memory(problem.part(places), at_once, work)[:real])
-        return torch.cat(found)
+        return torch.cat(
+            [
+                self._within_memory(problem.part(places), at_once, work(places))[:real]
+                for places, real in _groups(len(problem.query), group)
+            ]
+        )
 
     def _within_memory(self, problem: Problem, at_once: int, work: Callable[[SoftVotes], Tensor]) -> Tensor:
         """What is found for one group, with as many copies per input at once as there is memory for."""

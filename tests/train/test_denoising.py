@@ -10,10 +10,10 @@ import torch.nn.functional as F
 import anisocert as ac
 from anisocert.data import load
 from anisocert.engine.told import beside
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Denoiser, build, denoised, load_denoiser
 from anisocert.smoothing import GaussianMixture
-from anisocert.train import Cohen, Denoising, Sgd, denoiser, noisy_accuracy, train
+from anisocert.train import Cohen, Denoising, Sgd, denoiser, noisy_accuracy, train, with_classifier
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
 
@@ -173,6 +173,37 @@ def test_an_interrupted_training_resumes_to_the_same_denoiser(digits, plain, tmp
     changed = replace(recipe, classifier=build("small-cnn", 10, data.mean, data.std))
     with pytest.raises(ArgumentError, match="one that differs"):  # behind another classifier it is another training
         train(fresh(data), data, changed, ac.Gaussian(SIGMA), **again)
+
+
+BOXES = """
+from torch import nn
+
+class Box(nn.Module):
+    def __init__(self, at):
+        super().__init__()
+        self.at, self.head = at, nn.Linear(64, 10)
+
+    def forward(self, x):
+        scores = self.head((x.detach() if self.at == "input" else x).flatten(1))
+        return scores.detach() if self.at == "output" else scores
+
+def input(): return Box("input")
+def output(): return Box("output")
+def neither(): return Box("neither")
+"""
+
+
+@pytest.mark.parametrize("at", ["input", "output", "neither"])
+def test_a_classifier_without_gradients_is_refused_unless_it_is_not_asked(digits, at, tmp_path, monkeypatch):
+    (tmp_path / f"boxes_{at}.py").write_text(BOXES)
+    monkeypatch.syspath_prepend(tmp_path)
+    source, recipe = f"boxes_{at}:{at}", Denoising.for_sigma(SIGMA)
+    if at == "neither":
+        assert with_classifier(recipe, source, digits[0]).classifier is not None
+        return
+    with pytest.raises(ModelError, match=r"expected a classifier with gradients .* use --set reconstruct=1"):
+        with_classifier(recipe, source, digits[0])
+    assert with_classifier(replace(recipe, reconstruct=1.0), source, digits[0]).classifier is not None
 
 
 def test_thetas_are_flat_or_shaped_and_of_all_levels():

@@ -102,3 +102,18 @@ def test_noise_that_the_denoiser_does_not_know_is_refused(digits, plain, denoise
     with pytest.raises(ArgumentError, match="expected gaussian noise, which the denoiser was trained for, got uniform"):
         recipe.check(ac.Uniform(SIGMA))
     Distillation().check(ac.Uniform(SIGMA))
+
+
+def test_it_is_not_resumed_behind_a_denoiser_that_is_told_otherwise(digits, plain, denoiser, tmp_path):
+    """Its weights may be the same: what it is told, and for which levels, is not among them."""
+    data = digits[0].subset(most=128)
+    model, recipe = distilled(plain, denoiser, data)
+    again = {"sgd": Sgd(1, 64, 0.01), "folder": tmp_path}
+    train(model, data, recipe, ac.Gaussian(SIGMA), **again)
+    own = recipe.denoiser
+    for told, levels in (("scalar", own.levels), (own.told, (0.1, 2.0))):
+        other = Denoiser(own.architecture, own.shape, data.mean, data.std, told, own.noise, levels)
+        other.load_state_dict(own.state_dict())
+        with pytest.raises(ArgumentError, match="one that differs"):
+            train(model, data, replace(recipe, denoiser=other), ac.Gaussian(SIGMA), **again)
+    assert len(train(model, data, recipe, ac.Gaussian(SIGMA), **again)) == 1

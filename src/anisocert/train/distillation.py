@@ -64,8 +64,10 @@ class Distillation(Recipe):
             return int(self.classifier(torch.zeros(1, *data.shape, device=like.device)).shape[1])
 
     def options(self) -> dict[str, Any]:
-        """See Recipe; of the networks the SHA-256 of their weights."""
-        denoiser = None if self.denoiser is None else weights_hash(self.denoiser)
+        """See Recipe; of the networks the SHA-256 of their weights, of the denoiser also what it was trained for."""
+        denoiser = (
+            None if self.denoiser is None else self.denoiser.blueprint() | {"sha256": weights_hash(self.denoiser)}
+        )
         return {"name": self.name, "classifier": weights_hash(self.classifier), "denoiser": denoiser}
 
     def check(self, smoothing: Smoothing) -> None:

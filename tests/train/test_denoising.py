@@ -151,6 +151,17 @@ def test_the_classifier_stays_as_it_is_and_labels_are_not_needed(digits, plain, 
     assert len(train(fresh(data), unlabelled, images, ac.Gaussian(SIGMA), sgd=Sgd(1, 64, 0.1))) == 1
 
 
+def test_asking_what_answers_changes_nothing_about_the_classifier(digits):
+    classifier = build("small-cnn", 10, digits[0].mean, digits[0].std).train()
+    recipe = replace(Denoising.for_sigma(SIGMA), classifier=classifier)
+    recipe.answering(fresh(digits[0]))
+    assert classifier.training
+    assert all(one.requires_grad for one in classifier.parameters())
+    recipe.on(torch.device("cpu"))  # a training does, once
+    assert not classifier.training
+    assert not any(one.requires_grad for one in classifier.parameters())
+
+
 def test_an_interrupted_training_resumes_to_the_same_denoiser(digits, plain, tmp_path):
     data = digits[0].subset(most=128)
     recipe = replace(Denoising.for_sigma(SIGMA), classifier=plain)

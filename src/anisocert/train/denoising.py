@@ -82,8 +82,13 @@ class Denoising(Recipe):
     def answering(self, model: nn.Module) -> nn.Module:
         """See Recipe: the classifier behind the denoiser."""
         assert self.classifier is not None
-        self.classifier.to(next(model.parameters()).device)
-        return Denoised(self.classifier.requires_grad_(False).eval(), model)
+        return Denoised(self.classifier, model)
+
+    def on(self, device: torch.device) -> Self:
+        """See Recipe."""
+        if self.classifier is not None:
+            self.classifier.to(device).requires_grad_(False).eval()
+        return self
 
     def during(self, epoch: int, epochs: int) -> Self:
         """See Recipe."""

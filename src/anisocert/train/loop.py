@@ -85,12 +85,13 @@ def train(
     if len(data.shape) == 3:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     batches, held = Batches(data, sgd.batch_size, crop, flip, device), _held(test, device)
-    network, answering = Mixed(model, precision), Mixed(recipe.answering(model), precision)
+    placed, kind = recipe.on(device), Replays if graph and device.type == "cuda" else Steps
+    answers = placed.answering(model)
+    network, answering = Mixed(model, precision), Mixed(answers, precision)
     optimizer = torch.optim.SGD(
         model.parameters(), sgd.learning_rate, sgd.momentum, weight_decay=sgd.weight_decay,
         nesterov=sgd.momentum > 0, fused=device.type == "cuda",
     )  # fmt: skip
-    placed, kind = recipe.on(device), Replays if graph and device.type == "cuda" else Steps
     steps = kind(network, batches, smoothing, sgd, optimizer)
     config = {
         "data": data.name, "data_sha256": _fingerprint(data), "examples": len(data),
@@ -101,7 +102,7 @@ def train(
     }  # fmt: skip
     place = None if folder is None else Folder(Path(folder), blueprint(model, recipe.classes(data)) | config, force)
     for one in filter(None, (data if recipe.labelled else None, test)):
-        _refuse_labels(recipe, recipe.answering(model), one, device)
+        _refuse_labels(recipe, answers, one, device)
     alone = place.held() if place else nullcontext()
     with alone, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches):
         records, compiled = place.resume(model, optimizer) if place else [], False

@@ -10,7 +10,7 @@ from anisocert.engine.told import under
 from anisocert.smoothing import Smoothing
 from anisocert.train._mixed import Mixed
 
-BATCH = 1000
+BATCH, VALUES = 1000, 1 << 24  # most inputs per call, and most numbers in them: a network needs many times their room
 
 
 def noisy_accuracy(
@@ -38,7 +38,8 @@ class Held:
         """See noisy_accuracy; one seed gives the same noise each time."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
         right = torch.zeros((), dtype=torch.int64, device=self.x.device)
-        for x, y in zip(self.x.split(BATCH), self.y.split(BATCH), strict=True):
+        rows = max(1, min(BATCH, VALUES // self.x[0].numel()))
+        for x, y in zip(self.x.split(rows), self.y.split(rows), strict=True):
             clean = x.float() / 255 if x.dtype == torch.uint8 else x
             if smoothing.base == "normal":
                 eps = torch.randn(clean.shape, generator=generator, device=x.device)

@@ -9,12 +9,13 @@ import torch
 from scipy.stats import norm as normal
 
 import anisocert as ac
-from anisocert.data import digits
+from anisocert.data import digits, prepared
 from anisocert.diagnosis import GRID, diagnose, probe
 from anisocert.diagnosis._words import trained_on_noise
-from anisocert.diagnosis.probing import Sample, matching_noise
+from anisocert.diagnosis.diagnosing import _denoiser
+from anisocert.diagnosis.probing import Level, Sample, matching_noise
 from anisocert.engine import Numerics
-from anisocert.models import build, save
+from anisocert.models import Denoised, Denoiser, build, save
 from anisocert.runs import Configuration
 from anisocert.train import Cohen, Sgd, train
 from anisocert.work import load_job
@@ -128,6 +129,26 @@ def test_a_noise_trained_network_is_told_from_a_plain_one(trained_digits, plain_
     assert level.mean_radius - 0.0011 < float(said[2]) <= level.mean_radius, "what is reached is rounded down"
     best = {d: max(one.mean_radius for one in found.levels) for d, found in (("noisy", noisy), ("plain", plain))}
     assert best["noisy"] > best["plain"]
+
+
+def test_a_denoiser_is_recommended_only_where_one_can_be_trained(plain_digits, tmp_path):
+    clean, lost = (
+        Level("l2", 0.3, *(share,) * 3, 1 - share, 0.0, 0.0, 0.0, 0.1, 1.0)  # right everywhere, and nowhere
+        for share in (1.0, 0.0)
+    )
+    job = job_of(plain_digits, numerics=SETTLED)
+    assert " --data digits --norm l2 --sigma 0.3 " in _denoiser(job, [lost], clean, 1.0)
+    assert not _denoiser(job, [clean], clean, 1.0)
+    small = replace(job.examples, pixels=job.examples.pixels[:, :, :6, :6])
+    assert not _denoiser(replace(job, examples=small), [lost], clean, 1.0)  # even, and no multiple of 4
+    told = Denoised(job.model, Denoiser("denoiser-small", (1, 8, 8), [0.5], [0.5]))
+    assert not _denoiser(replace(job, model=told), [lost], clean, 1.0)
+    for parts in (("test",), ("train", "test")):
+        prepared.write(tmp_path, dict.fromkeys(parts, job.examples))
+        found = _denoiser(
+            replace(job, configuration=replace(job.configuration, data=str(tmp_path))), [lost], clean, 1.0
+        )
+        assert bool(found) == ("train" in parts)
 
 
 def test_the_recommended_command_is_one_that_certify_takes(trained_digits, quick):

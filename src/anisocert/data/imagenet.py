@@ -42,7 +42,7 @@ def load(split: Split) -> Dataset:
     if prepared.holds(place):
         return prepared.load(place, split)
     if split != "test":
-        raise ArgumentError(f"expected split 'test' of imagenet (the validation images), got {split!r}")
+        raise ArgumentError(f"expected split 'test' of imagenet (the validation images), got {split!r}{prepared.MORE}")
     folder = _folder()
     if folder is None:
         raise ArgumentError(

@@ -26,6 +26,7 @@ FILE = "data.json"
 SPLITS: tuple[Split, ...] = ("train", "test")
 LARGEST = 1 << 24  # bytes of data.json
 FILES = frozenset({FILE, *(f"{name}_{split}.npy" for name in ("x", "y", "ids") for split in SPLITS)})
+MORE = ": `anisocert data prepare imagenet FOLDER --test-every N` makes a train split, too"
 PIECE = 64  # images that are decoded at a time, by each reader
 
 
@@ -58,7 +59,8 @@ def splits(folder: Path) -> tuple[Split, ...]:
 def load(folder: Path, split: Split) -> Dataset:
     """A split of a folder; its pixels stay on disk until they are needed."""
     if split not in splits(folder):
-        raise ArgumentError(f"expected split {' or '.join(splits(folder)) or 'test'} of {folder}, got {split!r}")
+        there = " or ".join(splits(folder)) or "test"
+        raise ArgumentError(f"expected split {there} of {folder}, got {split!r}{MORE if split == 'train' else ''}")
     said = _said(folder / FILE)
     x = map_npy(folder / f"x_{split}.npy")
     y, ids = (read_npy(folder / f"{name}_{split}.npy") for name in ("y", "ids"))

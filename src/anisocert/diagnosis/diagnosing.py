@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from anisocert.data import splits
 from anisocert.diagnosis import _words as words
 from anisocert.diagnosis.capture import Captured, capture
 from anisocert.diagnosis.capture import words as capture_words
 from anisocert.diagnosis.clean import look
 from anisocert.diagnosis.probing import GRID, TINY, Level, Sample, matching_noise, probe, span
 from anisocert.engine import Network, Query
+from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
+from anisocert.models.denoiser import takes
 from anisocert.optimize.soft import Problem
 from anisocert.options import flags
 from anisocert.runs.loading import load_model
@@ -184,8 +187,8 @@ def _denoiser(job: Job, levels: Sequence[Level], clean: Level, scale: float) -> 
     """The command that trains a denoiser for noise that the network does not stand; empty where there is none."""
     c, shape = job.configuration, job.examples.shape
     lost = [one for one in levels if one.norm == levels[0].norm and words.is_lost(one, clean)]
-    images = len(shape) == 3 and shape[1] % 2 == shape[2] % 2 == 0
-    if not lost or not images or c.denoise is not None or c.codebook is not None or c.mean is not None or c.layout:
+    can_train = takes(shape[0], shape) and "train" in (splits(c.data) or ("train",)) and not is_told(job.model)
+    if not lost or not can_train or c.denoise is not None or c.codebook is not None or c.mean is not None or c.layout:
         return ""
     sigma = max(lost[0].sigma, USUAL_NOISE * scale)
     typed = {"recipe": "denoiser", "classifier": c.model, "data": c.data, "norm": lost[0].norm, "sigma": f"{sigma:g}"}

@@ -3,6 +3,7 @@
 import json
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from anisocert import inputs
 from anisocert.cli.app import app
 from anisocert.data import Dataset, imagenet, load, prepare, prepared, splits
 from anisocert.data.dataset import as_float
+from anisocert.durable import BusyError
 from anisocert.errors import ArgumentError
 from anisocert.runs.loading import arrays_hash
 
@@ -170,6 +172,28 @@ def test_arrays_are_replaced_only_on_demand(tiny: Path, tmp_path: Path) -> None:
     (out / "diary.txt").touch()
     with pytest.raises(ArgumentError, match=r"expected an empty folder, or none, at .*out, got diary.txt in it"):
         prepare("tiny-imagenet", tiny, out, force=True)
+
+
+def test_one_preparation_at_a_time(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pixels of one with the description of another would be nobody's data."""
+    out, write = tmp_path / "out", prepared.write
+
+    def interrupted(folder: Path, parts: Any) -> None:
+        with pytest.raises(BusyError, match=r"expected .*out to be idle, got a preparation at work in it: wait"):
+            prepare("tiny-imagenet", tiny, out)
+        write(folder, parts)
+
+    monkeypatch.setattr(prepared, "write", interrupted)
+    prepare("tiny-imagenet", tiny, out)
+    assert len(load(out)) == 3
+    monkeypatch.setattr(prepared, "write", write)
+    prepare("tiny-imagenet", tiny, out, force=True)  # the lock that stays there is nobody else's file
+
+
+def test_the_slower_of_two_does_not_replace_what_the_other_made(tiny: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(ArgumentError, match="expected no prepared data at"):
+        prepare("tiny-imagenet", tiny, out, say=lambda _: out.exists() or prepare("tiny-imagenet", tiny, out))
 
 
 def test_damage_is_an_error(tiny: Path, tmp_path: Path) -> None:

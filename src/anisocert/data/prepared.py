@@ -1,11 +1,12 @@
 """Images as arrays that are mapped into memory: decoded once, and read at the speed of the disk afterwards.
 
 A folder with `data.json` and, per split, `x_SPLIT.npy` (`n x c x h x w`, uint8), `y_SPLIT.npy` and `ids_SPLIT.npy`.
-Only the examples that a command works on are ever in memory.
+Only the examples that a command works on are ever in memory. `preparing.lock` is held by the one process that writes.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
@@ -18,7 +19,7 @@ from anisocert.data._folder_notes import printable
 from anisocert.data._image_files import READERS
 from anisocert.data.dataset import Dataset, Split
 from anisocert.data.numpy_files import map_npy, read_npy
-from anisocert.durable import write_whole
+from anisocert.durable import BusyError, locked, write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import opened_regular
 
@@ -27,6 +28,7 @@ SPLITS: tuple[Split, ...] = ("train", "test")
 LARGEST = 1 << 24  # bytes of data.json
 FILES = frozenset({FILE, *(f"{name}_{split}.npy" for name in ("x", "y", "ids") for split in SPLITS)})
 MORE = ": `anisocert data prepare imagenet FOLDER --test-every N` makes a train split, too"
+LOCK = "preparing.lock"
 PIECE = 64  # images that are decoded at a time, by each reader
 
 
@@ -79,7 +81,20 @@ def load(folder: Path, split: Split) -> Dataset:
 
 def others(folder: Path) -> list[str]:
     """What `write` has not put into a folder; what it left there when it was interrupted is its own."""
-    return sorted(one.name for one in folder.iterdir() if one.name not in FILES and not one.name.endswith(".part"))
+    own = {*FILES, LOCK}
+    return sorted(one.name for one in folder.iterdir() if one.name not in own and not one.name.endswith(".part"))
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """One process at a time writes to a folder; a second one is refused."""
+    try:
+        with locked(folder / LOCK, wait=False):
+            yield
+    except BusyError as error:
+        raise BusyError(
+            f"expected {folder} to be idle, got a preparation at work in it: wait for its end, or choose another --out"
+        ) from error
 
 
 def write(folder: Path, parts: Mapping[Split, Dataset]) -> None:

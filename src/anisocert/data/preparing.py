@@ -45,6 +45,19 @@ def prepare(
     if name == tiny_imagenet.NAME and (resize, crop, test_every) != (None, None, None):
         raise ArgumentError(f"expected resize, crop and test_every for imagenet alone, got one of them for {name}")
     out = cache.root() / name if out is None else out
+    _expect_room(out, force)
+    parts = _tiny(folder) if name == tiny_imagenet.NAME else _imagenet(folder, resize, crop, test_every)
+    for split, data in parts.items():
+        say(f"{split}: {len(data):,} images of {data.num_classes} classes, {' x '.join(map(str, data.shape))}")
+        for note in data.notes:
+            say(f"note: {note}")
+    with prepared.held(out):
+        _expect_room(out, force)  # another one may have been quicker
+        prepared.write(out, parts)
+    return out
+
+
+def _expect_room(out: Path, force: bool) -> None:
     if out.exists() and not out.is_dir():
         raise ArgumentError(f"expected a folder, or nothing, at {out}, got a file: choose another --out")
     if out.exists() and (other := prepared.others(out)):
@@ -53,13 +66,6 @@ def prepare(
         )
     if prepared.holds(out) and not force:
         raise ArgumentError(f"expected no prepared data at {out}, got some: replace it with --force")
-    parts = _tiny(folder) if name == tiny_imagenet.NAME else _imagenet(folder, resize, crop, test_every)
-    for split, data in parts.items():
-        say(f"{split}: {len(data):,} images of {data.num_classes} classes, {' x '.join(map(str, data.shape))}")
-        for note in data.notes:
-            say(f"note: {note}")
-    prepared.write(out, parts)
-    return out
 
 
 def _needs(name: str) -> str:

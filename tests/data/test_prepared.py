@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from anisocert import inputs
 from anisocert.cli.app import app
-from anisocert.data import Dataset, imagenet, load, prepare, prepared, splits
+from anisocert.data import CATALOG, Dataset, imagenet, load, prepare, prepared, splits
 from anisocert.data.dataset import as_float
 from anisocert.durable import BusyError
 from anisocert.errors import ArgumentError
@@ -165,13 +165,37 @@ def test_arrays_are_replaced_only_on_demand(tiny: Path, tmp_path: Path) -> None:
         prepare("tiny-imagenet", tiny, out)
     (out / "data.json").unlink()  # as after an interruption
     (out / ".anisocert-1.part").touch()
-    with pytest.raises(ArgumentError, match="one folder of images per class"):
+    with pytest.raises(
+        ArgumentError, match=r"in .*out, got the beginning of it, .* run `anisocert data prepare` again"
+    ):
         load(out)
     prepare("tiny-imagenet", tiny, out)
     assert len(load(out)) == 3
     (out / "diary.txt").touch()
     with pytest.raises(ArgumentError, match=r"expected an empty folder, or none, at .*out, got diary.txt in it"):
         prepare("tiny-imagenet", tiny, out, force=True)
+
+
+@pytest.mark.parametrize("name", ["imagenet", "tiny-imagenet"])
+def test_only_what_is_whole_counts_as_here(name: str, root: Path) -> None:
+    (root / name).mkdir(parents=True)
+    assert not CATALOG[name].present()  # an empty folder is none
+    with pytest.raises(ArgumentError, match=f"{name} is not in"):
+        load(name)
+    for left in (".anisocert-1.part", "x_test.npy"):
+        (root / name / left).touch()
+        assert not CATALOG[name].present()
+        with pytest.raises(ArgumentError, match=r"got the beginning of it, .* run `anisocert data prepare` again"):
+            load(name)
+    data = Dataset("some", np.zeros((2, 3, 4, 4), np.uint8), np.arange(2), np.arange(2), 2, (0.5,) * 3, (0.25,) * 3)
+    prepared.write(root / name, {"test": data})
+    assert CATALOG[name].present()
+
+
+def test_a_part_of_imagenet_is_not_the_set_of_that_name(root: Path) -> None:
+    for label in (7, 9):
+        paint(root / "imagenet" / "val" / str(label) / own_name(label), label)
+    assert not CATALOG["imagenet"].present()
 
 
 def test_one_preparation_at_a_time(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

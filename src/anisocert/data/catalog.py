@@ -71,6 +71,7 @@ def load(name: str | Path, split: Split = "test", layout: str | None = None) -> 
     for place in (path, path / "raw"):
         if mnist.holds(place):
             return mnist.which(place).read(place, split)
+    prepared.refuse_unfinished(path)
     return folders.load(path, split)
 
 

@@ -41,15 +41,16 @@ def load(split: Split) -> Dataset:
     place = cache.root() / "imagenet"
     if prepared.holds(place):
         return prepared.load(place, split)
-    if split != "test":
-        raise ArgumentError(f"expected split 'test' of imagenet (the validation images), got {split!r}{prepared.MORE}")
     folder = _folder()
     if folder is None:
+        prepared.refuse_unfinished(place)
         raise ArgumentError(
             f"imagenet is not in {cache.root()}: it cannot be downloaded freely; run `anisocert data prepare imagenet "
             f"FOLDER`, where FOLDER has {NEEDS}, or put the validation images into {place / 'val'}, in one folder per "
             "class, or set $IMAGENET_DIR"
         )
+    if split != "test":
+        raise ArgumentError(f"expected split 'test' of imagenet (the validation images), got {split!r}{prepared.MORE}")
     found = read(folder)
     if found.notes:
         raise ArgumentError(
@@ -66,8 +67,11 @@ def splits() -> tuple[Split, ...]:
 
 
 def present() -> bool:
-    """Whether `load` has something to load."""
-    return prepared.holds(cache.root() / "imagenet") or _folder() is not None
+    """Whether `load` has the whole set, or what was prepared, to load."""
+    try:
+        return len(load("test")) > 0
+    except (ArgumentError, OSError):
+        return False
 
 
 def read(folder: Path, resize: int = RESIZE, crop: int = CROP) -> Dataset:
@@ -177,10 +181,10 @@ def _own_numbers(paths: list[Path]) -> list[int]:
 
 def _folder() -> Path | None:
     """Where the images of the named data set are, if anywhere."""
-    tops = [cache.root() / "imagenet"]
-    if os.environ.get("IMAGENET_DIR"):
-        tops.insert(0, Path(os.environ["IMAGENET_DIR"]))
-    return next((top for top in tops if top.is_dir()), None)
+    named, place = os.environ.get("IMAGENET_DIR"), cache.root() / "imagenet"
+    if named and Path(named).is_dir():
+        return Path(named)
+    return place if any(_images_in(place / name) for name in PLACES) else None
 
 
 def _images_in(place: Path) -> bool:

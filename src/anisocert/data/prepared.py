@@ -85,6 +85,15 @@ def others(folder: Path) -> list[str]:
     return sorted(one.name for one in folder.iterdir() if one.name not in own and not one.name.endswith(".part"))
 
 
+def refuse_unfinished(folder: Path) -> None:
+    """An error if a folder holds nothing but what a preparation wrote that did not come to its end."""
+    if folder.is_dir() and any(folder.iterdir()) and not others(folder) and not holds(folder):
+        raise ArgumentError(
+            f"expected prepared data in {folder}, got the beginning of it, without {FILE}: run `anisocert data "
+            "prepare` again, unless it is still at work"
+        )
+
+
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """One process at a time writes to a folder; a second one is refused."""

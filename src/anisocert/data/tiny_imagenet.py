@@ -28,6 +28,7 @@ NEEDS = f"{CLASSES}, train/CLASS/images, val/images and {ANNOTATIONS}"
 def load(split: Split) -> Dataset:
     """The data set of this name, from arrays that `prepare` has made."""
     if not present():
+        prepared.refuse_unfinished(cache.root() / NAME)
         raise ArgumentError(
             f"{NAME} is not in {cache.root()}: get {FOLDER}.zip (http://cs231n.stanford.edu/{FOLDER}.zip), unpack it, "
             f"and run `anisocert data prepare {NAME} {FOLDER}`; the folder has {NEEDS}"

@@ -142,6 +142,25 @@ def test_imagenet_without_its_lists(tmp_path: Path, root: Path) -> None:
     assert not root.exists()
 
 
+def test_lists_of_classes_are_taken_at_their_word(tiny: Path, tmp_path: Path, root: Path) -> None:
+    top, listed = tmp_path / "mine", tmp_path / "mine" / "val.txt"
+    first, second = (f"ILSVRC2012_val_{i:08}" for i in (1, 2))
+    for name in (f"{first}.photo.JPEG", f"{second}.JPEG"):
+        paint(top / "val" / name, 1)
+    listed.write_text(f"{first}.photo.JPEG 4\n{second}.JPEG 1.5\n")
+    with pytest.raises(ArgumentError, match=f"a class for each image in .*val.txt, got none for {second}.JPEG"):
+        prepare("imagenet", top)
+    listed.write_text(f"{first}.photo 4\n{second}.JPEG 5\n{second}.JPEG 6\n")
+    with pytest.raises(ArgumentError, match=f"one class for each image in .*val.txt, got 5 and 6 for {second}"):
+        prepare("imagenet", top)
+    listed.write_text(f"{first}.photo 4\n{second}.JPEG 5\n{second}.JPEG 5\n")
+    assert load(prepare("imagenet", top, tmp_path / "out")).y.tolist() == [4, 5]
+    with (tiny / "val" / "val_annotations.txt").open("a") as file:
+        file.write(f"val_0.JPEG\t{GOLDFISH}\n")
+    with pytest.raises(ArgumentError, match=f"val_annotations.txt, got {BULLFROG} and {GOLDFISH} for val_0.JPEG"):
+        prepare("tiny-imagenet", tiny)
+
+
 def test_the_whole_set_is_numbered_as_the_field_does(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,10 @@
 """Lists that come with image folders, and lists of names in messages."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from anisocert.data._folder_notes import printable
+from anisocert.errors import ArgumentError
 from anisocert.inputs import opened_regular
 
 LARGEST = 1 << 24  # bytes of a list
@@ -14,6 +15,16 @@ def lines(path: Path) -> list[str]:
     """The lines of a text file."""
     with opened_regular(path, LARGEST) as file:
         return file.read().decode(errors="replace").splitlines()
+
+
+def classes_of(pairs: Iterable[Sequence[str]], path: Path) -> dict[str, str]:
+    """The class of each image, from a list's (image, class); an error if it says two of one."""
+    said: dict[str, str] = {}
+    for image, label in pairs:
+        if said.setdefault(image, label) != label:
+            got = f"{printable(said[image])[:50]} and {printable(label)[:50]} for {printable(image)[:100]}"
+            raise ArgumentError(f"expected one class for each image in {path}, got {got}")
+    return said
 
 
 def few(names: Sequence[str]) -> str:

@@ -17,9 +17,9 @@ import numpy as np
 from anisocert.data import cache, prepared
 from anisocert.data._folder_notes import named_by_numbers, printable
 from anisocert.data._image_files import ImageFiles
-from anisocert.data._lists import few, lines
+from anisocert.data._lists import classes_of, few, lines
 from anisocert.data.dataset import Dataset, Split
-from anisocert.data.folders import IMAGENET_MEAN, IMAGENET_STD, files_in, scan
+from anisocert.data.folders import ENDINGS, IMAGENET_MEAN, IMAGENET_STD, files_in, scan
 from anisocert.errors import ArgumentError
 
 CLASSES, IMAGES = 1000, 50_000
@@ -28,7 +28,7 @@ PLACES = ("val", "ILSVRC2012_img_val", "ILSVRC2012_img_val_subset", "ILSVRC/Data
 KERAS, KAGGLE = "imagenet_class_index.json", "LOC_synset_mapping.txt"
 LISTS = ("LOC_val_solution.csv", "val.txt")
 WORDNET = re.compile(r"n[0-9]{8}")
-LISTED = re.compile(r"([^\s,]+)[\s,]+(n[0-9]{8}|[0-9]{1,4})\b")
+LISTED = re.compile(r"([^\s,]+)[\s,]+(n[0-9]{8}|[0-9]{1,4})(?![^\s,])")
 OWN_NUMBER = re.compile(r"ILSVRC2012_val_([0-9]{8})")
 NEEDS = (
     "one folder of images per class, named n01440764, ... or 0, 1, ... (or all images in one folder, with their "
@@ -125,8 +125,7 @@ def _by_list(folder: Path, place: Path, named: Named | None) -> tuple[list[Path]
     found = next((where / name for name in LISTS for where in (folder, place) if (where / name).is_file()), None)
     if found is None:
         raise ArgumentError(f"expected {NEEDS} in {folder}, got images in {place} without a list of classes")
-    entries = [(m[1], m[2]) for line in lines(found) if (m := LISTED.match(line))]
-    said = {Path(name).name.partition(".")[0]: label for name, label in entries}
+    said = classes_of(((_stem(m[1]), m[2]) for line in lines(found) if (m := LISTED.match(line))), found)
     paths = files_in(place)
     if unknown := [path.name for path in paths if path.stem not in said]:
         raise ArgumentError(f"expected a class for each image in {found}, got none for {few(unknown)}")
@@ -135,6 +134,12 @@ def _by_list(folder: Path, place: Path, named: Named | None) -> tuple[list[Path]
     if max(numbers) >= CLASSES:
         raise ArgumentError(f"expected classes 0 to 999 in {found}, got {max(numbers)}")
     return paths, numbers, named.names if named else tuple(map(str, range(CLASSES)))
+
+
+def _stem(listed: str) -> str:
+    """A file's name without its ending, which a list may leave out."""
+    path = Path(listed)
+    return path.stem if path.suffix.lower() in ENDINGS else path.name
 
 
 def _classes(folder: Path) -> Named | None:

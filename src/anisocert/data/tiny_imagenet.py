@@ -12,7 +12,7 @@ import numpy as np
 from anisocert.data import cache, prepared
 from anisocert.data._folder_notes import printable
 from anisocert.data._image_files import ImageFiles
-from anisocert.data._lists import few, lines
+from anisocert.data._lists import classes_of, few, lines
 from anisocert.data.dataset import FIRST_TRAIN_ID, Dataset, Split
 from anisocert.data.folders import files_in
 from anisocert.errors import ArgumentError
@@ -76,7 +76,8 @@ def _train(folder: Path, wordnet: list[str]) -> tuple[list[Path], list[str], lis
 
 
 def _validation(folder: Path, wordnet: list[str]) -> tuple[list[Path], list[str], list[int]]:
-    said = dict(line.split("\t")[:2] for line in lines(folder / ANNOTATIONS) if line.count("\t"))
+    listed = folder / ANNOTATIONS
+    said = classes_of((line.split("\t")[:2] for line in lines(listed) if line.count("\t")), listed)
     there = {path.name: path for path in files_in(folder / "val" / "images")}
     if absent := sorted(set(said) - set(there)):
         raise ArgumentError(

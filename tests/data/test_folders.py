@@ -1,10 +1,12 @@
 """Folders of images that are not what they seem."""
 
+import errno
 import io
 import json
 import os
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,6 +46,21 @@ def test_what_is_no_file_does_not_hang(pets: Path, name: str) -> None:
     os.mkfifo(pets / "images.json")
     (pets / name).unlink()
     with pytest.raises(ArgumentError, match=r"expected a regular file at .*images.json, got a FIFO"):
+        load(pets)
+
+
+@pytest.mark.parametrize("name", ["dog", "dog/inner"])
+def test_a_folder_that_must_not_be_read_is_an_error(pets: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    paint(pets / "dog" / "inner" / "2.png")
+    list_of = os.scandir
+
+    def scandir(path: Any) -> Any:  # as for anyone but root
+        if Path(path) == pets / name:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return list_of(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(ArgumentError, match=f"expected a folder that can be read at .*{name}, got: Permission denied"):
         load(pets)
 
 

@@ -102,8 +102,12 @@ def _below(top: Path) -> Iterator["os.DirEntry[str]"]:
                     yield entry
                     if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_dev == device:
                         waiting.append(entry.path)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):  # a class that only another split has
+        except (FileNotFoundError, NotADirectoryError):  # a class that only another split has
             continue
+        except PermissionError as error:  # its images would be missing, and nobody would know
+            raise ArgumentError(
+                f"expected a folder that can be read at {error.filename}, got: {error.strerror}"
+            ) from error
 
 
 def split_names(folder: Path) -> tuple[Split, ...]:

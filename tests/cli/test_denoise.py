@@ -157,7 +157,7 @@ def test_workers_elsewhere_get_the_denoisers_file(run):
         (["--recipe", "denoiser", "--classifier", "NET", "--told", "all"], "told of a denoiser among theta, scalar"),
         (["--recipe", "denoiser", "--classifier", "NET", "--levels", "1"], "expected --levels LOW,HIGH"),
         (["--recipe", "cohen", "--told", "theta"], "expected --told with --recipe denoiser and with no other"),
-        (["--recipe", "denoiser", "--classifier", "absent", "--data", "absent.npz"], "got absent, where nothing is"),
+        (["--recipe", "denoiser", "--classifier", "absent", "--data", "absent.npz"], "/absent, where nothing is"),
         (["--recipe", "denoiser", "--classifier", "BOTH"], "got those of a codebook: name the file of one"),
         (["--recipe", "denoiser", "--classifier", "NET", "--set", "keep=inf"], "both finite"),
         (["--recipe", "denoiser", "--classifier", "NET", "--levels", "1,0.5"], "0 < low <= high"),

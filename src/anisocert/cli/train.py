@@ -222,7 +222,8 @@ def _expect_there(classifier: Path | None) -> None:
 
     if classifier is not None and not is_function(str(classifier)) and not classifier.exists():
         raise ArgumentError(
-            f"expected --classifier, a network file or package.module:function, got {classifier}, where nothing is"
+            "expected --classifier, a network file or package.module:function, got "
+            f"{classifier.absolute()}, where nothing is"
         )
 
 

@@ -103,7 +103,8 @@ def _network(
             f"expected a network, got {text}, a file of data: name the network first, then --data {text}"
         )
     elif not Path(source).exists():
-        raise ArgumentError(f"expected a network file, or package.module:function, at {text}, got nothing there")
+        where = Path(source).absolute()
+        raise ArgumentError(f"expected a network file, or package.module:function, at {where}, got nothing there")
     elif regular_file(source).suffix == ".onnx":
         model, takes, notes = _onnx(Path(source), gradients, shape)
         metadata = {"num_classes": getattr(model, "num_classes", None)}

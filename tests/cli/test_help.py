@@ -256,3 +256,28 @@ cli.main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.stderr == "warning: said by a library\nwarning: said too\n"
+
+
+def test_help_of_train_tells_what_it_does():
+    from anisocert.cli.train import GIVEN
+    from anisocert.data import digits, tiny_imagenet
+    from anisocert.models.denoiser import SIZES
+    from anisocert.train import RECIPES, Denoising
+
+    said = {parameter.name: parameter.help for parameter in COMMANDS["train",].params}
+    assert all(name in re.findall(r"[\w-]+", said["arch"]) for name in SIZES)
+    rates = {name: recipe().sgd(50_000, 1).learning_rate for name, recipe in RECIPES.items()}
+    assert {name for name in RECIPES if name in said["lr"]} == {name for name, rate in rates.items() if rate != 0.1}
+    assert all(f"{rate:g}" in said["lr"] for rate in (*rates.values(), RECIPES["cohen"]().sgd(100, 1).learning_rate))
+    assert all(
+        re.search(rf"\b{name}\b", said["changes"]) for name in Denoising().options() if name not in (*GIVEN, "name")
+    )
+    assert f"Tiny-ImageNet {tiny_imagenet.PADDING}, others 0" in said["crop"]
+    assert (digits("train").crop, digits("train").flip) == (0, False)
+    assert "CIFAR-10, Tiny-ImageNet and ImageNet" in said["flip"]
+
+
+def test_a_wrong_option_of_a_recipe_lists_the_right_ones():
+    typed = ["train", "--data", "digits", "--sigma", "0.1", "--out", "none", "--recipe", "macer", "--set", "help"]
+    with pytest.raises(ArgumentError, match="expected --set of copies, beta, gamma, weight, start with macer"):
+        CliRunner().invoke(app, typed, catch_exceptions=False)

@@ -34,8 +34,9 @@ def train(
     arch: Annotated[
         str | None,
         typer.Option(
-            help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2, efficientnet-lite0|1|2. "
-            "Default: by size; with --recipe distillation the classifier's."
+            help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2, efficientnet-lite0|1|2; with "
+            "--recipe denoiser: denoiser or denoiser-small. Default: by size; with --recipe distillation the "
+            "classifier's."
         ),
     ] = None,
     recipe: Annotated[
@@ -70,17 +71,32 @@ def train(
         int | None, typer.Option(help="Default: 256; 64 for macer and below 10,000 examples.")
     ] = None,
     lr: Annotated[
-        float | None, typer.Option(help="Highest learning rate. Default: 0.1; small data 0.05; macer 0.01.")
+        float | None,
+        typer.Option(
+            help="Highest learning rate. Default: 0.1; below 10,000 examples 0.05; macer and distillation 0.01."
+        ),
     ] = None,
     weight_decay: Annotated[float, typer.Option(help="Of SGD.")] = 5e-4,
     schedule: Annotated[str, typer.Option(help="one-cycle, cosine or step.")] = "one-cycle",
     changes: Annotated[
-        list[str] | None, typer.Option("--set", help="An option of the recipe, as in epsilon=0.5; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="An option of the recipe, as in epsilon=0.5; repeatable. Of denoiser: low, high, reconstruct, answer, "
+            "weight and keep; --set help lists those of any recipe.",
+        ),
     ] = None,
     crop: Annotated[
-        int | None, typer.Option(help="Random crops after padding by this many pixels. CIFAR-10: 4.", min=0)
+        int | None,
+        typer.Option(
+            help="Random crops after padding by this many pixels. Default: CIFAR-10 4, Tiny-ImageNet 8, others 0.",
+            min=0,
+        ),
     ] = None,
-    flip: Annotated[bool | None, typer.Option(help="Random mirroring. Default: on for CIFAR-10.")] = None,
+    flip: Annotated[
+        bool | None,
+        typer.Option(help="Random mirroring. Default: on for CIFAR-10, Tiny-ImageNet and ImageNet."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16. Default: what suits the device.")] = None,
     compile: Annotated[bool, typer.Option(help="Use torch.compile; measure whether it pays.")] = False,

@@ -1,5 +1,6 @@
 """The recipe of denoisers: its loss and its thetas, and that a network which never saw noise stands it behind one."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -231,11 +232,21 @@ def test_thetas_are_flat_or_shaped_and_of_all_levels():
     assert bool(((theta > 0) & theta.isfinite()).all())
 
 
+@pytest.mark.parametrize(("sigma", "warned"), [(0.1, False), (0.3, False), (0.4, True), (0.05, True)])
+def test_levels_around_another_noise_are_warned_of(sigma, warned):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        Denoising(low=0.1, high=0.3).check(ac.Gaussian(sigma))
+    said = f"expected levels (--levels) around the noise of {sigma:g} (--sigma), got 0.1 to 0.3"
+    assert [str(one.message).partition(":")[0] for one in found] == [said] * warned
+
+
 def test_options_that_cannot_be():
     for changed, said in (
         ({"low": 0.0}, "0 < low <= high"),
         ({"low": 2.0}, "0 < low <= high"),
-        ({"reconstruct": 1.5}, "reconstruct in"),
+        ({"high": float("inf")}, r"expected finite levels 0 < low <= high \(--levels LOW,HIGH\), got 0.1 and inf$"),
+        ({"reconstruct": 1.5}, r"expected reconstruct in \[0, 1\], got 1.5"),
         ({"answer": "guess"}, "answer 'labels' or 'clean'"),
         ({"weight": 0.0}, "weight > 0"),
         ({"weight": float("inf")}, "both finite"),

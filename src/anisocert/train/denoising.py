@@ -1,6 +1,7 @@
 """Training of a denoiser: to give images back, then to give a classifier behind it what it needs."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from anisocert.engine.first_call import taking
 from anisocert.engine.given import home
 from anisocert.engine.numerics import out_of_memory
 from anisocert.engine.told import beside
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
 from anisocert.models import Denoised, Denoiser
 from anisocert.smoothing import Smoothing
 from anisocert.train._mixed import Mixed
@@ -24,6 +25,7 @@ from anisocert.train.recipe import Recipe, classifier_of, noise_like, weights_ha
 from anisocert.train.sgd import Sgd
 
 Answer = Literal["labels", "clean"]
+SLACK = 1e-6  # of levels that went through float32
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,12 @@ class Denoising(Recipe):
     without_labels = ": use --set answer=clean (answer='clean'), which needs none"
 
     def __post_init__(self) -> None:
-        if not 0 < self.low <= self.high < math.inf or not 0 <= self.reconstruct <= 1:
+        if not 0 < self.low <= self.high < math.inf:
             raise ArgumentError(
-                f"expected 0 < low <= high and reconstruct in [0, 1], got {self.low}, {self.high} and "
-                f"{self.reconstruct}"
+                f"expected finite levels 0 < low <= high (--levels LOW,HIGH), got {self.low:g} and {self.high:g}"
             )
+        if not 0 <= self.reconstruct <= 1:
+            raise ArgumentError(f"expected reconstruct in [0, 1], got {self.reconstruct}")
         if not 0 < self.weight < math.inf or not 0 <= self.keep < math.inf:
             raise ArgumentError(f"expected weight > 0 and keep >= 0, both finite, got {self.weight} and {self.keep}")
         if self.answer not in get_args(Answer):
@@ -89,6 +92,18 @@ class Denoising(Recipe):
         if self.classifier is not None:
             self.classifier.to(device).requires_grad_(False).eval()
         return self
+
+    def check(self, smoothing: Smoothing) -> None:
+        """See Recipe; warns of a level that it does not learn."""
+        super().check(smoothing)
+        sigma = float(smoothing.theta.mean())
+        if not self.low * (1 - SLACK) <= sigma <= self.high * (1 + SLACK):
+            warnings.warn(
+                f"expected levels (--levels) around the noise of {sigma:g} (--sigma), got {self.low:g} to "
+                f"{self.high:g}: the denoiser will not learn the noise that its accuracy is measured under",
+                AnisocertWarning,
+                stacklevel=2,
+            )
 
     def during(self, epoch: int, epochs: int) -> Self:
         """See Recipe."""

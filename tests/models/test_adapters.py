@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import anisocert as ac
 from anisocert.engine.returned import remedy
-from anisocert.errors import ModelError
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Normalized, Reshaped, ScoresOf, load
 from anisocert.models.adapters import SeveralError, adapt
 
@@ -217,6 +217,19 @@ def test_functions_are_fitted_and_noted(tmp_path: Path, monkeypatch: pytest.Monk
     assert "is in training mode" in known["notes"][0]
     with pytest.raises(ModelError, match="got None, as where an import failed and was caught"):
         load("nets_to_fit:net")
+
+
+def test_a_network_that_is_told_theta_takes_its_inputs_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets_told.py").write_text(
+        "from torch import nn\ntold = nn.Sequential(nn.Flatten(), nn.Linear(96, 5)).eval()\ntold.told_theta = True\n"
+    )
+    load("nets_told:told", shape=IMAGE)
+    for given in ({"layout": "flat"}, {"layout": "channels-last"}, {"mean": (0.5,) * 3, "std": (0.5,) * 3}):
+        with pytest.raises(ArgumentError, match=f"expected no mean, std and layout .* got {next(iter(given))} "):
+            load("nets_told:told", shape=IMAGE, **given)  # type: ignore[arg-type]
 
 
 def test_scripts_name_the_remedy(tmp_path: Path) -> None:

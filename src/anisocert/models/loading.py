@@ -112,8 +112,12 @@ def _network(
         return _from_weights(Path(source), architecture, num_classes, mean, std, layout)
     known: dict[str, Any] = {"architecture": text, "num_classes": None, "mean": mean, "std": std} | metadata
     _check_classes(known["num_classes"], num_classes, text)
-    if is_told(model) and mean is not None:
-        raise ArgumentError(f"expected no mean and std for {text}, which is told theta beside its inputs, got {mean!r}")
+    if is_told(model) and (mean is not None or layout is not None):
+        got = f"mean {mean!r}" if mean is not None else f"layout {layout!r}"
+        raise ArgumentError(
+            f"expected no mean, std and layout for {text}, which is told theta beside its inputs, got {got}: do that "
+            "inside the network"
+        )
     if shape is not None and not is_told(model):
         found = adapt(model.eval(), shape, layout, takes, num_classes)
         _check_classes(found.num_classes, num_classes, text)

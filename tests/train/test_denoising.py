@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import anisocert as ac
 from anisocert.data import load
@@ -14,7 +15,7 @@ from anisocert.engine.told import beside
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Denoiser, build, denoised, load_denoiser
 from anisocert.smoothing import GaussianMixture
-from anisocert.train import Cohen, Denoising, Sgd, denoiser, noisy_accuracy, train, with_classifier
+from anisocert.train import Cohen, Denoising, Sgd, denoiser, noisy_accuracy, train
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
 
@@ -187,10 +188,9 @@ def test_an_interrupted_training_resumes_to_the_same_denoiser(digits, plain, tmp
         train(fresh(data), data, changed, ac.Gaussian(SIGMA), **again)
 
 
-BOXES = """
-from torch import nn
-
 class Box(nn.Module):
+    """A linear network that is detached from its input or from its scores, if at all."""
+
     def __init__(self, at):
         super().__init__()
         self.at, self.head = at, nn.Linear(64, 10)
@@ -199,23 +199,17 @@ class Box(nn.Module):
         scores = self.head((x.detach() if self.at == "input" else x).flatten(1))
         return scores.detach() if self.at == "output" else scores
 
-def input(): return Box("input")
-def output(): return Box("output")
-def neither(): return Box("neither")
-"""
-
 
 @pytest.mark.parametrize("at", ["input", "output", "neither"])
-def test_a_classifier_without_gradients_is_refused_unless_it_is_not_asked(digits, at, tmp_path, monkeypatch):
-    (tmp_path / f"boxes_{at}.py").write_text(BOXES)
-    monkeypatch.syspath_prepend(tmp_path)
-    source, recipe = f"boxes_{at}:{at}", Denoising.for_sigma(SIGMA)
-    if at == "neither":
-        assert with_classifier(recipe, source, digits[0]).classifier is not None
-        return
-    with pytest.raises(ModelError, match=r"expected a classifier with gradients .* use --set reconstruct=1"):
-        with_classifier(recipe, source, digits[0])
-    assert with_classifier(replace(recipe, reconstruct=1.0), source, digits[0]).classifier is not None
+def test_a_classifier_without_gradients_is_refused_unless_it_is_not_asked(digits, at, tmp_path):
+    data, recipe = digits[0].subset(most=64), replace(Denoising.for_sigma(SIGMA), classifier=Box(at))
+    again = {"sgd": Sgd(1, 64, 0.1), "folder": tmp_path / "out"}
+    if at != "neither":
+        with pytest.raises(ModelError, match=r"expected a classifier with gradients .* use --set reconstruct=1"):
+            train(fresh(data), data, recipe, ac.Gaussian(SIGMA), **again)
+        assert not (tmp_path / "out").exists()
+        recipe = replace(recipe, reconstruct=1.0)
+    assert len(train(fresh(data), data, recipe, ac.Gaussian(SIGMA), **again)) == 1
 
 
 def test_thetas_are_flat_or_shaped_and_of_all_levels():

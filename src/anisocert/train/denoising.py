@@ -93,6 +93,26 @@ class Denoising(Recipe):
             self.classifier.to(device).requires_grad_(False).eval()
         return self
 
+    def try_on(self, data: Dataset) -> None:
+        """See Recipe: through a classifier without gradients nothing is learned, unless only images are given back."""
+        if self.classifier is None or self.reconstruct == 1:
+            return
+        x = torch.from_numpy(data.subset(most=1).x).to(home(self.classifier)).requires_grad_(True)
+        with taking(data.shape, self.classifier):
+            scores = self.classifier(x.clone())  # which a network may change
+        slope, cause = None, None
+        try:
+            (slope,) = torch.autograd.grad(scores.sum(), [x], allow_unused=True)
+        except RuntimeError as reason:
+            if out_of_memory(reason):
+                raise
+            cause = reason
+        if slope is None:
+            raise ModelError(
+                "expected a classifier with gradients to its input, from which a denoiser learns, got one without: use "
+                "--set reconstruct=1 (reconstruct=1), which only gives images back and needs none"
+            ) from cause
+
     def check(self, smoothing: Smoothing) -> None:
         """See Recipe; warns of a level that it does not learn."""
         super().check(smoothing)
@@ -153,30 +173,5 @@ def denoiser(
 
 
 def with_classifier(recipe: Denoising, source: str | Path, data: Dataset) -> Denoising:
-    """The recipe with the classifier of a file, or of a function, that takes the data's inputs and gives gradients.
-
-    Only images given back (reconstruct 1) need none.
-    """
-    classifier = classifier_of(source, data)
-    if recipe.reconstruct < 1:
-        _expect_gradients(classifier, data, source)
-    return replace(recipe, classifier=classifier)
-
-
-def _expect_gradients(classifier: nn.Module, data: Dataset, source: str | Path) -> None:
-    """An error unless its answer says how its input should change: else a denoiser would learn nothing from it."""
-    x = torch.from_numpy(data.subset(most=1).x).to(home(classifier)).requires_grad_(True)
-    with taking(data.shape, classifier):
-        scores = classifier(x.clone())  # which a network may change
-    slope, cause = None, None
-    try:
-        (slope,) = torch.autograd.grad(scores.sum(), [x], allow_unused=True)
-    except RuntimeError as reason:
-        if out_of_memory(reason):
-            raise
-        cause = reason
-    if slope is None:
-        raise ModelError(
-            f"expected a classifier with gradients to its input, from which a denoiser learns, in {source}, got one "
-            "without: use --set reconstruct=1 (reconstruct=1), which only gives images back and needs none"
-        ) from cause
+    """The recipe with the classifier of a file, or of a function, that takes the data's inputs and gives gradients."""
+    return replace(recipe, classifier=classifier_of(source, data))

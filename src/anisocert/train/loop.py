@@ -103,6 +103,7 @@ def train(
     place = None if folder is None else Folder(Path(folder), blueprint(model, recipe.classes(data)) | config, force)
     for one in filter(None, (data if recipe.labelled else None, test)):
         _refuse_labels(recipe, answers, one, device)
+    placed.try_on(data)
     alone = place.held() if place else nullcontext()
     with alone, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches):
         records, compiled = place.resume(model, optimizer) if place else [], False

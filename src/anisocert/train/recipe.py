@@ -41,6 +41,10 @@ class Recipe(ABC):
         """The recipe with the tensors that it holds, if any, on a device: copies there would have to be waited for."""
         return self
 
+    def try_on(self, data: Dataset) -> None:
+        """An error where an example shows that nothing would be learned; asked once, of the recipe on its device."""
+        return
+
     def during(self, epoch: int, epochs: int) -> Self:
         """The recipe as it is in one epoch (from 0) of `epochs`: the same in each, unless a recipe overrides this."""
         return self

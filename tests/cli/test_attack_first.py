@@ -1,6 +1,10 @@
 """`anisocert attack --first`, as a user calls it."""
 
 import json
+import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +12,7 @@ import pytest
 
 import anisocert as ac
 from anisocert import models
-from anisocert.attack import FirstAttack
+from anisocert.attack import UNFINISHED, FirstAttack, first
 from anisocert.cli.attack_first import tell_first
 from anisocert.data import digits
 from anisocert.engine import Numerics
@@ -209,3 +213,42 @@ def test_a_memory_that_answers_later_is_told_that_the_attack_is_stale(cli, run, 
     cli("attack", folder, "--first", *WEAK, "--radius", 0.05)
     said = cli("memory", "add", folder, "--memory", tmp_path / "later.sqlite").out
     assert f"the attack is stale now: {folder / ATTACKED} is of other rows, or of another network: repeat" in said
+
+
+KILLED = """
+import os, signal, sys
+from anisocert.attack import first
+from anisocert.cli import main
+hunt, begun = first.Hunt, []
+def dying(*given):
+    begun.append(given)
+    if len(begun) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return hunt(*given)
+first.Hunt, first.AT_ONCE = dying, 2
+main()
+"""
+
+
+def test_a_killed_attack_goes_on_where_it_was_and_finds_the_same(cli, run, tmp_path, monkeypatch):
+    """Three groups of two inputs, the last of which is left. At this radius no answer is close."""
+    folder, whole = run(), tmp_path / "whole"
+    shutil.copytree(folder, whole)
+    options = ("--first", "--n", "500", "--starts", "2", "--steps", "5", "--samples", "8", "--radius", "0.05")
+    killed = subprocess.run([sys.executable, "-c", KILLED, "attack", folder, *options])
+    assert killed.returncode == -signal.SIGKILL
+    assert (folder / UNFINISHED).exists()
+    assert not (folder / ATTACKED).exists()
+    monkeypatch.setattr(first, "AT_ONCE", 2)
+    hunt, begun = first.Hunt, []
+    monkeypatch.setattr(first, "Hunt", lambda *given: begun.append(given) or hunt(*given))
+    for place in (folder, whole):
+        cli("attack", place, *options, "--out", tmp_path / f"{place.name}.npz")
+        assert not (place / UNFINISHED).exists()
+    assert begun[0][1].ids == read_run(folder).column("idx")[4:].tolist()
+    assert len(begun) == 1 + 3
+    one, other = (np.load(tmp_path / f"{place.name}.npz") for place in (folder, whole))
+    assert sorted(one) == sorted(other)
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+    assert read_run(folder).attacked.expected == pytest.approx(read_run(whole).attacked.expected)

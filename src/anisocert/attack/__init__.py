@@ -1,5 +1,6 @@
 """Counter-examples to certificates: a search that must find none inside a region, and shows what lies beyond it."""
 
+from anisocert.attack._kept import FILE as UNFINISHED
 from anisocert.attack.attacking import Attack, attack
 from anisocert.attack.first import STRONG, FirstAttack, ascending, attack_first, usual_radii
 from anisocert.attack.refutation import Attacked, Point
@@ -8,6 +9,7 @@ from anisocert.attack.system import Changed, SystemAttack, attack_system, system
 
 __all__ = [
     "STRONG",
+    "UNFINISHED",
     "Attack",
     "Attacked",
     "Changed",

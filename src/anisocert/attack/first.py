@@ -8,13 +8,14 @@ point, about which the certificate of the clean input says nothing. What such a 
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.attack._clean import Clean, Inputs
 from anisocert.attack._hunt import Hunt, Limit
+from anisocert.attack._kept import Kept, Part, joined, key_of
 from anisocert.attack.search import Search
 from anisocert.attack.system import system_of
 from anisocert.certificate import ABSTAIN
@@ -66,13 +67,15 @@ def attack_first(
     radii: Sequence[float] | None = None,
     how: Search = STRONG,
     n: int = 10_000,
+    keep: Path | None = None,
     on_done: Callable[[int], None] = lambda _: None,
 ) -> FirstAttack:
     """Attack the system that a run is of, behind an empty memory that is new for every question.
 
     inputs: gives the input of an example id. ids: of those to attack (default: all). radii: of the balls (default:
-    `usual_radii`); 0, the clean input, is always among them. n: votes per question. on_done is called with how many
-    more limits (a ball or a region of one input) were searched; there are inputs x (radii + 1).
+    `usual_radii`); 0, the clean input, is always among them. n: votes per question. keep: a file for the inputs done so
+    far, from which the same attack goes on if this one is stopped; remove it once you have the result. on_done is
+    called with how many more limits (a ball or a region of one input) were searched; there are inputs x (radii + 1).
     """
     ids = [int(row["idx"]) for row in run.rows] if ids is None else sorted(set(ids))
     if not ids:
@@ -85,19 +88,25 @@ def attack_first(
             f"expected a run under noise that a search can follow, got {TwoStep.name}, whose noise is chosen anew for "
             "every vote"
         )
-    system, parts = system_of(run, network, Memory(), n), []
+    system, kept, parts = system_of(run, network, Memory(), n), Kept(keep), list[Part]()
     for first in range(0, len(ids), AT_ONCE):
         clean = Clean.of(run, ids[first : first + AT_ONCE], inputs)
-        parts.append(_attacked(Hunt(system, clean, how, run.domain), grid, on_done))
-    errors = [one for part in parts for one in part.errors] if run.for_everyone else []
+        key = key_of(run, network, clean, grid, how, n)
+        if (part := kept.get(key)) is None:
+            part = _attacked(Hunt(system, clean, how, run.domain), grid, on_done)
+            kept.add(key, part)
+        else:
+            on_done(len(clean) * (len(grid) + 1))
+        parts.append(part)
+    errors = joined(parts, "errors").tolist() if run.for_everyone else []
     found = AttackedFirst(
-        radii=grid, ids=np.array(ids, np.int64), labels=_all(parts, "labels"), answers=_all(parts, "answers"),
-        promised=_all(parts, "promised"), inside=_all(parts, "inside"), n=n, alpha=system.plan.alpha,
-        questions=sum(part.questions for part in parts), attempts=len(errors),
+        radii=grid, ids=np.array(ids, np.int64), labels=joined(parts, "labels"), answers=joined(parts, "answers"),
+        promised=joined(parts, "promised"), inside=joined(parts, "inside"), n=n, alpha=system.plan.alpha,
+        questions=int(joined(parts, "questions").sum()), attempts=len(errors),
         expected=float(sum(errors)) if errors else None, seed=how.seed, starts=how.starts, steps=how.steps,
         samples=how.samples, model_hash=run.model_hash or network.hash, rows_hash=rows_hash(run.description),
     )  # fmt: skip
-    return FirstAttack(found, _all(parts, "points"), _all(parts, "deepest"), _all(parts, "radius"))
+    return FirstAttack(found, joined(parts, "points"), joined(parts, "deepest"), joined(parts, "radius"))
 
 
 def ascending(radii: Sequence[float]) -> NDArray[np.float64]:
@@ -130,34 +139,15 @@ def usual_radii(run: StoredRun) -> list[float]:
     return [float(f"{step * i:.6g}") for i in range(1, BALLS + 1)]
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """What is kept of a group of inputs: see FirstAttack, of which deepest is `inside`, and AttackedFirst."""
-
-    labels: NDArray[np.int64]
-    promised: NDArray[np.int64]
-    radius: NDArray[np.float64]
-    answers: NDArray[np.int64]
-    inside: NDArray[np.int64]
-    points: NDArray[np.float32]
-    deepest: NDArray[np.float32]
-    errors: tuple[float, ...]
-    questions: int
-
-
-def _all(parts: Sequence[_Part], name: str) -> NDArray[Any]:
-    return np.concatenate([getattr(part, name) for part in parts])
-
-
-def _attacked(hunt: Hunt, radii: NDArray[np.float64], on_done: Callable[[int], None]) -> _Part:
+def _attacked(hunt: Hunt, radii: NDArray[np.float64], on_done: Callable[[int], None]) -> Part:
     clean = hunt.clean
     answers, points = _balls(hunt, radii, on_done)
     inside, deepest = _regions(hunt, radii, answers, points)
     on_done(len(clean))
     # Of those that abstained too: the votes that may mislead also decide which inputs are certified.
-    return _Part(
+    return Part(
         clean.labels, clean.promised, clean.radius, answers, inside, points, deepest,
-        (*clean.errors.tolist(), *itertools.chain.from_iterable(hunt.errors)), hunt.questions,
+        np.array([*clean.errors, *itertools.chain.from_iterable(hunt.errors)]), np.array([hunt.questions]),
     )  # fmt: skip
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 EPILOG = (
     "Example: anisocert attack runs/demo/l2-anisotropic --first --radius 0.25 --radius 0.5\n\n"
-    "Exit codes: 0 nothing is broken; 1 an error, or something is; 2 wrong usage."
+    "Exit codes: 0 nothing is broken; 1 an error, or something is; 2 wrong usage; 3 stopped: with --first the same "
+    "command goes on."
 )
 EFFORT = "How hard to look"
 
@@ -91,9 +92,10 @@ def attack(
     errors explain (at level 0.001) make the exit code 1. With noise chosen per input they contradict no certificate,
     which is about one input's own classifier or begins with admission: then it is a measurement. The search repeats
     with its seed; the system's noise is fresh for every question, so that close answers may differ. In a run with a
-    --domain all points are valid inputs. The result is kept in RUN, in place of an earlier one that is no stronger.
+    --domain all points are valid inputs. The result is kept in RUN, in place of an earlier one that is no stronger; so
+    is what is done when it is stopped, from which the same command goes on.
     """
-    from anisocert.attack import STRONG, Search
+    from anisocert.attack import STRONG, UNFINISHED, Search
     from anisocert.attack import attack as attack_certificates
     from anisocert.cli import FAILED
     from anisocert.cli.attack_points import expect_place, write_points
@@ -126,12 +128,15 @@ def attack(
         chosen_ids = _ids(stored, ids, most)
         if save:
             expect_stronger(stored, how, n, radii=radius, ids=chosen_ids, force=force)
-        found = attack_first(stored, network, how, n, radii=radius, ids=chosen_ids)
+        keep = run / UNFINISHED if save else None
+        found = attack_first(stored, network, how, n, radii=radius, ids=chosen_ids, keep=keep)
         tell_first(found, stored, as_json)
         if save:
             write_attacked(run, found.found)
         if out is not None:
             write_points(out, points_of(found))
+        if keep is not None:
+            keep.unlink(missing_ok=True)
     elif memory is not None:
         found = _attack_system(memory, stored, network, how, n, most)
         tell_system(found, memory, as_json)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -53,13 +54,14 @@ def attack_first(
     *,
     radii: Sequence[float] | None,
     ids: Sequence[int],
+    keep: Path | None = None,
 ) -> FirstAttack:
-    """The attack, with a progress bar."""
+    """The attack, with a progress bar. keep: see `anisocert.attack.attack_first`."""
     grid = ascending(radii or usual_radii(run)).tolist()
     total = len(ids) * (len(grid) + 1)
     with progress(Console(stderr=True), "attacking", total, "balls and regions") as advance:
         return attack(
-            run, network, run.inputs(), ids=ids, radii=grid, how=how, n=n,
+            run, network, run.inputs(), ids=ids, radii=grid, how=how, n=n, keep=keep,
             on_done=lambda count: advance(count, ""),
         )  # fmt: skip
 

@@ -27,6 +27,7 @@ from gains import duel_table, gain_table, largest_table, memory_gain_table
 from levels import average_table, headline_table, level_table, many_table, sigma_table
 from means import mean_table
 from network_tables import FOLDERS, aims_table, network_tables
+from one_network import expect_one_network
 from one_system import one_system_table, read_systems
 from plans import plan_table
 from protection import attacked_figure, first_table, protection_table
@@ -71,7 +72,9 @@ def _own_name(recipe: str, comparison: Comparison) -> Comparison:
 
 
 def all_tables(results: Path) -> dict[str, list[Table]]:
-    """Every table that the results fill, by the name the page calls it."""
+    """Every table that the results fill, by the name the page calls it; an error if networks are mixed in one."""
+    lines = read_lines(results / FILE)
+    expect_one_network(results, lines)
     recipes, more = read_results(results), read_results(results, many=True)
     every = [comparison for comparisons in recipes.values() for comparison in comparisons]
     broad = [comparisons[-1] for comparisons in recipes.values()]  # of all methods, if on fewer inputs
@@ -94,7 +97,6 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
         "duel": [duel_table(broad)],
         "means": [mean_table(broad)],
     }
-    lines = read_lines(results / FILE)
     made["attacked-first"] = [first_table(lines)]
     made["protection"] = [protection_table(one, lines) for one in recipes.get("cohen", [])[:1]]
     made["one-system"] = [one_system_table(read_systems(results))]
@@ -139,13 +141,15 @@ def write_figures(results: Path, folder: Path) -> list[Path]:
     from anisocert.report.canvas import save, styled
     from anisocert.report.figures import accuracy
 
+    lines = read_lines(results / FILE)
+    expect_one_network(results, lines)
     methods, made = ("fixed", "isotropic", "published", "ours"), []
     for recipe, norm in (("cohen", "l2"), ("stability", "l1")):
         files = [file for method in methods for file in sorted(results.glob(f"{recipe}-*/{method}/run.json"))]
         for comparison in compare([read_run(file.parent) for file in files]) if files else ():
             with styled():
                 made += save(accuracy(comparison, together=False), folder / f"reproduction-{norm}", ("png",))
-    if lines := read_lines(results / FILE):
+    if lines:
         systems = read_systems(results)
         certified = [] if systems is None else [entry.before for entry in systems.entries]
         with styled():

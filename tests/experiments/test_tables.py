@@ -281,6 +281,16 @@ def test_a_page_is_written_between_its_marks_and_stays_so(script, results, tmp_p
         script.written("<!-- table gians -->\n<!-- end -->", {})
 
 
+def test_rows_of_two_networks_are_not_drawn_as_one(script, results, tmp_path):
+    copy = tmp_path / "results"
+    shutil.copytree(results, copy)
+    folder = copy / "cohen-0.25" / "fixed-many"
+    write_description(folder, read_description(folder) | {"model_hash": "other"})
+    for draw in (script.all_tables, lambda where: script.write_figures(where, tmp_path)):
+        with pytest.raises(ArgumentError, match=r"one network in .*cohen-0\.25, got .*; fixed-many of other"):
+            draw(copy)
+
+
 def test_the_pictures(script, results, tmp_path):
     files = script.write_figures(results, tmp_path)
     assert [file.name for file in files] == ["reproduction-l2.png", "reproduction-l1.png"]

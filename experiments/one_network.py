@@ -1,0 +1,48 @@
+"""Rows stand side by side as one network's only if they are: each run names its network by a hash."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from anisocert.errors import ArgumentError
+from anisocert.evaluate.comparison import data_name
+from anisocert.runs import StoredRun, read_run
+from first import FILE, Measured
+from one_system import FOLDER
+
+# Committed rows of networks that were trained anew in between, as docs/reproduction.md says. To be emptied with the
+# next run of the whole experiment, which replaces all of them.
+KNOWN = {
+    ("cohen-0.12/published-isotropic", "4d2dda8d1820"), ("cohen-1/published-isotropic", "e7326fb7e9e2"),
+    ("cohen-0.12/attacked-first.tsv", "1b4b20e25696"), ("cohen-0.25/attacked-first.tsv", "9cec5d026e4f"),
+    ("cohen-0.5/attacked-first.tsv", "7804bb8fd8cc"), ("cohen-1/attacked-first.tsv", "37fb9217182a"),
+}  # fmt: skip
+
+
+def expect_one_network(results: Path, lines: Sequence[Measured] = ()) -> None:
+    """An error if the runs in the folder of one network, or the lines of a stranger beside them, are of several."""
+    for folder in sorted({file.parents[1] for file in results.glob("**/*/run.json")}):
+        if folder.name != FOLDER:  # whose runs are of a cascade, and of each of its networks
+            runs = [read_run(file.parent) for file in sorted(folder.glob("*/run.json"))]
+            _expect_one(folder, [*_named(runs), *_beside(runs, folder, lines)])
+
+
+def _named(runs: Iterable[StoredRun]) -> list[tuple[str, str]]:
+    """(name, hash) of runs that tell their network's."""
+    return [(run.folder.name, run.model_hash) for run in runs if run.model_hash is not None]
+
+
+def _beside(runs: Sequence[StoredRun], folder: Path, lines: Sequence[Measured]) -> list[tuple[str, str]]:
+    """The same of the measurements that are drawn beside these runs."""
+    data = {data_name(run) for run in runs}
+    same = (one for one in lines if one.data in data and folder.name == f"{one.recipe}-{one.sigma:g}")
+    return [(FILE, one) for one in dict.fromkeys(line.model_hash for line in same)]
+
+
+def _expect_one(folder: Path, named: Iterable[tuple[str, str]]) -> None:
+    found: dict[str, list[str]] = {}
+    for name, one in named:
+        if (f"{folder.name}/{name}", one[:12]) not in KNOWN:
+            found.setdefault(one[:12], []).append(name)
+    if len(found) > 1:
+        told = "; ".join(f"{', '.join(names)} of {one}" for one, names in found.items())
+        raise ArgumentError(f"expected runs of one network in {folder}, got {told}: certify all of them with the same")

@@ -46,7 +46,9 @@ def test_an_experiment_ends_in_runs_that_can_be_compared_without_their_thetas(cl
     easy = SMALL.replace('"digits"', f'"{tmp_path / "few.npz"}"').replace("epochs = 1", "epochs = 20")
     (tmp_path / "small.toml").write_text(easy + ATTACK)
     command = ("reproduce", tmp_path / "small.toml", "--out", tmp_path / "work")
-    assert cli(*command, "--dry-run").out.count("anisocert certify") == 2
+    plan = cli(*command, "--dry-run").out
+    assert plan.count("anisocert certify") == 2
+    assert plan.endswith("# 4 stages: 1 train, 2 certify, 1 attack\n")
     assert not (tmp_path / "work").exists()
     assert "4 of 4 stages done" in cli(*command, "--results", tmp_path / "results").out
     whole = read_run(tmp_path / "work" / "runs" / "cohen-0.25" / "ours")
@@ -104,6 +106,24 @@ def test_no_stage_matches(cli, tmp_path):
     said = cli("reproduce", tmp_path / "small.toml", "--out", tmp_path / "work", "--only", "*macer*", code=2)
     assert "'train cohen-0.25'" in said.err
     assert not (tmp_path / "work").exists()
+
+
+def test_several_patterns_choose_what_any_of_them_matches(cli, tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL)
+    command = ("reproduce", tmp_path / "small.toml", "--out", tmp_path / "work", "--dry-run", "--only", "train *")
+    assert cli(*command).out.endswith("# 1 stages: 1 train\n")
+    assert cli(*command, "--only", "* average").out.endswith("# 2 stages: 1 train, 1 certify\n")
+    assert "got '*macer*'" in cli(*command, "--only", "*macer*", code=2).err
+
+
+def test_stages_that_are_needed_but_not_chosen_are_named(cli, tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL)
+    said = cli("reproduce", tmp_path / "small.toml", "--out", tmp_path / "work", "--only", "* average", code=1).out
+    assert "0 of 1 stages done, 0 failed" in said
+    assert (
+        "got neither of train cohen-0.25, certify cohen-0.25 ours: add --only 'train cohen-0.25' --only 'certify "
+        "cohen-0.25 ours'" in said
+    )
 
 
 @pytest.mark.parametrize("name", [file.stem for file in sorted(EXPERIMENTS.glob("*.toml"))])

@@ -40,6 +40,8 @@ def test_a_stage_comes_after_what_it_needs_and_is_done_once(tmp_path):
 def test_what_was_done_before_need_not_be_chosen_again(tmp_path):
     a, b, c = quick("a"), quick("b", "a"), quick("c", "b")
     assert run_stages([b], tmp_path, among=[a, b, c]).left == ["b"]
+    assert run_stages([c], tmp_path, among=[a, b, c]).missing == ["a", "b"]
+    assert run_stages([c, b], tmp_path, among=[a, b, c]).missing == ["a"]
     run_stages([a], tmp_path)
     assert run_stages([b], tmp_path, among=[a, b, c]).done == ["b"]
     changed = Stage("a", ("--help",))
@@ -53,6 +55,7 @@ def test_a_failure_is_told_and_stops_only_what_needs_it(tmp_path):
     stages = [Stage("bad", ("certfy",)), quick("after", "bad"), quick("other")]
     outcome = run_stages(stages, tmp_path, tell=lambda name, what: told.update({name: what}))
     assert (outcome.done, outcome.failed, outcome.left) == (["other"], ["bad"], ["after"])
+    assert outcome.missing == []
     assert "failed: error: no such command 'certfy'" in told["bad"]
 
 
@@ -72,7 +75,7 @@ def test_time_is_up_and_the_next_call_goes_on(tmp_path):
     few(tmp_path)
     stage = Stage("train n", tuple(LONG.split()))
     outcome = run_stages([stage, quick("x", "train n")], tmp_path, out_of_time=lambda: len(epochs()) >= 2)
-    assert outcome.left == ["train n", "x"]
+    assert (outcome.left, outcome.missing) == (["train n", "x"], [])
     assert not (tmp_path / "stages" / "train-n.json").exists()
     before = len(epochs())
     run_stages([stage], tmp_path, out_of_time=lambda: len(epochs()) > before)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 EPILOG = (
     "Example: anisocert reproduce experiments/cifar10.toml --out work/cifar10 --jobs 4 --results results\n\n"
-    "Exit codes: 0 all done; 1 a stage failed; 2 wrong usage; 3 out of time: the same command resumes."
+    "Exit codes: 0 all done; 1 a stage failed, or needs one that --only leaves out; 2 wrong usage; 3 out of time: the "
+    "same command resumes."
 )
 
 
@@ -24,7 +25,9 @@ def reproduce(
     ],
     out: Annotated[Path, typer.Option(help="Folder for networks, runs, memories and logs.")],
     results: Annotated[Path | None, typer.Option(help="Folder for the finished runs without their thetas.")] = None,
-    only: Annotated[str | None, typer.Option(help="Stages whose name matches, as in '*cohen-0.25*'.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Stages whose name matches, as in '*cohen-0.25*'; may be repeated.")
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Stages at once: small networks leave most of a GPU idle.", min=1)] = 1,
     time_budget: Annotated[str | None, typer.Option(help="Stop after this long, as in 90, 10m or 2h.")] = None,
     dry_run: Annotated[
@@ -37,6 +40,7 @@ def reproduce(
     Each stage is done once; the same command resumes where it stopped. `anisocert report` then draws the runs.
     """
     import time
+    from collections import Counter
     from fnmatch import fnmatch
 
     from anisocert.cli import FAILED, STOPPED
@@ -49,12 +53,16 @@ def reproduce(
     console, budget = Console(), options.seconds(time_budget)
     stages = read_matrix(experiment)
     _check(experiment, stages)
-    chosen = [stage for stage in stages if only is None or fnmatch(stage.name, only)]
-    if not chosen:
-        raise ArgumentError(f"expected --only to match a stage, got {only!r}; one is {stages[0].name!r}")
+    chosen = [stage for stage in stages if any(fnmatch(stage.name, one) for one in only or "*")]
+    for one in only or ():
+        if not any(fnmatch(stage.name, one) for stage in stages):
+            raise ArgumentError(f"expected --only to match a stage, got {one!r}; one is {stages[0].name!r}")
     if dry_run:
         for stage in chosen:
             console.print(command_line(stage), soft_wrap=True)
+        kinds = Counter(stage.name.partition(" ")[0] for stage in chosen)
+        told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        console.print(f"# {len(chosen)} stages: {told}", soft_wrap=True)
         return
     out.mkdir(parents=True, exist_ok=True)
     deadline = None if budget is None else time.monotonic() + budget
@@ -65,7 +73,13 @@ def reproduce(
     if results is not None:
         console.print(f"{len(publish(out, results, force))} runs in {results}, without their thetas")
     console.print(f"{len(outcome.done)} of {len(chosen)} stages done, {len(outcome.failed)} failed; logs in {out}/logs")
-    if outcome.failed:
+    if outcome.missing:
+        more = " ".join(f"--only '{name}'" for name in outcome.missing)
+        console.print(
+            f"expected what the chosen stages need to be done or chosen too, got neither of "
+            f"{', '.join(outcome.missing)}: add {more}", soft_wrap=True,
+        )  # fmt: skip
+    if outcome.failed or outcome.missing:
         raise typer.Exit(FAILED)
     if outcome.left:
         raise typer.Exit(STOPPED)

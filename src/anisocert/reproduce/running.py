@@ -31,11 +31,15 @@ PARENT = "ANISOCERT_PARENT"
 
 @dataclass(frozen=True)
 class Outcome:
-    """Names of stages. left: those that time, or a failure before them, did not let run."""
+    """Names of stages. left: those that time, or a failure before them, did not let run.
+
+    missing: what those left need that is neither done nor was to be run.
+    """
 
     done: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,20 @@ def run_stages(
                 _wait(one.process)
             tell(name, "stopped; resumes next time")
     outcome.left.extend([*running, *(stage.name for stage in waiting)])
+    outcome.missing.extend(_missing(waiting, stages, among, out))
     return outcome
+
+
+def _missing(waiting: Sequence[Stage], stages: Sequence[Stage], among: Sequence[Stage], out: Path) -> list[str]:
+    """What stages need that is not done and not among those to be run, and what that needs in turn."""
+    others = {stage.name: stage for stage in among if stage not in stages}
+    needed, found = [name for stage in waiting for name in stage.needs], dict[str, Stage]()
+    while needed:
+        name = needed.pop()
+        if name in others and name not in found and not _is_done(others[name], out):
+            found[name] = others[name]
+            needed.extend(others[name].needs)
+    return [name for name in others if name in found]
 
 
 def command_line(stage: Stage) -> str:

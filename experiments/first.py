@@ -3,13 +3,14 @@
     python experiments/first.py RUN... --write experiments/results/attacked-first.tsv
 
 puts the lines of these runs into the file, in place of those of the same networks and methods; without --write it
-prints them. experiments/tables.py draws the file, beside the committed rows of the same data and recipe: --data and
---recipe name these where the runs do not.
+prints them. A run that was not measured is named, and makes the exit code 1. experiments/tables.py draws the file,
+beside the committed rows of the same data and recipe: --data and --recipe name these where the runs do not.
 """
 
 import argparse
 import csv
 import io
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
@@ -123,7 +124,13 @@ def main() -> None:
     parser.add_argument("--recipe", help="how the networks were trained, if the runs do not tell")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the file to put them into")
     args = parser.parse_args()
-    lines = [line for folder in args.runs for line in measured(read_run(folder))]
+    lines, wrong = list[Measured](), False
+    for folder in args.runs:
+        try:
+            lines += measured(read_run(folder))
+        except ArgumentError as error:
+            wrong = True
+            print(error, file=sys.stderr)
     said = {name: value for name in ("data", "recipe") if (value := getattr(args, name)) is not None}
     lines = [replace(line, **said) for line in lines]
     known = {line.of for line in lines}
@@ -134,6 +141,8 @@ def main() -> None:
         print(text, end="")
     else:
         write_whole(args.write, partial(Path.write_text, data=text, encoding="utf-8"))
+    if wrong:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

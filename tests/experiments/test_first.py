@@ -1,5 +1,6 @@
 """Measurements of a stranger who comes first: from runs to the file, back, and into tables and the picture."""
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ from anisocert.errors import ArgumentError
 from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, Withstood, compare
 from anisocert.runs.attacked import AttackedFirst
 from anisocert.runs.attacked_file import rows_hash, write_attacked
+from anisocert.runs.files import ATTACKED
 from first import COLUMNS, Measured, measured, read_lines, written
 from protection import attacked_figure, first_table, protection_table
 
@@ -176,6 +178,16 @@ def test_the_command_puts_the_lines_of_runs_in_place_of_their_old_ones(tmp_path,
     out.write_text(written(lines), "utf-8")
     command = [sys.executable, script, run_folder, "--recipe", "cohen", "--data", "cifar10", "--write", out]
     subprocess.run(command, check=True)
+    calm = tmp_path / "calm"
+    shutil.copytree(run_folder, calm)
+    (calm / ATTACKED).unlink()
+    before, command[2:3] = out.read_text("utf-8"), [calm, tmp_path / "nothing", run_folder]
+    out.write_text(written(lines), "utf-8")
+    both = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (both.returncode, out.read_text("utf-8")) == (1, before)
+    first, second = both.stderr.splitlines()
+    assert f"expected a run that was attacked first, got {calm}: anisocert attack RUN --first" in first
+    assert f"got {tmp_path / 'nothing'}" in second
     kept = [one for one in lines if (one.method, one.sigma) != ("fixed", 0.25)]
     assert 0 < len(kept) < len(lines)
     assert [one for one in read_lines(out) if (one.method, one.sigma) != ("fixed", 0.25)] == kept

@@ -1,5 +1,7 @@
 """What a file of networks and methods stands for."""
 
+from pathlib import Path
+
 import pytest
 
 from anisocert.errors import ArgumentError
@@ -32,6 +34,12 @@ sigma = 0.25
 train = { epochs = 1, set = ["steps=2", "copies=2"], compile = false }
 methods.ours = { max = 3, paper = true }
 """
+
+CIFAR10 = Path(__file__).parents[2] / "experiments" / "cifar10.toml"
+SETTINGS = {
+    "smoothadv": ["steps=2", "copies=1", "epsilon=0.25", "warmup=1"],
+    "macer": ["beta=1", "gamma=4.1", "weight=12", "start=0"],
+}
 
 
 @pytest.fixture
@@ -234,3 +242,14 @@ def test_networks_may_begin_with_others(others, tmp_path):
 def test_mistakes_about_other_networks_are_named(others, write, old, new, said):
     with pytest.raises(ArgumentError, match=said):
         read_matrix(write(OTHERS.replace(old, new)))
+
+
+def test_the_papers_experiment_is_what_its_page_says():
+    stages = {stage.name: " ".join(stage.command) for stage in read_matrix(CIFAR10)}
+    for sigma in ("0.12", "0.25", "0.5", "1"):
+        for recipe, settings in SETTINGS.items():
+            said = stages[f"train {recipe}-{sigma}"]
+            assert [part for part in said.split() if "=" in part] == settings
+    certified = {name: said for name, said in stages.items() if name.startswith("certify")}
+    assert {" --skip 20 --max 500 " in said for name, said in certified.items() if not name.endswith("-many")} == {True}
+    assert {"remember strong-0.25 ours-ball", "remember strong-0.5 ours-ball"} <= set(stages)

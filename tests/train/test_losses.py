@@ -173,6 +173,22 @@ def test_macer_gradient_pushes_the_gap_and_stays_finite() -> None:
     assert scores.grad[0, 0] < 0 < scores.grad[0, 1]
 
 
+def test_macer_of_the_code_that_the_paper_adapted() -> None:
+    """It cuts probabilities at 0.02 and 0.98: the same gradient without beta, with the gap of these two as gamma.
+
+    Where the second is below 0.02 and the first not above 0.98, only the first counts there, and both here.
+    """
+    p = torch.tensor([[0.6, 0.3, 0.1], [0.9, 0.06, 0.04], [0.985, 0.01, 0.005], [0.2, 0.5, 0.3]], dtype=torch.float64)
+    y, sigma = torch.zeros(4, dtype=torch.int64), NOISES["normal"]
+    mine, theirs = (p.log().requires_grad_(True) for _ in range(2))
+    MACER(copies=1, beta=1.0, gamma=4.1, weight=12.0).loss(_Returns(mine), torch.zeros(4, 1), y, sigma).backward()
+    q = theirs.softmax(1)
+    first, second = q[:3].topk(2).values.clamp(0.02, 0.98).unbind(1)
+    xi = torch.special.ndtri(first) - torch.special.ndtri(second)
+    ((-q[:, 0].log().sum() - 12 * SIGMA / 2 * xi.sum()) / 4).backward()
+    torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-6, atol=1e-9)
+
+
 class _Returns(nn.Module):
     def __init__(self, scores: Tensor) -> None:
         super().__init__()

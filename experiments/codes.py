@@ -9,6 +9,7 @@ a_i = 1 in the middle half of an image and --budgets in its frame. What is print
 
     python experiments/codes.py --out work/codes                                          # CIFAR-10, a GPU
     python experiments/codes.py --out work/codes --networks nets/50/last.safetensors,nets/25/last.safetensors --compile
+    python experiments/codes.py --out work/codes --runs runs/strong-0.5/fixed,runs/strong-0.25/fixed --compile
     python experiments/codes.py --out work/boxes --budgets 4
     python experiments/codes.py --out work/tiny --data digits --arch small-cnn --epochs 2 --n 500 --skip 1 --max 12
 
@@ -85,6 +86,17 @@ class Steps:
     def __init__(self, asked: argparse.Namespace) -> None:
         self.asked, self.out = asked, Path(asked.out)
         self.levels = sorted((float(one) for one in asked.scalars.split(",")), reverse=True)
+        runs = zip(self.levels, asked.runs, strict=True) if asked.runs else ()
+        self.given = {level: self.taken(level, Path(folder)) for level, folder in runs}
+
+    def taken(self, level: float, folder: Path) -> StoredRun:
+        """A run that is there already; an error unless it is what would be made here."""
+        asked = {name: getattr(self.asked, name) for name in ("data", "skip", "max", "n", "seed")}
+        asked, run = asked | {"method": "fixed", "sigma": level}, read_run(folder)
+        said = {name: run.said(name) for name in asked}
+        if said != asked:
+            sys.exit(f"expected {asked} in {folder}, got {said}: leave --runs out, and it is certified")
+        return run
 
     def run(self, *arguments: object) -> None:
         """One command of anisocert; an error ends everything."""
@@ -92,10 +104,12 @@ class Steps:
         subprocess.run([sys.executable, "-m", "anisocert", *map(str, arguments)], check=True)
 
     def networks(self) -> list[Path]:
-        """One per level: those that were given, or trained."""
+        """One per level: those that were given, or of the runs that were, or trained."""
         a = self.asked
-        if a.networks:
-            given = [Path(one) for one in a.networks.split(",")]
+        given = [Path(one) for one in a.networks.split(",")] if a.networks else [
+            Path(str(run.place("model"))) for run in self.given.values()
+        ]  # fmt: skip
+        if given:
             said = [described(one).get("sigma") for one in given]
             wrong = [
                 f"{path}: {one}"
@@ -157,7 +171,9 @@ class Steps:
             one = codes
         runs = {"cascade": self.certify("cascade", one, "--method", "cascade", "--codebook", codes)}
         for level, network in zip(self.levels, each, strict=True):
-            if a.fixed is None or level in a.fixed:
+            if level in self.given:
+                runs[f"fixed {level:g}"] = self.given[level]
+            elif a.fixed is None or level in a.fixed:
                 more = ("--mean", _text(a.mean), "--std", _text(a.std)) if a.mean else ()
                 fixed = ("--method", "fixed", "--sigma", level, *more)
                 runs[f"fixed {level:g}"] = self.certify(f"fixed-{level:g}", network, *fixed)
@@ -171,6 +187,10 @@ def _text(values: Sequence[float]) -> str:
     return ",".join(map(str, values))
 
 
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
 def _numbers(text: str) -> tuple[float, ...]:
     return tuple(float(one) for one in text.split(","))
 
@@ -182,6 +202,7 @@ def main() -> None:
     ask.add_argument("--data", default="cifar10")
     ask.add_argument("--scalars", default="0.5,0.25", help="noise levels")
     ask.add_argument("--networks", help="one per level, the largest level first; otherwise they are trained")
+    ask.add_argument("--runs", type=_texts, default=(), help="instead: finished runs of fixed noise with such networks")
     ask.add_argument("--mean", type=_numbers, help="of networks whose files do not say it")
     ask.add_argument("--std", type=_numbers)
     ask.add_argument("--fixed", type=_numbers, help="levels to compare with; default: all")

@@ -9,13 +9,16 @@ from anisocert.runs import read_run
 from codes import DUAL, RADII
 
 FOLDER = "one-system"
-METHODS = ("cascade", "fixed-0.5", "fixed-0.25")
+LEVELS = ("0.5", "0.25")
 
 
 def read_systems(results: Path) -> Comparison | None:
-    """The runs of experiments/codes.py: the cascade, and fixed noise at its levels with the same networks."""
-    folders = [results / FOLDER / method for method in METHODS]
-    if not all((folder / "run.json").exists() for folder in folders):
+    """The cascade of experiments/codes.py, and fixed noise at its levels: its own runs, or those that it was given."""
+    fixed = [(results / FOLDER / f"fixed-{level}", results / f"strong-{level}" / "fixed") for level in LEVELS]
+    places = [(results / FOLDER / "cascade",), *fixed]
+    found = [next((one for one in either if (one / "run.json").exists()), None) for either in places]
+    folders = [folder for folder in found if folder is not None]
+    if len(folders) < len(places):
         return None
     (comparison,) = compare([read_run(folder) for folder in folders])
     return comparison

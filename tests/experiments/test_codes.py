@@ -1,7 +1,12 @@
-import numpy as np
+from types import SimpleNamespace
 
+import numpy as np
+import pytest
+
+import codes
+import one_system
 from anisocert.geometry import Region
-from codes import box_radius, budgets, lines
+from codes import Steps, box_radius, budgets, lines
 
 
 def test_a_box_fits_up_to_its_corners():
@@ -24,3 +29,44 @@ def test_budgets_are_one_in_the_middle():
 
 def test_wrong_answers_are_not_certified_at_zero():
     assert lines({"one": np.array([-1.0, 0.0, 0.5, 1.0])}, (0.0, 0.5))[1].split() == ["one", "75.0", "50.0"]
+
+
+ASKED = {"data": "digits", "skip": 1, "max": 3, "n": 100, "seed": 0}
+
+
+@pytest.fixture
+def runs(run, columns, monkeypatch):
+    """Finished runs of fixed noise, by their folder: of both levels, and of other images."""
+    made = {}
+    for folder, sigma, said in (("a", 0.5, ASKED), ("b", 0.25, ASKED), ("c", 0.25, ASKED | {"skip": 2})):
+        made[folder] = run(columns("fixed", [0.5]), folder, model=f"{folder}.safetensors", **said)
+        made[folder].description.update(method="fixed", sigma=sigma)
+    monkeypatch.setattr(codes, "read_run", lambda folder: made[folder.name])
+    return made
+
+
+def test_runs_that_are_there_are_taken_with_their_networks(runs, tmp_path, monkeypatch):
+    asked = SimpleNamespace(out=tmp_path, scalars="0.25,0.5", runs=("a", "b"), networks=None, budgets=None, mean=None,
+                            sigma=0.5, selector=None, fixed=None, **ASKED)  # fmt: skip
+    monkeypatch.setattr(codes, "described", lambda path: {"sigma": {"a": 0.5, "b": 0.25}[path.stem]})
+    loaded = []
+    monkeypatch.setattr(codes, "load_network", loaded.append)
+    monkeypatch.setattr(codes.Codebook, "save", lambda *_: None)
+    monkeypatch.setattr(Steps, "certify", lambda self, name, *_: name)
+    assert Steps(asked).certified() == {"cascade": "cascade", "fixed 0.5": runs["a"], "fixed 0.25": runs["b"]}
+    assert [path.name for path in loaded] == ["a.safetensors", "b.safetensors"]
+    for wrong in (("b", "a"), ("a", "c")):  # another order, other images
+        with pytest.raises(SystemExit, match="leave --runs out, and it is certified"):
+            Steps(SimpleNamespace(**vars(asked) | {"runs": wrong}))
+
+
+def test_a_table_of_systems_finds_the_runs_that_were_taken(run, columns, tmp_path, monkeypatch):
+    made = {"one-system/cascade": ("cascade", 0.5)}
+    made |= {f"strong-{sigma}/fixed": ("fixed", sigma) for sigma in (0.5, 0.25)}
+    read = {tmp_path / place: run(columns(method, [0.5], sigma), place) for place, (method, sigma) in made.items()}
+    monkeypatch.setattr(one_system, "read_run", read.__getitem__)
+    for folder in read:
+        assert one_system.read_systems(tmp_path) is None
+        folder.mkdir(parents=True)
+        (folder / "run.json").touch()
+    assert [entry.before.sigma for entry in one_system.read_systems(tmp_path).entries] == [0.25, 0.5, 0.5]

@@ -1,7 +1,7 @@
 """Seconds an image (the paper's Table 3): the published scripts' way, sensible votes and ours, in one run.
 
-    python benchmarks/runtime.py --weights MODEL.safetensors --inputs CIFAR.npz --sigma 0.25
-    python benchmarks/runtime.py --weights MODEL.safetensors --inputs CIFAR.npz --norm l1 --sigma 0.289
+    python benchmarks/runtime.py --weights MODEL.safetensors --data cifar10 --sigma 0.25
+    python benchmarks/runtime.py --weights MODEL.safetensors --data cifar10 --norm l1 --sigma 0.289
     python benchmarks/runtime.py --network resnet50 --sigma 0.25 --images 4 --published-images 1
 
 --network: random weights and images, as seconds do not depend on their values (benchmarks/networks.py).
@@ -27,6 +27,7 @@ from torch.special import ndtri
 from votes import seconds, sensible
 
 from anisocert import Anisotropic, Fixed, Gaussian, Isotropic, Numerics, Plan, Uniform, certify
+from anisocert.data import load as load_data
 from anisocert.engine import Network
 from anisocert.models import load
 
@@ -132,8 +133,8 @@ def alone(side):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weights", help="with --inputs: npz with x, uint8, `n x 3 x h x w`")
-    parser.add_argument("--inputs")
+    parser.add_argument("--weights", help="with --data")
+    parser.add_argument("--data", "--inputs", help="cifar10, or a file: npz with x, uint8, `n x 3 x h x w`")
     parser.add_argument("--network", help="instead of both: a name of benchmarks/networks.py, as in resnet50")
     parser.add_argument("--norm", default="l2", choices=("l2", "l1"))
     parser.add_argument("--sigma", type=float, required=True)
@@ -145,16 +146,17 @@ def main():
     parser.add_argument("--side", choices=("published", "sensible"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    if (args.network is None) == (args.weights is None or args.inputs is None):
-        parser.error("expected --weights and --inputs, or --network")
+    if (args.network is None) == (args.weights is None or args.data is None):
+        parser.error("expected --weights and --data, or --network")
+    most = max(args.images, args.published_images)
     if args.network:
         model, shape, classes = network_of(args.network)
         name = args.network
-        images = torch.rand(max(args.images, args.published_images), *shape)
+        images = torch.rand(most, *shape)
     else:
         model, known = load(args.weights)
         name, classes = known["architecture"], known["num_classes"]
-        images = torch.from_numpy(np.load(args.inputs)["x"].astype(np.float32) / 255)
+        images = torch.from_numpy(load_data(args.data).subset(most=most).x)
     few = images[: args.published_images].to(device)
     if args.side == "published":
         print(json.dumps(published(model.to(device).requires_grad_(True), few, classes, args)))

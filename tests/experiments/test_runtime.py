@@ -1,0 +1,40 @@
+"""benchmarks/runtime.py measures what a user has: a network, and data by its name or as a file of arrays."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anisocert.data import digits
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "runtime.py"
+
+
+@pytest.fixture
+def measured(monkeypatch, trained_digits):
+    """measured(*options) -> the images that are measured; what takes long is left out."""
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    spec = importlib.util.spec_from_file_location("benchmark_of_runtime", SCRIPT)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    seconds, seen = {"fixed": (0.0, 1.0)}, []
+    monkeypatch.setattr(script, "alone", lambda side: seconds if side == "published" else 1.0)
+    monkeypatch.setattr(script, "ours", lambda model, images, *_: seen.append(images) or seconds)
+
+    def run(*options):
+        monkeypatch.setattr(sys, "argv", ["runtime", "--sigma", "0.25", "--weights", str(trained_digits), *options])
+        script.main()
+        return seen[-1]
+
+    return run
+
+
+def test_data_by_its_name_or_as_a_file(measured, tmp_path):
+    x = digits("test").subset(most=3).x
+    np.testing.assert_array_equal(measured("--data", "digits", "--images", "3"), x)
+    whole = np.random.default_rng(0).integers(0, 256, (5, 3, 8, 8), np.uint8)
+    np.savez(tmp_path / "some.npz", x=whole)
+    found = measured("--inputs", str(tmp_path / "some.npz"), "--images", "4")
+    np.testing.assert_array_equal(found, whole[:4].astype(np.float32) / 255)

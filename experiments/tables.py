@@ -2,7 +2,7 @@
 
     python experiments/tables.py                                # all tables as Markdown
     python experiments/tables.py --write docs/reproduction.md   # between <!-- table NAME --> and <!-- end -->
-    python experiments/tables.py --figures docs                 # docs/reproduction-l2.png, -l1.png, attacked-first.png
+    python experiments/tables.py --figures docs                 # docs/reproduction-*.png and attacked-first.png
 
 A run is experiments/results/NETWORK/METHOD, as `anisocert reproduce experiments/cifar10.toml --results` leaves them;
 runtime.json is from benchmarks/runtime.py, attacked-first.tsv from experiments/first.py, one-system from
@@ -32,10 +32,12 @@ from one_system import one_system_table, read_systems
 from plans import plan_table
 from protection import attacked_figure, first_table, protection_table
 from runtime import runtime_table
+from small_pictures import make_small
 
 RESULTS = Path(__file__).parent / "results"
 STRONG = "strong"  # networks of the matrix that are not the paper's
 RECIPES = ("cohen", "smoothadv", "macer", "stability", STRONG)
+PICTURES = {"cohen": "l2", "smoothadv": "smoothadv", "macer": "macer", "stability": "l1", STRONG: STRONG}
 KINDS = ("headline", "many", "levels", "sigma", "paper", "average", "plans")
 NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "superset", "average", "gains", "memory-gains",
          "duel", "means", "runtime", "protection", "attacked-first", "one-system", "denoised-aims",
@@ -134,7 +136,7 @@ def written(page: str, tables: dict[str, list[Table]]) -> str:
 
 
 def write_figures(results: Path, folder: Path) -> list[Path]:
-    """Certified accuracy: one picture per norm, one column per noise level; the memory is the default one.
+    """Certified accuracy: one picture per recipe, one column per noise level; the memory is the default one.
 
     And what a stranger who comes first leaves of it, where that was measured.
     """
@@ -143,17 +145,18 @@ def write_figures(results: Path, folder: Path) -> list[Path]:
 
     lines = read_lines(results / FILE)
     expect_one_network(results, lines)
-    methods, made = ("fixed", "isotropic", "published", "ours"), []
-    for recipe, norm in (("cohen", "l2"), ("stability", "l1")):
+    methods, made = ("fixed", "isotropic", "published", "ours"), list[Path]()
+    for recipe, name in PICTURES.items():
         files = [file for method in methods for file in sorted(results.glob(f"{recipe}-*/{method}/run.json"))]
         for comparison in compare([read_run(file.parent) for file in files]) if files else ():
             with styled():
-                made += save(accuracy(comparison, together=False), folder / f"reproduction-{norm}", ("png",))
+                made += save(accuracy(comparison, together=False), folder / f"reproduction-{name}", ("png",))
     if lines:
         systems = read_systems(results)
         certified = [] if systems is None else [entry.before for entry in systems.entries]
         with styled():
             made += save(attacked_figure(lines, certified), folder / "attacked-first", ("png",))
+    make_small(made)
     return made
 
 

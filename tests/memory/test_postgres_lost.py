@@ -21,7 +21,7 @@ class Wire:
 
     def __init__(self, postgres, folder):
         self._server, self._folder = str(postgres.folder / ".s.PGSQL.5432"), folder
-        self.lose, self.down, self.meanwhile = None, False, lambda: None
+        self.lose, self.down, self.meanwhile, self._losing = None, False, lambda: None, threading.Lock()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(folder / ".s.PGSQL.5432"))
         self._listener.listen()
@@ -33,6 +33,8 @@ class Wire:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            with self._losing:  # or it would ask before the rest has happened
+                pass
             if self.down:
                 client.close()
             else:
@@ -46,7 +48,8 @@ class Wire:
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
                 if self.lose and b"COMMIT\0" in data:
-                    self._lose(server, client, data)
+                    with self._losing:
+                        self._lose(server, client, data)
                     break
                 server.sendall(data)
         server.close()

@@ -76,7 +76,7 @@ def test_code_that_knows_a_tracer_is_not_traced(how, caplog):
     x[:, 0, 0, 0] = 2 * FAR
     with caplog.at_level(logging.INFO, "anisocert.engine"):
         network = _network(model)
-    assert "not traced, so it stays as it is: its forward does other things" in caplog.text
+    assert "not traced, so it stays as it is" in caplog.text
     with torch.no_grad():
         torch.testing.assert_close(network.scores(x.clone()), model(x.clone()))
         plain = Guarded("nothing").eval()

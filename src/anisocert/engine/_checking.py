@@ -7,6 +7,7 @@ from torch import Tensor
 
 from anisocert.engine._trials import companies
 from anisocert.engine.agreement import identical, leads_kept
+from anisocert.engine.numerics import ALIGN, out_of_memory
 from anisocert.engine.returned import remedy
 from anisocert.errors import ModelError
 
@@ -42,4 +43,19 @@ def expect_places_alike(evaluate: Callable[[Tensor], Tensor], sample: Tensor, sa
     if not same(evaluate(sample[order])[order.argsort()]):
         raise ModelError(
             "expected scores of an input to depend on that input alone, got ones that change with its place in a batch"
+        )
+
+
+def expect_sizes_alike(evaluate: Callable[[Tensor], Tensor], sample: Tensor, same: Callable[[Tensor], bool]) -> None:
+    """An error if scores change with the size of a batch. same: whether some are those of the sample's first rows."""
+    other = sample[:ALIGN] if len(sample) > ALIGN else torch.cat([sample, sample])
+    try:
+        found = evaluate(other.clone())[:ALIGN]
+    except Exception as reason:  # as of a program that was exported for batches of one size
+        if out_of_memory(reason):
+            raise
+        return
+    if not same(found):
+        raise ModelError(
+            "expected scores of an input to depend on that input alone, got ones that change with the size of a batch"
         )

@@ -4,10 +4,12 @@ import logging
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
+from anisocert.engine._lowering import Lowered
 from anisocert.engine.fold import fold, fold_for_gradients
 from anisocert.engine.numerics import out_of_memory
+from anisocert.errors import ModelError
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,8 @@ def _has_maps(model: nn.Module) -> bool:
 
 
 def _channels_last(network: nn.Module) -> nn.Module:
+    if not isinstance(network, fx.GraphModule | Lowered):  # what is a view in one layout may be a copy in another
+        raise ModelError("expected a network that can be traced, to put it into another layout")
     for tensor in [*network.parameters(), *network.buffers()]:
         if tensor.dim() == 4:
             tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)

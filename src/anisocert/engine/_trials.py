@@ -28,12 +28,12 @@ def companies(sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     drawn = torch.rand(count, generator=torch.Generator(device).manual_seed(1), device=device) < 0.5
     for kept, others in (
         (row < count // 2, 1 - 2 * sample),
-        (row >= count // 2, 100 * sample.sign()),
+        (row >= count // 2, 1e4 * sample.sign()),
         (row < count // 2, sample.flip(0)),
         (row >= count // 2, sample[:1].expand_as(sample)),
         (row % 2 == 0, 100 * sample.sign()),
         (row % 2 == 1, 1 - 2 * sample),
         (drawn, sample.roll(1, 0)),
-        (row == count // 3, 100 * sample.sign()),
+        (row == count // 3, torch.zeros_like(sample)),
     ):
         yield torch.where(kept.view(-1, *(1 for _ in sample.shape[1:])), sample, others), kept

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from anisocert.engine._checking import expect_places_alike, expect_rows_apart, expect_shape
+from anisocert.engine._checking import expect_places_alike, expect_rows_apart, expect_shape, expect_sizes_alike
 from anisocert.engine._rows import largest_map
 from anisocert.engine._trials import trial_inputs
 from anisocert.engine.agreement import no_worse, same_votes
@@ -42,8 +42,12 @@ class Trial:
         return self.with_levels(trial_inputs(rows, self.takes(shape), self.device))
 
     def with_levels(self, x: Tensor) -> Tensor:
-        """The same; where the model is told theta, with positive ones."""
-        return torch.stack([x[:, 0], x[:, 1].abs().clamp(min=SMALLEST)], 1) if self.told_theta else x
+        """The same; where the model is told theta, with positive ones, every third of them of one level."""
+        if not self.told_theta:
+            return x
+        theta = x[:, 1].abs().clamp(min=SMALLEST)
+        theta[::3] = theta[::3].flatten(1)[:, :1].view(-1, *(1 for _ in theta.shape[1:]))
+        return torch.stack([x[:, 0], theta], 1)
 
     def largest_map(self, shape: tuple[int, ...]) -> int:
         """Numbers of the largest map that it makes of one input."""
@@ -55,7 +59,9 @@ class Trial:
             scores = self.evaluate(self.model, sample.clone())
         expect_shape(scores, len(sample), num_classes)
         expect_rows_apart(lambda x: self.evaluate(self.model, self.with_levels(x)), sample, scores)
-        expect_places_alike(partial(self.evaluate, self.model), sample, partial(self.agrees, sample, scores))
+        evaluate = partial(self.evaluate, self.model)
+        expect_places_alike(evaluate, sample, partial(self.agrees, sample, scores))
+        expect_sizes_alike(evaluate, sample, partial(self.agrees, sample[:ALIGN], scores[:ALIGN]))
         return scores
 
     def agrees(self, sample: Tensor, scores: Tensor, found: Tensor) -> bool:

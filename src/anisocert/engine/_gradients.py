@@ -30,10 +30,13 @@ class Gradients:
 
     def scores(self, x: Tensor, compiled: bool = False) -> Tensor:
         """Of a batch, as the model takes it. compiled: for this batch's shape, forth and back."""
-        with torch.autocast(self.trial.device.type, torch.bfloat16, self.trial.precision == "bfloat16"):
-            run = self._for_batches_like(x) if compiled else self._for_any(tuple(x.shape[1:]))
+        run = self._for_batches_like(x) if compiled else self._for_any(tuple(x.shape[1:]))
+        with self._autocast():
             scores: Tensor = run(x)
         return scores.float()
+
+    def _autocast(self) -> AbstractContextManager[None]:
+        return torch.autocast(self.trial.device.type, torch.bfloat16, self.trial.precision == "bfloat16")
 
     def kept_bytes(self, shape: Shape) -> int:
         """Bytes that a step keeps, for one input of a shape, until its gradient is there."""
@@ -52,7 +55,8 @@ class Gradients:
             return self.trial.model
         if self._compiled is None or self._compiled[0] != shape:
             form = self._form(shape, True)
-            self._compiled = shape, _compiled(form, x)
+            with self._autocast():
+                self._compiled = shape, _compiled(form, x)
         return self._compiled[1]
 
     def _form(self, shape: Shape, compiled: bool) -> nn.Module:

@@ -28,7 +28,7 @@ def companies(sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     drawn = torch.rand(count, generator=torch.Generator(device).manual_seed(1), device=device) < 0.5
     for kept, others in (
         (row < count // 2, 1 - 2 * sample),
-        (row >= count // 2, 1e4 * sample.sign()),
+        (row >= count // 2, 1e3 * sample.sign()),
         (row < count // 2, sample.flip(0)),
         (row >= count // 2, sample[:1].expand_as(sample)),
         (row % 2 == 0, 100 * sample.sign()),

@@ -408,9 +408,11 @@ class Changing(nn.Module):
 
 def test_a_network_that_changes_its_input_is_not_taken_for_one_with_a_state():
     torch.manual_seed(0)
-    network = Network(Changing().eval(), 5, numerics=Numerics("float32"))  # compile: whether it pays is tried
+    model, x = Changing().eval(), torch.rand(8, *SHAPE)
+    network = Network(model, 5, numerics=Numerics("float32"))  # compile: whether it pays is tried
     network.fit(SHAPE, 1)
     network.expect_no_state()
+    assert torch.allclose(network.scores(x.clone()), model(x.clone()), atol=1e-5)
 
 
 def test_an_interruption_while_settling_leaves_nothing_broken(small_network, monkeypatch):

@@ -34,19 +34,15 @@ def line(**changes):
                     alpha=0.001, seed=0, starts=1, steps=1, samples=1, **said)  # fmt: skip
 
 
-def test_one_network_is_one_hash(folder):
-    expect_one_network(folder(fixed="a", ours="a", theirs=None), [line(), line(data="digits", model_hash="b")])
-
-
 def test_runs_of_another_network_are_named(folder):
     with pytest.raises(ArgumentError, match=r"cohen-0\.25, got fixed of a; more, ours of b: certify all of them"):
         expect_one_network(folder(fixed="a", ours="b", more="b"))
 
 
 def test_a_stranger_who_attacked_another_network_is_named(folder):
-    where = folder(fixed="a")
-    expect_one_network(where, [line(sigma=0.5, model_hash="b")])
-    with pytest.raises(ArgumentError, match=r"got fixed, attacked-first\.tsv of a; attacked-first\.tsv of b"):
+    where = folder(fixed="a", ours="a", theirs=None)
+    expect_one_network(where, [line(), line(data="digits", model_hash="b"), line(sigma=0.5, model_hash="b")])
+    with pytest.raises(ArgumentError, match=r"got fixed, ours, attacked-first\.tsv of a; attacked-first\.tsv of b"):
         expect_one_network(where, [line(), line(model_hash="b")])
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from anisocert.engine._trials import companies
 from anisocert.engine.agreement import identical, leads_kept
-from anisocert.engine.numerics import ALIGN, out_of_memory
+from anisocert.engine.numerics import out_of_memory
 from anisocert.engine.returned import remedy
 from anisocert.errors import ModelError
 
@@ -46,11 +46,10 @@ def expect_places_alike(evaluate: Callable[[Tensor], Tensor], sample: Tensor, sa
         )
 
 
-def expect_sizes_alike(evaluate: Callable[[Tensor], Tensor], sample: Tensor, same: Callable[[Tensor], bool]) -> None:
-    """An error if scores change with the size of a batch. same: whether some are those of the sample's first rows."""
-    other = sample[:ALIGN] if len(sample) > ALIGN else torch.cat([sample, sample])
+def expect_sizes_alike(evaluate: Callable[[Tensor], Tensor], few: Tensor, same: Callable[[Tensor], bool]) -> None:
+    """An error if scores change with the size of a batch. few: its first rows; same: whether some are those of them."""
     try:
-        found = evaluate(other.clone())[:ALIGN]
+        found = evaluate(few.clone())
     except Exception as reason:  # as of a program that was exported for batches of one size
         if out_of_memory(reason):
             raise

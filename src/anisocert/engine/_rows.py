@@ -18,8 +18,8 @@ CPU_ROWS = (20_000, 4_000, 800, 160, 32)
 DEVICE_ROWS = (10_016, 5_024, 2_016, 1_120, 480, 160, 32)
 CACHE_BYTES = 2_600_000
 INDEX = 2**31
-# Maps that a step with gradients may keep: bytes on others than GPUs; of a GPU's memory; and bytes with which a GPU is
-# busy, so that more inputs at a time would only wait for each other.
+# Maps that a step with gradients may keep: bytes on others than GPUs; of a GPU's memory; and bytes that are
+# enough for a GPU: of more inputs at a time, each would only wait for the others.
 HOST_KEPT, KEPT, ENOUGH = 2 * 10**9, 0.4, 10**9
 
 

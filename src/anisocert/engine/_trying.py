@@ -61,7 +61,8 @@ class Trial:
         expect_rows_apart(lambda x: self.evaluate(self.model, self.with_levels(x)), sample, scores)
         evaluate = partial(self.evaluate, self.model)
         expect_places_alike(evaluate, sample, partial(self.agrees, sample, scores))
-        expect_sizes_alike(evaluate, sample, partial(self.agrees, sample[:ALIGN], scores[:ALIGN]))
+        few = min(ALIGN, len(sample) // 2)
+        expect_sizes_alike(evaluate, sample[:few], partial(self.agrees, sample[:few], scores[:few]))
         return scores
 
     def agrees(self, sample: Tensor, scores: Tensor, found: Tensor) -> bool:

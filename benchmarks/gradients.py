@@ -12,6 +12,7 @@ same for eager under torch.autocast. Weights are random, so that rounding moves 
 """
 
 import argparse
+import logging
 import math
 
 import torch
@@ -42,6 +43,7 @@ def table(names, device, steps, jobs):
 
 
 def child(name, device, steps):
+    logging.basicConfig(format=f"{name}: %(message)s")
     model, shape, classes = network_of(name)
     network = Network(model.to(device), classes, device, Numerics(compile=device == "cuda"))
     network.fit(shape, 0)

@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import AbstractContextManager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,7 @@ from torch.autograd.function import BackwardCFunction
 
 from anisocert.engine._forms import first_right, gradient_forms
 from anisocert.engine._rows import kept_bytes
+from anisocert.engine._slopes import replayed_both_ways
 from anisocert.engine._trials import trial_inputs
 from anisocert.engine._trying import Trial
 from anisocert.engine.given import Classifier
@@ -17,6 +19,7 @@ from anisocert.engine.numerics import ALIGN, out_of_memory
 log = logging.getLogger(__name__)
 
 Shape = tuple[int, ...]
+CHECKED = 4 * ALIGN  # rows that a form is compared on: of fewer, a few that rounding moves would be too many
 
 
 class Gradients:
@@ -30,13 +33,15 @@ class Gradients:
 
     def scores(self, x: Tensor, compiled: bool = False) -> Tensor:
         """Of a batch, as the model takes it. compiled: for this batch's shape, forth and back."""
-        run = self._for_batches_like(x) if compiled else self._for_any(tuple(x.shape[1:]))
-        with self._autocast():
+        if compiled and isinstance(self.trial.model, nn.Module):
+            scores: Tensor = self._for_batches_like(x)(x)
+            return scores
+        return self._scored(self._for_any(tuple(x.shape[1:])), x)
+
+    def _scored(self, run: Classifier, x: Tensor) -> Tensor:
+        with torch.autocast(self.trial.device.type, torch.bfloat16, self.trial.precision == "bfloat16"):
             scores: Tensor = run(x)
         return scores.float()
-
-    def _autocast(self) -> AbstractContextManager[None]:
-        return torch.autocast(self.trial.device.type, torch.bfloat16, self.trial.precision == "bfloat16")
 
     def kept_bytes(self, shape: Shape) -> int:
         """Bytes that a step keeps, for one input of a shape, until its gradient is there."""
@@ -50,38 +55,36 @@ class Gradients:
         return self._plain
 
     def _for_batches_like(self, x: Tensor) -> Classifier:
-        shape = tuple(x.shape[1:])
-        if not isinstance(self.trial.model, nn.Module):
-            return self.trial.model
-        if self._compiled is None or self._compiled[0] != shape:
+        shape, made = tuple(x.shape[1:]), self._compiled
+        if made is None or made[0] != shape:
+            made = self._compiled = None  # before the next one needs the memory of this one's graphs
             form = self._form(shape, True)
-            with self._autocast():
-                self._compiled = shape, _compiled(form, x)
-        return self._compiled[1]
+            with _apart():
+                run = partial(self._scored, self._compile(form, x))
+                made = self._compiled = shape, replayed_both_ways(run, form, x) if x.is_cuda else run
+        return made[1]
+
+    def _compile(self, form: nn.Module, x: Tensor) -> Classifier:
+        """A form compiled for batches like x, forth and back; or as it is where that fails."""
+        run: Classifier = torch.compile(form, dynamic=False)
+        leaf = x.detach().clone().requires_grad_(True)
+        try:
+            torch.autograd.grad(self._scored(run, leaf.clone()).sum(), [leaf], allow_unused=True)
+        except Exception as reason:  # as many kinds as there are back ends
+            if out_of_memory(reason):
+                raise
+            log.warning("torch.compile failed, continuing without it: %s", str(reason).partition("\n")[0])
+            return form
+        return run
 
     def _form(self, shape: Shape, compiled: bool) -> nn.Module:
         assert isinstance(self.trial.model, nn.Module)
-        sample = self.trial.with_levels(trial_inputs(ALIGN, shape, self.trial.device))
-        if _has_own_backward(self.trial.model, sample):
+        sample = self.trial.with_levels(trial_inputs(CHECKED, shape, self.trial.device))
+        if _has_own_backward(self.trial.model, sample[:ALIGN]):
             log.info("the network has a backward pass of its own, so searches differentiate it as it is")
             return self.trial.model
         forms = gradient_forms(self.trial.model, sample, self.trial.precision == "bfloat16", compiled)
         return first_right(forms, self.trial.right(sample)) or self.trial.model
-
-
-def _compiled(form: nn.Module, x: Tensor) -> Classifier:
-    """A form compiled for batches like x, forth and back; or as it is where that fails."""
-    run: Classifier = torch.compile(form, dynamic=False)
-    leaf = x.detach().clone().requires_grad_(True)
-    try:
-        with _apart():
-            torch.autograd.grad(run(leaf.clone()).float().sum(), [leaf], allow_unused=True)
-    except Exception as reason:  # as many kinds as there are back ends
-        if out_of_memory(reason):
-            raise
-        log.warning("torch.compile failed, continuing without it: %s", str(reason).partition("\n")[0])
-        return form
-    return run
 
 
 def _has_own_backward(model: nn.Module, sample: Tensor) -> bool:

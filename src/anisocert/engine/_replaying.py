@@ -24,7 +24,7 @@ from anisocert.errors import ModelError
 log = logging.getLogger(__name__)
 
 MASKS = (torch.bool, torch.uint8)
-LAUNCHES = 0.25  # of a call's time: where they take less, kernels wait for each other, and a graph only keeps memory
+LAUNCHES = 0.1  # of a call's time: where they take less, not even a single call would gain, and a graph keeps memory
 
 
 class Replayed:

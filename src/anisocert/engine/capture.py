@@ -36,11 +36,19 @@ def captured(work: Work, state: Sequence[Tensor], alone: bool = True, room: Room
     uses the device meanwhile; where one may, work must neither draw nor wait for the device. room: of graphs that
     share their memory; default: one of its own.
     """
+    replays = captured_parts([work], state, alone, room)
+    return None if replays is None else replays[0]
+
+
+def captured_parts(
+    parts: Sequence[Work], state: Sequence[Tensor], alone: bool = True, room: Room | None = None
+) -> list[Work] | None:
+    """As `captured`, of work in parts, each of which may use what those before it left; a replay of each."""
     device = state[0].device
     with _TURN, torch.cuda.device(device):
         try:
             with undone(state, alone):
-                return _replay(work, _no_waits() if alone else nullcontext(), room or Room())
+                return _replays(parts, _no_waits() if alone else nullcontext(), room or Room())
         except Exception as error:  # a wait for the device, too little memory, ...: as many kinds as operators
             reason = str(error).partition("\n")[0] or repr(error)
         log.warning("no CUDA graph, so that it takes longer: %s", reason)
@@ -65,30 +73,33 @@ def undone(state: Sequence[Tensor], draws: bool = True) -> Iterator[None]:
                     tensor.copy_(value)
 
 
-def _replay(work: Work, checked: AbstractContextManager[None], room: Room) -> Work:
+def _replays(parts: Sequence[Work], checked: AbstractContextManager[None], room: Room) -> list[Work]:
     """Do the work twice, the second time in a context, and capture it.
 
     An error if a replay would not be the same as the work.
     """
-    graph, side = torch.cuda.CUDAGraph(), room.stream
+    graphs, side = [torch.cuda.CUDAGraph() for _ in parts], room.stream
     side.wait_stream(torch.cuda.current_stream())
     try:
         with torch.cuda.stream(side):  # around the capture too: one that fails does not leave its stream
-            work()  # compiles, allocates workspaces, and lets cuDNN choose its kernels
+            for part in parts:
+                part()  # compiles, allocates workspaces, and lets cuDNN choose its kernels
             before = _host_random()
             with checked:
-                work()
+                for part in parts:
+                    part()
             if _host_random() != before:
                 raise ModelError(
                     "expected no random numbers from the host in a graph, got some: replays would repeat them"
                 )
             torch._C._cuda_clearCublasWorkspaces()  # or others could free what replays would then write to
-            with torch.cuda.graph(graph, room.pool, side, capture_error_mode="thread_local"):
-                work()
+            for graph, part in zip(graphs, parts, strict=True):
+                with torch.cuda.graph(graph, room.pool, side, capture_error_mode="thread_local"):
+                    part()
     finally:
         torch._C._cuda_clearCublasWorkspaces()  # which is the graph's own
         torch.cuda.current_stream().wait_stream(side)  # before the work is undone
-    return graph.replay
+    return [graph.replay for graph in graphs]
 
 
 def _host_random() -> bytes:

@@ -23,7 +23,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=gpu)]
 def network(device: str, layers: int = 2) -> fx.GraphModule:
     torch.manual_seed(0)
     body = [part for _ in range(layers) for part in (nn.Linear(6, 6), nn.Tanh())]
-    return fx.symbolic_trace(nn.Sequential(*body, nn.Linear(6, 3)).to(device).requires_grad_(False))
+    return fx.symbolic_trace(nn.Sequential(*body, nn.Linear(6, 3)).to(device).eval().requires_grad_(False))
 
 
 def batch(seed: int, device: str, rows: int = ROWS) -> Tensor:

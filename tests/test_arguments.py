@@ -36,6 +36,8 @@ def certify(**given):
         ({"smoothing": -1}, "expected smoothing as in smoothing=ac.Gaussian(0.25), got -1"),
         ({"smoothing": ac.Uniform}, "expected smoothing as in smoothing=ac.Uniform(0.5), got the class Uniform"),
         ({"method": "isotropic"}, "expected method as in method=ac.Isotropic(), got 'isotropic'"),
+        ({"method": "two-step"}, "expected method as in method=ac.TwoStep(), got 'two-step'"),
+        ({"method": ac.Cascade}, "expected method as in method=ac.Cascade(), got the class Cascade"),
         ({"method": "ancer"}, "expected method as in method=ac.Anisotropic(), got 'ancer'"),
         ({"method": ac.Anisotropic}, "expected method as in method=ac.Anisotropic(), got the class Anisotropic"),
         ({"method": Own}, "expected method as in method=Own(...), got the class Own"),

@@ -107,8 +107,9 @@ def test_another_plan_is_the_same_system(system):
     found = shorter.answer(point(2.0, 0.0))
     assert (found.votes, deployed.plan.n) == (100, 300)
     assert deployed.answer(point(2.0, 0.0)).id == found.id
-    with pytest.raises(ArgumentError, match="expected plan as in"):
-        deployed.with_plan(100)
+    for wrong in (100, None):
+        with pytest.raises(ArgumentError, match="expected plan as in"):
+            deployed.with_plan(wrong)
 
 
 def test_a_lifetime_memory_gets_a_number_before_each_question(system, tmp_path):

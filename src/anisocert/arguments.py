@@ -16,6 +16,7 @@ WRITTEN = {
     "Gaussian": "ac.Gaussian(0.25)", "Uniform": "ac.Uniform(0.5)",
     "GaussianMixture": "ac.GaussianMixture([0.3, 0.7], [0.2, 0.4])", "Fixed": "ac.Fixed()",
     "Isotropic": "ac.Isotropic()", "Anisotropic": "ac.Anisotropic()", "Average": "ac.Average(theta)",
+    "Cascade": "ac.Cascade()", "Selected": "ac.Selected()", "TwoStep": "ac.TwoStep()",
     "Plan": "ac.Plan(n=100_000)", "Numerics": "ac.Numerics(precision='float32')",
 }  # fmt: skip
 
@@ -62,7 +63,7 @@ def _noise(value: Any) -> str | None:
 
 
 def _method(value: Any) -> str | None:
-    return WRITTEN.get(value.capitalize()) if isinstance(value, str) else None
+    return WRITTEN.get(value.title().replace("-", "")) if isinstance(value, str) else None
 
 
 def _plan(value: Any) -> str | None:

@@ -95,6 +95,8 @@ class System:
 
     def with_plan(self, plan: Plan) -> "System":
         """The same system, network, memory and turns, which asks by another plan."""
+        if plan is None:
+            raise ArgumentError("expected plan as in plan=ac.Plan(n=100_000), got None")
         expect_kinds(smoothing=self.smoothing, plan=plan)
         self.method.check(self.network.model, self.smoothing, plan)
         other = copy(self)

@@ -57,7 +57,7 @@ def test_every_kind_of_value(shown):
 
 
 @pytest.mark.parametrize("table", ["", "[certify]\n"])
-@pytest.mark.parametrize("option", ["model", "denoise"])
+@pytest.mark.parametrize("option", ["model", "denoise", "selector", "codebook"])
 def test_a_file_names_no_code(tmp_path, monkeypatch, option, table):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stranger.py").write_text("open('executed', 'w')")
@@ -69,6 +69,16 @@ def test_a_file_names_no_code(tmp_path, monkeypatch, option, table):
     assert done.exit_code == 2
     assert "got the function stranger:go: type it" in " ".join(done.output.replace("│", " ").split())
     assert not (tmp_path / "executed").exists()
+
+
+def test_lists_name_no_code_either(shown):
+    said = shown('model = "net"\nset = ["a=1", "stranger:go"]', "--sigma", "1", code=2)
+    assert "got the function stranger:go: type it, as in --set stranger:go" in said
+
+
+@pytest.mark.parametrize("text", ["postgresql://someone@there/base", "C:\\\\data", "digits:1-3", "mean=0.5:1"])
+def test_other_texts_with_a_colon_are_none(shown, text):
+    assert shown(f'model = "net"\nname = "{text}"', "--sigma", "1")[-1] == text.replace("\\\\", "\\")
 
 
 def test_the_command_line_wins(shown):

@@ -45,7 +45,8 @@ def test_everything_but_accuracy(cli, trained_digits, files, tmp_path):
     assert "answered correctly" not in page.partition("<dt>")[0]  # but for the glossary
     assert "Certified share" in page
     assert NO_LABELS in cli("report", tmp_path / "unknown", "--table", "markdown").out
-    assert "it has no label" in cli("show", tmp_path / "unknown", 0).out
+    assert "it has no label" in cli("show", tmp_path / "unknown", 0, "--out", tmp_path / "input.html").out
+    assert "it has no label" in (tmp_path / "input.html").read_text()
     json_summary = json.loads(
         cli(
             "certify", trained_digits, "--data", files / "unknown.npz", *QUICK, "--json", "--out", tmp_path / "unknown"

@@ -209,6 +209,8 @@ def test_what_belongs_to_another_memory_is_refused_with_the_way_out(open_memory,
     way_out = "memory reset" if memory.path else r"new Memory\(\)"
     with pytest.raises(ArgumentError, match=f"another|model.*{way_out}"):
         memory.admit(proposal(1, 0, [9, 0], [1, 1], model_hash="other"))
+    with pytest.raises(ArgumentError, match=f"model.*{way_out}"):
+        memory.expect("other", np.zeros((1, 2)))
     with pytest.raises(ArgumentError, match=f"l2, got l1.*{way_out}"):
         memory.admit(proposal(1, 0, [9, 0], [1, 1], norm=1))
     for bad in (proposal(1, 0, [9, 0, 0], [1, 1, 1]), proposal(1, 0, [[9, 0]])):

@@ -1,6 +1,7 @@
 """Stages run once, in order, and go on after a stop. The stages are real commands."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -81,6 +82,27 @@ def test_time_is_up_and_the_next_call_goes_on(tmp_path):
     run_stages([stage], tmp_path, out_of_time=lambda: len(epochs()) > before)
     assert epochs() == list(range(1, len(epochs()) + 1))
     assert before < len(epochs()) < 50_000
+
+
+def test_what_has_ended_when_time_is_up_is_told_as_it_ended(tmp_path, monkeypatch):
+    from anisocert.reproduce import running
+
+    started, start, asked = [], running._start, []
+
+    def noted(*stage):
+        started.append(start(*stage))
+        return started[-1]
+
+    def out_of_time():
+        asked.append(None)
+        for one in started:
+            os.waitid(os.P_PID, one.process.pid, os.WEXITED | os.WNOWAIT)
+        return len(asked) > 1
+
+    monkeypatch.setattr(running, "_start", noted)
+    outcome = run_stages([quick("a"), Stage("bad", ("certfy",))], tmp_path, jobs=2, out_of_time=out_of_time)
+    assert (outcome.done, outcome.failed, outcome.left) == (["a"], ["bad"], [])
+    assert (tmp_path / "stages" / "a.json").exists()
 
 
 def test_a_stage_is_asked_to_end_even_in_the_background_where_shells_let_ctrl_c_be_ignored(tmp_path):

@@ -58,17 +58,17 @@ def _defaults(context: typer.Context, file: Path, said: dict[str, Any]) -> dict[
             value = ",".join(map(str, value))  # as it would be typed
         if not fits(value, types[name]):
             raise ArgumentError(f"{file}: expected {key} as {words(types[name])}, got {value!r}")
-        if name in ("model", "denoise"):
-            _refuse_function(file, key, value)
+        for text in value if isinstance(value, list) else [value]:
+            _refuse_function(file, key, text)
         found[name] = value
     return found
 
 
-def _refuse_function(file: Path, key: str, value: str) -> None:
-    """Code is executed only if the user typed its name, never because a file names it."""
+def _refuse_function(file: Path, key: str, value: object) -> None:
+    """Code is executed only if the user typed its name, never because a file names it, in whatever option."""
     from anisocert.models.loading import is_function
 
-    if is_function(value):
+    if isinstance(value, str) and is_function(value):
         how = value if key == "model" else f"--{key} {value}"
         raise ArgumentError(f"{file}: expected {key} as a file, got the function {value}: type it, as in {how}")
 

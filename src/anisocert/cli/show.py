@@ -103,10 +103,9 @@ def _print(console: "Console", e: "Evidence") -> None:
     from anisocert.report.evidence_tables import implied_table, memory_table, vote_counts, votes_table
     from anisocert.report.gallery import NOTES
 
-    label = "it has no label" if e.row["label"] < 0 else f"its label is {e.name(int(e.row['label']))}"
     file = f" ({e.inputs.names[e.id]})" if e.id in e.inputs.names else ""
     console.print(f"Input {e.id}{file} of {e.comparison.data}: {e.name(e.prediction)}", style="bold")
-    console.print(f"{label}; {e.row['method']} noise, {e.row['norm']}\n")
+    console.print(f"{e.label}; {e.row['method']} noise, {e.row['norm']}\n")
     console.print("What may be quoted", style="bold")
     console.print(sentence(e))
     for one in assumptions(e):

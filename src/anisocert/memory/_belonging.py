@@ -55,20 +55,24 @@ def checked_certificates(given: Any) -> list[Certificate]:
     return found
 
 
+def way_out(place: str | None) -> str:
+    """What to do with a memory that belongs to something else. place: where it is, None if in this process alone."""
+    return f"use a new file, or empty this one: anisocert memory reset {place}" if place else "use a new Memory()"
+
+
 def check_belongs(certificate: Certificate, point: Floats, head: Head, place: str | None) -> None:
     """An error unless model, norm and shape are those of the memory."""
     if head.model_hash is None:
         return
-    way_out = f"use a new file, or empty this one: anisocert memory reset {place}" if place else "use a new Memory()"
     if certificate.model_hash != head.model_hash:
         raise ArgumentError(
             f"certificate {certificate.id}: expected one of model {head.model_hash}, to which this memory belongs, got "
-            f"one of {certificate.model_hash}. Promises hold for one model: {way_out}"
+            f"one of {certificate.model_hash}. Promises hold for one model: {way_out(place)}"
         )
     if certificate.norm != head.norm:
         raise ArgumentError(
             f"certificate {certificate.id}: expected norm l{head.norm}, got l{certificate.norm}. A memory has "
-            f"regions of one norm: {way_out}"
+            f"regions of one norm: {way_out(place)}"
         )
     check_shape(point, head)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from anisocert.errors import ArgumentError
+from anisocert.memory._belonging import way_out
 from anisocert.memory._ledger import Ledger
 
 
@@ -15,10 +16,10 @@ def expect(ledger: Ledger, model_hash: str, probe: Any) -> None:
     from anisocert.engine import same_behaviour
 
     head, found = ledger.head, np.ascontiguousarray(probe, "<f4")
-    way_out = f"use a new file, or empty this one: anisocert memory reset {ledger.store.place}"
+    out = way_out(ledger.store.place)
     if head.model_hash not in (None, model_hash):
         raise ArgumentError(
-            f"expected model {head.model_hash}, to which this memory belongs, got {model_hash}: {way_out}, "
+            f"expected model {head.model_hash}, to which this memory belongs, got {model_hash}: {out}, "
             "or, if it was made before noise was drawn on a grid, continue without one: --grid 0"
         )
     if head.probe is None or head.probe_hash != model_hash:  # of another network, to which nothing was promised
@@ -30,5 +31,5 @@ def expect(ledger: Ledger, model_hash: str, probe: Any) -> None:
     if kept.shape != found.shape or not same_behaviour(kept, found):
         raise ArgumentError(
             f"expected the network that this memory was made with, got one that answers differently under the same "
-            f"hash, {model_hash}: {way_out}"
+            f"hash, {model_hash}: {out}"
         )

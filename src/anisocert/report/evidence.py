@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.data.dataset import UNLABELLED
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.evaluate import Comparison, compare
 from anisocert.geometry import Region, inscribed_radius
@@ -84,6 +85,12 @@ class Evidence:
         """The l2, l1 and l_inf balls inside a region, rounded down; those that its dimension decides only if known."""
         known = self.theta.ndim > 0 or self.inputs.shape is not None
         return implied_balls(region, self.inputs.unit_range, known)
+
+    @property
+    def label(self) -> str:
+        """The input's true class in words."""
+        label = int(self.row["label"])
+        return "it has no label" if label == UNLABELLED else f"its label is {self.name(label)}"
 
     def name(self, label: int) -> str:
         """A class in words."""

@@ -18,7 +18,7 @@ def evidence_page(evidence: Evidence) -> str:
     noise = f"{row['method']} noise, {e.comparison.symbol} = {row['sigma']:g}, {row['norm']}"
     return fill(
         "evidence.html", title=f"Input {e.id} of {e.comparison.data}: {e.name(e.prediction)}",
-        subtitle=f"its label is {e.name(int(row['label']))} · {noise} · run {e.run.folder.name}",
+        subtitle=f"{e.label} · {noise} · run {e.run.folder.name}",
         evidence=e, sentence=sentence(e), assumptions=assumptions(e),
         pictures=cards(e.comparison, {e.id: []}, e.inputs)[0].pictures,
         region=region_sentence(e), balls=None if e.binding is None else implied_table(e),

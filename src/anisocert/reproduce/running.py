@@ -94,19 +94,20 @@ def run_stages(
             for name in ended:
                 stage, one = running.pop(name)
                 with one.lock:
-                    _end(stage, one.process, time.monotonic() - one.since, out, outcome, tell)
+                    _end(stage, one, out, outcome, tell)
             if not running and not any(set(stage.needs) <= before.union(outcome.done) for stage in waiting):
                 break  # what is left needs something that failed or is not to be run
             if not ended:
                 time.sleep(TICK)
     finally:
-        for _, one in running.values():
-            _ask(one.process)
-        for name, (_, one) in running.items():
+        asked = [name for name, (_, one) in running.items() if one.process.poll() is None]
+        for name in asked:
+            _ask(running[name][1].process)
+        for name, (stage, one) in running.items():
             with one.lock:
                 _wait(one.process)
-            tell(name, "stopped; resumes next time")
-    outcome.left.extend([*running, *(stage.name for stage in waiting)])
+                _end(stage, one, out, outcome, tell, asked=name in asked)
+    outcome.left.extend(stage.name for stage in waiting)
     outcome.missing.extend(_missing(waiting, stages, among, out))
     return outcome
 
@@ -156,24 +157,21 @@ def _apart(lock: int) -> dict[str, Any]:
 
 
 def _end(
-    stage: Stage,
-    process: "subprocess.Popen[bytes]",
-    seconds: float,
-    out: Path,
-    outcome: Outcome,
-    tell: Callable[[str, str], None],
+    stage: Stage, one: Running, out: Path, outcome: Outcome, tell: Callable[[str, str], None], asked: bool = False
 ) -> None:
-    if process.returncode == 0:
+    """Note how a stage ended. asked: it was, so that whatever else than done it says, it is to resume."""
+    code, seconds = one.process.returncode, time.monotonic() - one.since
+    if code == 0:
         _mark(stage, seconds, out)
         outcome.done.append(stage.name)
         tell(stage.name, f"done in {seconds:.0f} s")
-    elif process.returncode == STOPPED:
+    elif asked or code == STOPPED:
         outcome.left.append(stage.name)
         tell(stage.name, "stopped; resumes next time")
     else:
         outcome.failed.append(stage.name)
         lines = _place(out, "logs", stage, ".log").read_text(errors="replace").strip().splitlines()
-        tell(stage.name, f"failed: {lines[-1] if lines else f'exit code {process.returncode}'}")
+        tell(stage.name, f"failed: {lines[-1] if lines else f'exit code {code}'}")
 
 
 def _ask(process: "subprocess.Popen[bytes]") -> None:

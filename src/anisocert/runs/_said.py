@@ -15,7 +15,7 @@ from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.memory import POLICIES, Policy
 from anisocert.optimize.domain import check_domain
 from anisocert.runs._spending import alphas_of
-from anisocert.runs.configuration import Configuration, computed, planned
+from anisocert.runs.configuration import UNNAMED, Configuration, computed, planned
 from anisocert.smoothing import Smoothing, named, usual
 
 Read = TypeVar("Read")
@@ -23,9 +23,12 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class SaidMemory:
-    """What a run says of the memory that answered it. place: a path or URL, "" where it does not say."""
+    """What a run says of the memory that answered it.
 
-    place: str
+    place: a path or URL, None where it ended with its process, "" where the run does not say.
+    """
+
+    place: str | None
     policy: str | None
     prefer: str
     generation: Any
@@ -95,9 +98,9 @@ class Said:
         said = self.description.get("memory")
         if not isinstance(said, dict):
             return None
-        place, policy, prefer = str(said.get("file", "")), said.get("policy"), said.get("prefer")
-        told = None if policy is None else str(policy)
-        return SaidMemory(place, told, str(prefer or "volume"), said.get("generation"))
+        place, policy, prefer = said.get("file", ""), said.get("policy"), said.get("prefer")
+        where, told = None if place in (None, UNNAMED) else str(place), None if policy is None else str(policy)
+        return SaidMemory(where, told, str(prefer or "volume"), said.get("generation"))
 
     @cached_property
     def configuration(self) -> Configuration:

@@ -18,7 +18,6 @@ from anisocert.inputs import expect_labels
 from anisocert.memory import Memory, columns
 from anisocert.optimize import SAME_FOR_ALL
 from anisocert.runs.answers import unbacked
-from anisocert.runs.configuration import UNNAMED
 from anisocert.runs.rows import SCHEMA, row
 from anisocert.runs.stored import StoredRun
 
@@ -131,7 +130,7 @@ def _expect_backed(certificates: Sequence[Certificate], name: str, memory: Memor
 
 
 def _described(memory: Memory) -> dict[str, Any]:
-    return {"file": memory.place or UNNAMED, "policy": memory.policy, "prefer": memory.prefer}
+    return {"file": memory.place, "policy": memory.policy, "prefer": memory.prefer}
 
 
 def _input(one: Certificate) -> NDArray[Any]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.memory import COLUMNS, INHERITED, SHRUNK, BrokenMemoryError, Memory, shown
 from anisocert.runs import StoredRun
 from anisocert.runs.answers import check_answer, unbacked
-from anisocert.runs.configuration import UNNAMED
 from anisocert.runs.files import TABLE, Finding
 
 MEMORY = "memory"  # the place of a finding about the memory itself
@@ -27,7 +25,6 @@ class Backing:
     undone: str = ""
 
 
-@lru_cache(maxsize=64)  # a report and its tables ask about the same runs
 def memory_backing(run: StoredRun) -> str | None:
     """One sentence for readers of numbers after a memory; None if there are none, or the memory backs them."""
     if not run.has_memory:
@@ -63,12 +60,12 @@ def memory_of(run: StoredRun) -> Iterator[Memory]:
     Where only the run says where it is, it is opened only if it is a file.
     """
     said, typed = run.memory, run.typed("memory")
-    place = typed or (said and said.place) or ""
-    if place == UNNAMED:
+    if not typed and said is not None and said.place is None:
         raise ArgumentError(
             "its memory ended with the process that filled it; for one that stays, use anisocert memory add RUN "
             "--memory NEW"
         )
+    place = typed or (said and said.place)
     if not place:
         raise ArgumentError("the run does not say where its memory is; pass --memory FILE")
     if "://" in place and not typed:  # else whoever wrote the run could have us sign in at a server of theirs

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 
 from anisocert.engine._forms import first_right, gradient_forms
+from anisocert.engine._passes import replayed_passes
 from anisocert.engine._rows import kept_bytes
-from anisocert.engine._slopes import replayed_both_ways
 from anisocert.engine._trials import trial_inputs
 from anisocert.engine._trying import Trial
 from anisocert.engine.given import Classifier
@@ -32,7 +32,7 @@ class Gradients:
         self._kept = dict[Shape, int]()
 
     def scores(self, x: Tensor, compiled: bool = False) -> Tensor:
-        """Of a batch, as the model takes it. compiled: for this batch's shape, forth and back."""
+        """Of a batch, as the model takes it. compiled: for this batch's shape, in both passes."""
         if compiled and isinstance(self.trial.model, nn.Module):
             scores: Tensor = self._for_batches_like(x)(x)
             return scores
@@ -59,13 +59,13 @@ class Gradients:
         if made is None or made[0] != shape:
             made = self._compiled = None  # before the next one needs the memory of this one's graphs
             form = self._form(shape, True)
-            with _apart():
+            with _unwatched():
                 run = partial(self._scored, self._compile(form, x))
-                made = self._compiled = shape, replayed_both_ways(run, form, x) if x.is_cuda else run
+                made = self._compiled = shape, replayed_passes(run, form, x) if x.is_cuda else run
         return made[1]
 
     def _compile(self, form: nn.Module, x: Tensor) -> Classifier:
-        """A form compiled for batches like x, forth and back; or as it is where that fails."""
+        """A form compiled for batches like x, in both passes; or as it is where that fails."""
         run: Classifier = torch.compile(form, dynamic=False)
         leaf = x.detach().clone().requires_grad_(True)
         try:
@@ -88,9 +88,9 @@ class Gradients:
 
 
 def _has_own_backward(model: nn.Module, sample: Tensor) -> bool:
-    """Whether it has an `autograd.Function`, as to learn through rounding, of which a graph has the way forth alone."""
+    """Whether it has an `autograd.Function`, as to learn through rounding: a graph has only its forward pass."""
     try:
-        with torch.enable_grad(), _apart():
+        with torch.enable_grad(), _unwatched():
             scores = model(sample.clone().requires_grad_(True).clone())
         left = [scores.grad_fn]
     except Exception as reason:
@@ -108,6 +108,6 @@ def _has_own_backward(model: nn.Module, sample: Tensor) -> bool:
     return False
 
 
-def _apart() -> AbstractContextManager[None]:
-    """Where nobody else counts what is kept for a way back, as `checkpoint` does while it computes a part."""
+def _unwatched() -> AbstractContextManager[None]:
+    """Where nobody else counts what is kept for a backward pass, as `checkpoint` does while it computes a part."""
     return torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor)

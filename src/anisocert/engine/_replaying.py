@@ -1,8 +1,7 @@
 """Calls of a network replayed as one CUDA graph: a fast GPU is done with a kernel before the next one is launched."""
 
 import logging
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -16,7 +15,7 @@ from anisocert.engine._compiling import Evaluate, seconds
 from anisocert.engine._graph import hooked
 from anisocert.engine._lowering import Lowered
 from anisocert.engine.agreement import identical
-from anisocert.engine.capture import Room, Work, captured
+from anisocert.engine.capture import Room, Turn, Work, captured
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import ModelError
@@ -37,7 +36,7 @@ class Replayed:
 
     def __init__(self, launched: Classifier, places: Sequence[Tensor], replays: Sequence[Work], scores: Tensor) -> None:
         self.launched, self._places, self._replays, self._scores = launched, places, replays, scores
-        self._free, self._ended = threading.Lock(), torch.cuda.Event()
+        self._turn = Turn(scores.device)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x: `b x *shape` -> `b x num_classes`."""
@@ -56,44 +55,42 @@ class Replayed:
     @contextmanager
     def lent(self) -> Iterator[Sequence[Tensor]]:
         """The places, for whoever fills them; none where another has them."""
-        if not self._free.acquire(blocking=False):
-            yield ()
-            return
-        stream = torch.cuda.current_stream(self._scores.device)
-        try:
-            stream.wait_event(self._ended)
-            yield self._places
-        finally:
-            self._ended.record(stream)
-            self._free.release()
+        with self._turn.taken(wait=False) as mine:
+            yield self._places if mine else ()
 
     def _scored(self, replay: Work) -> Tensor:
-        with torch.cuda.device(self._scores.device):
-            replay()
-            return self._scores.clone()
+        replay()
+        return self._scores.clone()
 
 
 def replayed(evaluate: Evaluate, run: Classifier, form: nn.Module, sample: Tensor) -> Classifier:
     """A network as replays of its calls, or as it is where that saves nothing or is not certain to be the same.
 
-    run: the network; form: what it was compiled from, or itself. sample: a batch of the shape of its calls. Only a
-    traced network without hooks is replayed: it has no state in Python, and does nothing there that a replay would
-    leave out.
+    run: the network; form: what it was compiled from, or itself. sample: a batch of the shape of its calls.
     """
-    traced = isinstance(form, fx.GraphModule | Lowered) and not any(map(hooked, form.modules()))
-    if sample.device.type != "cuda" or not traced:
+    if sample.device.type != "cuda" or not replayable(form):
         return run
     spent = seconds(evaluate, run, sample)
     log.info("a call takes %.2f ms, its launches %.2f", 1e3 * spent.whole, 1e3 * spent.host)
     if spent.host < LAUNCHES * spent.whole:  # replays are not timed: on a GPU that others use, that would be by chance
         return run
+    return or_launched(partial(_captured, evaluate, run, form, sample), run)
+
+
+def replayable(form: nn.Module) -> bool:
+    """Whether a network has no state in Python, and does nothing there that a replay would leave out."""
+    return isinstance(form, fx.GraphModule | Lowered) and not any(map(hooked, form.modules()))
+
+
+def or_launched(capture: Callable[[], Classifier | None], launched: Classifier) -> Classifier:
+    """What a capture makes of a network; the network, which has been seen to fit, where that is nothing."""
     try:
-        return _captured(evaluate, run, form, sample) or run
-    except RuntimeError as error:  # the network itself has been seen to fit
+        return capture() or launched
+    except RuntimeError as error:
         if not out_of_memory(error):
             raise
         log.info("no memory for a CUDA graph of the network")
-        return run
+        return launched
 
 
 def _captured(evaluate: Evaluate, run: Classifier, form: nn.Module, sample: Tensor) -> Replayed | None:

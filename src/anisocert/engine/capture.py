@@ -28,6 +28,34 @@ class Room:
         self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
 
 
+class Turn:
+    """Graphs are one caller's at a time, whatever threads and streams calls come from."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._free = device, threading.Lock()
+        self._ended = torch.cuda.Event() if device.type == "cuda" else None
+
+    @contextmanager
+    def taken(self, wait: bool) -> Iterator[bool]:
+        """Whether the caller has them, from when the work of the last one has ended on the device."""
+        if not self._free.acquire(blocking=wait):
+            yield False
+            return
+        try:
+            if self._ended is None:
+                yield True
+                return
+            stream = torch.cuda.current_stream(self._device)
+            stream.wait_event(self._ended)
+            try:
+                with torch.cuda.device(self._device):
+                    yield True
+            finally:
+                self._ended.record(stream)
+        finally:
+            self._free.release()
+
+
 def captured(work: Work, state: Sequence[Tensor], alone: bool = True, room: Room | None = None) -> Work | None:
     """`work` as the replay of a CUDA graph; None, and a line in the log, if it cannot be captured.
 

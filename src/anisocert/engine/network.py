@@ -115,7 +115,7 @@ class Network:
         """Scores of a batch with gradients to it, never to weights: for searches; no vote is counted with them.
 
         one_shape: most calls have this batch's shape. On a GPU a network whose votes are compiled is then compiled for
-        it, forth and back.
+        it, in both passes.
         """
         compiled = one_shape and self.device.type == "cuda" and bool(self.numerics.compile)
         scores = self._gradients.scores(x, compiled)

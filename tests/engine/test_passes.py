@@ -1,4 +1,4 @@
-"""Gradients by replays are those of launches bit by bit, in whatever order calls come and go back."""
+"""Gradients by replays are those of launches bit by bit, in whatever order passes come."""
 
 import logging
 import threading
@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from anisocert import Gaussian, Numerics
 from anisocert.engine import Network, Query
-from anisocert.engine._slopes import Slopes, replayed_both_ways
+from anisocert.engine._passes import ReplayedPasses, replayed_passes
 from anisocert.optimize._ceiling import Limits
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.soft import Problem
@@ -35,10 +35,10 @@ def as_they_are(parts, state, alone):
     return list(parts)
 
 
-def made(device: str, form: fx.GraphModule) -> Slopes:
+def made(device: str, form: fx.GraphModule) -> ReplayedPasses:
     capture = {} if device == "cuda" else {"capture": as_they_are}
-    run = replayed_both_ways(form, form, batch(9, device), **capture)
-    assert isinstance(run, Slopes)
+    run = replayed_passes(form, form, batch(9, device), **capture)
+    assert isinstance(run, ReplayedPasses)
     return run
 
 
@@ -64,14 +64,14 @@ def test_gradients_are_those_of_the_network(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_another_call_may_come_between_the_ways_forth_and_back(device):
+def test_another_call_may_come_between_a_forward_and_its_backward_pass(device):
     form = network(device)
     run, leaves = made(device, form), [batch(seed, device).requires_grad_(True) for seed in range(3)]
     losses = [squares(run, leaf) for leaf in leaves]
     for leaf, loss in [*zip(leaves, losses, strict=True)][:0:-1]:  # the last one first: nobody came between
         (found,) = torch.autograd.grad(loss, [leaf], retain_graph=True)
         assert torch.equal(found, slope(form, leaf.detach()))
-        (again,) = torch.autograd.grad(loss, [leaf])  # what the way back wrote over is computed anew
+        (again,) = torch.autograd.grad(loss, [leaf])  # maps that the backward pass wrote over are computed anew
         assert torch.equal(again, found)
     (found,) = torch.autograd.grad(losses[0], [leaves[0]])
     assert torch.equal(found, slope(form, leaves[0].detach()))
@@ -79,7 +79,7 @@ def test_another_call_may_come_between_the_ways_forth_and_back(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_parts_of_a_batch_that_are_computed_twice(device):
-    """As searches do where memory is short; nothing but the network itself keeps anything for the way back."""
+    """As searches do where memory is short; nothing but the network itself keeps anything for the backward pass."""
     form = network(device)
     run, leaves = made(device, form), [batch(seed, device).requires_grad_(True) for seed in range(3)]
     parts = [checkpoint(run, leaf * 1.0, use_reentrant=False) for leaf in leaves]
@@ -121,11 +121,11 @@ def test_calls_from_several_threads_do_not_meet(device):
 
 def test_what_cannot_be_captured_or_traced_is_launched():
     form = network("cpu")
-    assert replayed_both_ways(form, form, batch(0, "cpu"), lambda *_: None) is form
+    assert replayed_passes(form, form, batch(0, "cpu"), lambda *_: None) is form
     untraced = nn.Linear(6, 3)
-    assert replayed_both_ways(untraced, untraced, batch(0, "cpu"), as_they_are) is untraced
+    assert replayed_passes(untraced, untraced, batch(0, "cpu"), as_they_are) is untraced
     next(part for part in form.modules() if isinstance(part, nn.Linear)).register_forward_hook(lambda *_: None)
-    assert replayed_both_ways(form, form, batch(0, "cpu"), as_they_are) is form
+    assert replayed_passes(form, form, batch(0, "cpu"), as_they_are) is form
 
 
 @pytest.mark.parametrize("stale", ["scores", "gradients"])
@@ -143,7 +143,7 @@ def test_replays_that_differ_are_found(stale, caplog):
         return [as_before, parts[1]] if stale == "scores" else [parts[0], lambda: None]
 
     with caplog.at_level(logging.INFO):
-        assert replayed_both_ways(form, form, batch(0, "cpu"), capture) is form
+        assert replayed_passes(form, form, batch(0, "cpu"), capture) is form
     assert "they differ" in caplog.text
 
 
@@ -152,7 +152,7 @@ def test_memory_that_runs_out_leaves_the_network_as_it_is():
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     form = network("cpu")
-    assert replayed_both_ways(form, form, batch(0, "cpu"), capture) is form
+    assert replayed_passes(form, form, batch(0, "cpu"), capture) is form
 
 
 @gpu
@@ -169,12 +169,12 @@ def test_a_search_by_replays_is_the_one_by_launches(precision, monkeypatch):
             lower=start / 9,
             limits=Limits.of(query, float("inf")),
         )
-        kinds.append(isinstance(model._gradients._compiled[1], Slopes))
+        kinds.append(isinstance(model._gradients._compiled[1], ReplayedPasses))
         return found
 
     kinds = list[bool]()
     replays = theta()
-    monkeypatch.setattr("anisocert.engine._gradients.replayed_both_ways", lambda run, form, like: run)
+    monkeypatch.setattr("anisocert.engine._gradients.replayed_passes", lambda run, form, like: run)
     assert torch.equal(replays, theta())
     assert kinds == [True, False]
     assert (replays != 0.5).any()

@@ -3,7 +3,7 @@
     python benchmarks/optimize.py --gradients               # a GPU: all networks
     python benchmarks/optimize.py --gradients small-cnn     # a CPU, digits network
 
-Milliseconds per input and step of 100 noisy copies, forward and backward to theta. "eager": what the published code does,
+Milliseconds per input and step of 100 noisy copies, forward and backward to theta. "eager": what published code does,
 less the gradients of weights that it also computes: one input at a time, float32. "engine": as `anisotropic` climbs, in
 groups of inputs, compiled on a GPU. "ratio": eager over engine. "alone": the same with a single input, which is padded
 to a group.

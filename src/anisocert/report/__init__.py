@@ -1,10 +1,12 @@
 """Figures, the HTML report, and the page of one input's evidence. `ac.report(...)` calls `report`."""
 
+from anisocert.report.assumptions import assumptions
 from anisocert.report.evidence import Evidence, Implied, evidence_of
 from anisocert.report.evidence_page import evidence_page
 from anisocert.report.page import page, write_report
+from anisocert.report.region_words import limit_words, region_sentence
 from anisocert.report.reporting import Source, draw_curves, page_file, report
-from anisocert.report.sentence import answer_sentence, assumptions, limit_words, region_sentence, sentence
+from anisocert.report.sentence import answer_sentence, sentence
 from anisocert.rooms import callable_room
 
 __all__ = [

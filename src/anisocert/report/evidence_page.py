@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from anisocert.models.loading import is_function
 from anisocert.report._html import fill
 from anisocert.report._provenance import command
+from anisocert.report.assumptions import assumptions
 from anisocert.report.evidence import Evidence
 from anisocert.report.evidence_tables import implied_table, memory_table, vote_counts, votes_table
 from anisocert.report.gallery import NOTES, cards
-from anisocert.report.sentence import assumptions, limit_words, region_sentence, sentence
+from anisocert.report.region_words import limit_words, region_sentence
+from anisocert.report.sentence import sentence
 
 
 def evidence_page(evidence: Evidence) -> str:

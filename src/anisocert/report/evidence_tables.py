@@ -10,7 +10,7 @@ from anisocert.evaluate import Cell, Column, Table, down
 from anisocert.memory import INHERITED
 from anisocert.optimize import Cascade
 from anisocert.report.evidence import Evidence
-from anisocert.report.sentence import FINE, PIXEL, region_words
+from anisocert.report.region_words import FINE, PIXEL, region_words
 
 
 def implied_table(e: Evidence) -> Table:

@@ -1,6 +1,7 @@
 """Toy classifiers whose answers under noise are known exactly, and the exact relation of two regions."""
 
 import contextlib
+import gc
 import importlib.util
 import itertools
 import math
@@ -426,6 +427,7 @@ def systems(stripes: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 def forked(work: Callable[[], None]) -> int:
     """The exit code of work done in a fork of this process, which may end at any point."""
+    gc.freeze()  # else the child's first collection looks at all that the tests have loaded, and so copies it
     if (child := os.fork()) == 0:
         signal.alarm(120)  # it may wait for ever for a lock of a thread that it does not have
         code = 1
@@ -433,6 +435,7 @@ def forked(work: Callable[[], None]) -> int:
             work()
             code = 0
         os._exit(code)
+    gc.unfreeze()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 

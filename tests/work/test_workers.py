@@ -112,14 +112,18 @@ def test_a_network_that_runs_out_of_memory_later_is_refused(quick, tmp_path, mon
     assert not Unfinished(tmp_path).parts()
 
 
-def test_ray_equals_one_process_with_a_node_killed(quick, do, same, tmp_path, monkeypatch):
+@pytest.fixture
+def ray_at_once(monkeypatch):
+    """Its workers wait for nobody: they are started with a niceness of 15, with which others' tests starve them."""
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+
+
+def test_ray_equals_one_process_with_a_node_killed(quick, whole, same, tmp_path, monkeypatch, ray_at_once):
     pytest.importorskip("ray", reason="needs the extra ray: pip install '.[ray]'")
     from anisocert.work.cluster import Cluster, ray  # which turns usage statistics off, before Ray is imported
 
     cluster_utils = pytest.importorskip("ray.cluster_utils", reason="needs the extra ray: pip install '.[ray]'")
     monkeypatch.setenv("RAY_TMPDIR", "/tmp")  # its sockets must not have long names
-    asked = replace(quick, n=2000)
-    do(asked, tmp_path / "one")
     monkeypatch.setattr(scheduling, "CHUNK_SECONDS", 1e-9)  # an input a chunk
     small = {"num_cpus": 1, "object_store_memory": 80_000_000}
     nodes = cluster_utils.Cluster(True, head_node_args=small | {"include_dashboard": False})
@@ -152,13 +156,13 @@ def test_ray_equals_one_process_with_a_node_killed(quick, do, same, tmp_path, mo
     try:
         second, killed = nodes.add_node(**small), []
         nodes.wait_for_nodes()
-        job = load_job(asked)
+        job = load_job(quick)
         assert certify_run(job, tmp_path / "ray", make, Circumstances(on_rows=kill)).finished
     finally:
         ray.shutdown()
         nodes.shutdown()
     assert (made[0].count, len(killed), len(lost)) == (2, 1, 1)
-    assert same(tmp_path / "ray", tmp_path / "one")
+    assert same(tmp_path / "ray", whole)
 
 
 LISTENING = """
@@ -197,7 +201,7 @@ print("after", os.environ.get("RAY_AUTH_TOKEN"))
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/net/tcp"), reason="there is no /proc that tells of sockets")
-def test_a_ray_cluster_of_its_own_listens_to_nobody_else(network_file, tmp_path):
+def test_a_ray_cluster_of_its_own_listens_to_nobody_else(network_file, tmp_path, ray_at_once):
     """Not on any interface but the loopback, and not without a token, which is in no file."""
     pytest.importorskip("ray")
     command = [sys.executable, "-c", LISTENING, str(network_file)]

@@ -46,12 +46,6 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return run
 
 
-@pytest.fixture(autouse=True)
-def _few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody says how many rows a call has: few, as for the few votes here thousands are mostly padding."""
-    monkeypatch.setattr("anisocert.engine.network.first_rung", lambda *_: 160)
-
-
 @pytest.fixture
 def rewritten() -> Callable[..., Path]:
     """rewritten(run, out, rows, thetas): the run with these instead, and checksums that fit."""

@@ -2,6 +2,15 @@ import pytest
 import torch
 
 from anisocert.engine import query
+from anisocert.engine._rows import first_rung
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _usual_rows():
+    """How many rows a call has is decided in this room: here nobody is told otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("anisocert.engine.network.first_rung", first_rung)
+        yield
 
 
 class Doubtful:

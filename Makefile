@@ -25,6 +25,8 @@ lint: .venv/ready
 
 # One process more than there are processors, as tests wait for processes of their own. Files come in the order of tests/conftest.py.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Else every process that a test starts would compile all modules anew.
+unit precision: export PYTHONDONTWRITEBYTECODE :=
 unit: .venv/ready
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 

@@ -222,7 +222,10 @@ def exact_touch_l1(a: Region, b: Region) -> Fraction:
 
 
 def exact_touch_l2(a: Region, b: Region) -> Decimal:
-    """Smallest gauge of b over the ellipsoid a, to 50 digits: bisection for the multiplier of the touch point."""
+    """Smallest gauge of b over the ellipsoid a, to 50 digits: Newton's method for the multiplier of the touch point.
+
+    The gauge of a falls convexly with the multiplier, so that steps from below come ever nearer and never beyond.
+    """
     with localcontext() as context:
         context.prec = 120
         items = []
@@ -230,22 +233,23 @@ def exact_touch_l2(a: Region, b: Region) -> Decimal:
             a2, b2 = Decimal(sa) ** 2, Decimal(sb) ** 2
             items.append(((Decimal(cb) - Decimal(ca)) ** 2, a2, b2))
 
-        def gauge_a(multiplier: Decimal) -> Decimal:
-            return sum((y2 * a2 / (a2 + multiplier * b2) ** 2 for y2, a2, b2 in items), Decimal(0))
+        def gauge_a(multiplier: Decimal) -> tuple[Decimal, Decimal]:
+            """Its square, and how fast that falls."""
+            square = fall = Decimal(0)
+            for y2, a2, b2 in items:
+                inverse = 1 / (a2 + multiplier * b2)
+                part = y2 * a2 * inverse * inverse
+                square += part
+                fall += 2 * part * inverse * b2
+            return square, fall
 
-        if gauge_a(Decimal(0)) <= 1:
+        if gauge_a(Decimal(0))[0] <= 1:
             return Decimal(0)
-        low, high = Decimal(1) / 1024, Decimal(1)
-        while gauge_a(high) > 1:
-            low, high = high, high * 1024
-        while gauge_a(low) <= 1:
-            low, high = low / 1024, low
-        for _ in range(200):
-            middle = (low + high) / 2
-            if gauge_a(middle) > 1:
-                low = middle
-            else:
-                high = middle
+        low, step = Decimal(0), Decimal(1)
+        while step > low * Decimal("1e-60"):
+            square, fall = gauge_a(low)
+            step = (square - 1) / fall
+            low += step
         square = sum((y2 * low**2 * b2 / (a2 + low * b2) ** 2 for y2, a2, b2 in items), Decimal(0))
         return square.sqrt()
 

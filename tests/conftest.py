@@ -52,7 +52,7 @@ LONGEST = (
     "docs/test_tour.py", "experiments/test_tables.py", "test_certification.py", "work/test_workers.py",
     "train/test_recipes_on_digits.py", "cli/test_demo.py", "cli/test_certify.py", "work/test_surviving.py",
     "diagnosis/test_diagnosis.py", "cli/test_reproduce.py", "reproduce/test_running.py", "work/test_running.py",
-    "cli/test_attack_first.py",
+    "cli/test_attack_first.py", "work/test_remembering.py", "train/test_denoising.py", "verify/test_verifying.py",
 )  # fmt: skip
 
 

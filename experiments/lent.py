@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from anisocert.data import load
+from anisocert.data import evenly, load
 from anisocert.engine.told import under
 from anisocert.runs import StoredRun, read_run
 
@@ -36,7 +36,7 @@ def lent(run: StoredRun, x: Tensor, y: Tensor, thetas: int, votes: int) -> NDArr
 def _spread(run: StoredRun, count: int) -> list[dict[str, Any]]:
     """Certified rows, smallest regions first, evenly from all."""
     rows = sorted((row for row in run.rows if row["prediction"] >= 0), key=lambda row: row["proxy_radius"])
-    return [rows[i] for i in np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int)]
+    return [rows[i] for i in evenly(len(rows), count)]
 
 
 @torch.no_grad()

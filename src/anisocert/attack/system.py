@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from anisocert.attack._targets import Targets
 from anisocert.attack.search import INSIDE, Finder, Search
 from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.data import evenly
 from anisocert.engine import Network
 from anisocert.geometry import Region
 from anisocert.memory import INHERITED, POLICIES, BrokenMemoryError, Memory
@@ -93,8 +94,7 @@ def attack_system(
     """
     memory, how, questions = system.memory, how or Search(), _Questions(system)
     everyone = list(memory.entries())
-    spaced = np.unique(np.linspace(0, len(everyone) - 1, min(most or len(everyone), len(everyone))).round().astype(int))
-    promises = [everyone[i] for i in spaced]
+    promises = [everyone[i] for i in evenly(len(everyone), most)]
     for first in range(0, len(promises), AT_ONCE):
         part = promises[first : first + AT_ONCE]
         # A method refuses inputs outside its domain: no newcomer comes from there.

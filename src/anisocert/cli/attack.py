@@ -173,14 +173,11 @@ def _ids(
     stored: "StoredRun", ids: str | None, most: int | None, wanted: Callable[[dict[str, Any]], bool] = lambda _: True
 ) -> list[int]:
     """Those of the typed ids (None: of all) whose rows are wanted; of these at most so many, evenly spaced."""
-    import numpy as np
-
-    from anisocert.data import parse_ids
+    from anisocert.data import evenly, parse_ids
 
     chosen = stored.rows if ids is None else [stored.row(number) for number in sorted(set(parse_ids(ids)))]
     found = [int(row["idx"]) for row in chosen if wanted(row)]
-    at = np.unique(np.linspace(0, len(found) - 1, min(most or len(found), len(found))).round().astype(int))
-    return [found[i] for i in at]
+    return [found[i] for i in evenly(len(found), most)]
 
 
 def _guide(stored: "StoredRun", network: "Network") -> "Network | None":

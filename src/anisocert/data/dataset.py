@@ -116,7 +116,7 @@ class Dataset:
     def sample(self, most: int = 32) -> NDArray[np.float32]:
         """The inputs of some examples, evenly spaced, after a check that all have one shape."""
         shape = self.shape
-        at = np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).round().astype(np.int64))
+        at = evenly(len(self), most)
         return as_float(np.asarray(self.pixels[at])).reshape(len(at), *shape)
 
     def subset(self, skip: int = 1, most: int | None = None, ids: Sequence[int] | None = None) -> "Dataset":
@@ -154,6 +154,12 @@ def _from_zero(y: NDArray[np.int64]) -> str:
     if set(np.unique(y).tolist()) == {-1, 1}:
         return ": save (y > 0).astype(int)"
     return ": class numbers begin at 0; leave out examples of an unknown class" if y.min() == UNLABELLED else ""
+
+
+def evenly(count: int, most: int | None = None) -> NDArray[np.int64]:
+    """Positions of at most `most` of so many things, evenly spaced, the first and the last among them; None: of all."""
+    spaced = np.linspace(0, count - 1, count if most is None else min(most, count))
+    return np.unique(spaced.round().astype(np.int64))
 
 
 def parse_ids(text: str, named: Mapping[str, int] | None = None) -> list[int]:

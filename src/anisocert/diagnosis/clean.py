@@ -5,12 +5,11 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from scipy.special import bdtr
 from torch import Tensor, nn
 
-from anisocert.data import Dataset
+from anisocert.data import Dataset, evenly
 from anisocert.diagnosis.probing import TINY, span
 from anisocert.engine.given import home
 from anisocert.engine.told import is_told, under
@@ -76,8 +75,7 @@ def look(job: Job) -> Clean | None:
     examples, count = job.examples, job.configuration.num_classes
     if not examples.labelled or count is None:
         return None
-    at = np.unique(np.linspace(0, len(job.ids) - 1, min(INPUTS, len(job.ids))).round().astype(int))
-    chunk = job.chunk([job.ids[i] for i in at])
+    chunk = job.chunk([job.ids[i] for i in evenly(len(job.ids), INPUTS)])
     x, y = torch.from_numpy(chunk.x).to(home(job.model)), torch.tensor(chunk.y)
     try:
         model = copy.deepcopy(job.model)  # the hash is of a network that was never called

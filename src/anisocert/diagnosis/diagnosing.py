@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from anisocert.data import splits
+from anisocert.data import evenly, splits
 from anisocert.diagnosis import _words as words
 from anisocert.diagnosis.capture import Captured, capture
 from anisocert.diagnosis.capture import words as capture_words
@@ -103,8 +103,7 @@ def diagnose(
             f"expected labels, to tell right answers from wrong ones, in {c.data}, got none: add them as y "
             "(anisocert certify needs none)"
         )
-    at = np.unique(np.linspace(0, len(job.ids) - 1, min(inputs, len(job.ids))).round().astype(int))
-    chunk = job.chunk([job.ids[i] for i in at])
+    chunk = job.chunk([job.ids[i] for i in evenly(len(job.ids), inputs)])
     network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=False), c.model_id)
     sample = Sample(torch.from_numpy(chunk.x).to(network.device), np.array(chunk.y), chunk.ids, c.seed, c.outputs)
     scale = span(chunk.x)

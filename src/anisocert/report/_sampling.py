@@ -1,12 +1,12 @@
 """Which inputs are shown: the extremes, the problem cases, and some of the rest."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN
+from anisocert.data import evenly
 from anisocert.evaluate import Comparison
 from anisocert.evaluate.results import numbers
 
@@ -39,10 +39,10 @@ def chosen(comparison: Comparison, count: int) -> dict[int, list[str]]:
     special = [name for name in ("wrong", "abstained", "memory") if len(groups[name])]
     for name in groups:
         limit = max(1, 2 * part // len(special)) if name in special else len(groups[name])
-        keep += [int(place) for place in _even(groups[name], limit)]
+        keep += groups[name][evenly(len(groups[name]), limit)].tolist()
     keep = list(dict.fromkeys(keep))[:count]
     others = np.setdiff1d(np.arange(len(one)), keep)
-    keep += [int(place) for place in _even(others, count - len(keep))]
+    keep += others[evenly(len(others), count - len(keep))].tolist()
     return {int(one.ids[place]): tags.get(place, []) for place in sorted(keep)}
 
 
@@ -66,11 +66,3 @@ def _least_round(comparison: Comparison) -> NDArray[np.int64]:
 def _ratios(run: "StoredRun") -> NDArray[np.float64]:
     """The largest over the smallest theta of each row."""
     return numbers(run, "theta_max") / numbers(run, "theta_min")
-
-
-def _even(places: Sequence[int] | NDArray[np.int64], count: int) -> Sequence[int]:
-    """At most `count` of them, evenly spaced."""
-    if count <= 0 or len(places) == 0:
-        return []
-    picked = np.unique(np.linspace(0, len(places) - 1, min(count, len(places))).round().astype(int))
-    return [int(places[i]) for i in picked]

@@ -10,7 +10,17 @@ from numpy.typing import ArrayLike
 
 from anisocert.bounds import _forecast as forecast
 from anisocert.bounds import betting, clopper_pearson, schedule
-from anisocert.bounds._arrays import FloatOrArray, at_most, broadcast, levels_or_none, real, standing, unwrap, whole
+from anisocert.bounds._arrays import (
+    FloatOrArray,
+    Integers,
+    at_most,
+    broadcast,
+    levels_or_none,
+    real,
+    standing,
+    unwrap,
+    whole,
+)
 from anisocert.bounds.bound import BOUNDS, ByName
 from anisocert.bounds.schedule import Look
 from anisocert.bounds.two_class import MOST_CLASSES
@@ -123,13 +133,15 @@ class Plan:
         votes: ArrayLike,
         num_classes: int,
         alpha: ArrayLike | None = None,
+        unseen: int | Integers = 0,
     ) -> tuple[FloatOrArray, FloatOrArray]:
         """(p_A, p_B) that the last look would give at the present vote shares; shapes broadcast.
 
-        alpha: the last look's, if it differs between inputs.
+        alpha: the last look's, if it differs between inputs. unseen: votes more than were counted, for nobody; with one
+        of them, a few unanimous votes do not promise what n unanimous votes would give.
         """
         top, runner_up, count = standing(top_votes, runner_up_votes, votes)
-        top, runner_up = forecast.same_shares(top, runner_up, count, self.n)
+        top, runner_up = forecast.same_shares(top, runner_up, count + unseen, self.n)
         return self.estimate(top, runner_up, self.n, num_classes, self.looks[-1].alpha if alpha is None else alpha)
 
     def optimistic(

@@ -38,7 +38,7 @@ def capture(network: Network, sample: Sample, norm: str, plan: Plan, votes: int,
     query = Query(network.part("selector", model.selector, len(model.codes)), noise, sample.x, sample.ids, seed)
     counts = all_votes(query, noise.scales(same_for_all(noise.theta, sample.x)), Stage.NAME, [votes])
     top, code = counts.max(1), counts.argmax(1)
-    # one vote more than was counted, for nobody: a few unanimous votes must not promise what n of them would give
+    # one vote unseen, as in Plan.projected
     expected = np.floor(top / (votes + 1) * plan.n).astype(np.int64)
     reach = cap(type(noise), expected, plan.n, SHARE * plan.alpha, model.sigma)
     named = np.bincount(code, minlength=len(model.codes)) / len(code)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network, Query, Stage, all_votes
+from anisocert.engine import Network, Query, Stage, all_votes, top_and_runner_up
 from anisocert.optimize.soft import Outputs
 from anisocert.smoothing import usual
 
@@ -81,11 +81,7 @@ def _level(
     smoothing, num_classes = query.smoothing, query.network.num_classes
     rows, votes = np.arange(len(y)), int(counts[0].sum())
     top = counts.argmax(1)
-    others = counts.copy()
-    others[rows, top] = -1
-    # One vote more than was counted, for nobody: a few unanimous votes must not promise what n of them would give.
-    p_a, p_b = plan.projected(counts[rows, top], others.max(1), np.full(len(y), votes + 1), num_classes)
-    gap = smoothing.gap(p_a, p_b)
+    gap = smoothing.gap(*plan.projected(*top_and_runner_up(counts, top), votes, num_classes, unseen=1))
     radius = np.where(top == y, sigma * gap, 0.0)
     return Level(
         norm=f"l{smoothing.norm}", sigma=float(sigma), accuracy=float(counts[rows, y].mean() / votes),

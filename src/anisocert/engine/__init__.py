@@ -7,7 +7,7 @@ from anisocert.engine.probe import same_behaviour
 from anisocert.engine.query import Query
 from anisocert.engine.stopping import Judge
 from anisocert.engine.streams import Stage, Stream
-from anisocert.engine.votes import OnVotes, Tally, all_votes, count_votes
+from anisocert.engine.votes import OnVotes, Tally, all_votes, count_votes, top_and_runner_up
 
 __all__ = [
     "Classifier",
@@ -23,4 +23,5 @@ __all__ = [
     "all_votes",
     "count_votes",
     "same_behaviour",
+    "top_and_runner_up",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.bounds import Plan
-from anisocert.engine.votes import Tally
+from anisocert.engine.votes import Tally, top_and_runner_up
 from anisocert.smoothing import Smoothing
 
 
@@ -39,10 +39,7 @@ class Judge:
 
     def __call__(self, position: np.ndarray, look: np.ndarray, counts: np.ndarray) -> NDArray[np.bool_]:
         """Which inputs stop. position, look: `m`; counts: `m x num_classes`."""
-        rows, top, votes = np.arange(len(position)), self.top[position], self.looks[look]
-        others = counts.copy()
-        others[rows, top] = -1
-        k, second = counts[rows, top], others.max(1)
+        votes, (k, second) = self.looks[look], top_and_runner_up(counts, self.top[position])
         self._keep_best(position, look, k, second, votes)
         stops: NDArray[np.bool_] = look == len(self.looks) - 1
         if not self.plan.gives_up:

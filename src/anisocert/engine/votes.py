@@ -18,6 +18,7 @@ from anisocert.engine.noise import span
 from anisocert.engine.query import Query
 from anisocert.engine.streams import Stage
 
+Counts = NDArray[np.int64]
 SLOT_BYTES = 1 << 30  # device memory for inputs in flight, their scales and their counts
 
 
@@ -43,6 +44,13 @@ class _InFlight:
     scheduled: int = 0  # votes
     look: int = 0  # looks already scheduled
     seen: int = 0  # looks already judged
+
+
+def top_and_runner_up(counts: Counts, top: Counts) -> tuple[Counts, Counts]:
+    """(votes for class top, most votes for another class), `...`. counts: `... x num_classes`; top: `...`."""
+    others = counts.copy()
+    np.put_along_axis(others, top[..., None], -1, -1)
+    return np.take_along_axis(counts, top[..., None], -1)[..., 0], others.max(-1)
 
 
 WhoStops = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]

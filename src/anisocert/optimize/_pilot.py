@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Query, Stage, count_votes
+from anisocert.engine import Query, Stage, count_votes, top_and_runner_up
 from anisocert.engine.numerics import ALIGN
 from anisocert.optimize.reach import extent
 
@@ -56,20 +56,20 @@ class Pilot:
     ) -> Floats:
         """The gap the plan would certify for class `top` at these shares. counts: of `votes`; top: `b` -> `b x c`.
 
-        unseen: votes more than were counted, for nobody: unanimous pilots must not promise what n unanimous votes would
-        give; 0 takes them at their best. replaced: the candidate of each input, `b`, that another would replace, taken
-        at its best. Its votes and the others' were on the same noise, and what differs block by block tells how far
-        chance could be the reason: the others' gaps are taken lower by DOUBT standard deviations of that.
+        unseen: as in Plan.projected; 0 takes candidates at their best. replaced: the candidate of each input, `b`, that
+        another would replace, taken at its best. Its votes and the others' were on the same noise, and what differs
+        block by block tells how far chance could be the reason: the others' gaps are taken lower by DOUBT standard
+        deviations of that.
         """
-        of_top = np.take_along_axis(counts, top[:, None, None, None], 3)[..., 0]
-        total, k = counts.sum(2), of_top.sum(2)
-        votes = total.sum(2) + unseen
+        total = counts.sum(2)
+        k, second = top_and_runner_up(total, top[:, None])
+        missing = np.full(k.shape, unseen)
         if replaced is not None:
+            of_top = np.take_along_axis(counts, top[:, None, None, None], 3)[..., 0]
             difference = of_top - np.take_along_axis(of_top, replaced[:, None, None], 1)
             k = np.maximum(k - np.ceil(DOUBT * math.sqrt(BLOCKS) * difference.std(2, ddof=1)).astype(np.int64), 0)
-            votes[np.arange(len(votes)), replaced] -= unseen
-        np.put_along_axis(total, top[:, None, None], -1, 2)
-        p_a, p_b = self.plan.projected(k, total.max(2), votes, self.query.network.num_classes)
+            missing[np.arange(len(k)), replaced] = 0
+        p_a, p_b = self.plan.projected(k, second, total.sum(2), self.query.network.num_classes, unseen=missing)
         return self.query.smoothing.gap(p_a, p_b)
 
 

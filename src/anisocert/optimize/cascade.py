@@ -139,9 +139,9 @@ def _named(query: Query, plan: Plan, model: Coded) -> tuple[Counts, Counts]:
     label = np.stack([one.argmax(1) for one in counts])
 
     def reach(votes: Floats, code: int) -> Floats:
-        """Of a majority of so many votes; one vote more than was counted, for nobody: see Pilot."""
+        """Of a majority of so many votes."""
         top = np.clip(np.floor(votes), 0, m).astype(np.int64)
-        found: Floats = query.smoothing.gap(*plan.projected(top, m - top, m + 1, classes)) * sizes[code]
+        found: Floats = query.smoothing.gap(*plan.projected(top, m - top, m, classes, unseen=1)) * sizes[code]
         return found
 
     def ball(at: int, luck: float) -> Floats:

@@ -100,8 +100,7 @@ class _Sets:
 
         def radius(inside: NDArray[np.bool_]) -> float:
             k = int(counts[inside, label].sum())
-            # one vote more than was counted, for nobody: see Pilot
-            share = self.plan.projected(k, votes - k, votes + 1, self.num_classes)
+            share = self.plan.projected(k, votes - k, votes, self.num_classes, unseen=1)
             return float(self.smoothing.gap(*share)) * float(self._tau(inside).min())
 
         inside = max(self._candidates(counts[:, label]), key=radius)

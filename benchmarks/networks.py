@@ -7,7 +7,7 @@ and rounding would decide its votes. Speed does not depend on the values.
 import torch
 from torch import Tensor, nn
 
-from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, Normalized, build
+from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized, build
 
 SMALL = ("resnet18-paper", "resnet18", "wrn-40-2", "resnet110")
 LARGE = (
@@ -15,7 +15,6 @@ LARGE = (
     "timm:mobilenetv3_large_100", "tv:swin_t", "timm:regnety_016", "tv:resnext50_32x4d",
 )  # fmt: skip
 OF_IMAGENET = ("resnet50", "efficientnet-lite0")  # ours, for its images and classes
-IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def network_of(name: str, weights: str | None = None) -> tuple[nn.Module, tuple[int, ...], int]:
@@ -24,7 +23,7 @@ def network_of(name: str, weights: str | None = None) -> tuple[nn.Module, tuple[
     model: nn.Module
     library, _, arch = name.rpartition(":")
     if arch in OF_IMAGENET and not library:
-        shape, model = (3, 224, 224), build(arch, 1000, *IMAGENET)
+        shape, model = (3, 224, 224), build(arch, 1000, IMAGENET_MEAN, IMAGENET_STD)
     elif not library:
         shape = (1, 8, 8) if arch == "small-cnn" else (3, 32, 32)
         mean, std = ((0.3,), (0.38,)) if arch == "small-cnn" else (CIFAR10_MEAN, CIFAR10_STD)
@@ -35,7 +34,7 @@ def network_of(name: str, weights: str | None = None) -> tuple[nn.Module, tuple[
             model.network.load_state_dict({k: v.float() for k, v in load_file(weights).items()})
             return model.eval(), shape, 10
     else:
-        shape, model = (3, 224, 224), Normalized(_theirs(library, arch), *IMAGENET)
+        shape, model = (3, 224, 224), Normalized(_theirs(library, arch), IMAGENET_MEAN, IMAGENET_STD)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return _calibrated(model.to(device), shape).cpu(), shape, 10 if shape[1] < 224 else 1000
 

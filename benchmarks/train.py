@@ -22,11 +22,12 @@ import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from anisocert.data import Dataset
+from anisocert.models import CIFAR10_MEAN as MEAN
+from anisocert.models import CIFAR10_STD as STD
 from anisocert.models import build
 from anisocert.smoothing import Gaussian
 from anisocert.train import RECIPES, Recipe, Selector, Sgd, SmoothAdv, noisy_accuracy, selector_data, train
 
-MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 EXAMPLES, EPOCHS = 50_000, 3
 NOISE = Gaussian(0.25)
 

@@ -25,6 +25,10 @@ from anisocert.errors import ArgumentError
 UNPACKED, RATIO = 1 << 30, 20
 # A label, a note or metadata may claim any number of classes, and networks and tables are made for all of them.
 MOST_CLASSES = 100_000
+# Mean and standard deviation of each channel that the field normalises by: data sets suggest them, and networks have
+# them built in.
+CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 HASHED = 1 << 24  # bytes of an array that are copied at a time
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
 # For os.open: never wait for the other end of a FIFO and, where the system supports it, never follow a link.

@@ -3,9 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from anisocert.data import cifar10, folders
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.models import ARCHITECTURES, Normalized, build, load, normalize, suited
+from anisocert.models import ARCHITECTURES, Normalized, build, load, suited
 from anisocert.models.architectures import recognize
 from anisocert.models.efficientnet_lite import _conv, _padded
 
@@ -80,11 +79,6 @@ def test_unknown_weights_are_not_guessed() -> None:
         recognize(state)
     with pytest.raises(ModelError, match=r"got keys a\.weight"):
         recognize({"a.weight": torch.zeros(2, 2)})
-
-
-def test_one_normalisation_in_both_rooms() -> None:
-    assert (cifar10.MEAN, cifar10.STD) == (normalize.CIFAR10_MEAN, normalize.CIFAR10_STD)
-    assert (folders.IMAGENET_MEAN, folders.IMAGENET_STD) == (normalize.IMAGENET_MEAN, normalize.IMAGENET_STD)
 
 
 def test_padding_is_that_of_tensorflow() -> None:

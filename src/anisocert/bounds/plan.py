@@ -23,7 +23,7 @@ from anisocert.bounds._arrays import (
 )
 from anisocert.bounds.bound import BOUNDS, ByName
 from anisocert.bounds.schedule import Look
-from anisocert.bounds.two_class import MOST_CLASSES
+from anisocert.bounds.two_class import MOST_COMPARED
 from anisocert.errors import AnisocertWarning, ArgumentError
 
 Stop = Literal["checkpoints", "betting"]
@@ -113,7 +113,7 @@ class Plan:
 
         top_votes: votes for the class that the selection stage chose; runner_up_votes: largest count of another class.
         """
-        num_classes = whole("num_classes", num_classes, 2, MOST_CLASSES)
+        num_classes = whole("num_classes", num_classes, 2, MOST_COMPARED)
         top, runner_up, count = standing(top_votes, runner_up_votes, votes)
         top, runner_up, count, level = broadcast(
             top_votes=top, runner_up_votes=runner_up, votes=count, alpha=levels_or_none("alpha", alpha)
@@ -157,7 +157,7 @@ class Plan:
         If even these certify nothing, or miss the target, more votes are a waste. Shapes broadcast; votes <= n. alpha:
         the last look's, if it differs between inputs.
         """
-        num_classes = whole("num_classes", num_classes, 2, MOST_CLASSES)
+        num_classes = whole("num_classes", num_classes, 2, MOST_COMPARED)
         top, runner_up, count = standing(top_votes, runner_up_votes, votes)
         at_most("votes", count, "the plan's n", np.full_like(count, self.n))
         failure = WRONG_GIVE_UP / len(self.looks)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from anisocert.bounds import clopper_pearson
 from anisocert.bounds._arrays import FloatOrArray, broadcast, levels, standing, unwrap, whole
 
-MOST_CLASSES = 10**7
+MOST_COMPARED = 10**7  # classes: more than inputs.MOST_CLASSES, as a formula makes no tables for them
 TOP_SHARE = 0.9
 """Part of alpha spent on p_A by the two-class bound: the radius depends far more on p_A than on p_B."""
 
@@ -51,7 +51,7 @@ def two_class_bound(
 
     With two classes the other one's share *is* 1 - p: the bound is one-vs-rest with the full alpha.
     """
-    num_classes = whole("num_classes", num_classes, 2, MOST_CLASSES)
+    num_classes = whole("num_classes", num_classes, 2, MOST_COMPARED)
     top, runner_up, votes = standing(top_votes, runner_up_votes, n)
     top, runner_up, votes, level = broadcast(
         top_votes=top, runner_up_votes=runner_up, n=votes, alpha=levels("alpha", alpha)

@@ -20,6 +20,7 @@ from anisocert.evaluate import (
     results_of,
 )
 from anisocert.evaluate.room import REACH, room
+from anisocert.memory import INHERITED
 from anisocert.runs import Configuration, read_run
 from anisocert.work import Job, Outcome
 
@@ -107,7 +108,7 @@ class Told:
         levels = (run.said("preparation") or {}).get("levels")
         units = "in units of the network's input" + (f" (times {levels}: in pixel units)" if levels else "")
         self.console.print(_table(summary, units, shown["certified"].labelled))
-        if run.has_memory and (inherited := int((run.column("memory_note") == "inherited").sum())):
+        if run.has_memory and (inherited := int((run.column("memory_note") == INHERITED).sum())):
             line = f"{inherited} of {len(run)} answers are promises that the memory made before, to or around them"
             self.console.print(line, soft_wrap=True)
         if held := int(c.at_limit(run.column("theta_max"), shape).sum()):

@@ -49,7 +49,7 @@ def add(
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.evaluate.protection import promised
-    from anisocert.memory import POLICIES, Memory, shown
+    from anisocert.memory import NOTES, POLICIES, Memory, shown
     from anisocert.runs import read_run
     from anisocert.runs.files import WrongFileError
     from anisocert.work import add_to_memory, copy_run
@@ -66,7 +66,7 @@ def add(
         if out is not None:
             copy_run(run, out, force)
         notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""))
-        told = ", ".join(f"{notes[note]} {note}" for note in ("kept", "shrunk", "inherited", "abstained"))
+        told = ", ".join(f"{notes[note]} {note}" for note in NOTES)
         whose = promised(POLICIES[opened.policy])
         console.print(
             f"{told}; {len(opened)} entries in {shown(memory)}, policy {opened.policy}: {whose}", soft_wrap=True

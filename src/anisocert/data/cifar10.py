@@ -21,7 +21,7 @@ from anisocert.data._image_files import ImageFiles
 from anisocert.data.dataset import FIRST_TRAIN_ID, Dataset, Split
 from anisocert.data.numpy_files import read_npz
 from anisocert.errors import ArgumentError
-from anisocert.inputs import opened_regular
+from anisocert.inputs import CIFAR10_MEAN, CIFAR10_STD, opened_regular
 
 SHA256 = {
     "data_batch_1": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
@@ -40,7 +40,6 @@ PYTHON_SHA256 = {
     "test_batch": "f53d8d457504f7cff4ea9e021afcf0e0ad8e24a91f3fc42091b8adef61157831",
 }
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 OFFICIAL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 FOLDERS = ("cifar10", "cifar-10-batches-bin", "cifar-10-batches-py", ".")
 BATCH = 10_000  # images per batch
@@ -88,7 +87,8 @@ def read(place: Path, split: Split) -> Dataset:
     rows = np.concatenate([_checked(name, batch(name), place) for name in names])
     ids = np.arange(len(rows)) + (FIRST_TRAIN_ID if split == "train" else 0)
     images = np.ascontiguousarray(rows[:, 1:]).reshape(-1, 3, 32, 32)
-    return Dataset("cifar10", images, rows[:, 0].astype(np.int64), ids, 10, MEAN, STD, CLASS_NAMES, crop=4, flip=True)
+    labels = rows[:, 0].astype(np.int64)
+    return Dataset("cifar10", images, labels, ids, 10, CIFAR10_MEAN, CIFAR10_STD, CLASS_NAMES, crop=4, flip=True)
 
 
 def _checked(name: str, content: bytes, place: Path) -> Bytes:

@@ -11,13 +11,12 @@ from anisocert.data._folder_notes import labelled, named_by_numbers, printable, 
 from anisocert.data._image_files import ImageFiles, channels_of
 from anisocert.data.dataset import Dataset, Split
 from anisocert.errors import ArgumentError
-from anisocert.inputs import MOST_CLASSES, regular_file
+from anisocert.inputs import IMAGENET_MEAN, IMAGENET_STD, MOST_CLASSES, regular_file
 
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
 MOST_ENTRIES = 2_000_000  # more than ImageNet has in all; a path such as / would be read for hours
 SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "test": ("test", "val", "valid", "validation")}
 SHOWN = 4  # classes in a line
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def load(folder: Path, split: Split) -> Dataset:

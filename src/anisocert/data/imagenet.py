@@ -19,8 +19,9 @@ from anisocert.data._folder_notes import named_by_numbers, printable
 from anisocert.data._image_files import ImageFiles
 from anisocert.data._lists import classes_of, few, lines
 from anisocert.data.dataset import Dataset, Split
-from anisocert.data.folders import ENDINGS, IMAGENET_MEAN, IMAGENET_STD, files_in, scan
+from anisocert.data.folders import ENDINGS, files_in, scan
 from anisocert.errors import ArgumentError
+from anisocert.inputs import IMAGENET_MEAN, IMAGENET_STD
 
 CLASSES, IMAGES = 1000, 50_000
 RESIZE, CROP = 256, 224

@@ -16,9 +16,9 @@ from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.supersets import supersets
 from anisocert.evaluate.table import WHOM, Cell, Column, Table, probability, short_down
 from anisocert.evaluate.withstood import attacked_first
+from anisocert.memory import NOTES
 
 RHO = 0.001
-NOTES = ("kept", "shrunk", "inherited", "abstained")
 COUNTED = 7  # radii per table
 
 

@@ -6,7 +6,7 @@ from anisocert.memory.errors import BrokenMemoryError, ChangedError, ShapeError,
 from anisocert.memory.memory import Memory
 from anisocert.memory.migrating import migrate
 from anisocert.memory.passing import COLUMNS, columns, worst_case
-from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, POLICIES, SHRUNK, Policy
+from anisocert.memory.policy import ABSTAINED, INHERITED, KEPT, NOTES, POLICIES, SHRUNK, Policy
 from anisocert.memory.stats import Stats
 from anisocert.memory.store import shown
 
@@ -15,6 +15,7 @@ __all__ = [
     "COLUMNS",
     "INHERITED",
     "KEPT",
+    "NOTES",
     "POLICIES",
     "SHRUNK",
     "BrokenMemoryError",

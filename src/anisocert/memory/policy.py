@@ -14,7 +14,7 @@ from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
 
-KEPT, SHRUNK, INHERITED, ABSTAINED = "kept", "shrunk", "inherited", "abstained"
+NOTES = KEPT, SHRUNK, INHERITED, ABSTAINED = "kept", "shrunk", "inherited", "abstained"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Networks and their files; any `nn.Module` works as well."""
 
+from anisocert.inputs import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
 from anisocert.models.adapters import Reshaped, ScoresOf
 from anisocert.models.architectures import ARCHITECTURES, build, suited
 from anisocert.models.checkpoint import described, load_denoiser, save
@@ -7,7 +8,7 @@ from anisocert.models.coded import Codebook, Coded, PerCode, TwoSteps
 from anisocert.models.denoised import Denoised, denoised
 from anisocert.models.denoiser import Denoiser, suited_denoiser
 from anisocert.models.loading import load
-from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized
+from anisocert.models.normalize import Normalized
 from anisocert.models.quantized import quantize
 from anisocert.models.resnet import ResNet
 from anisocert.models.small_cnn import SmallCNN

@@ -11,7 +11,8 @@ from typing import Any, Literal
 from torch import Tensor
 
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.models.normalize import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, LITE_MEAN, LITE_STD
+from anisocert.inputs import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
+from anisocert.models.normalize import LITE_MEAN, LITE_STD
 from anisocert.models.weights import FLOATS, OWN, check_tensors
 
 Layout = Literal["cohen", "salman", "macer", "flat", "channels-last"]

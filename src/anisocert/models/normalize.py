@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from anisocert.errors import AnisocertWarning, ArgumentError
 
-CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 LITE_MEAN, LITE_STD = (127 / 255,) * 3, (128 / 255,) * 3  # EfficientNet-Lite's
 # In standard deviations. Pixels of 0 to 255 lie hundreds from the mean of a network for 0 to 1. The other way round all
 # of them are within 1/50 of one; an honest image may be as flat, but then it has few levels.

@@ -21,11 +21,11 @@ from anisocert.engine.agreement import same_votes
 from anisocert.engine.fold import fold
 from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
+from anisocert.models.onnx_spelling import OPSET
 
 if TYPE_CHECKING:
     from anisocert.models.onnx_network import OnnxNetwork
 
-OPSET = 17
 AT_ONCE = 32  # inputs
 PRODUCER = "anisocert"  # which durable.MARKS finds at the beginning of the file
 

@@ -12,15 +12,16 @@ from anisocert.evaluate import Cell, Column, Comparison, Entry, Table, down
 from anisocert.evaluate.protection import either
 from anisocert.evaluate.results import numbers
 from anisocert.geometry import Region
+from anisocert.memory import ABSTAINED, INHERITED, KEPT, SHRUNK
 from anisocert.report._beyond import beyond_ball
 from anisocert.report._inputs import Inputs
 from anisocert.report._pictures import Picture, drawn, pictures_of
 
 NOTES = {
-    "kept": "The memory kept the region as it was.",
-    "shrunk": "The memory shrank the region, to make room for an earlier one of another class.",
-    "inherited": "The input lies in a region promised earlier: the memory answers that region's class.",
-    "abstained": "The memory gives no answer here.",
+    KEPT: "The memory kept the region as it was.",
+    SHRUNK: "The memory shrank the region, to make room for an earlier one of another class.",
+    INHERITED: "The input lies in a region promised earlier: the memory answers that region's class.",
+    ABSTAINED: "The memory gives no answer here.",
 }
 
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from anisocert.errors import ArgumentError
 from anisocert.inputs import exact_float32
+from anisocert.service._question import USUAL
 from anisocert.service._tensors import BYTES, HEADER_LENGTH, from_bytes, joined, split, texts_from_bytes
 from anisocert.service.errors import ServiceError
 
-USUAL = ("prediction", "radius", "proxy_radius", "note")
 SLACK = 5.0  # seconds beyond the time limit of a question, for the way there and back
 
 

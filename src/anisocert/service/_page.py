@@ -1,24 +1,24 @@
 """The pages: at / for people who ask, at /docs for those who write clients. Nothing is loaded from elsewhere."""
 
 import base64
-import hashlib
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from starlette.responses import Response
 
 from anisocert import __version__
-from anisocert.errors import MissingExtraError
 from anisocert.evaluate import ADMITTED, OR_ABSTAINS, explained
 from anisocert.memory import POLICIES, Stats
+from anisocert.report.rendering import resource, source_hash, templates
 from anisocert.service._openapi import openapi
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from anisocert.service.service import Service
+
+PACKAGE = "anisocert.service"
 
 
 def front_page(service: "Service") -> Response:
@@ -59,10 +59,11 @@ def state_of(service: "Service", now: Stats) -> dict[str, Any]:
 
 
 def _response(template: str, script: str, **values: Any) -> Response:
-    code, style = _resource("anisocert.service", script) if script else "", _resource("anisocert.report", "page.css")
-    style += _resource("anisocert.service", "page.css")
+    code = resource(PACKAGE, script) if script else ""
+    style = "".join(resource(package, "page.css") for package in ("anisocert.report", PACKAGE))
     policy = (
-        f"default-src 'none'; script-src {_hash(code) if script else repr('none')}; style-src {_hash(style)}; "
+        f"default-src 'none'; script-src {source_hash(code) if script else repr('none')}; "
+        f"style-src {source_hash(style)}; "
         "connect-src 'self'; img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     shared = {"version": __version__, "style": style, "script": code}
@@ -70,22 +71,6 @@ def _response(template: str, script: str, **values: Any) -> Response:
     return Response(html, media_type="text/html", headers={"Content-Security-Policy": policy})
 
 
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-@cache
-def _resource(package: str, name: str) -> str:
-    return files(package).joinpath(name).read_text("utf-8")
-
-
 @cache
 def _environment() -> "Environment":
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtraError("the service's pages need jinja2: pip install 'anisocert[serve]'") from error
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("anisocert.service"), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+    return templates(PACKAGE, "serve")

@@ -1,0 +1,35 @@
+"""What HTML pages are made of: templates, which escape whatever they are given, and files of a package."""
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from anisocert.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def templates(package: str, extra: str) -> "Environment":
+    """The templates of a package. extra: what to install where jinja2 is missing."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise MissingExtraError(f"HTML pages need jinja2: pip install 'anisocert[{extra}]'") from error
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(package), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+
+
+@cache
+def resource(package: str, name: str) -> str:
+    """The text of a file in a package."""
+    return files(package).joinpath(name).read_text("utf-8")
+
+
+def source_hash(text: str) -> str:
+    """A script or a style, as a Content-Security-Policy names it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -79,16 +79,17 @@ def claim(path: Path, force: bool = False) -> None:
 
 
 @contextmanager
-def locked(path: Path, wait: bool = True) -> Iterator[int]:
-    """Hold a lock that ends with the process, even if it is killed. wait=False: BusyError if it is held.
+def locked(path: Path, wait: bool = True, busy: str | None = None) -> Iterator[int]:
+    """Hold a lock that ends with the process, even if it is killed. wait=False: BusyError, which says `busy`, if held.
 
     path: a file for this alone, created if absent. It is empty and stays, which does no harm; whoever
     holds the lock may remove it. Yields its descriptor: a child that inherits it holds the lock too, until both end.
     """
-    descriptor = _lock(path, wait)
+    busy = busy or f"expected {path} to be free, got a lock held by another process"
+    descriptor = _lock(path, wait, busy)
     while not _is_at(descriptor, path):  # it was removed while this process waited: the lock is now a different file
         os.close(descriptor)
-        descriptor = _lock(path, wait)
+        descriptor = _lock(path, wait, busy)
     try:
         yield descriptor
     finally:
@@ -159,13 +160,13 @@ def _sweep(folder: Path) -> None:
                     part.unlink()
 
 
-def _lock(path: Path, wait: bool) -> int:
+def _lock(path: Path, wait: bool, busy: str) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     _replaceable(path)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
     try:
         if not lock_descriptor(descriptor, blocking=wait):
-            raise BusyError(f"expected {path} to be free, got a lock held by another process")
+            raise BusyError(busy)
     except BaseException:
         os.close(descriptor)
         raise

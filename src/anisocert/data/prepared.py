@@ -5,8 +5,8 @@ Only the examples that a command works on are ever in memory. `preparing.lock` i
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
@@ -19,7 +19,7 @@ from anisocert.data._folder_notes import printable
 from anisocert.data._image_files import READERS
 from anisocert.data.dataset import Dataset, Split
 from anisocert.data.numpy_files import map_npy, read_npy
-from anisocert.durable import BusyError, locked, write_whole
+from anisocert.durable import locked, write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import opened_regular
 
@@ -94,16 +94,10 @@ def refuse_unfinished(folder: Path) -> None:
         )
 
 
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
+def held(folder: Path) -> AbstractContextManager[int]:
     """One process at a time writes to a folder; a second one is refused."""
-    try:
-        with locked(folder / LOCK, wait=False):
-            yield
-    except BusyError as error:
-        raise BusyError(
-            f"expected {folder} to be idle, got a preparation at work in it: wait for its end, or choose another --out"
-        ) from error
+    busy = f"expected {folder} to be idle, got a preparation at work in it: wait for its end, or choose another --out"
+    return locked(folder / LOCK, wait=False, busy=busy)
 
 
 def write(folder: Path, parts: Mapping[Split, Dataset]) -> None:

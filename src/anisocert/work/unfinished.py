@@ -9,14 +9,14 @@ import json
 import shutil
 import stat
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from anisocert.durable import TEMPORARY, BusyError, locked, write_whole
+from anisocert.durable import TEMPORARY, locked, write_whole
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.runs import Configuration
 from anisocert.runs.files import JOURNAL
@@ -58,22 +58,16 @@ class Unfinished:
         text = json.dumps(configuration.to_dict(), indent=2) + "\n"
         write_whole(self.configuration_file, lambda part: part.write_text(text))
 
-    @contextmanager
-    def settling(self) -> Iterator[None]:
+    def settling(self) -> AbstractContextManager[int]:
         """One process at a time, while it is decided what the run is and whether it is finished."""
-        with locked(self.path / "settling.lock"):
-            yield
+        return locked(self.path / "settling.lock")
 
-    @contextmanager
-    def working(self, shard: tuple[int, int]) -> Iterator[None]:
+    def working(self, shard: tuple[int, int]) -> AbstractContextManager[int]:
         """One process per shard: a second one would do the same work again."""
         first, count = shard
-        try:
-            with locked(self.path / f"shard-{first}-of-{count}.lock", wait=False):
-                yield
-        except BusyError as error:
-            which = "" if count == 1 else f"shard {first}/{count} of "
-            raise BusyError(f"expected {which}{self.folder} to be idle, got a process at work on it") from error
+        which = "" if count == 1 else f"shard {first}/{count} of "
+        busy = f"expected {which}{self.folder} to be idle, got a process at work on it"
+        return locked(self.path / f"shard-{first}-of-{count}.lock", wait=False, busy=busy)
 
     def add(self, rows: Sequence[dict[str, Any]]) -> None:
         """Keep finished inputs: rows with their `theta`, an array."""

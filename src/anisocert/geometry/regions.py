@@ -64,7 +64,7 @@ class Regions:
     def __getitem__(self, rows: int | np.integer[Any] | slice | NDArray[Any]) -> Region | Regions:
         if isinstance(rows, slice) or (isinstance(rows, np.ndarray) and rows.ndim == 1):
             # Only row numbers are kept: gathering them block by block never copies the whole arrays.
-            return self._share(self, self._centers, self._axes, self._numbers()[rows])
+            return self.over(self._centers, self._axes, self._numbers()[rows], self.shape, self.norm)
         row = self._numbers()[operator.index(rows)]
         return Region(self._centers[row].reshape(self.shape), self._axes[row].reshape(self.shape), self.norm)
 
@@ -99,20 +99,15 @@ class Regions:
     @classmethod
     def of(cls, region: Region) -> Regions:
         """A stack of one, without checking again what a Region has checked."""
-        return cls._share(region, region.center.reshape(1, -1), region.axes.reshape(1, -1), None)
+        return cls.over(region.center.reshape(1, -1), region.axes.reshape(1, -1), None, region.shape, region.norm)
 
     @classmethod
-    def over(cls, centers: Rows, axes: Rows, rows: NDArray[np.intp], shape: tuple[int, ...], norm: int) -> Regions:
-        """These rows of a larger collection that was checked when it was filled; read block by block, on demand."""
+    def over(
+        cls, centers: Rows, axes: Rows, rows: NDArray[np.intp] | None, shape: tuple[int, ...], norm: int
+    ) -> Regions:
+        """These rows (None: all) of a collection that was checked when it was filled; read in blocks, on demand."""
         stack = cls.__new__(cls)
         stack.norm, stack.shape, stack.dim = norm, shape, math.prod(shape)
-        stack._centers, stack._axes, stack._rows = centers, axes, rows
-        return stack
-
-    @classmethod
-    def _share(cls, like: Region | Regions, centers: Rows, axes: Rows, rows: NDArray[np.intp] | None) -> Regions:
-        stack = cls.__new__(cls)
-        stack.norm, stack.shape, stack.dim = like.norm, like.shape, like.dim
         stack._centers, stack._axes, stack._rows = centers, axes, rows
         return stack
 

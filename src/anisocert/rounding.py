@@ -1,5 +1,6 @@
-"""How far rounded numbers may be from each other, and rounding to the safe side. All shares are relative."""
+"""How far rounded numbers may be from each other, rounding to the safe side, and round numbers. Shares are relative."""
 
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 import numpy as np
@@ -15,8 +16,16 @@ PORTABLE: Final = 1e-13
 rounded down by ten times as much, so that it stays a true claim. Radii follow from gap and theta by products alone,
 which are the same everywhere: they get no allowance."""
 UNIT_ROUNDOFF: Final = 2.0**-53
+FINE: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+"""For `round_numbers`: more of them."""
 # They cover the rounding of a noise's quantile function and of the difference of two of its values.
 _GAP_MARGIN, _GAP_FLOOR = 1e-12, 1e-14
+
+
+def round_numbers(near: float, units: Sequence[float] = (1, 2, 2.5, 5, 10)) -> list[float]:
+    """Numbers to be read at a glance: these multiples of the power of ten at or below `near`, which is positive."""
+    power = 10.0 ** np.floor(np.log10(near))
+    return [float(power * unit) for unit in units]
 
 
 def agrees(claimed: float, fresh: float, better: int = 1, *, less: float = TOLERANCE, more: float = PORTABLE) -> bool:

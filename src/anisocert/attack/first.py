@@ -23,13 +23,13 @@ from anisocert.engine import Network
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
 from anisocert.optimize import TwoStep
+from anisocert.rounding import FINE, round_numbers
 from anisocert.runs import AttackedFirst, StoredRun
 from anisocert.runs.attacked import LARGEST_RADIUS, MOST_RADII
 from anisocert.runs.attacked_file import rows_hash
 
 AT_ONCE = 64  # inputs
 STRONG = Search(starts=4, steps=60, samples=64)
-NICE = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 BALLS = 8  # of the default radii, besides 0
 USEFUL = 0.9  # quantile of the certified radii, up to which radii are useful
 
@@ -134,8 +134,7 @@ def usual_radii(run: StoredRun) -> list[float]:
     known = run.column(size)[right & (run.column(answer) != ABSTAIN)]
     top = float(np.quantile(known, USEFUL)) if len(known) else 0.0
     top = top or 2 * float(np.mean(run.configuration.smoothing().theta))
-    power = 10.0 ** np.floor(np.log10(top / BALLS))
-    step = next(nice * power for nice in NICE if nice * power * BALLS > top)
+    step = next(one for one in round_numbers(top / BALLS, FINE) if one * BALLS > top)
     return [float(f"{step * i:.6g}") for i in range(1, BALLS + 1)]
 
 

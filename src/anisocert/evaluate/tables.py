@@ -17,6 +17,7 @@ from anisocert.evaluate.supersets import supersets
 from anisocert.evaluate.table import WHOM, Cell, Column, Table, probability, short_down
 from anisocert.evaluate.withstood import attacked_first
 from anisocert.memory import NOTES
+from anisocert.rounding import round_numbers
 
 RHO = 0.001
 COUNTED = 7  # radii per table
@@ -149,8 +150,7 @@ def round_steps(top: float) -> tuple[float, ...]:
     """0 and six multiples of a round number, the last one near `top`."""
     if not top > 0:
         return (0.0,)
-    power = 10 ** np.floor(np.log10(top / (COUNTED - 1)))
-    step = min((power * unit for unit in (1, 2, 2.5, 5, 10)), key=lambda s: abs(s * (COUNTED - 1) - top))
+    step = min(round_numbers(top / (COUNTED - 1)), key=lambda s: abs(s * (COUNTED - 1) - top))
     return tuple(float(f"{i * step:.12g}") for i in range(COUNTED))
 
 

@@ -19,6 +19,7 @@ from anisocert.evaluate import (
     withstood,
 )
 from anisocert.evaluate.results import SIZES, Size, numbers
+from anisocert.rounding import round_numbers
 
 POINTS, BINS = 400, 28
 
@@ -145,8 +146,7 @@ def _grid(comparison: Comparison, size: Size, most: int) -> dict[str, Any]:
     top = 1.04 * min(float(sizes.max()), 1.5 * float(np.quantile(sizes, 0.995)))
     if not top > 0:
         return {"step": 1.0, "points": 2, "beyond": 0}
-    power = 10.0 ** np.floor(np.log10(top / most))
-    step = next(float(f"{power * unit:.12g}") for unit in (1, 2, 2.5, 5, 10) if power * unit >= top / most)
+    step = next(float(f"{one:.12g}") for one in round_numbers(top / most) if one >= top / most)
     points = int(np.ceil(top / step)) + 1
     return {"step": step, "points": points, "beyond": int((sizes > step * (points - 1)).sum())}
 

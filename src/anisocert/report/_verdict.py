@@ -29,6 +29,7 @@ from anisocert.report._verdict_words import (
     scale_words,
     system_words,
 )
+from anisocert.rounding import FINE, round_numbers
 
 LEADS = {
     EVERYONE: f", and the smoothed classifier gives the same answer after {{}}: {EVERYONE}.",
@@ -104,8 +105,7 @@ def telling_radius(one: Results) -> float:
     for share in (0.5, 0.75, 0.95, 1.0):
         size = float(np.quantile(sizes, share, method="lower"))
         if size > 0:
-            power = 10.0 ** np.floor(np.log10(size))
-            return max(float(f"{power * unit:.3g}") for unit in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8) if power * unit <= size)
+            return max(float(f"{one:.3g}") for one in round_numbers(size, FINE) if one <= size)
     return 0.0
 
 

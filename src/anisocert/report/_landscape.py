@@ -121,7 +121,6 @@ def _loaded(entry: Entry, model: str | None, denoise: str | None) -> nn.Module:
     from anisocert.engine import Network
 
     c, network = entry.run.configuration, entry.run.moved(model=model, denoise=denoise).module(gradients=True)
-    classes = c.num_classes or int(entry.run.column("num_classes")[0])
-    if Network(network, classes, numerics=c.numerics).hash != c.model_hash:
+    if Network(network, entry.run.num_classes, numerics=c.numerics).hash != c.model_hash:
         raise ModelError(f"expected the network that {entry.run.folder} is of, got another one in {model or c.model}")
     return network

@@ -96,6 +96,11 @@ class Sources(Said):
 
         return found
 
+    @property
+    def num_classes(self) -> int:
+        """How many scores the run's network gives."""
+        return self.configuration.num_classes or int(self.column("num_classes")[0])
+
     def network(self, device: str | None = None, same_kind: bool = True) -> Network:
         """The run's network, in the run's numerics; an error if it is a different one.
 
@@ -110,8 +115,7 @@ class Sources(Said):
                 f"expected a {c.device} device, on which the run's votes were drawn, got {where.type}: it draws other "
                 "noise"
             )
-        num_classes = c.num_classes or int(self.column("num_classes")[0])
-        network = Network(self.module(), num_classes, where, c.numerics, c.model_id)
+        network = Network(self.module(), self.num_classes, where, c.numerics, c.model_id)
         if not same_network(c, network):
             behind = self.place("denoise")
             raise NotTheRunsError(

@@ -162,6 +162,12 @@ def evenly(count: int, most: int | None = None) -> NDArray[np.int64]:
     return np.unique(spaced.round().astype(np.int64))
 
 
+def in_words(label: int, class_names: Sequence[str]) -> str:
+    """A class, with its name where it has one that says more than its number."""
+    known = 0 <= label < len(class_names) and class_names[label] != str(label)
+    return f"{label} ({class_names[label]})" if known else f"class {label}"
+
+
 def parse_ids(text: str, named: Mapping[str, int] | None = None) -> list[int]:
     """The ids in "3,17,100-199" (ranges include their end). named: those of files, by which they may be called."""
     ids: list[int] = []

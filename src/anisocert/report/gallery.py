@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN
+from anisocert.data.dataset import in_words
 from anisocert.evaluate import Cell, Column, Comparison, Entry, Table, down
 from anisocert.evaluate.protection import either
 from anisocert.evaluate.results import numbers
@@ -174,8 +175,7 @@ class _Maker:
         return Table("", tuple(columns), tuple(rows), whose)
 
     def _name(self, label: int) -> str:
-        names = self.inputs.class_names
-        return f"{label} ({names[label]})" if label < len(names) and names[label] != str(label) else f"class {label}"
+        return in_words(label, self.inputs.class_names)
 
 
 def _answer(prediction: int) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN, Certificate
+from anisocert.data.dataset import in_words
 from anisocert.memory import INHERITED, POLICIES
 from anisocert.report import answer_sentence
 from anisocert.report.sentence import SYSTEM
@@ -38,8 +39,7 @@ class Names:
 
     def of(self, label: int) -> str:
         """A class in words."""
-        known = 0 <= label < len(self.classes) and self.classes[label] != str(label)
-        return f"{label} ({self.classes[label]})" if known else f"class {label}"
+        return in_words(label, self.classes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anisocert.errors import ArgumentError
-from anisocert.work.unfinished import OLD_SCHEMA, PART_SCHEMA, Unfinished
+from anisocert.work.unfinished import PART_SCHEMA, Unfinished
 
 
 def empty(schema):
@@ -44,11 +44,3 @@ def test_what_is_no_part_is_named(tmp_path, make):
     make(wrong)
     with pytest.raises(ArgumentError, match=r"part-000000001-x.parquet, got something else: remove it, and its inputs"):
         unfinished.where()
-
-
-def test_a_run_resumes_from_parts_that_do_not_name_their_noise(quick, do, whole, same, tmp_path):
-    assert not do(quick, tmp_path, shard=(1, 2)).finished
-    for part in Unfinished(tmp_path).parts():
-        pq.write_table(pq.read_table(part).select(OLD_SCHEMA.names), part)
-    assert do(quick, tmp_path, shard=(2, 2)).finished
-    assert same(tmp_path, whole)

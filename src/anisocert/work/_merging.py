@@ -12,7 +12,7 @@ from anisocert.memory import Memory
 from anisocert.runs import Configuration, StoredRun
 from anisocert.runs.files import theta_names
 from anisocert.runs.folder import clear, describe, write_table, write_thetas
-from anisocert.runs.rows import SCHEMA, completed
+from anisocert.runs.rows import SCHEMA
 from anisocert.work.job import Job
 from anisocert.work.memory import pass_through
 from anisocert.work.unfinished import Unfinished
@@ -59,8 +59,7 @@ def _rows(ids: list[int], where: dict[int, Path]) -> Any:
     """All rows in order of id, each once, from the same part as its theta."""
     parts = []
     for part in sorted(set(where.values())):
-        known = [name for name in pq.read_schema(part).names if name != "theta"]
-        rows = completed(pq.read_table(part, columns=known)).select(SCHEMA.names)
+        rows = pq.read_table(part, columns=SCHEMA.names)
         parts.append(rows.filter(pa.array([where[number] == part for number in rows["idx"].to_pylist()])))
     table = pa.concat_tables(parts).sort_by("idx")
     assert table["idx"].to_pylist() == ids

@@ -29,7 +29,6 @@ except ImportError as error:
     raise MissingExtraError("a run needs pyarrow: pip install 'anisocert[cli]'") from error
 
 PART_SCHEMA = SCHEMA.append(pa.field("theta", pa.list_(pa.float32())))
-OLD_SCHEMA = PART_SCHEMA.remove(PART_SCHEMA.get_field_index("noise"))  # of a run that an earlier version began
 
 
 class Unfinished:
@@ -100,7 +99,7 @@ def _ids(part: Path) -> list[int]:
     try:
         if not stat.S_ISREG(part.lstat().st_mode):
             raise ValueError("it is not a regular file")
-        if pq.read_schema(part) not in (PART_SCHEMA, OLD_SCHEMA):
+        if pq.read_schema(part) != PART_SCHEMA:
             raise ValueError("it has different columns")
         found = pq.read_table(part, columns=["idx"])["idx"].to_pylist()
         return [int(number) for number in found]

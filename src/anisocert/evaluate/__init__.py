@@ -13,7 +13,7 @@ from anisocert.evaluate.sigmas import added_alphas, envelope, oracle
 from anisocert.evaluate.supersets import superset, supersets
 from anisocert.evaluate.table import Cell, Column, Table, down, percent, probability, short_down
 from anisocert.evaluate.tables import claims, memory_effect, runtime, summary, tables_of
-from anisocert.evaluate.withstood import LEFT, STRANGER, Withstood, attacked_first, effort, nearest, withstood
+from anisocert.evaluate.withstood import LEFT, Withstood, attacked_first, effort, nearest, withstood
 from anisocert.rooms import callable_room
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "NO_LABELS",
     "OR_ABSTAINS",
     "OWN",
-    "STRANGER",
     "Cell",
     "Column",
     "Comparison",

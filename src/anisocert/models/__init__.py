@@ -10,9 +10,6 @@ from anisocert.models.denoiser import Denoiser, suited_denoiser
 from anisocert.models.loading import load
 from anisocert.models.normalize import Normalized
 from anisocert.models.quantized import quantize
-from anisocert.models.resnet import ResNet
-from anisocert.models.small_cnn import SmallCNN
-from anisocert.models.wide_resnet import WideResNet
 
 __all__ = [
     "ARCHITECTURES",
@@ -26,12 +23,9 @@ __all__ = [
     "Denoiser",
     "Normalized",
     "PerCode",
-    "ResNet",
     "Reshaped",
     "ScoresOf",
-    "SmallCNN",
     "TwoSteps",
-    "WideResNet",
     "build",
     "denoised",
     "described",

@@ -3,7 +3,7 @@
 from anisocert.optimize.anisotropic import Anisotropic
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.average import Average
-from anisocert.optimize.base import Method, checked_theta
+from anisocert.optimize.base import Method
 from anisocert.optimize.cascade import Cascade
 from anisocert.optimize.choice import Capture, Choice, Event
 from anisocert.optimize.fixed import Fixed
@@ -35,5 +35,4 @@ __all__ = [
     "Selected",
     "Settings",
     "TwoStep",
-    "checked_theta",
 ]

@@ -6,10 +6,9 @@ What serves needs the extra `serve`, and is imported where it is used: `service.
 
 from anisocert.service.client import Answers, Client
 from anisocert.service.errors import RefusedError, ServiceError
-from anisocert.service.keys import RIGHTS, Key, KeyFile, add_key, remove_key
+from anisocert.service.keys import Key, KeyFile, add_key, remove_key
 
 __all__ = [
-    "RIGHTS",
     "Answers",
     "Client",
     "Key",

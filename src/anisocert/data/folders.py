@@ -22,9 +22,9 @@ SHOWN = 4  # classes in a line
 def load(folder: Path, split: Split) -> Dataset:
     """FOLDER/CLASS/IMAGE, or FOLDER/train/CLASS/IMAGE and FOLDER/test/CLASS/IMAGE.
 
-    `folder_notes` says which class a folder is, and how images are made one size; the first image, whether they are
-    grey. An image's id is made from its path below the folder, so it stays when other images come or go. Links to
-    images and to folders of a class are followed, others are not.
+    Notes in the folder (_folder_notes.py) say which class a folder is, and how images are made one size; the first
+    image, whether they are grey. An image's id is made from its path below the folder, so it stays when other images
+    come or go. Links to images and to folders of a class are followed, others are not.
     """
     where, notes = _split_folder(folder, split) or folder, read_notes(folder)
     # a class that one split lacks must not move the numbers of the others

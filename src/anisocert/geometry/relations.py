@@ -1,7 +1,7 @@
 """Exact relations between regions: disjoint, touch scale, distance. Never optimistic under float64 rounding.
 
 Each compares one region B (or a point) with one region A or with many. Both kinds of body answer through the same two
-functions, in ellipsoid.py for norm 2 and in crosspolytope.py for norm 1.
+functions, in _ellipsoid.py for norm 2 and in _crosspolytope.py for norm 1.
 """
 
 from __future__ import annotations

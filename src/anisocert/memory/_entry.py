@@ -33,7 +33,7 @@ def to_row(certificate: Certificate, region: Region, time: float) -> tuple[Any, 
         "time": time,
         "certificate": json.dumps(values),
         "theta": np.asarray(certificate.theta, "<f4").tobytes(),
-        "center": region.center.astype("<f4").tobytes(),  # exact: belonging.py refuses other inputs
+        "center": region.center.astype("<f4").tobytes(),  # exact: _belonging.py refuses other inputs
         # One number for a ball.
         "axes": np.asarray(region.radius if region.radius == region.enclosing_radius else region.axes, "<f8").tobytes(),
     }

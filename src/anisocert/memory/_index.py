@@ -1,6 +1,6 @@
 """Which stored regions can possibly meet a region or contain a point: exact, from memory, in steps.
 
-1. A few coordinates of all centres and the enclosing radii exclude nearly all, at 1 % of the traffic (shadow.py).
+1. A few coordinates of all centres and the enclosing radii exclude nearly all, at 1 % of the traffic (_shadow.py).
 2. The distance of the centres and the enclosing radii: the paper's MaxIntersect.
 3. What is left is tested by the vectorised geometry, on semi-axes rounded up to float32: larger regions, so what is
    excluded is excluded for good.

@@ -19,7 +19,7 @@ MOST_DIRECTIONS: Final = 64
 # The error of a coordinate in float32, as a share of the length of the point: rounding is 6e-8, and the sums in float64
 # before it add dim x 1e-16.
 COORDINATE_ERROR: Final = 1e-6
-# A basis further than this from orthonormal is not used; what remains is a tenth of RELATIVE_ERROR of the index.
+# A basis further than this from orthonormal is not used; what remains is far below _RELATIVE_ERROR of _shadow.py.
 _MOST_SKEWED: Final = 1e-10
 
 

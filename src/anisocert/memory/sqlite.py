@@ -1,4 +1,4 @@
-"""A memory in an SQLite file, where checking and inserting are one transaction; with sqlite_*.py, all SQL.
+"""A memory in an SQLite file, where checking and inserting are one transaction; with _sqlite_*.py, all SQL.
 
 Write-ahead logging with full synchronisation: what was acknowledged is on the disk, and a process killed at any moment
 leaves no half entry. The file holds raw inputs, so it is created readable by its owner only and deleted content is

@@ -35,7 +35,7 @@ def _unless_secret(option: re.Match[str]) -> str:
 class Store(Protocol):
     """Everything except `begin`, `reset` and `close` is called inside a transaction, by one thread at a time.
 
-    Rows have the columns of kinds.KINDS, the number first and the link last.
+    Rows have the columns of KINDS (_kinds.py), the number first and the link last.
 
     Args:
         place: a path or a URL; None for a memory that ends with the process.
@@ -68,7 +68,7 @@ class Store(Protocol):
         """All rows of a table after a number, in order."""
 
     def find(self, table: Table, column: str, value: Any) -> list[Row]:
-        """Rows with a value in a column of head.KEYS, in order."""
+        """Rows with a value in a column of KEYS (_head.py), in order."""
 
     def regions(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
         """Centre and semi-axes of some entries, in that order: the bulk of what is read to answer."""

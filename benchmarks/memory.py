@@ -1,9 +1,9 @@
 """Admit and lookup in a memory of 1,000, 10,000 and 50,000 CIFAR-10-sized regions, beside the plain loop over all.
 
-    python benchmarks/memory.py [--sizes 1000 10000 50000] [--norms 2 1] [--cifar FILE.npz] [--folder DIR]
-        [--size 0.8] [--url postgresql://USER@HOST/DATABASE] [--no-loop] [--side 32] [--timed 200]
+    python benchmarks/memory.py [--sizes 1000 10000 50000] [--norms 2 1] [--folder DIR] [--size 0.8]
+        [--url postgresql://USER@HOST/DATABASE] [--no-loop] [--side 32] [--timed 200]
 
-Centres are real CIFAR-10 images where the file is there and --side is 32, else smooth random ones; semi-axes are
+Centres are CIFAR-10 images where `anisocert data` has them and --side is 32, else smooth random ones; semi-axes are
 mostly 0.3 to 2, differ by a factor of about 2 between pixels, and a few are 5 and more, so that most regions are
 disjoint and some are not. The memory is a file with full synchronisation, or memories in PostgreSQL, named
 benchmark_l2 and benchmark_l1, which stay; in a folder that is given the file stays, too, and an interrupted run
@@ -17,7 +17,7 @@ Targets: at 10,000 admit is at least 30 times faster than the loop; at 50,000 it
 from __future__ import annotations
 
 import argparse
-import os
+import contextlib
 import statistics
 import subprocess
 import sys
@@ -28,12 +28,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch  # noqa: F401  (part of the baseline of the memory measurement)
+from made_up import MadeUp
+from processes import processor_time
 
-from anisocert.bounds import Plan
 from anisocert.certificate import Certificate
+from anisocert.data import load
+from anisocert.errors import ArgumentError
 from anisocert.geometry import Region, disjoint
 from anisocert.memory import Memory
-from anisocert.smoothing import Gaussian, Uniform
 
 LOOPED = 3
 PATTERNS = 64
@@ -42,13 +44,13 @@ PATTERNS = 64
 class Images:
     """Images in [0, 1], `3 x side x side`, real ones as long as there are enough of them, and by which name they go."""
 
-    def __init__(self, path: Path, count: int, side: int) -> None:
+    def __init__(self, count: int, side: int) -> None:
         self.kind, self._pixels, self.side = f"smooth random images, 3 x {side} x {side}", None, side
-        if path.is_file() and side == 32:
-            with np.load(path) as arrays:
-                found = np.concatenate([arrays[name] for name in ("x_train", "x_test") if name in arrays])
-            if len(found) >= count:
-                self.kind, self._pixels = "CIFAR-10 images", found[:count].transpose(0, 3, 1, 2)
+        if side == 32:
+            with contextlib.suppress(ArgumentError):  # they are not in the cache folder
+                found = np.concatenate([np.asarray(load("cifar10", split).pixels) for split in ("train", "test")])
+                if len(found) >= count:
+                    self.kind, self._pixels = "CIFAR-10 images", found[:count]
 
     def __getitem__(self, i: int) -> np.ndarray:
         drawn = (
@@ -74,25 +76,15 @@ class Proposals:
 
     def __init__(self, images: Images, count: int, norm: int, size: float) -> None:
         rng = np.random.default_rng(norm)
-        self._images, self._norm = images, norm
+        self._images, self._made_up = images, MadeUp(norm, 10)
         self._patterns = np.stack([np.exp((smooth(rng, images.side) - 0.5) * 1.5) for _ in range(PATTERNS)])
         self._size = size * np.exp(0.7 * rng.standard_normal(count))
         self._class = rng.integers(0, 10, count)
-        self._noise = Gaussian(1.0) if norm == 2 else Uniform(1.0)
-        self._p_a, self._p_b = Plan().estimate(99_500, 500, 100_000, 10, 0.001)
-        self._gap = float(self._noise.gap(self._p_a, self._p_b))
 
     def __getitem__(self, i: int) -> Certificate:
-        theta = np.float32(self._patterns[i % PATTERNS] * (self._size[i] / self._gap))
-        region = self._noise.region(self._images[i], theta, self._gap)
-        return Certificate(
-            id=i, prediction=int(self._class[i]), gap=self._gap, region=region, theta=theta, p_a=self._p_a,
-            p_b=self._p_b,
-            top_votes=99_500, runner_up_votes=500, votes=100_000, bound_k=99_500, bound_n=100_000, alpha=0.001,
-            num_classes=10, bound="one-vs-rest", stop=None, method="anisotropic", norm=self._norm, seed=0,
-            noise="gaussian" if self._norm == 2 else "uniform",
-            model_hash="benchmark", seconds=0.0,
-        )  # fmt: skip
+        x, gap = self._images[i], self._made_up.gap
+        theta = np.float32(self._patterns[i % PATTERNS] * (self._size[i] / gap))
+        return self._made_up(i, int(self._class[i]), theta, self._made_up.noise.region(x, theta, gap), x)
 
 
 def plain_loop(entries: list[tuple[int, Region]], proposed: Certificate) -> list[int]:
@@ -130,36 +122,33 @@ class Times(NamedTuple):
 
 
 def times(work, arguments) -> Times:
-    taken, before = [], processor_time()
+    taken, before = [], spent()
     for argument in arguments:
         start = time.perf_counter()
         work(argument)
         taken.append((time.perf_counter() - start) * 1e3)
-    spent = (processor_time() - before) * 1e3 / len(taken)
-    return Times(statistics.median(taken), float(np.percentile(taken, 99)), spent)
+    processor = (spent() - before) * 1e3 / len(taken)
+    return Times(statistics.median(taken), float(np.percentile(taken, 99)), processor)
 
 
-def processor_time() -> float:
-    """Seconds, of this process and of every PostgreSQL process of this machine."""
-    ticks = 0
+def spent() -> float:
+    """Seconds of processor time, of this process and of every PostgreSQL process of this machine."""
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
-        try:
+        with contextlib.suppress(OSError):  # it has ended meanwhile
             if (process / "comm").read_text() == "postgres\n":
-                ticks += sum(map(int, (process / "stat").read_text().rpartition(")")[2].split()[11:13]))
-        except OSError:  # it has ended meanwhile
-            continue
-    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+                found.append(processor_time(int(process.name)))
+    return time.process_time() + float(np.nansum(found))
 
 
 def opened(place: str) -> str:
     """How long another process takes to open a memory, which reads and verifies all of it, and what it takes then."""
     code = (
-        "import sys, time, torch; sys.path.insert(0, sys.argv[1]); from memory import Memory, resident; "
-        "from memory import processor_time as spent; "
+        "import sys, time, torch; sys.path.insert(0, sys.argv[1]); from memory import Memory, resident, spent; "
         "base, start, before = resident(), time.perf_counter(), spent(); "
         "memory = Memory.open(sys.argv[2], read_only=True); "
         "print(f'{time.perf_counter() - start:.1f} s ({spent() - before:.1f} s of processor time), ', end=''); "
-        "print(f'{(resident() - base) * 1e6 / len(memory):.1f} kB an entry')"
+        "print(f'{(resident() - base) * 1e6 / len(memory):.1f} kB per entry')"
     )
     command = [sys.executable, "-c", code, str(Path(__file__).parent), place]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -198,8 +187,8 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_
             print(
                 f"{name} {stored:6,}: admit {admit}; lookup {found}; {shares}; "
                 f"peak memory {resident(peak=True) - base:.2f} GB; filled at "
-                f"{filled / max(after - began, 1) * 1e3:.2f} ms an entry; {disk:.1f} "
-                f"kB an entry on disk; opened in {opened(place)}",
+                f"{filled / max(after - began, 1) * 1e3:.2f} ms per entry; {disk:.1f} "
+                f"kB per entry on disk; opened in {opened(place)}",
                 flush=True,
             )
             if size == 10_000 and loop_too:
@@ -223,7 +212,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 50_000])
     parser.add_argument("--norms", type=int, nargs="+", default=[2, 1])
-    parser.add_argument("--cifar", type=Path, default=Path("/root/cifar/cifar10.npz"))
     parser.add_argument("--folder", default=None, help="where the file stays (default: a temporary folder)")
     parser.add_argument("--size", type=float, default=0.8, help="median semi-axis")
     parser.add_argument("--url", default=None, help="a database, in place of a file")
@@ -239,7 +227,7 @@ def main() -> None:
             subprocess.run([sys.executable, __file__, *rest, "--norms", str(norm)], check=True)
         return
     count = int(max(options.sizes) * 1.1) + 2000
-    images = Images(options.cifar, count, options.side)
+    images = Images(count, options.side)
     print(images.kind, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         norm = options.norms[0]

@@ -16,49 +16,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from made_up import MadeUp
 
-from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.evaluate import average_certified_radius
 from anisocert.geometry import Region
 from anisocert.memory import POLICIES, Memory, worst_case
-from anisocert.smoothing import Gaussian, Uniform
 
 
 def certificates(center: np.ndarray, axes: np.ndarray, prediction: np.ndarray, norm: int) -> list[Certificate]:
     """Certificates with these regions, and made-up votes that give them."""
-    found, classes = [], max(int(prediction.max()) + 1, 2)
-    p_a, p_b = Plan().estimate(1000, 0, 1000, classes, 0.001)
-    gap = float((Gaussian if norm == 2 else Uniform)(1.0).gap(p_a, p_b))
+    found, made_up = [], MadeUp(norm, max(int(prediction.max()) + 1, 2))
     for i, (x, half, label) in enumerate(zip(center.astype(np.float32), axes, prediction.tolist(), strict=True)):
         region = None if label == ABSTAIN else Region(x, half, norm)
-        found.append(
-            Certificate(
-                id=i,
-                prediction=label,
-                gap=gap,
-                region=region,
-                theta=np.float32(np.asarray(half) / gap * (1 + 1e-6)),
-                p_a=p_a,
-                p_b=p_b,
-                top_votes=1000,
-                runner_up_votes=0,
-                votes=1000,
-                bound_k=1000,
-                bound_n=1000,
-                alpha=0.001,
-                num_classes=classes,
-                bound="one-vs-rest",
-                stop=None,
-                method="arrays",
-                norm=norm,
-                noise="gaussian" if norm == 2 else "uniform",
-                seed=0,
-                model_hash="arrays",
-                seconds=0.0,
-                x=x,
-            )
-        )
+        found.append(made_up(i, label, np.float32(np.asarray(half) / made_up.gap * (1 + 1e-6)), region, x))
     return found
 
 

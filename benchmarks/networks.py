@@ -1,13 +1,20 @@
 """The networks of the benchmarks, by name: ours, `tv:NAME` of torchvision and `timm:NAME` of timm.
 
 Random weights, with batch norms that have seen data: without, the scores of a deep network hardly depend on its input,
-and rounding would decide its votes. Speed does not depend on the values.
+and rounding would decide its votes. Speed does not depend on the values. Where answers matter, the digits' network is
+trained.
 """
+
+from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized, build
+from anisocert.data import digits
+from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized, build, save
+from anisocert.smoothing import Smoothing
+from anisocert.train import Cohen, Sgd, train
 
 SMALL = ("resnet18-paper", "resnet18", "wrn-40-2", "resnet110")
 LARGE = (
@@ -37,6 +44,26 @@ def network_of(name: str, weights: str | None = None) -> tuple[nn.Module, tuple[
         shape, model = (3, 224, 224), Normalized(_theirs(library, arch), IMAGENET_MEAN, IMAGENET_STD)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return _calibrated(model.to(device), shape).cpu(), shape, 10 if shape[1] < 224 else 1000
+
+
+def digits_network(smoothing: Smoothing, epochs: int = 60) -> nn.Module:
+    """Trained on the digits with this noise, as the demo does."""
+    data = digits("train")
+    torch.manual_seed(0)
+    model = build("small-cnn", data.num_classes, data.mean, data.std)
+    train(model, data, Cohen(), smoothing, sgd=Sgd.suited(len(data), epochs), seed=0)
+    return model
+
+
+def random_file(
+    folder: Path, num_classes: int, mean: Sequence[float], std: Sequence[float], arch: str = "small-cnn"
+) -> Path:
+    """A network with random weights, in a file."""
+    path = folder / "random.safetensors"
+    torch.manual_seed(0)
+    said = {"architecture": arch, "num_classes": num_classes, "mean": mean, "std": std}
+    save(build(arch, num_classes, mean, std).eval(), path, said)
+    return path
 
 
 def _theirs(library: str, arch: str) -> nn.Module:

@@ -19,28 +19,23 @@ import time
 import numpy as np
 import torch
 from gradients import table
+from networks import digits_network
 
 from anisocert import Anisotropic, Fixed, Gaussian, Isotropic, Numerics, Plan, Uniform, certify
 from anisocert.data import digits
 from anisocert.engine import Network
 from anisocert.evaluate import EVERYONE, OWN
-from anisocert.models import build, load
+from anisocert.models import load
 from anisocert.optimize import Method, PublishedAnisotropic, PublishedIsotropic
-from anisocert.train import Cohen, Sgd, train
 
 
-def digits_network(smoothing):
-    data, tests = digits("train"), digits("test")
-    torch.manual_seed(0)
-    model = build("small-cnn", data.num_classes, data.mean, data.std)
-    train(model, data, Cohen(), smoothing, sgd=Sgd.suited(len(data), 60))
-    return model, tests.x, tests.y, tests.ids
-
-
-def cifar_network(weights, inputs):
-    model, _ = load(weights, num_classes=10)
-    stored = np.load(inputs)
-    return model, stored["x"].astype(np.float32) / 255, stored["y"], stored["ids"]
+def chosen(args, smoothing):
+    """The network, and inputs with their labels and ids."""
+    if args.weights is None:
+        tests = digits("test")
+        return digits_network(smoothing), tests.x, tests.y, tests.ids
+    stored = np.load(args.inputs)
+    return load(args.weights, num_classes=10)[0], stored["x"].astype(np.float32) / 255, stored["y"], stored["ids"]
 
 
 class Timed(Method):
@@ -81,7 +76,7 @@ def main():
         table(args.gradients, device, args.steps, args.jobs)
         return
     smoothing = Gaussian(args.sigma) if args.norm == "l2" else Uniform(args.sigma)
-    model, x, y, ids = cifar_network(args.weights, args.inputs) if args.weights else digits_network(smoothing)
+    model, x, y, ids = chosen(args, smoothing)
     x, y, ids = x[: args.max], y[: args.max], ids[: args.max].tolist()
     network = Network(model, 10, device, Numerics(compile=device == "cuda"))
     network.fit(x.shape[1:], args.n * len(x))

@@ -1,4 +1,4 @@
-"""Seconds an image (the paper's Table 3): the published scripts' way, sensible votes and ours, in one run.
+"""Seconds per image (the paper's Table 3): the published scripts' way, sensible votes and ours, in one run.
 
     python benchmarks/runtime.py --weights MODEL.safetensors --data cifar10 --sigma 0.25
     python benchmarks/runtime.py --weights MODEL.safetensors --data cifar10 --norm l1 --sigma 0.289
@@ -19,11 +19,11 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import torch
 from networks import network_of
 from optimize import Timed
 from torch.special import ndtri
+from votes import published as published_votes
 from votes import seconds, sensible
 
 from anisocert import Anisotropic, Fixed, Gaussian, Isotropic, Numerics, Plan, Uniform, certify
@@ -68,18 +68,6 @@ def published_ancer(model, x, start, norm):
     return theta.detach()
 
 
-def published_votes(model, x, theta, norm, n, classes, batch_size=1000):
-    """Cohen's _sample_noise: float32, batches of 1000, x.repeat, argmax, counts a batch."""
-    counts = np.zeros(classes, dtype=int)
-    with torch.no_grad():
-        for _ in range(0, n, batch_size):
-            batch = x.repeat((batch_size, 1, 1, 1))
-            noise = torch.randn_like(batch) if norm == "l2" else 2 * torch.rand_like(batch) - 1
-            for i in model(batch + theta * noise).argmax(1).cpu().numpy():
-                counts[i] += 1
-    return counts
-
-
 def published(model, images, classes, args):
     """Mean seconds of each part."""
     device = next(model.parameters()).device
@@ -97,7 +85,7 @@ def published(model, images, classes, args):
     for x in images:
         start = timed("isotropic", lambda x=x: published_isotropic(model, x, args.sigma, args.norm, args.iterations))
         theta = timed("anisotropic", lambda x=x, start=start: published_ancer(model, x, start, args.norm))
-        timed("votes", lambda x=x, theta=theta: published_votes(model, x, theta, args.norm, args.n, classes))
+        timed("votes", lambda x=x, theta=theta: published_votes(model, x, args.n, classes, theta, args.norm))
     choose = {"fixed": 0.0, "isotropic": spent["isotropic"], "anisotropic": spent["isotropic"] + spent["anisotropic"]}
     return {method: (seconds, spent["votes"]) for method, seconds in choose.items()}
 
@@ -112,7 +100,7 @@ def sensible_votes(model, x, n, device):
 def ours(model, images, classes, args, device):
     network = Network(model, classes, device, Numerics(compile=device == "cuda"))  # as a long run decides by itself
     network.fit(images.shape[1:], args.n * len(images))
-    print(f"compiled in {network.compile_seconds:.1f} s, once a run and not counted below", flush=True)
+    print(f"compiled in {network.compile_seconds:.1f} s, once per run and not counted below", flush=True)
     smoothing = Gaussian(args.sigma) if args.norm == "l2" else Uniform(args.sigma)
     found = {}
     for method in (Fixed(), Isotropic(), Anisotropic()):

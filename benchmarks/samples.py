@@ -1,4 +1,4 @@
-"""Votes an input to answer "is the radius at least R?": a target radius against a fixed number of votes, one run.
+"""Votes per input to answer "is the radius at least R?": a target radius against a fixed number of votes, one run.
 
     python benchmarks/samples.py [--digits 100] [--n 100000] [--sigma 0.25] [--radii 0.1 0.25 0.5]
 
@@ -10,21 +10,11 @@ certified accuracy at that radius.
 import argparse
 
 import numpy as np
-import torch
+from networks import digits_network
 
 from anisocert import Gaussian, Network, Plan, certify
 from anisocert.data import digits
 from anisocert.evaluate import EVERYONE, certified_accuracy
-from anisocert.models import build
-from anisocert.train import Cohen, Sgd, train
-
-
-def trained(sigma: float, epochs: int) -> torch.nn.Module:
-    data = digits("train")
-    torch.manual_seed(0)
-    model = build("small-cnn", data.num_classes, data.mean, data.std)
-    train(model, data, Cohen(), Gaussian(sigma), sgd=Sgd.suited(len(data), epochs), seed=0)
-    return model
 
 
 def main() -> None:
@@ -36,7 +26,7 @@ def main() -> None:
     parser.add_argument("--radii", type=float, nargs="+", default=[0.1, 0.25, 0.5])
     args = parser.parse_args()
     tests = digits("test").subset(most=args.digits)
-    network = Network(trained(args.sigma, args.epochs), tests.num_classes)
+    network = Network(digits_network(Gaussian(args.sigma), args.epochs), tests.num_classes)
 
     def run(target: float | None) -> tuple[np.ndarray, np.ndarray, float]:
         """(radius, correct, mean votes) over all digits."""

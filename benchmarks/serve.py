@@ -9,7 +9,7 @@ that what else the machine does concerns both. Throughput of certifying is over 
 clients at once; the library gets 64 inputs per call. Lookups come one per request, and 64 per request.
 Target: each throughput at least 0.8 of the library's, except of lookups one by one. Ratios are of the time that passes
 and, where the machine has other work too, more to the point, of processor time (Linux; that of the service's process
-against that of this one). Random weights where no file is given.
+against that of this one). Inputs are random, and so are the weights where no file is given.
 """
 
 import argparse
@@ -26,12 +26,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import torch
+from networks import random_file
+from processes import processor_time
 
 import anisocert as ac
 from anisocert.data import load
 from anisocert.engine.devices import devices_of
-from anisocert.models import build, save
 from anisocert.models import load as load_model
 from anisocert.service import Client, add_key
 
@@ -76,18 +76,9 @@ def clock(work: Callable[[], object], process: int) -> tuple[float, float]:
     return time.perf_counter() - started, processor_time(process) - before
 
 
-def processor_time(process: int) -> float:
-    try:
-        parts = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return float("nan")
-    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def fresh(x: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
-    """Inputs that were never asked about: examples, moved far from each other, so that no promise covers them."""
-    chosen = x[random.integers(len(x), size=count)]
-    return (chosen + random.normal(0, 1, chosen.shape)).astype(np.float32)
+def fresh(random: np.random.Generator, count: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Inputs that were never asked about, so far from each other that no promise covers them."""
+    return random.normal(0.5, 1, (count, *shape)).astype(np.float32)
 
 
 def spread(client: Callable[[], Client], requests: list[np.ndarray], clients: int, **options: object) -> None:
@@ -119,12 +110,7 @@ def main() -> None:
     data, random = load(args.data), np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model = args.model or folder / "random.safetensors"
-        if args.model is None:
-            torch.manual_seed(0)
-            made = build("small-cnn", data.num_classes, data.mean, data.std).eval()
-            said = {"architecture": "small-cnn", "num_classes": data.num_classes, "mean": data.mean, "std": data.std}
-            save(made, model, said)
+        model = args.model or random_file(folder, data.num_classes, data.mean, data.std)
         numerics = ac.Numerics(compile=args.compile)  # left to itself, each side might decide otherwise
         network = ac.Network(load_model(model)[0], data.num_classes, devices_of(args.device)[0], numerics)
         network.fit(data.shape, 10_000 * args.n)
@@ -134,7 +120,7 @@ def main() -> None:
         )  # fmt: skip
         place = str(folder / "served.sqlite") if args.memory == "sqlite" else args.memory
         with served(args, model, place, folder, "--data", args.data) as (url, token, process):
-            measure(args, ours, lambda: Client(url, token, seconds=600), process, data.x, random)
+            measure(args, ours, lambda: Client(url, token, seconds=600), process, data.shape, random)
 
 
 def measure(
@@ -142,11 +128,11 @@ def measure(
     ours: ac.System,
     client: Callable[[], Client],
     process: int,
-    x: np.ndarray,
+    shape: tuple[int, ...],
     random: np.random.Generator,
 ) -> None:
     one = client()
-    known = fresh(x, AT_ONCE, random)
+    known = fresh(random, AT_ONCE, shape)
     ours.answers(known)
     one.answer(known)
     times: dict[str, tuple[list[tuple[float, float]], list[tuple[float, float]], int]] = {}
@@ -159,10 +145,10 @@ def measure(
 
     for _ in range(args.rounds):
         for _ in range(10):
-            a, b = fresh(x, 2, random)
+            a, b = fresh(random, 2, shape)
             both("certify one", 1, lambda a=a: ours.answer(a), lambda b=b: one.answer(b[None]))
             both("look one up", 1, lambda: ours.answer(known[0]), lambda: one.answer(known[:1], lookup=True))
-        a, b = fresh(x, args.inputs, random), fresh(x, args.inputs, random)
+        a, b = fresh(random, args.inputs, shape), fresh(random, args.inputs, shape)
         chunks = np.array_split(a, -(-args.inputs // AT_ONCE))
         both(
             f"certify {args.inputs}, one per request", args.inputs,

@@ -30,12 +30,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from serve import AT_ONCE, SIGMA, processor_time, served
+from networks import random_file
+from processes import processor_time
+from serve import AT_ONCE, SIGMA, fresh, served
 
 import anisocert as ac
 from anisocert.engine.devices import devices_of
-from anisocert.models import build, save
 from anisocert.models import load as load_model
 from anisocert.service import Client
 
@@ -85,10 +85,6 @@ class Result:
             f"{self.load.words:22} {self.load.users:5} {self.library:9.1f}/s {self.service:9.1f}/s {self.p50:8.0f} "
             f"{self.p99:8.0f} {self.ratio:6.2f} {self.processor_ratio:6.2f}{failed}"
         )
-
-
-def fresh(random: np.random.Generator, count: int, shape: tuple[int, ...]) -> np.ndarray:
-    return random.normal(0.5, 1, (count, *shape)).astype(np.float32)
 
 
 def library(system: ac.System, known: np.ndarray, load: Load, seconds: float) -> Rate:
@@ -192,14 +188,6 @@ def loads_of(args: argparse.Namespace, most: int) -> list[Load]:
     ]
 
 
-def random_network(args: argparse.Namespace, shape: tuple[int, ...], folder: Path) -> Path:
-    path, mean, std = folder / "random.safetensors", (0.5,) * shape[0], (0.25,) * shape[0]
-    torch.manual_seed(0)
-    network = build(args.arch, 10, mean, std).eval()
-    save(network, path, {"architecture": args.arch, "num_classes": 10, "mean": mean, "std": std})
-    return path
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=20)
@@ -216,7 +204,7 @@ def main() -> None:
     shape, random, most = tuple(map(int, args.shape.split(","))), np.random.default_rng(), max(args.n)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model = args.model or random_network(args, shape, folder)
+        model = args.model or random_file(folder, 10, (0.5,) * shape[0], (0.25,) * shape[0], args.arch)
         network = ac.Network(load_model(model)[0], 10, devices_of(args.device)[0], ac.Numerics(compile=args.compile))
         network.fit(shape, 10_000 * most)
         places = [place_of(args.memory, folder, who) for who in ("served", "direct")]

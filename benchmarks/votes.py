@@ -1,11 +1,11 @@
-"""Votes a second in one run: the published loop, ten sensible lines of PyTorch, and the engine, on many networks.
+"""Votes per second in one run: the published loop, ten sensible lines of PyTorch, and the engine, on many networks.
 
     python benchmarks/votes.py                                              # a GPU: all networks
     python benchmarks/votes.py resnet18-paper --weights MODEL.safetensors   # one of them, trained
     python benchmarks/votes.py small-cnn --n 20000                          # a CPU, digits network
     python benchmarks/votes.py --sides engine --no-compile --rows 20000 10016 2016 480    # how many rows per call pay
 
-Each side runs in a process of its own. The published loop is Cohen et al. 2019, `core.py`: float32, 1,000 rows a
+Each side runs in a process of its own. The published loop is Cohen et al. 2019, `core.py`: float32, 1,000 rows per
 call. The sensible lines are what an engineer writes first: bfloat16 weights, channels-last, torch.compile for low
 overhead around noise, network and argmax; on a CPU there are none. Medians of some repetitions.
 
@@ -33,14 +33,14 @@ SIGMA = 0.25
 NOISE = Gaussian(SIGMA)
 
 
-def published(model, x, n):
-    """Cohen's _sample_noise: x.repeat, argmax, counts per batch."""
-    counts = np.zeros(len(model(x[None])[0]), dtype=int)
+def published(model, x, n, classes, theta=SIGMA, norm="l2"):
+    """Cohen's _sample_noise: float32, batches of 1,000, x.repeat, argmax, counts per batch."""
+    counts = np.zeros(classes, dtype=int)
     with torch.no_grad():
         for start in range(0, n, 1000):
             batch = x.repeat((min(1000, n - start), 1, 1, 1))
-            predictions = model(batch + SIGMA * torch.randn_like(batch)).argmax(1)
-            for i in predictions.cpu().numpy():
+            noise = torch.randn_like(batch) if norm == "l2" else 2 * torch.rand_like(batch) - 1
+            for i in model(batch + theta * noise).argmax(1).cpu().numpy():
                 counts[i] += 1
     return counts
 
@@ -102,7 +102,7 @@ def child(args):
     model, n, found = model.to(device), args.n or (100_000 if shape[-1] <= 64 else 20_000), {}
     if side == "published":
         n = min(n, 10_000)
-        run, warm = (lambda: published(model, x, n)), (lambda: published(model, x, 1000))
+        run, warm = (lambda: published(model, x, n, classes)), (lambda: published(model, x, 1000, classes))
     elif side == "sensible":
         run = warm = sensible(model, x, n)
     else:

@@ -171,6 +171,8 @@ def test_a_lock_ends_with_its_process(tmp_path):
     assert holder.stdout.readline() == "held\n"
     with pytest.raises(BusyError, match=r"expected .*lock to be free"), locked(path, wait=False):
         pass
+    with pytest.raises(BusyError, match=r"^not now$"), locked(path, wait=False, busy="not now"):
+        pass
     holder.kill()
     with locked(path):
         holder.wait()

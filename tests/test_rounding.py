@@ -3,7 +3,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from anisocert.rounding import agrees, down, error_of_sum, float32_down, float32_up, gap_down, inwards, up
+from anisocert.rounding import (
+    agrees,
+    down,
+    error_of_sum,
+    float32_down,
+    float32_up,
+    gap_down,
+    inwards,
+    round_numbers,
+    up,
+)
 
 RNG = np.random.default_rng(0)
 VALUES = np.exp(RNG.uniform(-30, 30, 1000))
@@ -68,3 +78,9 @@ def test_gaps_and_axes_get_smaller_and_stay_positive():
     assert gap_down(np.array([1e-15])) == 0
     assert (inwards(VALUES) < VALUES).all()
     assert np.allclose(inwards(VALUES), VALUES, rtol=1e-15)
+
+
+@pytest.mark.parametrize(("near", "expected"), [(0.03, [0.01, 0.02, 0.025, 0.05, 0.1]), (1, [1, 2, 2.5, 5, 10])])
+def test_round_numbers(near, expected):
+    assert round_numbers(near) == pytest.approx(expected)
+    assert round_numbers(near, (3,)) == pytest.approx([3 * expected[0]])

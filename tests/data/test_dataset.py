@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from anisocert.data import Dataset, digits, parse_ids
+from anisocert.data import Dataset, digits, evenly, parse_ids
+from anisocert.data.dataset import in_words
 from anisocert.errors import ArgumentError
 
 
@@ -69,3 +70,19 @@ def test_digits_have_stable_distinct_ids() -> None:
     assert test.subset(skip=7, most=3).ids.tolist() == [0, 35, 70]
     assert (test.x >= 0).all()
     assert test.x.max() == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "expected"),
+    [(0, None, []), (0, 5, []), (3, None, [0, 1, 2]), (3, 9, [0, 1, 2]), (9, 0, []), (9, 1, [0]), (9, 4, [0, 3, 5, 8])],
+)
+def test_evenly(count, most, expected):
+    assert evenly(count, most).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "names", "expected"),
+    [(1, ("cat", "dog"), "1 (dog)"), (1, ("0", "1"), "class 1"), (2, ("cat",), "class 2"), (-1, ("cat",), "class -1")],
+)
+def test_a_class_in_words(label, names, expected):
+    assert in_words(label, names) == expected

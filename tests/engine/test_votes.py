@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert import Gaussian, GaussianMixture, Numerics, Plan, Uniform
-from anisocert.engine import Network, Query, Stage, Tally, count_votes, votes
+from anisocert.engine import Network, Query, Stage, Tally, count_votes, top_and_runner_up, votes
 from anisocert.errors import ModelError
 
 FLOAT32 = Numerics("float32", compile=False, rows=160)
@@ -361,3 +361,11 @@ def test_nan_of_every_input():
 def test_nan_of_padding_is_nobodys_business():
     found = tallies(Network(NanWhen("zero").eval(), 2, numerics=FLOAT32), images(1), [0], looks=(10,))
     assert found[0].counts.tolist() == [10, 0]
+
+
+def test_top_and_runner_up():
+    counts = np.array([[[3, 5, 2], [0, 0, 9]], [[4, 4, 1], [1, 0, 0]]])
+    top, runner_up = top_and_runner_up(counts, np.array([1, 0])[:, None])
+    assert top.tolist() == [[5, 0], [4, 1]]
+    assert runner_up.tolist() == [[3, 9], [4, 0]]
+    assert counts.min() == 0  # they are not written to

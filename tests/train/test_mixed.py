@@ -17,29 +17,47 @@ def test_bfloat16_scores_come_back_as_float32() -> None:
     torch.testing.assert_close(mixed, plain, rtol=0.05, atol=0.02)
 
 
-def test_failing_compilation_changes_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(nn.Module):
-        def __init__(self, network: nn.Module) -> None:
-            super().__init__()
-            self.network = network
+class Broken(nn.Module):
+    def __init__(self, network: nn.Module, error: Exception) -> None:
+        super().__init__()
+        self.network, self.error = network, error
 
-        def forward(self, x: Tensor) -> Tensor:
-            self.network(x)  # the batch norm has counted by now
-            raise RuntimeError("no compiler here")
+    def forward(self, x: Tensor) -> Tensor:
+        self.network(x)  # the batch norm has counted by now
+        raise self.error
 
-    monkeypatch.setattr(torch, "compile", lambda network, **_: Broken(network))
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(RuntimeError("no compiler here\nlines"), ": no compiler here\n"), (AssertionError(), "AssertionError()")],
+)
+def test_failing_compilation_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, said: str
+) -> None:
+    monkeypatch.setattr(torch, "compile", lambda network, **_: Broken(network, error))
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     mixed, x = Mixed(model, "float32"), torch.rand(5, 3)
     with caplog.at_level(logging.WARNING):
         assert mixed.compile_network(lambda: mixed(x).sum()) is False
-    assert "no compiler here" in caplog.text
+    assert said in caplog.text
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert mixed(x).shape == (5, 3)
 
 
+def test_running_out_of_memory_is_no_failing_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = torch.OutOfMemoryError("CUDA out of memory")
+    monkeypatch.setattr(torch, "compile", lambda network, **_: Broken(network, error))
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    mixed = Mixed(model, "float32")
+    with pytest.raises(torch.OutOfMemoryError):
+        mixed.compile_network(lambda: mixed(torch.rand(5, 3)).sum())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
 def test_working_compilation_leaves_weights_and_gradients_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "compile", lambda network, **_: network)
+    monkeypatch.setattr(torch, "compile", lambda network, **_: nn.Sequential(network))
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     mixed = Mixed(model, "float32")

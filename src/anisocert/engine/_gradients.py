@@ -13,6 +13,7 @@ from anisocert.engine._passes import replayed_passes
 from anisocert.engine._rows import kept_bytes
 from anisocert.engine._trials import trial_inputs
 from anisocert.engine._trying import Trial
+from anisocert.engine.compiling import compiled_if_works
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import ALIGN, out_of_memory
 
@@ -66,16 +67,10 @@ class Gradients:
 
     def _compile(self, form: nn.Module, x: Tensor) -> Classifier:
         """A form compiled for batches like x, in both passes; or as it is where that fails."""
-        run: Classifier = torch.compile(form, dynamic=False)
         leaf = x.detach().clone().requires_grad_(True)
-        try:
-            torch.autograd.grad(self._scored(run, leaf.clone()).sum(), [leaf], allow_unused=True)
-        except Exception as reason:  # as many kinds as there are back ends
-            if out_of_memory(reason):
-                raise
-            log.warning("torch.compile failed, continuing without it: %s", str(reason).partition("\n")[0])
-            return form
-        return run
+        return compiled_if_works(
+            form, lambda run: torch.autograd.grad(self._scored(run, leaf.clone()).sum(), [leaf], allow_unused=True)
+        )
 
     def _form(self, shape: Shape, compiled: bool) -> nn.Module:
         assert isinstance(self.trial.model, nn.Module)

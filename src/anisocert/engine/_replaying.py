@@ -11,11 +11,11 @@ from torch import Tensor, fx, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from anisocert.engine._compiling import Evaluate, seconds
 from anisocert.engine._graph import hooked
 from anisocert.engine._lowering import Lowered
 from anisocert.engine.agreement import identical
 from anisocert.engine.capture import Room, Turn, Work, captured
+from anisocert.engine.compiling import Evaluate, seconds
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import ModelError

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from anisocert.engine._checking import expect_shape
-from anisocert.engine._compiling import compiled, pays
 from anisocert.engine._forms import first_right, vote_forms
 from anisocert.engine._gradients import Gradients
 from anisocert.engine._identity import hash_of, name_of
@@ -20,6 +19,7 @@ from anisocert.engine._replaying import Replayed, replayed
 from anisocert.engine._rows import first_rung, gradient_rows, ladder
 from anisocert.engine._trying import Trial
 from anisocert.engine.agreement import identical, leads_kept
+from anisocert.engine.compiling import compiled, pays
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier, expect_classifier, frozen, home, usable
 from anisocert.engine.numerics import Numerics, keep_large_blocks, native_precision, out_of_memory

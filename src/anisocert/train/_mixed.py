@@ -1,15 +1,14 @@
 """A network as training runs it: mixed precision, channels-last, compiled on request."""
 
-import logging
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
+from anisocert.engine import Classifier
+from anisocert.engine.compiling import compiled_if_works
 from anisocert.engine.numerics import Precision
 from anisocert.engine.told import is_told
-
-log = logging.getLogger(__name__)
 
 
 class Mixed(nn.Module):
@@ -18,7 +17,7 @@ class Mixed(nn.Module):
     def __init__(self, network: nn.Module, precision: Precision) -> None:
         super().__init__()
         self.network, self.precision = network, precision
-        self._run: tuple[Callable[[Tensor], Tensor]] = (network,)  # in a tuple: not a submodule of its own
+        self._run: tuple[Classifier] = (network,)  # in a tuple: not a submodule of its own
 
     @property
     def told_theta(self) -> bool:
@@ -46,13 +45,14 @@ class Mixed(nn.Module):
         If it fails, the plain network, which is the same function, stays.
         """
         kept = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
-        self._run = (torch.compile(self.network, dynamic=False),)
-        try:
+
+        def try_out(run: Classifier) -> None:
+            self._run = (run,)
             try_on().backward()
-            worked = True
-        except Exception as reason:  # no compiler, an operator it cannot lower: as many kinds as there are back ends
-            log.warning("torch.compile failed, continuing without it: %s", str(reason).splitlines()[0])
-            self._run, worked = (self.network,), False
-        self.network.load_state_dict(kept)
-        self.network.zero_grad(set_to_none=True)
-        return worked
+
+        try:
+            self._run = (compiled_if_works(self.network, try_out),)
+        finally:
+            self.network.load_state_dict(kept)
+            self.network.zero_grad(set_to_none=True)
+        return self._run[0] is not self.network

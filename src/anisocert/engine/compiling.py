@@ -25,6 +25,25 @@ def pays(evaluate: Evaluate, run: nn.Module, sample: Tensor, votes: int) -> bool
     return seconds(evaluate, run, sample).whole * votes / len(sample) * expected_saving > expected_seconds
 
 
+def compiled_if_works(
+    network: nn.Module, try_out: Callable[[Classifier], object], options: dict[str, Any] | None = None
+) -> Classifier:
+    """The network compiled, or as it was where compiling it, or trying the result out, raises an error.
+
+    Running out of memory says nothing about compiling, and is raised.
+    """
+    try:
+        run: Classifier = torch.compile(network, dynamic=False, options=options)
+        try_out(run)
+    except Exception as reason:  # no compiler, an operator it cannot lower: as many kinds as there are back ends
+        if out_of_memory(reason):
+            raise
+        said = str(reason).partition("\n")[0] or repr(reason)
+        log.warning("torch.compile failed, continuing without it: %s", said)
+        return network  # the same function
+    return run
+
+
 def compiled(
     evaluate: Evaluate, folded: nn.Module, sample: Tensor, right: Callable[[Classifier], bool], asked: bool
 ) -> tuple[Classifier, float]:
@@ -36,17 +55,12 @@ def compiled(
     options: dict[str, Any] = {"freezing": True}  # weights become constants that it may lay out and cast once
     if sample.is_cuda:
         options["realize_reads_threshold"] = 2  # a sum of shortcuts is written once, not added up again by each reader
-    run: Classifier
-    try:
-        run = torch.compile(folded, dynamic=False, options=options)
+
+    def try_out(run: Classifier) -> None:
         if not right(run):
             raise ModelError("its scores differ from the model's")
-    except Exception as reason:
-        if out_of_memory(reason):
-            raise
-        # no C++ compiler, an operator it cannot lower: the plain network is the same function
-        log.warning("torch.compile failed, continuing without it: %s", str(reason).partition("\n")[0])
-        run = folded
+
+    run = compiled_if_works(folded, try_out, options)
     spent = time.perf_counter() - started
     if not asked and run is not folded:
         faster, plain = (seconds(evaluate, form, sample).whole for form in (run, folded))

@@ -12,7 +12,7 @@ from anisocert.engine import fold as folding
 from anisocert.engine._lowering import Lowered, lower
 from anisocert.engine.cudnn import ReluConv2d
 from anisocert.engine.fold import fold, fold_for_gradients
-from anisocert.engine.given import frozen
+from anisocert.engine.given import frozen, own_copy
 from anisocert.engine.layers import BlockConv2d, ColumnsConv2d
 from anisocert.engine.products import DenseConv2d, PatchConv2d, PointwiseConv2d, Product
 from anisocert.errors import ModelError
@@ -279,7 +279,7 @@ class PlainReluConv2d(nn.Module):
 def assert_same_as_for_gpu(model: nn.Module, shape: tuple[int, ...], monkeypatch) -> fx.GraphModule:
     monkeypatch.setattr(fusing, "ReluConv2d", PlainReluConv2d)
     x = torch.randn(5, *shape)
-    network = folding._traced(folding._copied(model), x[:2])
+    network = folding._traced(own_copy(model), x[:2])
     folding.reshape_convolutions(network, True, True)
     folding.fuse_activations(network)
     network.recompile()
@@ -484,7 +484,7 @@ def test_a_network_with_everything_as_for_a_gpu(monkeypatch):
 def test_a_network_in_bfloat16_throughout():
     """The scores are those of the model up to bfloat16; what comes before the first layer is computed in float32."""
     model, x = Mixed().eval().requires_grad_(False), torch.rand(64, 3, 8, 8)
-    network = folding._traced(folding._copied(model), x[:2])
+    network = folding._traced(own_copy(model), x[:2])
     lower(network)
     network.recompile()
     seen = {}
@@ -602,14 +602,17 @@ def test_a_layer_with_a_forward_of_its_own_is_left(monkeypatch):
     assert layers(network, PlainReluConv2d) == 0
 
 
-def test_a_copy_that_shares_weights_is_not_rewritten():
+def test_a_copy_that_shares_weights_is_refused():
     class Itself(nn.Linear):
         def __deepcopy__(self, memo):
             return self
 
     model = Itself(4, 3).eval()
-    with pytest.raises(ModelError, match="weights of its own"):
+    with pytest.raises(ModelError, match="its copy shares weights with it"):
         fold(model, torch.rand(2, 4))
-    before = model.weight.clone()
-    certify(model, torch.rand(1, 4), smoothing=Gaussian(0.3), plan=Plan(n0=20, n=100), num_classes=3)
+    given, before = {"smoothing": Gaussian(0.3), "plan": Plan(n0=20, n=100), "num_classes": 3}, model.weight.clone()
+    with pytest.raises(ModelError, match=r"its copy shares weights with it.*--model-id"):
+        certify(model, torch.rand(1, 4), **given)
+    certify(model, torch.rand(1, 4), model_id="itself", **given)
     assert torch.equal(model.weight, before)
+    assert model.weight.requires_grad

@@ -15,7 +15,7 @@ from anisocert.engine.told import beside
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Denoiser, build, denoised, load_denoiser
 from anisocert.smoothing import GaussianMixture
-from anisocert.train import Cohen, Denoising, Sgd, denoiser, noisy_accuracy, train
+from anisocert.train import Cohen, Denoising, Distillation, Sgd, denoiser, noisy_accuracy, train
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
 
@@ -153,15 +153,17 @@ def test_the_classifier_stays_as_it_is_and_labels_are_not_needed(digits, plain, 
     assert len(train(fresh(data), unlabelled, images, ac.Gaussian(SIGMA), sgd=Sgd(1, 64, 0.1))) == 1
 
 
-def test_asking_what_answers_changes_nothing_about_the_classifier(digits):
-    classifier = build("small-cnn", 10, digits[0].mean, digits[0].std).train()
-    recipe = replace(Denoising.for_sigma(SIGMA), classifier=classifier)
-    recipe.answering(fresh(digits[0]))
-    assert classifier.training
-    assert all(one.requires_grad for one in classifier.parameters())
-    recipe.on(torch.device("cpu"))  # a training does, once
-    assert not classifier.training
-    assert not any(one.requires_grad for one in classifier.parameters())
+def test_a_training_asks_a_copy_of_the_classifier(digits):
+    data, classifier = digits[0].subset(most=64), build("small-cnn", 10, digits[0].mean, digits[0].std).train()
+    before = {name: tensor.clone() for name, tensor in classifier.state_dict().items()}
+    for recipe, model in (
+        (replace(Denoising.for_sigma(SIGMA), classifier=classifier), fresh(data)),
+        (Distillation(classifier), build("small-cnn", 10, data.mean, data.std)),
+    ):
+        train(model, data, recipe, ac.Gaussian(SIGMA), test=data, sgd=Sgd(1, 64, 0.01))
+        assert classifier.training
+        assert all(one.requires_grad for one in classifier.parameters())
+        assert all(torch.equal(before[name], tensor) for name, tensor in classifier.state_dict().items())
 
 
 def test_an_interrupted_training_resumes_to_the_same_denoiser(digits, plain, tmp_path):

@@ -5,7 +5,6 @@ a device is slow at are put into the shapes of `layers` and `products`. On a GPU
 shortcuts go into the layer before them, and all that follows the first layer is bfloat16.
 """
 
-import copy
 import io
 import logging
 from contextlib import redirect_stderr
@@ -22,6 +21,7 @@ from anisocert.engine._lowering import Lowered, lower
 from anisocert.engine._norms import drop_checks, drop_identities, fold_batch_norms
 from anisocert.engine._reshaping import reshape_convolutions
 from anisocert.engine._tracing import traced
+from anisocert.engine.given import own_copy
 from anisocert.engine.layers import BlockConv2d
 from anisocert.engine.numerics import out_of_memory
 from anisocert.engine.products import Product
@@ -42,7 +42,7 @@ def fold(model: nn.Module, sample: Tensor, lowered: bool = False) -> nn.Module:
     if network is None:
         if lowered:
             raise ModelError("expected a network that can be traced, to put it into bfloat16")
-        return _copied(model)
+        return own_copy(model)
     reshape_convolutions(network, sample.is_cuda, lowered)
     if lowered:
         fuse_activations(network)
@@ -60,7 +60,7 @@ def fold_for_gradients(model: nn.Module, sample: Tensor, bfloat16: bool, compile
     """
     network = _traced(model, sample)
     if network is None:
-        return _copied(model)
+        return own_copy(model)
     if compiled:
         reshape_convolutions(network, sample.is_cuda)
     for node in network.graph.nodes if bfloat16 else ():
@@ -71,23 +71,13 @@ def fold_for_gradients(model: nn.Module, sample: Tensor, bfloat16: bool, compile
     return network
 
 
-def _copied(model: nn.Module) -> nn.Module:
-    with torch.no_grad():  # else TorchScript's copy of a weight is a result, with the original behind it
-        copied = copy.deepcopy(model).eval()
-    if {*map(id, copied.parameters())} & {*map(id, model.parameters())}:
-        raise ModelError("expected a copy with weights of its own, got some of the model's: see its __deepcopy__")
-    for parameter in copied.parameters():  # TorchScript knows no requires_grad_ of modules
-        parameter.requires_grad_(False)
-    return copied
-
-
 def _traced(model: nn.Module, sample: Tensor) -> fx.GraphModule | None:
     """The network as a graph without batch norms that follow a convolution; None if it cannot be traced."""
     if hooked(model):  # tracing would lose what the hooks do
         return None
     try:
         with redirect_stderr(io.StringIO()):  # torch prints a traceback of what a graph raises
-            network = traced(_copied(model), sample)  # a copy of its own, which the user's code may change as it runs
+            network = traced(own_copy(model), sample)  # a copy of its own, which the user's code may change as it runs
             ShapeProp(network).propagate(sample.clone())  # which a network may change
         drop_identities(network)
         drop_checks(network)

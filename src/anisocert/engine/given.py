@@ -3,19 +3,20 @@
 import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from anisocert.engine._content import is_compiled
-from anisocert.engine.exported import expect_copied_hooks, expect_evaluation, has_exported
+from anisocert.engine.exported import expect_copied_hooks, expect_evaluation
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import told
 
 Classifier = nn.Module | Callable[[Tensor], Tensor]
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def expect_classifier(model: object, model_id: object) -> None:
@@ -60,21 +61,32 @@ def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
     expect_evaluation(model)
     expect_copied_hooks(model)
     try:
+        return own_copy(model, device)
+    except ModelError as error:
+        if named:
+            return lambda x: model(x)
+        raise ModelError(
+            f"{error}, or name the network with model_id=... (--model-id NAME) and it runs uncopied"
+        ) from error
+
+
+def own_copy(model: Module, device: torch.device | None = None) -> Module:
+    """A copy in evaluation mode that learns nothing, on a device if one is given; the model stays as it is."""
+    try:
         with torch.no_grad():  # else TorchScript's copy of a weight is a result, with the original behind it
-            copied = copy.deepcopy(model).to(device)
-        if has_exported(model):
-            copied.eval()  # which only its copy can, and which changes nothing but the hash
+            copied = copy.deepcopy(model)
+            if {*map(id, copied.parameters())} & {*map(id, model.parameters())}:
+                raise TypeError("its copy shares weights with it")
+            copied = copied.eval().to(device)
         for parameter in copied.parameters():  # TorchScript knows no requires_grad_ of modules
             parameter.requires_grad_(False)
         return copied
     except (TypeError, RuntimeError) as error:
         if out_of_memory(error):
             raise
-        if named:
-            return lambda x: model(x)
         raise ModelError(
             f"expected a model that copy.deepcopy can copy, got {type(model).__name__}: {error}. Give its class a "
-            "__deepcopy__, or name the network with model_id=... (--model-id NAME) and it runs uncopied"
+            "__deepcopy__ that does"
         ) from error
 
 

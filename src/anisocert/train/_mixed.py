@@ -18,6 +18,7 @@ class Mixed(nn.Module):
         super().__init__()
         self.network, self.precision = network, precision
         self._run: tuple[Classifier] = (network,)  # in a tuple: not a submodule of its own
+        self._beside = dict[tuple[nn.Module, Classifier], Mixed]()  # by network, and how this one was run
 
     @property
     def told_theta(self) -> bool:
@@ -34,10 +35,12 @@ class Mixed(nn.Module):
 
     def beside(self, network: nn.Module) -> "Mixed":
         """Another network, which stays as it is, run as this one is."""
-        made = Mixed(network, self.precision)
-        if self._run[0] is not self.network:
-            made._run = (torch.compile(network, dynamic=False),)
-        return made
+        asked = network, self._run[0]
+        if asked not in self._beside:  # once, not in every step: a fresh wrapper compiles, or looks for what was, anew
+            made = self._beside[asked] = Mixed(network, self.precision)
+            if self._run[0] is not self.network:
+                made._run = (torch.compile(network, dynamic=False),)
+        return self._beside[asked]
 
     def compile_network(self, try_on: Callable[[], Tensor]) -> bool:
         """Compile, and check by `try_on`, a loss that is thrown away, that it works; whether it did.

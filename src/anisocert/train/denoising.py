@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from anisocert.data import Dataset
 from anisocert.engine.first_call import taking
-from anisocert.engine.given import home
+from anisocert.engine.given import home, own_copy
 from anisocert.engine.numerics import out_of_memory
 from anisocert.engine.told import beside
 from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
@@ -39,7 +39,7 @@ class Denoising(Recipe):
         answer: what the classifier should say behind it: "labels", or "clean": what it says without noise.
         weight: of the answer's error.
         keep: weight of the image's error beside it.
-        classifier: in evaluation mode; it stays as it is.
+        classifier: it stays as it is; a copy in evaluation mode is asked.
         behind: whether the classifier is behind it, as it is after the first epochs.
     """
 
@@ -88,10 +88,8 @@ class Denoising(Recipe):
         return Denoised(self.classifier, model)
 
     def on(self, device: torch.device) -> Self:
-        """See Recipe."""
-        if self.classifier is not None:
-            self.classifier.to(device).requires_grad_(False).eval()
-        return self
+        """See Recipe: with a copy of the classifier, which is the caller's."""
+        return self if self.classifier is None else replace(self, classifier=own_copy(self.classifier, device))
 
     def try_on(self, data: Dataset) -> None:
         """See Recipe: through a classifier without gradients nothing is learned, unless only images are given back."""

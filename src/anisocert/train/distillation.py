@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
+from anisocert.engine.given import own_copy
 from anisocert.engine.told import beside
 from anisocert.errors import ArgumentError
 from anisocert.models import Denoised, Denoiser
@@ -25,7 +26,7 @@ class Distillation(Recipe):
     """KL from the answer of the network as it was, without noise, to that of the network under noise.
 
     Args:
-        classifier: the network as it was, in evaluation mode; what is trained begins as a copy of it.
+        classifier: the network as it was; a copy in evaluation mode is asked, and what is trained begins as another.
         denoiser: that stays in front of what is trained, as it is. The noise then has the random levels and shapes that
             the denoiser was trained with, and not the one level of the training.
     """
@@ -43,10 +44,12 @@ class Distillation(Recipe):
         return False
 
     def on(self, device: torch.device) -> Self:
-        """See Recipe."""
-        for one in filter(None, (self.classifier, self.denoiser)):
-            one.to(device).requires_grad_(False).eval()
-        return self
+        """See Recipe: with copies of the networks, which are the caller's."""
+        return replace(
+            self,
+            classifier=None if self.classifier is None else own_copy(self.classifier, device),
+            denoiser=None if self.denoiser is None else own_copy(self.denoiser, device),
+        )
 
     def sgd(self, examples: int, epochs: int) -> Sgd:
         """See Recipe; small steps, as what was learned before is to be kept."""

@@ -100,7 +100,7 @@ def train(
         "sigma": _plain(smoothing.theta), "sgd": dataclasses.asdict(sgd), "crop": crop,
         "flip": flip, "seed": seed, "numerics": {"precision": precision, "compile": compile, "device": device.type},
     }  # fmt: skip
-    place = None if folder is None else Folder(Path(folder), blueprint(model, recipe.classes(data)) | config, force)
+    place = None if folder is None else Folder(Path(folder), blueprint(model, placed.classes(data)) | config, force)
     for one in filter(None, (data if recipe.labelled else None, test)):
         _refuse_labels(recipe, answers, one, device)
     placed.try_on(data)

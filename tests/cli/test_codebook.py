@@ -55,3 +55,10 @@ def test_shapes_are_those_of_a_run(cli, tmp_path, whole):
 )
 def test_mistakes_are_named(cli, arguments, wrong):
     assert wrong in cli(*arguments, code=2).err
+
+
+def test_what_a_code_is_worth_is_checked_before_the_data_is_read(cli, tmp_path):
+    Codebook([0.5, 0.25], 0.5).save(tmp_path / "codes.safetensors")
+    given = ("--codebook", tmp_path / "codes.safetensors", "--classifier", "absent", "--worth", "banana")
+    told = cli("train", "--data", "absent.npz", "--out", tmp_path, "--recipe", "selector", *given, code=2)
+    assert "expected --worth radius or volume, got 'banana'" in told.err

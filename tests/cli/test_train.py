@@ -93,6 +93,8 @@ def test_uniform_noise_on_a_file_with_one_set(tmp_path: Path) -> None:
         (("--precision", "float8"), "expected precision 'float32' or 'bfloat16', got 'float8'"),
         (("--arch", "vgg"), "expected architecture among"),
         (("--sigma", "-1"), "expected sigma positive"),
+        (("--worth", "banana"), "expected --worth with --recipe selector and with no other, got 'banana'"),
+        (("--levels", "1,2"), "expected --levels with --recipe denoiser and with no other, got '1,2'"),
     ],
 )
 def test_wrong_arguments(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:

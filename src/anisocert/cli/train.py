@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from anisocert.train import Recipe, Sgd
 
 GIVEN = ("values", "classifier", "denoiser")  # of recipes, not by --set
+OWN = {"denoise": "distillation", "told": "denoiser", "levels": "denoiser", "worth": "selector"}  # whose option it is
 OF_A_NETWORK = ("selector", "denoiser", "distillation")  # recipes that need --classifier
 EPILOG = "Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen"
 
@@ -64,8 +65,11 @@ def train(
         typer.Option(help="With --recipe denoiser: LOW,HIGH of the noise. Default: a quarter of, to twice --sigma."),
     ] = None,
     worth: Annotated[
-        str, typer.Option(help="With --recipe selector, what a code is chosen for: radius or volume.")
-    ] = "radius",
+        str | None,
+        typer.Option(
+            help="With --recipe selector, what a code is chosen for: radius or volume.", show_default="radius"
+        ),
+    ] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 60,
     batch_size: Annotated[
         int | None, typer.Option(help="Default: 256; 64 for macer and below 10,000 examples.")
@@ -124,10 +128,9 @@ def train(
 
     console, data, norm, seed = Console(), asked["data"], asked["norm"], asked["seed"]
     book, smoothing = _noise(norm, sigma, codebook, classifier, recipe)
-    _expect_own(recipe, denoise, arch)
+    _expect_own(recipe, arch, denoise=denoise, told=told, levels=levels, worth=worth)
     sigma = float(smoothing.theta.mean()) if sigma is None else sigma
-    told = _told(told, recipe)
-    chosen = _recipe(recipe, sigma, [*_levels(levels, recipe), *(changes or [])])
+    chosen = _recipe(recipe, sigma, [*_levels(levels), *(changes or [])])
     chosen.check(smoothing)
     numerics = Numerics(precision=precision)  # type: ignore[arg-type]  # it checks the name
     where = torch.device(devices_of(device)[0])
@@ -141,7 +144,7 @@ def train(
     Stream(seed, Stage.ESTIMATE, 0)
     with torch.device("meta"):
         if isinstance(chosen, Denoising):
-            denoiser(arch or "denoiser", (1, 4, 4), [0.0], [1.0], chosen, smoothing, told)
+            denoiser(arch or "denoiser", (1, 4, 4), [0.0], [1.0], chosen, smoothing, told or "theta")
         elif arch is not None:
             build(arch, 2, [0.0], [1.0])
     options.checked()
@@ -158,7 +161,7 @@ def train(
     if recipe == "selector":
         assert book is not None
         assert classifier is not None
-        values = _code_values(console, examples, book, classifier, norm, worth, where, seed)
+        values = _code_values(console, examples, book, classifier, norm, worth or "radius", where, seed)
         chosen, examples = dataclasses.replace(chosen, values=values), selector_data(examples)  # type: ignore[type-var]
     torch.manual_seed(seed)
     model: Any
@@ -169,7 +172,7 @@ def train(
         assert classifier is not None
         assert arch is not None
         chosen = with_classifier(chosen, classifier, examples)
-        model = denoiser(arch, examples.shape, examples.mean, examples.std, chosen, smoothing, told)
+        model = denoiser(arch, examples.shape, examples.mean, examples.std, chosen, smoothing, told or "theta")
     else:
         assert arch is not None
         model = build(arch, chosen.classes(examples), examples.mean, examples.std)
@@ -222,12 +225,15 @@ def _noise(
     return book, GaussianMixture([1 / len(book)] * len(book), list(book.codes))
 
 
-def _expect_own(recipe: str, denoise: Path | None, arch: str | None) -> None:
-    """What only distillation takes, and what it does not."""
+def _expect_own(recipe: str, arch: str | None, **given: Path | str | None) -> None:
+    """An error for options that the recipe does not have."""
     from anisocert.errors import ArgumentError
 
-    if denoise is not None and recipe != "distillation":
-        raise ArgumentError(f"expected --denoise with --recipe distillation and with no other, got {denoise}")
+    for name, value in given.items():
+        if value is not None and recipe != OWN[name]:
+            raise ArgumentError(f"expected --{name} with --recipe {OWN[name]} and with no other, got {str(value)!r}")
+    if given["worth"] not in (None, "radius", "volume"):
+        raise ArgumentError(f"expected --worth radius or volume, got {given['worth']!r}")
     if arch is not None and recipe == "distillation":
         raise ArgumentError(f"expected no --arch with --recipe distillation, which trains the classifier, got {arch!r}")
 
@@ -252,13 +258,10 @@ def _code_values(
 
     from anisocert.bounds import Plan
     from anisocert.engine import Network
-    from anisocert.errors import ArgumentError
     from anisocert.models import load
     from anisocert.smoothing import usual
     from anisocert.train import code_values
 
-    if worth not in ("radius", "volume"):
-        raise ArgumentError(f"expected --worth radius or volume, got {worth!r}")
     model, _ = load(classifier, num_classes=examples.num_classes)
     network = Network(model, examples.num_classes, where)
     with console.status("certifying the training examples with every code, from few votes"):
@@ -292,25 +295,16 @@ def _recipe(name: str, sigma: float, options: list[str]) -> "Recipe":
     return dataclasses.replace(recipe, **changes)  # type: ignore[type-var]
 
 
-def _levels(levels: str | None, recipe: str) -> list[str]:
+def _levels(levels: str | None) -> list[str]:
     """The levels of a denoiser's noise, as its options."""
     from anisocert.errors import ArgumentError
 
     found = options.numbers("--levels", levels)
     if found is None:
         return []
-    if recipe != "denoiser" or len(found) != 2:
-        raise ArgumentError(f"expected --levels LOW,HIGH with --recipe denoiser and with no other, got {levels!r}")
+    if len(found) != 2:
+        raise ArgumentError(f"expected --levels LOW,HIGH, got {levels!r}")
     return [f"low={found[0]}", f"high={found[1]}"]
-
-
-def _told(told: str | None, recipe: str) -> str:
-    """What a denoiser is told of the noise."""
-    from anisocert.errors import ArgumentError
-
-    if told is not None and recipe != "denoiser":
-        raise ArgumentError(f"expected --told with --recipe denoiser and with no other, got {told!r}")
-    return told or "theta"
 
 
 def _line(record: dict[str, Any]) -> str:

@@ -61,4 +61,4 @@ def test_what_a_code_is_worth_is_checked_before_the_data_is_read(cli, tmp_path):
     Codebook([0.5, 0.25], 0.5).save(tmp_path / "codes.safetensors")
     given = ("--codebook", tmp_path / "codes.safetensors", "--classifier", "absent", "--worth", "banana")
     told = cli("train", "--data", "absent.npz", "--out", tmp_path, "--recipe", "selector", *given, code=2)
-    assert "expected --worth radius or volume, got 'banana'" in told.err
+    assert "expected worth (--worth) radius or volume, got 'banana'" in told.err

@@ -15,7 +15,7 @@ from anisocert.engine.told import beside
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Denoiser, build, denoised, load_denoiser
 from anisocert.smoothing import GaussianMixture
-from anisocert.train import Cohen, Denoising, Distillation, Sgd, denoiser, noisy_accuracy, train
+from anisocert.train import Cohen, Denoising, Distillation, Sgd, noisy_accuracy, train
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
 
@@ -122,7 +122,7 @@ def test_uniform_noise_is_drawn_and_recorded(digits, plain, tmp_path):
             return super().forward(pair)
 
     recipe = replace(Denoising.for_sigma(SIGMA), classifier=plain)
-    made = denoiser("denoiser-small", data.shape, data.mean, data.std, recipe, ac.Uniform(SIGMA), "theta")
+    made = recipe.network("denoiser-small", data, ac.Uniform(SIGMA))
     x = torch.from_numpy(data.x)
     recipe.loss(Watching(made, "float32"), x, torch.from_numpy(data.y), ac.Uniform(SIGMA))
     share = ((seen[0][:, 0] - x) / seen[0][:, 1]).abs()

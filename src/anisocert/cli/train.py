@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -10,15 +10,6 @@ from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
 from anisocert.options import option
 
-if TYPE_CHECKING:
-    from anisocert.data import Dataset
-    from anisocert.models import Codebook
-    from anisocert.smoothing import Smoothing
-    from anisocert.train import Recipe, Sgd
-
-GIVEN = ("values", "classifier", "denoiser")  # of recipes, not by --set
-OWN = {"denoise": "distillation", "told": "denoiser", "levels": "denoiser", "worth": "selector"}  # whose option it is
-OF_A_NETWORK = ("selector", "denoiser", "distillation")  # recipes that need --classifier
 EPILOG = "Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen"
 
 
@@ -116,66 +107,51 @@ def train(
 
     import torch
 
+    from anisocert.cli import train_setup as setup
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.data import load, splits
     from anisocert.engine import Numerics, Stage, Stream
     from anisocert.engine.devices import devices_of
-    from anisocert.models import build, suited, suited_denoiser
     from anisocert.models.normalize import warn_of_units
-    from anisocert.train import Denoising, denoiser, distilled, selector_data, with_classifier
+    from anisocert.train import Sgd, Task
     from anisocert.train import train as run
 
-    console, data, norm, seed = Console(), asked["data"], asked["norm"], asked["seed"]
-    book, smoothing = _noise(norm, sigma, codebook, classifier, recipe)
-    _expect_own(recipe, arch, denoise=denoise, told=told, levels=levels, worth=worth)
+    console, data, norm, seed, kind = Console(), asked["data"], asked["norm"], asked["seed"], setup.kind_of(recipe)
+    own = {"denoise": denoise, "told": told, "levels": levels, "worth": worth}
+    own = {name: value for name, value in own.items() if value is not None}
+    setup.expect_taken(kind, classifier, arch, own)
+    book, smoothing = setup.noise_of(kind, norm, sigma, codebook)
     sigma = float(smoothing.theta.mean()) if sigma is None else sigma
-    chosen = _recipe(recipe, sigma, [*_levels(levels), *(changes or [])])
+    chosen = setup.recipe_of(kind, sigma, own, changes or [])
     chosen.check(smoothing)
     numerics = Numerics(precision=precision)  # type: ignore[arg-type]  # it checks the name
     where = torch.device(devices_of(device)[0])
     given = {"batch_size": batch_size, "learning_rate": lr, "weight_decay": weight_decay, "schedule": schedule}
 
-    def sgd(size: int) -> "Sgd":
+    def sgd(size: int) -> Sgd:
         return dataclasses.replace(chosen.sgd(size, epochs), **{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
 
     # Errors now, not once the data is read.
     sgd(1)
     Stream(seed, Stage.ESTIMATE, 0)
-    with torch.device("meta"):
-        if isinstance(chosen, Denoising):
-            denoiser(arch or "denoiser", (1, 4, 4), [0.0], [1.0], chosen, smoothing, told or "theta")
-        elif arch is not None:
-            build(arch, 2, [0.0], [1.0])
+    if kind.fresh:
+        setup.expect_network(chosen, arch, smoothing)
     options.checked()
-    _expect_there(classifier)
+    setup.expect_there(classifier)
     examples = load(data, "train")
     for note in examples.notes:
         console.print(f"note: {note}", soft_wrap=True)
-    if arch is None and recipe != "distillation":
-        arch = (suited_denoiser if isinstance(chosen, Denoising) else suited)(examples.shape)
+    if arch is None and kind.fresh:
+        arch = chosen.suited(examples.shape)
         console.print(f"--arch {arch}, for inputs of {' x '.join(map(str, examples.shape))}")
     warn_of_units(sigma, examples.std, images=len(examples.shape) > 1)
-    test = load(data, "test") if splits(data) and recipe != "selector" else None
+    test = load(data, "test") if splits(data) and kind.answers else None
     test = test if test is not None and test.labelled else None
-    if recipe == "selector":
-        assert book is not None
-        assert classifier is not None
-        values = _code_values(console, examples, book, classifier, norm, worth or "radius", where, seed)
-        chosen, examples = dataclasses.replace(chosen, values=values), selector_data(examples)  # type: ignore[type-var]
     torch.manual_seed(seed)
-    model: Any
-    if recipe == "distillation":
-        assert classifier is not None
-        model, chosen = distilled(classifier, denoise, examples)
-    elif isinstance(chosen, Denoising):
-        assert classifier is not None
-        assert arch is not None
-        chosen = with_classifier(chosen, classifier, examples)
-        model = denoiser(arch, examples.shape, examples.mean, examples.std, chosen, smoothing, told or "theta")
-    else:
-        assert arch is not None
-        model = build(arch, chosen.classes(examples), examples.mean, examples.std)
+    model, chosen, examples = chosen.prepared(
+        Task(examples, smoothing, arch or "", classifier, denoise, book, seed, where, console.print, console.status)
+    )
     with progress(console, "training", epochs, "epochs") as advance:
         shown = 0
 
@@ -190,121 +166,13 @@ def train(
             model, examples, chosen, smoothing, sgd=sgd(len(examples)), test=test, folder=out, crop=crop, flip=flip,
             seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell, force=force,
         )  # fmt: skip
-    if recipe == "selector":
-        console.print(f"{out}/last.safetensors is the selector for --codebook {codebook}", soft_wrap=True)
+    if not kind.answers:
+        console.print(f"{out}/last.safetensors is the {recipe} for --codebook {codebook}", soft_wrap=True)
         return
     last = str(out / "last.safetensors")
-    network = [last] if denoise is None else [last, "--denoise", str(denoise)]
-    if isinstance(chosen, Denoising):
-        network = [str(classifier), "--denoise", last]
-    _tell_result(console, out, records, [*network, "--data", data, "--norm", norm, "--sigma", f"{sigma:g}"])
-
-
-def _noise(
-    norm: str, sigma: float | None, codebook: Path | None, classifier: Path | None, recipe: str
-) -> "tuple[Codebook | None, Smoothing]":
-    """The codebook, if any, and the noise to train with: of one level, or drawn from the codes."""
-    from anisocert.errors import ArgumentError
-    from anisocert.models import Codebook
-    from anisocert.smoothing import GaussianMixture, usual
-
-    if (recipe in OF_A_NETWORK) != (classifier is not None):
-        raise ArgumentError(
-            f"expected --classifier, a network, with --recipe {' or '.join(OF_A_NETWORK)} and with no other"
-        )
-    if (sigma is None) != (codebook is not None) or (recipe == "selector" and codebook is None):
-        needed = "--codebook with --recipe selector" if recipe == "selector" else "one of --sigma and --codebook"
-        raise ArgumentError(f"expected {needed}, got {'both' if sigma and codebook else 'none'}")
-    if codebook is None:
-        return None, usual(norm).of(sigma)  # type: ignore[arg-type]  # one of the two is there
-    book = Codebook.load(codebook)
-    if recipe == "selector":
-        return book, usual(norm).of(book.sigma)
-    if norm != "l2":
-        raise ArgumentError("expected --norm l2 with --codebook, whose codes are drawn as a Gaussian mixture, got l1")
-    return book, GaussianMixture([1 / len(book)] * len(book), list(book.codes))
-
-
-def _expect_own(recipe: str, arch: str | None, **given: Path | str | None) -> None:
-    """An error for options that the recipe does not have."""
-    from anisocert.errors import ArgumentError
-
-    for name, value in given.items():
-        if value is not None and recipe != OWN[name]:
-            raise ArgumentError(f"expected --{name} with --recipe {OWN[name]} and with no other, got {str(value)!r}")
-    if given["worth"] not in (None, "radius", "volume"):
-        raise ArgumentError(f"expected --worth radius or volume, got {given['worth']!r}")
-    if arch is not None and recipe == "distillation":
-        raise ArgumentError(f"expected no --arch with --recipe distillation, which trains the classifier, got {arch!r}")
-
-
-def _expect_there(classifier: Path | None) -> None:
-    from anisocert.errors import ArgumentError
-    from anisocert.models.loading import is_function
-
-    if classifier is not None and not is_function(str(classifier)) and not classifier.exists():
-        raise ArgumentError(
-            "expected --classifier, a network file or package.module:function, got "
-            f"{classifier.absolute()}, where nothing is"
-        )
-
-
-def _code_values(
-    console: Any, examples: "Dataset", book: "Codebook", classifier: Path, norm: str, worth: str, where: Any, seed: int
-) -> Any:
-    """What each code would certify about each example, as a tensor."""
-    import numpy as np
-    import torch
-
-    from anisocert.bounds import Plan
-    from anisocert.engine import Network
-    from anisocert.models import load
-    from anisocert.smoothing import usual
-    from anisocert.train import code_values
-
-    model, _ = load(classifier, num_classes=examples.num_classes)
-    network = Network(model, examples.num_classes, where)
-    with console.status("certifying the training examples with every code, from few votes"):
-        values = code_values(network, examples, book, usual(norm), Plan(), worth, seed=seed)  # type: ignore[arg-type]
-    shares = np.bincount(values.argmax(1), minlength=len(book)) / len(examples)
-    console.print("best code of the training examples: " + ", ".join(f"{k}: {s:.1%}" for k, s in enumerate(shares)))
-    return torch.from_numpy(values.astype(np.float32))
-
-
-def _recipe(name: str, sigma: float, options: list[str]) -> "Recipe":
-    """The recipe of that name, with the paper's options for this noise level, changed by KEY=VALUE texts."""
-    import dataclasses
-
-    from anisocert.errors import ArgumentError
-    from anisocert.train import MACER, RECIPES, Consistency, Denoising
-
-    if name not in RECIPES:
-        raise ArgumentError(f"expected --recipe to be one of {', '.join(RECIPES)}, got {name!r}")
-    suited = {one.name: one.for_sigma for one in (MACER, Consistency, Denoising)}
-    recipe = suited[name](sigma) if name in suited else RECIPES[name]()
-    changes: dict[str, float | int] = {}
-    fields = {key: type(value) for key, value in recipe.options().items() if key not in ("name", *GIVEN)}
-    for text in options:
-        key, _, value = text.partition("=")
-        if key not in fields:
-            raise ArgumentError(f"expected --set of {', '.join(fields) or 'nothing'} with {name}, got {text!r}")
-        try:
-            changes[key] = fields[key](value)
-        except ValueError as error:
-            raise ArgumentError(f"expected --set {key} as {fields[key].__name__}, got {value!r}") from error
-    return dataclasses.replace(recipe, **changes)  # type: ignore[type-var]
-
-
-def _levels(levels: str | None) -> list[str]:
-    """The levels of a denoiser's noise, as its options."""
-    from anisocert.errors import ArgumentError
-
-    found = options.numbers("--levels", levels)
-    if found is None:
-        return []
-    if len(found) != 2:
-        raise ArgumentError(f"expected --levels LOW,HIGH, got {levels!r}")
-    return [f"low={found[0]}", f"high={found[1]}"]
+    network, front = (str(classifier), last) if kind.in_front else (last, denoise and str(denoise))
+    certified = [network, *(["--denoise", front] if front else []), "--data", data, "--norm", norm]
+    _tell_result(console, out, records, [*certified, "--sigma", f"{sigma:g}"])
 
 
 def _line(record: dict[str, Any]) -> str:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from anisocert.errors import ArgumentError
+from anisocert.train import RECIPES
 
-FROM_OTHERS = ("denoiser", "distillation")
+# Recipes whose networks begin with others; a selector is certified by other options than a network.
+FROM_OTHERS = tuple(one.name for one in RECIPES.values() if one.needs_classifier and one.answers)
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Network:
         if other is None:
             return cls(weights, None, (stage,))
         needs = (*other.needs, stage)
-        return cls(other.weights, weights, needs) if recipe == "denoiser" else cls(weights, other.denoise, needs)
+        return cls(other.weights, weights, needs) if RECIPES[recipe].in_front else cls(weights, other.denoise, needs)
 
     def given(self) -> dict[str, Any]:
         """What a training is told that begins with it."""

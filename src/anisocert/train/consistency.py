@@ -1,6 +1,7 @@
 """Consistency regularisation (Jeong and Shin 2020): noisy copies of an input must agree with their mean."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -34,7 +35,7 @@ class Consistency(Recipe):
             raise ArgumentError(f"expected copies >= 2, weight >= 0 and entropy >= 0, got {self.options()}")
 
     @classmethod
-    def for_sigma(cls, sigma: float) -> "Consistency":
+    def for_sigma(cls, sigma: float) -> Self:
         """The paper's options for CIFAR-10."""
         return cls(weight=20.0 if sigma <= SMALL else 10.0)
 

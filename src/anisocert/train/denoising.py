@@ -2,9 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 import torch
@@ -17,12 +16,13 @@ from anisocert.engine.given import home, own_copy
 from anisocert.engine.numerics import out_of_memory
 from anisocert.engine.told import beside
 from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
-from anisocert.models import Denoised, Denoiser
+from anisocert.models import Denoised, Denoiser, suited_denoiser
 from anisocert.smoothing import Smoothing
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
 from anisocert.train.recipe import Recipe, classifier_of, noise_like, weights_hash
 from anisocert.train.sgd import Sgd
+from anisocert.train.task import Task
 
 Answer = Literal["labels", "clean"]
 SLACK = 1e-6  # of levels that went through float32
@@ -39,6 +39,7 @@ class Denoising(Recipe):
         answer: what the classifier should say behind it: "labels", or "clean": what it says without noise.
         weight: of the answer's error.
         keep: weight of the image's error beside it.
+        told: what a denoiser is told of the noise: "theta", or "scalar", its mean.
         classifier: it stays as it is; a copy in evaluation mode is asked.
         behind: whether the classifier is behind it, as it is after the first epochs.
     """
@@ -49,11 +50,16 @@ class Denoising(Recipe):
     answer: Answer = "labels"
     weight: float = 1.0
     keep: float = 0.01
+    told: str = "theta"
     classifier: nn.Module | None = None
     behind: bool = field(default=True, repr=False)
 
     name = "denoiser"
     bases = ("normal", "uniform")
+    held = ("classifier",)
+    own = ("told", "levels")
+    needs_classifier = True
+    in_front = True
     without_labels = ": use --set answer=clean (answer='clean'), which needs none"
 
     def __post_init__(self) -> None:
@@ -69,9 +75,35 @@ class Denoising(Recipe):
             raise ArgumentError(f"expected answer 'labels' or 'clean', got {self.answer!r}")
 
     @classmethod
-    def for_sigma(cls, sigma: float) -> "Denoising":
+    def for_sigma(cls, sigma: float) -> Self:
         """For certificates with noise of this level, and of those that a search finds around it."""
         return cls(low=sigma / 4, high=2 * sigma)
+
+    def with_own(self, given: Mapping[str, str]) -> Self:
+        """See Recipe."""
+        recipe = replace(self, told=given.get("told", self.told))
+        if "levels" not in given:
+            return recipe
+        try:
+            low, high = map(float, given["levels"].split(","))
+        except ValueError as error:
+            raise ArgumentError(f"expected --levels LOW,HIGH, two numbers, got {given['levels']!r}") from error
+        return replace(recipe, low=low, high=high)
+
+    def suited(self, shape: tuple[int, ...]) -> str:
+        """See Recipe."""
+        return suited_denoiser(shape)
+
+    def network(self, architecture: str, data: Dataset, smoothing: Smoothing) -> Denoiser:
+        """See Recipe: for the levels of its noise."""
+        told, levels = self.told, (self.low, self.high)
+        return Denoiser(architecture, data.shape, data.mean, data.std, told, smoothing.name, levels)  # type: ignore[arg-type]  # it checks the word
+
+    def prepared(self, task: Task) -> tuple[nn.Module, Self, Dataset]:
+        """See Recipe: with the classifier, which takes the data's inputs and gives gradients."""
+        assert task.classifier is not None
+        recipe = replace(self, classifier=classifier_of(task.classifier, task.data))
+        return recipe.network(task.architecture, task.data, task.smoothing), recipe, task.data
 
     def sgd(self, examples: int, epochs: int) -> Sgd:
         """See Recipe; through a classifier gradients are large at times, and one such step would undo many."""
@@ -155,21 +187,3 @@ class Denoising(Recipe):
             wanted = classifier(x).log_softmax(1)
         lost = F.kl_div(scores.log_softmax(1), wanted, reduction="batchmean", log_target=True)
         return self.weight * lost + self.keep * error
-
-
-def denoiser(
-    architecture: str,
-    shape: Sequence[int],
-    mean: Sequence[float],
-    std: Sequence[float],
-    recipe: Denoising,
-    smoothing: Smoothing,
-    told: str,
-) -> Denoiser:
-    """A fresh denoiser for a recipe's levels. told: "theta" or "scalar"."""
-    return Denoiser(architecture, shape, mean, std, told, smoothing.name, (recipe.low, recipe.high))  # type: ignore[arg-type]  # it checks the word
-
-
-def with_classifier(recipe: Denoising, source: str | Path, data: Dataset) -> Denoising:
-    """The recipe with the classifier of a file, or of a function, that takes the data's inputs and gives gradients."""
-    return replace(recipe, classifier=classifier_of(source, data))

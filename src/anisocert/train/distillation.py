@@ -19,6 +19,7 @@ from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
 from anisocert.train.recipe import Recipe, classifier_of, noise_like, weights_hash
 from anisocert.train.sgd import Sgd
+from anisocert.train.task import Task
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,15 @@ class Distillation(Recipe):
     name = "distillation"
     bases = ("normal", "uniform")
     mixtures = True
+    held = ("classifier", "denoiser")
+    own = ("denoise",)
+    needs_classifier = True
+    fresh = False
+
+    def prepared(self, task: Task) -> tuple[nn.Module, "Distillation", Dataset]:
+        """See Recipe."""
+        assert task.classifier is not None
+        return *distilled(task.classifier, task.denoise, task.data), task.data
 
     @property
     def labelled(self) -> bool:

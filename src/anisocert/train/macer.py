@@ -1,6 +1,7 @@
 """MACER (Zhai et al. 2020): training that maximises a differentiable certified radius, without attacks."""
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +38,7 @@ class MACER(Recipe):
             )
 
     @classmethod
-    def for_sigma(cls, sigma: float) -> "MACER":
+    def for_sigma(cls, sigma: float) -> Self:
         """The paper's options for CIFAR-10 at a noise level: those of the nearest of 0.25, 0.5 and 1."""
         if sigma >= 0.75:
             return cls(weight=12.0, start=FIRST_DECAY)

@@ -1,8 +1,9 @@
-"""What every training recipe must define: its loss on a batch under noise."""
+"""What every training recipe must define: its loss on a batch under noise, and what it is prepared from."""
 
 import dataclasses
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,21 +13,55 @@ from torch import Tensor, nn
 from anisocert.data import Dataset
 from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError
-from anisocert.models import Denoised, PerCode, load
+from anisocert.models import Denoised, PerCode, build, load, suited
 from anisocert.smoothing import Smoothing
 from anisocert.train.sgd import Sgd
+from anisocert.train.task import Task
 
 
 class Recipe(ABC):
     """A way to train a base classifier; a small frozen dataclass that holds its own options.
 
     bases: the noises it is defined for, by the name of their base distribution; mixtures: also of several levels.
+    held: fields that hold networks or arrays, and so are no options to type.
+    own: options of the command that it alone takes.
+    needs_classifier: whether it begins with another network; needs_codebook: whether with a codebook.
+    fresh: whether it trains a new network, of an architecture; in_front: whether that stands in front of the other.
+    answers: whether what is trained gives the data's classes, so that its accuracy says something.
     """
 
     name: ClassVar[str]
     bases: ClassVar[tuple[str, ...]] = ("normal",)
     mixtures: ClassVar[bool] = False
     without_labels: ClassVar[str] = ""  # what to do where there are none, if anything
+    held: ClassVar[tuple[str, ...]] = ()
+    own: ClassVar[tuple[str, ...]] = ()
+    needs_classifier: ClassVar[bool] = False
+    needs_codebook: ClassVar[bool] = False
+    fresh: ClassVar[bool] = True
+    in_front: ClassVar[bool] = False
+    answers: ClassVar[bool] = True
+
+    @classmethod
+    def for_sigma(cls, sigma: float) -> Self:
+        """The recipe with the options that suit a noise level: the same for all, unless a recipe overrides this."""
+        return cls()
+
+    def with_own(self, given: Mapping[str, str]) -> Self:
+        """The recipe with those of its `own` options that were given, as they were typed; errors name them."""
+        return self
+
+    def suited(self, shape: tuple[int, ...]) -> str:
+        """The architecture for inputs of this shape, if none is named."""
+        return suited(shape)
+
+    def network(self, architecture: str, data: Dataset, smoothing: Smoothing) -> nn.Module:
+        """A fresh network for the data."""
+        return build(architecture, self.classes(data), data.mean, data.std)
+
+    def prepared(self, task: Task) -> "tuple[nn.Module, Recipe, Dataset]":
+        """What is trained, the recipe with all that it holds, and the examples as it takes them."""
+        return self.network(task.architecture, task.data, task.smoothing), self, task.data
 
     @property
     def labelled(self) -> bool:
@@ -64,6 +99,10 @@ class Recipe(ABC):
     def options(self) -> dict[str, Any]:
         """The recipe as plain data."""
         return {"name": self.name} | dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    def typed(self) -> dict[str, Any]:
+        """Those of its options that can be typed, as in --set epsilon=0.5."""
+        return {name: value for name, value in self.options().items() if name not in ("name", *self.held)}
 
     def check(self, smoothing: Smoothing) -> None:
         """Refuse noise that this recipe is not defined for."""

@@ -1,8 +1,9 @@
 """Training of a selector: it learns which code certifies most around an input, and to be sure of it."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -14,9 +15,10 @@ from anisocert.data import Dataset
 from anisocert.data.dataset import as_float
 from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.errors import ArgumentError
-from anisocert.models import Codebook, Coded
+from anisocert.models import Codebook, Coded, load
 from anisocert.smoothing import Smoothing
 from anisocert.train.recipe import Recipe, mean_probabilities, noise_like
+from anisocert.train.task import Task
 
 Worth = Literal["radius", "volume"]
 AT_ONCE = 1000  # inputs
@@ -29,19 +31,45 @@ class Selector(Recipe):
     """The worth of what is chosen, and how surely, over noisy copies of each input. Labels are places in `values`.
 
     copies: noisy copies of each input; unsure: what a nat of doubt about the code costs, as a share of the worth;
-    values: of `code_values`, `n x k`.
+    worth: what a code is chosen for, the radius of its region or the volume; values: of `code_values`, `n x k`.
     """
 
     copies: int = 2
     unsure: float = 0.5
+    worth: Worth = "radius"
     values: Tensor | None = None
 
     name = "selector"
     bases = ("normal", "uniform")
+    held = ("values",)
+    own = ("worth",)
+    needs_classifier = True
+    needs_codebook = True
+    answers = False
 
     def __post_init__(self) -> None:
         if self.copies < 1 or not self.unsure >= 0:
             raise ArgumentError(f"expected copies >= 1 and unsure >= 0, got {self.copies} and {self.unsure}")
+        if self.worth not in get_args(Worth):
+            raise ArgumentError(f"expected worth (--worth) radius or volume, got {self.worth!r}")
+
+    def with_own(self, given: Mapping[str, str]) -> Self:
+        """See Recipe."""
+        return replace(self, worth=given.get("worth", self.worth))  # type: ignore[arg-type]  # it checks the word
+
+    def prepared(self, task: Task) -> tuple[nn.Module, Self, Dataset]:
+        """See Recipe: with what each code would certify about each example."""
+        assert task.classifier is not None
+        assert task.codebook is not None
+        data, book, noise = task.data, task.codebook, type(task.smoothing)
+        network = Network(load(task.classifier, num_classes=data.num_classes)[0], data.num_classes, task.device)
+        with task.busy("certifying the training examples with every code, from few votes"):
+            values = code_values(network, data, book, noise, Plan(), self.worth, seed=task.seed)
+        shares = np.bincount(values.argmax(1), minlength=len(book)) / len(data)
+        task.tell("best code of the training examples: " + ", ".join(f"{k}: {s:.1%}" for k, s in enumerate(shares)))
+        recipe, places = replace(self, values=torch.from_numpy(values.astype(np.float32))), selector_data(data)
+        torch.manual_seed(task.seed)  # the weights do not depend on what was drawn for the classifier
+        return recipe.network(task.architecture, places, task.smoothing), recipe, places
 
     @property
     def labelled(self) -> bool:
@@ -57,7 +85,7 @@ class Selector(Recipe):
         digest = "" if self.values is None else hashlib.sha256(self.values.numpy().tobytes()).hexdigest()
         return {"name": self.name, "copies": self.copies, "unsure": self.unsure, "values": digest}
 
-    def on(self, device: torch.device) -> "Selector":
+    def on(self, device: torch.device) -> Self:
         """See Recipe."""
         return self if self.values is None else replace(self, values=self.values.to(device))
 

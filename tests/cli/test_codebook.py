@@ -17,7 +17,7 @@ def test_a_codebook_a_classifier_and_a_selector_make_a_run(cli, tmp_path):
     assert "3 codes" in cli("codebook", "--scalars", "0.125,0.25,0.5", "--sigma", 0.25, "--out", codes).out
     cli("train", *quick, "--codebook", codes, "--out", tmp_path / "net")
     _, said = load(tmp_path / "net" / "last.safetensors")
-    assert said["noise"] == "gaussianmixture"
+    assert said["noise"] == "gaussian-mixture"
     chosen = ("--recipe", "selector", "--codebook", codes, "--classifier", tmp_path / "net" / "last.safetensors")
     told = cli("train", *quick, *chosen, "--out", tmp_path / "selector").out
     assert "best code of the training examples: 0: " in told

@@ -15,7 +15,7 @@ from anisocert.data import Dataset
 from anisocert.durable import BusyError
 from anisocert.errors import AnisocertError, ArgumentError, ModelError
 from anisocert.models import build, load
-from anisocert.smoothing import Gaussian, Uniform
+from anisocert.smoothing import Gaussian, GaussianMixture, Uniform
 from anisocert.train import MACER, RECIPES, Cohen, Recipe, Sgd, SmoothAdv, noisy_accuracy, train
 from anisocert.train._augment import Batches
 
@@ -84,6 +84,17 @@ def test_resume_equals_uninterrupted(name: str, tmp_path: Path, every_epoch: Non
     assert [[one[key] for key in same] for one in records] == [[one[key] for key in same] for one in again]
     lines = [json.loads(line) for line in (tmp_path / "parts" / "log.jsonl").read_text().splitlines()]
     assert [line.get("epoch") for line in lines] == [None, 1, 2, 3, 4]
+
+
+def test_a_mixture_is_resumed_under_its_former_name(tmp_path: Path) -> None:
+    model, mixture = build("small-cnn", 2, (0.4,), (0.3,)), GaussianMixture([0.5, 0.5], [0.1, 0.2])
+    again = {"sgd": Sgd(1, batch_size=32), "folder": tmp_path}
+    records = train(model, toy(), Cohen(), mixture, **again)
+    assert load(tmp_path / "last.safetensors")[1]["noise"] == "gaussian-mixture"
+    state = torch.load(tmp_path / "resume.state")
+    state["config"]["noise"] = "gaussianmixture"
+    torch.save(state, tmp_path / "resume.state")
+    assert train(model, toy(), Cohen(), mixture, **again) == records
 
 
 def written(folder: Path) -> int:

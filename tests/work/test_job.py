@@ -1,6 +1,7 @@
 """The network of a run: its hash or its name, and its behaviour, which no name stands in for."""
 
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,6 +66,17 @@ def test_scores_have_as_many_columns_as_the_data_has_classes(quick, tmp_path, mo
     with pytest.raises(ModelError, match=r"ScoresOf\(model, 0\), or 1"):
         load_job(replace(asked, model="users_same:Pair"))
     assert load_job(replace(asked, num_classes=10)).configuration.num_classes == 10
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "gaussian-mixture", "gaussianmixture"])
+def test_a_network_of_several_levels_is_not_warned_of_another_one(quick, other, tmp_path, noise):
+    model, said = load(other)
+    save(model, tmp_path / "net.safetensors", said | {"noise": noise, "norm": "l2", "sigma": 0.77})
+    job = load_job(replace(quick, model=str(tmp_path / "net.safetensors"), max=1))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        job.warn()
+    assert any("trained with noise of sigma 0.77" in str(one.message) for one in found) == (noise == "gaussian")
 
 
 def test_a_run_keeps_its_networks_behaviour(quick, whole):

@@ -36,6 +36,7 @@ class GaussianMixture(Smoothing):
     """
 
     name, title, symbol = "gaussian-mixture", "Gaussian-mixture", "σ"
+    former = "gaussianmixture"  # its name in the files of networks that earlier versions trained
     norm = 2
     base = "normal"
     weights: tuple[float, ...]

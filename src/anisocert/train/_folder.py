@@ -22,6 +22,7 @@ from anisocert.durable import BusyError, claim, locked, write_whole
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Denoiser, Normalized
 from anisocert.models.weights import read_torch, write_safetensors
+from anisocert.smoothing import GaussianMixture
 
 Record = dict[str, Any]
 Weights = dict[str, Tensor]
@@ -99,11 +100,13 @@ class Folder:
             return None
         try:
             state = read_torch(self.state)
-            config, records = state["config"], state["records"]
-        except (ModelError, KeyError, TypeError, IndexError) as error:
+            config, records = dict(state["config"]), state["records"]
+        except (ModelError, KeyError, TypeError, ValueError, IndexError) as error:
             if self.force:
                 return None
             raise ModelError(f"expected the state of a training at {self.state}, got another file: {error}") from error
+        if config.get("noise") == GaussianMixture.former:
+            config["noise"] = GaussianMixture.name
         if config == self.config:
             return dict(state)
         if records and not self.force:

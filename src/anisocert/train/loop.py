@@ -96,7 +96,7 @@ def train(
     config = {
         "data": data.name, "data_sha256": _fingerprint(data), "examples": len(data),
         "test_examples": 0 if test is None else len(test), "recipe": recipe.options(),
-        "noise": type(smoothing).__name__.lower(), "norm": f"l{smoothing.norm}",
+        "noise": smoothing.name, "norm": f"l{smoothing.norm}",
         "sigma": _plain(smoothing.theta), "sgd": dataclasses.asdict(sgd), "crop": crop,
         "flip": flip, "seed": seed, "numerics": {"precision": precision, "compile": compile, "device": device.type},
     }  # fmt: skip

@@ -117,7 +117,7 @@ class Job:
 
 def _any_noise(c: Configuration, said: dict[str, Any]) -> bool:
     """Whether no single level was trained or is certified with: codes are several."""
-    return c.method in CODED or said.get("noise") == GaussianMixture.__name__.lower()
+    return c.method in CODED or said.get("noise") in (GaussianMixture.name, GaussianMixture.former)
 
 
 def load_job(asked: Configuration) -> Job:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from anisocert.data import digits
 from anisocert.errors import AnisocertWarning
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, OWN
 from anisocert.evaluate.protection import MEANING
@@ -401,3 +402,19 @@ def test_a_network_that_cannot_be_hashed_needs_a_name(cli, tmp_path, monkeypatch
     looked = ("diagnose", "users_locked:make", "--data", "digits", "--max", 2, "--votes", 20, "--json")
     assert "--model-id" in cli(*looked, code=1).err
     assert json.loads(cli(*looked, "--model-id", "locked 1").out)["inputs"] == 2
+
+
+def test_ids_of_other_inputs_are_found_before_the_votes(certify, tmp_path):
+    """Else all votes would be spent on certificates that the memory refuses."""
+    data = digits("test")
+    for name, part in (("a", slice(0, 3)), ("b", slice(3, 6))):
+        np.savez(tmp_path / f"{name}.npz", x=data.x[part], y=data.y[part])
+
+    def remembered(name, out, code=0):
+        options = ("--method", "isotropic", "--memory", tmp_path / "m.sqlite", "--out", tmp_path / out)
+        return certify("--data", tmp_path / f"{name}.npz", *options, code=code)
+
+    remembered("a", "a")
+    assert "expected the input that is stored with this id, got a different one" in remembered("b", "b", code=2).err
+    assert not list(tmp_path.glob("b/unfinished/part-*"))
+    remembered("a", "again")

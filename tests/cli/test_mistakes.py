@@ -197,7 +197,7 @@ def test_a_name_that_looks_like_an_address(cli, monkeypatch, tmp_path):
     """pyarrow would take it for one."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cohen").write_text("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t0:00:01\n")
-    cli("import", "cohen", "--out", "s3:bucket")
+    cli("import", "cohen", "--norm", "l2", "--method", "fixed", "--out", "s3:bucket")
     assert (tmp_path / "s3:bucket" / "certificates.parquet").is_file()
 
 

@@ -77,7 +77,7 @@ def test_a_picture_that_is_not_ours_is_refused_before_the_work(cli, made, monkey
 CERTIFY = "certify net.safetensors --data d.npz --sigma 0.25 --method fixed --n 50 --out out"
 
 
-@pytest.mark.parametrize("command", [CERTIFY, "import cohen --out out"])
+@pytest.mark.parametrize("command", [CERTIFY, "import cohen --norm l2 --method fixed --out out"])
 @pytest.mark.parametrize("name", ["certificates.parquet", "theta/mine.safetensors", "unfinished/thesis.txt"])
 def test_a_run_takes_no_folder_with_others_files(cli, made, monkeypatch, tmp_path, command, name):
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
@@ -102,7 +102,8 @@ def test_a_folder_that_cannot_be_written(cli, made, monkeypatch, tmp_path):
     (tmp_path / "shut").mkdir(mode=0o500)
     for command in (
         "report run --out shut/a.html", "show run 0 --out shut/a.html", "export run --out shut/a.tsv",
-        f"{PREDICT} --out shut/a.csv", "memory export m.sqlite --out shut/a.npz", "import cohen --out shut/run",
+        f"{PREDICT} --out shut/a.csv", "memory export m.sqlite --out shut/a.npz",
+        "import cohen --norm l2 --method fixed --out shut/run",
         CERTIFY.replace("--out out", "--out shut/run"),
         "train --data d.npz --arch small-cnn --sigma 0.25 --epochs 1 --out shut/net",
     ):  # fmt: skip

@@ -15,6 +15,9 @@ from anisocert.work.memory import add_to_memory
 COHEN = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t3\t3\t0.978\t1\t0:02:31.238689\n40\t8\t-1\t0.0\t0\t0:00:29\n"
 
 
+KNOWN = ("--norm", "l2", "--method", "fixed")
+
+
 @pytest.fixture
 def data(write_run, tmp_path):
     """A run of three digits whose regions, said to be of different classes, meet."""
@@ -39,7 +42,7 @@ def data(write_run, tmp_path):
 
 def test_import_report_export(cli, tmp_path):
     (tmp_path / "sigma_0.25").write_text(COHEN + "60\t1")
-    told = cli("import", tmp_path / "sigma_0.25", "--sigma", 0.25, "--alpha", 0.001, "--out", tmp_path / "run").out
+    told = cli("import", tmp_path / "sigma_0.25", *KNOWN, "--sigma", 0.25, "--out", tmp_path / "run").out
     assert told.startswith("2 results of ")
     assert "layout cohen" in told
     assert "the last line was truncated" in told
@@ -82,12 +85,12 @@ def test_bad_paths(cli, tmp_path):
     assert "finished run" in cli("export", tmp_path, "--out", tmp_path / "x.tsv", code=2).err
     (tmp_path / "a.tsv").write_text(COHEN)
     (tmp_path / "file").touch()
-    said = cli("import", tmp_path / "a.tsv", "--out", tmp_path / "file" / "run", code=1)
+    said = cli("import", tmp_path / "a.tsv", *KNOWN, "--out", tmp_path / "file" / "run", code=1)
     assert said.err.startswith("error: ")
     assert len(said.err.splitlines()) == 1
     for wrong in (("--method", "best"), ("--sigma", -1), ("--alpha", 2), ("--n", 0), ("--norm", "l3")):
-        assert str(wrong[1]) in cli("import", tmp_path / "a.tsv", *wrong, "--out", tmp_path / "run", code=2).err
-    cli("import", tmp_path / "a.tsv", "--out", tmp_path / "run")
+        assert str(wrong[1]) in cli("import", tmp_path / "a.tsv", *KNOWN, *wrong, "--out", tmp_path / "run", code=2).err
+    cli("import", tmp_path / "a.tsv", *KNOWN, "--out", tmp_path / "run")
     said = cli("export", tmp_path / "run", "--out", tmp_path / "nowhere" / "x.tsv", code=1)
     assert said.err == f"error: {tmp_path}/nowhere/x.tsv: No such file or directory\n"
     assert "'latex'" in cli("export", tmp_path / "run", "--format", "latex", "--out", tmp_path / "x", code=2).err

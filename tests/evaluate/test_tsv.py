@@ -1,6 +1,7 @@
 """Files as the published scripts write them, and what can go wrong with them on the way."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anisocert.errors import ArgumentError
-from anisocert.evaluate import results_of
+from anisocert.evaluate import OWN, results_of
 from anisocert.evaluate._tsv import HEADERS, Line, read_tsv, rounded_down, seconds, write_tsv
 from anisocert.evaluate.exchange import export_run, import_tsv
 from anisocert.runs import read_run
@@ -31,6 +32,9 @@ ANCER = """idx	label	predict	radius	radius_proxy	correct	min_sigma	time
 0	3	3	0.61	0.85	1	0.271	12.25
 20	8	8	3e-2	4.5E-1	1	0.2	9
 """
+
+
+KNOWN = {"norm": "l2", "method": "fixed"}
 
 
 @pytest.fixture
@@ -157,7 +161,7 @@ def test_rounding_is_down_and_by_less_than_a_unit_of_the_last_digit(value, digit
 def row(**changes):
     known = {
         "idx": 3, "label": 1, "prediction": 1, "radius": 0.12996, "proxy_radius": 0.29999999, "correct": True,
-        "theta_min": 0.25, "theta_max": 0.25, "seconds": 1.5,
+        "theta_min": 0.25, "theta_max": 0.25, "seconds": 1.5, "norm": "l2", "method": "isotropic",
     }  # fmt: skip
     return known | changes
 
@@ -165,13 +169,13 @@ def row(**changes):
 def test_written_radii_are_rounded_down(tmp_path):
     assert write_tsv(tmp_path / "a.tsv", "ancer", [row(), row(idx=4, radius=9.996e-7)], digits=3) == 2
     assert (tmp_path / "a.tsv").read_text() == (
-        "idx\tlabel\tpredict\tradius\tradius_proxy\tcorrect\tmin_sigma\ttime\n"
-        "3\t1\t1\t0.129\t0.299\t1\t0.250\t0:00:01.500000\n"
-        "4\t1\t1\t9.99E-7\t0.299\t1\t0.250\t0:00:01.500000\n"
+        "idx\tlabel\tpredict\tradius\tradius_proxy\tcorrect\tmin_sigma\ttime\tnorm\tmethod\n"
+        "3\t1\t1\t0.129\t0.299\t1\t0.250\t0:00:01.500000\tl2\tisotropic\n"
+        "4\t1\t1\t9.99E-7\t0.299\t1\t0.250\t0:00:01.500000\tl2\tisotropic\n"
     )
     assert read_tsv(tmp_path / "a.tsv").lines[1].radius == 9.99e-7
     write_tsv(tmp_path / "a.tsv", "cohen", [row(prediction=-1, radius=0.0, proxy_radius=0.0, correct=False)])
-    assert "3\t1\t-1\t0.0\t0\t0:00:01.500000\n" in (tmp_path / "a.tsv").read_text()
+    assert "3\t1\t-1\t0.0\t0\t0:00:01.500000\tl2\tisotropic\n" in (tmp_path / "a.tsv").read_text()
 
 
 def test_what_cannot_be_written(tmp_path):
@@ -188,7 +192,7 @@ def test_what_cannot_be_written(tmp_path):
 
 def test_an_imported_run_is_a_run(write, tmp_path):
     file = write(COHEN)
-    found = import_tsv(file, tmp_path / "run", sigma=0.25, alpha=0.001, n=100_000, data="cifar10")
+    found = import_tsv(file, tmp_path / "run", **KNOWN, sigma=0.25, alpha=0.001, n=100_000, data="cifar10")
     assert len(found.lines) == 4
     run = read_run(tmp_path / "run")
     rows = run.table.to_pylist()
@@ -213,36 +217,56 @@ def test_an_imported_run_is_a_run(write, tmp_path):
 
 
 def test_what_import_fills_in(write, tmp_path):
-    import_tsv(write(ANCER), tmp_path / "ancer")
+    import_tsv(write(ANCER), tmp_path / "ancer", norm="l2")
     rows = read_run(tmp_path / "ancer").table.to_pylist()
     assert (rows[0]["proxy_radius"], rows[0]["theta_min"], rows[0]["theta_max"]) == (0.85, 0.271, None)
     assert (rows[0]["method"], rows[0]["sigma"]) == ("anisotropic", None)
     import_tsv(write(DDRS), tmp_path / "ddrs", norm="l1")
     rows = read_run(tmp_path / "ddrs").table.to_pylist()
     assert (rows[0]["proxy_radius"], rows[0]["theta_geomean"], rows[0]["norm"]) == (0.51, 0.272, "l1")
-    import_tsv(write(COHEN), tmp_path / "unknown", method="anisotropic")
+    import_tsv(write(COHEN), tmp_path / "unknown", norm="l2", method="anisotropic")
     assert read_run(tmp_path / "unknown").table.to_pylist()[0]["proxy_radius"] is None
+
+
+def test_what_radii_are_of_and_whom_they_protect_is_not_guessed(write, tmp_path):
+    """An l1 radius taken for l2, or an input's own noise for one that serves all, would promise far too much."""
+    for text in (COHEN, DDRS, ANCER):
+        with pytest.raises(ArgumentError, match="expected --norm l2 or --norm l1, the norm of the radii"):
+            import_tsv(write(text), tmp_path / "run", method="fixed")
+    with pytest.raises(ArgumentError, match=r"expected --method, as .* does not say it: fixed if one noise served all"):
+        import_tsv(write(COHEN), tmp_path / "run", norm="l2")
+    write_tsv(tmp_path / "ours.tsv", "cohen", [row(norm="l1"), row(idx=4, norm="l1")])
+    with pytest.raises(ArgumentError, match=r"expected norm l1, which .* says of itself, got l2"):
+        import_tsv(tmp_path / "ours.tsv", tmp_path / "run", norm="l2")
+    import_tsv(tmp_path / "ours.tsv", tmp_path / "run")
+    assert results_of(read_run(tmp_path / "run")).protects == OWN
+    assert {(one["norm"], one["method"]) for one in read_run(tmp_path / "run").rows} == {("l1", "isotropic")}
+    write_tsv(tmp_path / "mixed.tsv", "cohen", [row(), row(idx=4, method="fixed")])
+    with pytest.raises(ArgumentError, match=r"line 3: expected .*isotropic.* as in the lines above, got .*fixed"):
+        read_tsv(tmp_path / "mixed.tsv")
 
 
 def test_what_is_not_imported(write, tmp_path):
     file = write(COHEN)
-    import_tsv(file, tmp_path / "run")
+    import_tsv(file, tmp_path / "run", **KNOWN)
     with pytest.raises(ArgumentError, match="without a run"):
-        import_tsv(file, tmp_path / "run")
+        import_tsv(file, tmp_path / "run", **KNOWN)
     with pytest.raises(ArgumentError, match="at least one result"):
         import_tsv(write(COHEN.splitlines()[0], "empty.tsv"), tmp_path / "empty")
     with pytest.raises(ArgumentError, match="expected norm to be one of l2, l1, got 'linf'"):
-        import_tsv(file, tmp_path / "norm", norm="linf")
+        import_tsv(file, tmp_path / "norm", norm="linf", method="fixed")
     assert not (tmp_path / "empty").exists()
 
 
 @pytest.mark.parametrize("text", [COHEN, DDRS, ANCER])
 def test_round_trip(write, tmp_path, text):
     file = write(text)
-    form = import_tsv(file, tmp_path / "run").format
+    form = import_tsv(file, tmp_path / "run", norm="l1", method="fixed").format
     export_run(read_run(tmp_path / "run"), tmp_path / "out.tsv", form)
-    assert read_tsv(tmp_path / "out.tsv") == read_tsv(file)
+    out = read_tsv(tmp_path / "out.tsv")
+    assert out == replace(read_tsv(file), said={"norm": "l1", "method": "fixed"})
     import_tsv(tmp_path / "out.tsv", tmp_path / "again")
+    assert {row["norm"] for row in read_run(tmp_path / "again").rows} == {"l1"}
     export_run(read_run(tmp_path / "again"), tmp_path / "out2.tsv", form)
     assert (tmp_path / "out.tsv").read_text() == (tmp_path / "out2.tsv").read_text()
 
@@ -250,8 +274,8 @@ def test_round_trip(write, tmp_path, text):
 def test_files_of_different_length_are_joined_on_idx(write, tmp_path):
     from anisocert.evaluate import aligned
 
-    import_tsv(write(COHEN), tmp_path / "a")
-    import_tsv(write(DDRS), tmp_path / "b")
+    import_tsv(write(COHEN), tmp_path / "a", **KNOWN)
+    import_tsv(write(DDRS), tmp_path / "b", norm="l2")
     both = aligned([results_of(read_run(tmp_path / name)) for name in "ab"])
     assert [one.ids.tolist() for one in both] == [[0, 40], [0, 40]]
     assert np.array_equal(both[0].radius, [0.978, 0.0])

@@ -147,7 +147,7 @@ def test_a_log_that_says_little(tmp_path):
         f"{i}\t{i % 3}\t{i % 3 if i % 5 else -1}\t{0.1 * (i % 5)}\t{int(i % 5 > 0)}\t0:00:01.5" for i in range(20)
     ]
     file.write_text("\n".join(lines) + "\n")
-    import_tsv(file, tmp_path / "run", sigma=0.25)
+    import_tsv(file, tmp_path / "run", sigma=0.25, norm="l2", method="fixed")
     html = page(compare([read_run(tmp_path / "run")]))
     read(html)
     assert "80.0 %" in html

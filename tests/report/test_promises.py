@@ -181,7 +181,7 @@ def test_an_imported_log_says_that_nothing_can_be_recomputed(tmp_path):
 
     log = tmp_path / "log.tsv"
     log.write_text("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t0:00:01\n")
-    import_tsv(log, tmp_path / "run", sigma=0.25)
+    import_tsv(log, tmp_path / "run", sigma=0.25, norm="l2", method="fixed")
     group = compare([read_run(tmp_path / "run")])[0]
     assert verdict(group).cautions[-1].startswith("This run was imported from a log.")
     assert text_of(page([group])).count("This run was imported from a log.") == 2  # in the verdict, and beside the run

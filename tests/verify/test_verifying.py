@@ -480,6 +480,8 @@ def test_recount_finds_another_answer_label_theta_and_network(run):
     told = " ".join(map(str, recount(read_run(run), ids)))
     assert "votes drawn again select" in told
     assert "label is" in told
+    others = [number for number in stored.column("idx").tolist() if number != other]
+    assert "label is" in " ".join(map(str, recount(read_run(run), others[:1]))), "labels cost nothing to compare"
     tamper_theta(run, lambda thetas: thetas.update({name: np.float32(4) * value for name, value in thetas.items()}))
     assert len(list(recount(read_run(run), ids))) > 5
     tamper_theta(run, lambda thetas: thetas.update({str(other): np.ones((2, 2), np.float32)}))

@@ -7,7 +7,9 @@ import typer
 
 from anisocert.cli import options
 
-IMPORT_EPILOG = "Example: anisocert import noise_0.25/test/sigma_0.25 --sigma 0.25 --out runs/cohen-0.25"
+IMPORT_EPILOG = (
+    "Example: anisocert import noise_0.25/test/sigma_0.25 --norm l2 --method fixed --sigma 0.25 --out runs/cohen-0.25"
+)
 EXPORT_EPILOG = "Example: anisocert export runs/a --format ancer --out a.tsv"
 
 
@@ -15,10 +17,13 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Results as TSV.", exists=True, dir_okay=False)],
     out: Annotated[Path, typer.Option(help="Folder of the run that is made.")],
     sigma: Annotated[float | None, typer.Option(help="Noise level of the training, if you know it.")] = None,
-    norm: Annotated[str, typer.Option(help="Norm of the radii: l2 or l1.")] = "l2",
+    norm: Annotated[str | None, typer.Option(help="Norm of the radii: l2 or l1. Default: what the file says.")] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="fixed, isotropic or anisotropic. Default: that of the code that writes such files."),
+        typer.Option(
+            help="fixed (one noise for all inputs: only then do radii hold for everyone), isotropic or anisotropic. "
+            "Default: what the file says, or its layout."
+        ),
     ] = None,
     alpha: Annotated[float | None, typer.Option(help="Probability that a certificate is wrong.")] = None,
     n: Annotated[int | None, typer.Option(help="Votes per input.")] = None,
@@ -51,7 +56,10 @@ def export(
     ] = None,
     force: options.Force = False,
 ) -> None:
-    """Write a run's results as TSV, for scripts of the field. Abstentions are -1, 0.0, 0."""
+    """Write a run's results as TSV, for scripts of the field. Abstentions are -1, 0.0, 0.
+
+    Norm and method are columns after those of the layout, so that `anisocert import` knows what the radii are of.
+    """
     from anisocert.durable import claim
     from anisocert.evaluate import results_of
     from anisocert.evaluate.exchange import export_run

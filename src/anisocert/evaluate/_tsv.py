@@ -2,12 +2,13 @@
 
 Cohen et al. (2019): idx label predict radius correct time. Data-dependent smoothing (Alfarra et al. 2022): with sigma,
 the noise chosen for the input. ANCER (Eiras et al. 2022): with the proxy radius and the smallest sigma. An abstention
-is predict -1, radius 0.0, correct 0.
+is predict -1, radius 0.0, correct 0. Files of ours say norm and method too, in columns after these: scripts of the
+field look columns up by name.
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import ROUND_FLOOR, Decimal
 from math import isfinite
@@ -25,6 +26,8 @@ HEADERS: dict[Format, tuple[str, ...]] = {
     "ddrs": ("idx", "label", "predict", "radius", "correct", "sigma", "time"),
     "ancer": ("idx", "label", "predict", "radius", "radius_proxy", "correct", "min_sigma", "time"),
 }
+OURS = ("norm", "method")
+"""Columns that tell what the radii are of, and whom they protect."""
 CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):([0-5]?\d):([0-5]?\d(?:\.\d*)?)")
 
 
@@ -59,11 +62,15 @@ class Line:
 
 @dataclass(frozen=True)
 class TsvFile:
-    """A file's lines in order of idx. cut: whether its last line was incomplete, and left out."""
+    """A file's lines in order of idx. cut: whether its last line was incomplete, and left out.
+
+    said: norm and method, where the file has them.
+    """
 
     format: Format
     lines: tuple[Line, ...]
     cut: bool = False
+    said: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_tsv(path: Path) -> TsvFile:
@@ -85,9 +92,10 @@ def read_tsv(path: Path) -> TsvFile:
         known = "; ".join(f"{name}: {' '.join(names)}" for name, names in HEADERS.items())
         raise ArgumentError(f"expected the columns of one of ({known}) in {path}, got {' '.join(header)!r}")
     found: dict[int, Line] = {}
-    cut = False
+    said, cut = dict[str, str](), False
     for number, fields in rows[1:]:
-        if tuple(field.strip() for field in fields) == header:
+        values = [text.strip() for text in fields]
+        if tuple(values) == header:
             continue  # a script that was started again, appending
         try:
             line = _line(header, fields)
@@ -96,11 +104,14 @@ def read_tsv(path: Path) -> TsvFile:
             if not cut:
                 raise ArgumentError(f"{path}, line {number}: {error}") from error
             break
+        own = {name: value for name, value in zip(header, values, strict=True) if name in OURS}
+        if (said := said or own) != own:
+            raise ArgumentError(f"{path}, line {number}: expected {said} as in the lines above, got {own}")
         if _result(found.setdefault(line.idx, line)) != _result(line):
             raise ArgumentError(
                 f"{path}, line {number}: expected the result that idx {line.idx} has above, got another"
             )
-    return TsvFile(form, tuple(found[number] for number in sorted(found)), cut)
+    return TsvFile(form, tuple(found[number] for number in sorted(found)), cut, said)
 
 
 def write_tsv(path: Path, form: Format, rows: Iterable[Mapping[str, Any]], digits: int | None = None) -> int:
@@ -113,7 +124,7 @@ def write_tsv(path: Path, form: Format, rows: Iterable[Mapping[str, Any]], digit
     if digits is not None and digits < 1:
         raise ArgumentError(f"expected digits >= 1, got {digits}")
     lines = [_text(form, row, digits) for row in rows]
-    text = "".join(f"{line}\n" for line in ("\t".join(HEADERS[form]), *lines))
+    text = "".join(f"{line}\n" for line in ("\t".join((*HEADERS[form], *OURS)), *lines))
     write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
     return len(lines)
 
@@ -164,13 +175,14 @@ def _text(form: Format, row: Mapping[str, Any], digits: int | None) -> str:
         "radius": rounded_down(row["radius"], digits),
         "correct": int(row["correct"]),
         "time": timedelta(seconds=row["seconds"] or 0.0),
+        **{name: row[name] for name in OURS},
     }
     needed = {"radius_proxy": "proxy_radius", "sigma": "theta_min", "min_sigma": "theta_min"}
     for name in set(needed) & set(HEADERS[form]):
         if row[needed[name]] is None:
             raise ArgumentError(f"expected {needed[name]} of every example for format {form}, got none of {row['idx']}")
         values[name] = rounded_down(row[needed[name]], digits)
-    return "\t".join(str(values[name]) for name in HEADERS[form])
+    return "\t".join(str(values[name]) for name in (*HEADERS[form], *OURS))
 
 
 def _result(line: Line) -> tuple[Any, ...]:

@@ -18,8 +18,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("a run needs pyarrow: pip install 'anisocert[cli]'") from error
 
-METHOD_OF: dict[Format, str] = {"cohen": "fixed", "ddrs": "isotropic", "ancer": "anisotropic"}
-"""What each of the published codes certifies with."""
+METHOD_OF: dict[Format, str] = {"ddrs": "isotropic", "ancer": "anisotropic"}
+"""What a published code certifies with. Not Cohen's: its layout is everybody's, and fixed noise protects everyone."""
 BALLS = ("fixed", "isotropic")
 """Methods whose regions are balls, which are their own proxies."""
 
@@ -27,18 +27,17 @@ BALLS = ("fixed", "isotropic")
 def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) -> TsvFile:
     """A run folder from a file of the field: what the file says is filled in, the other columns are null.
 
-    said: what the file does not tell, under the names of `run.json`: sigma, norm, method, alpha, n, data. Radii are
-    taken as they stand, and scripts of the field round them to the nearest, so about half of them are a little too
-    large. Nothing can be recomputed: the file has no votes. force: in place of files that are not ours.
+    said: what the file does not tell, under the names of `run.json`: sigma, norm, method, alpha, n, data. Norm and
+    method must be known, as they say what the radii are of and whom they protect. Radii are taken as they stand, and
+    scripts of the field round them to the nearest, so about half of them are a little too large. Nothing can be
+    recomputed: the file has no votes. force: in place of files that are not ours.
     """
     if (folder / "run.json").exists() or (folder / "unfinished").exists():
         raise ArgumentError(f"expected a folder without a run, got {folder}")
     found = read_tsv(file)
     if not found.lines:
         raise ArgumentError(f"expected at least one result in {file}, got none")
-    known: dict[str, Any] = {"method": METHOD_OF[found.format], "norm": "l2"} | {
-        name: value for name, value in said.items() if value is not None
-    }
+    known = _known(file, found, {name: value for name, value in said.items() if value is not None})
     Configuration(**{"model": "", "data": "", "sigma": 1.0, **known})  # it checks the values
     for path in (folder / TABLE, *folder.glob("theta/*.safetensors")):
         claim(path, force)
@@ -48,6 +47,23 @@ def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) ->
     source = {"file": file.name, "sha256": checksum(file), "format": found.format, "cut": found.cut}
     describe(folder, known | {"imported": source, "model_hash": None})
     return found
+
+
+def _known(file: Path, found: TsvFile, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a file's results, by itself or by its owner."""
+    for name, value in found.said.items():
+        if said.get(name, value) != value:
+            raise ArgumentError(f"expected {name} {value}, which {file} says of itself, got {said[name]}")
+    usual = {"method": METHOD_OF[found.format]} if found.format in METHOD_OF else {}
+    known: dict[str, Any] = {**usual, **found.said, **said}
+    if "norm" not in known:
+        raise ArgumentError(f"expected --norm l2 or --norm l1, the norm of the radii, as {file} does not say it")
+    if "method" not in known:
+        raise ArgumentError(
+            f"expected --method, as {file} does not say it: fixed if one noise served all inputs, so that radii hold "
+            "for everyone; isotropic or anisotropic if each input had its own"
+        )
+    return known
 
 
 def export_run(run: StoredRun, file: Path, form: Format, after_memory: bool = False, digits: int | None = None) -> int:

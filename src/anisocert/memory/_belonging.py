@@ -89,5 +89,5 @@ def check_same_input(stored: Certificate, point: Floats) -> None:
     if not np.array_equal(stored.region.center, point):
         raise ArgumentError(
             f"certificate {stored.id}: expected the input that is stored with this id, got a different one; give every "
-            "input an id of its own (ids=... in certify)"
+            "input an id of its own (ids=... in certify, or an array ids beside x in an .npz), or use another memory"
         )

@@ -13,7 +13,7 @@ from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
 from anisocert.memory import _spending as spending
 from anisocert.memory._admitting import admit
-from anisocert.memory._belonging import check_shape, checked_certificates, checked_point
+from anisocert.memory._belonging import check_same_input, check_shape, checked_certificates, checked_point
 from anisocert.memory._evidence import digest_of_input
 from anisocert.memory._export import export
 from anisocert.memory._head import Head
@@ -230,6 +230,13 @@ class Memory:
         """
         with self._ledger.transaction(write=not self._ledger.store.read_only):
             expect(self._ledger, model_hash, probe)
+
+    def expect_inputs(self, ids: Iterable[int], x_of: Callable[[int], Any]) -> None:
+        """An error if one of these ids is, in a promise, that of another input. x_of: the input of an id."""
+        with self._ledger.transaction(write=False):
+            for number in ids:
+                if (stored := self._ledger.promise_to(int(number))) is not None:
+                    check_same_input(stored, checked_point(x_of(number)))
 
     def copy(self) -> Memory:
         """A temporary memory with the same promises, in which each certificate has its own alpha: for experiments."""

@@ -59,11 +59,12 @@ def recount(
         return
     if left_out := sorted(set(examples.ids.tolist()) - set(run.column("idx").tolist())):
         yield Finding(TABLE, f"has no rows of examples {', '.join(map(str, left_out))}")
+    for number, label in zip(examples.ids.tolist(), examples.y.tolist(), strict=True):
+        if number not in left_out and (said := run.row(number)["label"]) != label:
+            yield Finding(f"example {number}", f"label is {said}, the data's is {label}")
     examples = examples.subset(ids=ids)
-    for x, label, number in zip(examples.x, examples.y.tolist(), examples.ids.tolist(), strict=True):
+    for x, number in zip(examples.x, examples.ids.tolist(), strict=True):
         row, theta, where = run.row(number), run.thetas.get(number), f"example {number}"
-        if row["label"] != label:
-            yield Finding(where, f"label is {row['label']}, the data's is {label}")
         if theta is None or theta.shape not in ((), x.shape):
             yield Finding(where, f"has no theta of its input's shape {x.shape}")
             continue

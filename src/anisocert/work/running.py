@@ -62,7 +62,7 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
     job.check()
     if begun is None and not _is_finished(folder):
         _claim(unfinished, circumstances.force)
-    check_memory(job.configuration, job.examples.shape, begun)
+    check_memory(job.configuration, job, begun)
 
     def keep(rows: Rows) -> None:
         try:
@@ -133,7 +133,7 @@ def _claim(unfinished: Unfinished, force: bool) -> None:
         claim(path, force)
 
 
-def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Configuration | None) -> None:
+def check_memory(configuration: Configuration, job: Job, begun: Configuration | None) -> None:
     """An error, before the work, unless the memory, if it exists, will take this run's certificates."""
     if configuration.memory is None or not Memory.exists(configuration.memory):
         return
@@ -141,14 +141,16 @@ def check_memory(configuration: Configuration, shape: tuple[int, ...], begun: Co
         known = memory.stats()
         if begun is not None and begun.probe is not None and known.model_hash == begun.model_hash:
             memory.expect(begun.model_hash or "", from_json(begun.probe))
-    check_lifetime(configuration, known)
-    for name, has, wanted in (
-        ("norm", known.norm, int(configuration.norm[1])),
-        ("shape", known.shape, shape),
-        ("model", known.model_hash or None, begun.model_hash if begun else None),
-    ):
-        if has is not None and wanted is not None and has != wanted:
-            raise ArgumentError(f"expected a memory for {name} {wanted}, got {shown(configuration.memory)} for {has}")
+        check_lifetime(configuration, known)
+        for name, has, wanted in (
+            ("norm", known.norm, int(configuration.norm[1])),
+            ("shape", known.shape, job.examples.shape),
+            ("model", known.model_hash or None, begun.model_hash if begun else None),
+        ):
+            if has is not None and wanted is not None and has != wanted:
+                place = shown(configuration.memory)
+                raise ArgumentError(f"expected a memory for {name} {wanted}, got {place} for {has}")
+        memory.expect_inputs(job.ids, lambda number: job.chunk([number]).x[0])
 
 
 def check_lifetime(configuration: Configuration, known: Stats) -> None:
@@ -177,7 +179,7 @@ def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
             job.configuration, numerics=settled.numerics, device=settled.device, model_hash=settled.model_hash,
             probe=as_json(settled.probe), input_shape=list(job.examples.shape),
         )  # fmt: skip
-        check_memory(begun, job.examples.shape, begun)
+        check_memory(begun, job, begun)
         if begun.lifetime:
             assert begun.memory is not None
             # Now and for good: whatever becomes of this run, nobody else gets these shares of alpha.

@@ -66,6 +66,7 @@ class Unfinished:
         first, count = shard
         which = "" if count == 1 else f"shard {first}/{count} of "
         busy = f"expected {which}{self.folder} to be idle, got a process at work on it"
+        busy += ": wait for its end, or choose another --out"
         return locked(self.path / f"shard-{first}-of-{count}.lock", wait=False, busy=busy)
 
     def add(self, rows: Sequence[dict[str, Any]]) -> None:

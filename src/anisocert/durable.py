@@ -26,6 +26,7 @@ MARKS = (
     b"\x12\x09anisocert",  # the producer of an ONNX file
     b"\0id,label,answer\n",  # what `predict` writes, as CSV
     b'\0{\n  "made_by": "anisocert',  # and as JSON
+    b"\ttime\tnorm\tmethod\n",  # what `export` writes, in each layout
     b"\0anisocert memory\0",  # what `memory export` writes: the comment of the archive
     b"\0anisocert attack\0",  # and `attack --out`
 )

@@ -66,7 +66,7 @@ def export(
     from anisocert.runs import read_run
     from anisocert.verify import memory_backing
 
-    claim(out, force)  # none is recognised as ours: the published code's files begin with the same words
+    claim(out, force)
     stored = read_run(run)
     count = export_run(stored, out, layout, after_memory, digits)  # type: ignore[arg-type]  # it checks the name
     if after_memory and (unbacked := memory_backing(stored)):

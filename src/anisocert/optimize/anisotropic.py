@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Classifier, Network, Query
+from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
 from anisocert.inputs import told
 from anisocert.optimize._ceiling import Limits
@@ -21,7 +21,6 @@ from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.domain import Domain, check_domain, proxy_inside
 from anisocert.optimize.isotropic import Isotropic, check_pilots
 from anisocert.optimize.soft import Outputs, Problem
-from anisocert.smoothing import Smoothing
 
 Prefer = Literal["volume", "ball"]
 
@@ -73,6 +72,7 @@ class Anisotropic(Method):
     outputs: Outputs = "logits"
 
     name = "anisotropic"
+    searches = True
 
     def __post_init__(self) -> None:
         if self.prefer not in get_args(Prefer):
@@ -106,11 +106,6 @@ class Anisotropic(Method):
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """See Method."""
         return self.isotropic.limit_for(shape)
-
-    def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
-        """See Method."""
-        super().check(model, smoothing, plan, shape)
-        scalar_theta(self, smoothing)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,9 +20,13 @@ from anisocert.smoothing import Smoothing
 
 
 class Method(ABC):
-    """Chooses the scale of the noise for each input, from noise that no later stage sees."""
+    """Chooses the scale of the noise for each input, from noise that no later stage sees.
+
+    searches: whether from the noise's own theta, which then must be one number.
+    """
 
     name: str
+    searches: ClassVar[bool] = False
 
     def ascents(self, plan: Plan) -> tuple[Ascent, ...]:
         """What climbs by gradients, one after the other."""
@@ -50,6 +55,8 @@ class Method(ABC):
         """
         if is_told(model):
             expect_one_level(smoothing.weights)
+        if self.searches:
+            scalar_theta(self, smoothing)
         if shape is not None:
             expect_theta_of(smoothing.theta, shape)
 

@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Classifier, Query
+from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.inputs import told
 from anisocert.optimize._pilot import Floats, Pilot, pilot_votes, sizes
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.reach import is_image, reach
 from anisocert.rounding import float32_down
-from anisocert.smoothing import Smoothing
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +42,7 @@ class Isotropic(Method):
     pilots: tuple[float, float] = (0.01, 0.04)
 
     name = "isotropic"
+    searches = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.limit, int | float | None) or (self.limit is not None and not self.limit >= 1):
@@ -60,11 +60,6 @@ class Isotropic(Method):
         candidates = (int(((self.limit or FAR) >= COARSE).sum()), 1 + len(FINE))
         rounds = zip(candidates, self.pilots, strict=True)
         return sum(count * pilot_votes(plan, share, thrifty) for count, share in rounds)
-
-    def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
-        """See Method."""
-        super().check(model, smoothing, plan, shape)
-        scalar_theta(self, smoothing)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""

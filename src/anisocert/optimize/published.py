@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Classifier, Network, Query
+from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize._ceiling import Limits
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.base import Method, scalar_theta
 from anisocert.optimize.soft import Outputs, Problem
-from anisocert.smoothing import Smoothing
 
 TINY = 1e-4  # plain gradient steps can overshoot to a theta below zero
 
@@ -34,6 +33,7 @@ class PublishedIsotropic(Method):
     outputs: Outputs = "logits"
 
     name = "isotropic"
+    searches = True
 
     def ascents(self, plan: Plan) -> tuple[Ascent, ...]:
         """See Method."""
@@ -42,11 +42,6 @@ class PublishedIsotropic(Method):
     def group(self, network: Network, plan: Plan) -> int:
         """See Method."""
         return self._ascent.group(network)
-
-    def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
-        """See Method."""
-        super().check(model, smoothing, plan, shape)
-        scalar_theta(self, smoothing)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
@@ -77,6 +72,7 @@ class PublishedAnisotropic(Method):
     outputs: Outputs = "logits"
 
     name = "anisotropic"
+    searches = True
 
     def __post_init__(self) -> None:
         if not self.kappa >= 0:
@@ -93,11 +89,6 @@ class PublishedAnisotropic(Method):
     def group(self, network: Network, plan: Plan) -> int:
         """See Method."""
         return self.ascent.group(network)
-
-    def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
-        """See Method."""
-        super().check(model, smoothing, plan, shape)
-        scalar_theta(self, smoothing)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""

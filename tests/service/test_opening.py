@@ -103,8 +103,9 @@ def test_a_network_is_made_to_fit_as_certify_does_it(file, images, kind, layout,
     assert notes
     x = far(job.examples)
     certified = ac.certify(network, x, smoothing=c.smoothing(), plan=c.plan())
-    answered = [one.prediction for one in system.answers(x)]
-    assert answered == [one.prediction for one in certified]
+    clear = [i for i, one in enumerate(certified) if one.top_votes == one.votes]  # fresh noise may turn the others
+    answered = [one.prediction for one in system.answers(x[clear])]
+    assert answered == [certified[i].prediction for i in clear]
     assert len(set(answered)) > 1
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from anisocert.engine.agreement import identical, leads_kept, no_worse, same_votes
+from anisocert.engine.agreement import identical, leads_kept, moves_no_more, no_worse, same_votes
 
 ROWS = 4000
 
@@ -88,6 +88,8 @@ def test_near_ties_may_all_be_turned_by_rounding_and_clear_votes_may_not(caplog)
     plain[:, 1], shifted[:, 1] = exact[:, 1] + 0.02, exact[:, 1] - 0.02
     assert int((plain.argmax(1) != exact.argmax(1)).sum()) < 40 < 350 < int((shifted.argmax(1) != 1).sum())
     assert no_worse(exact, plain, shifted)
+    assert not moves_no_more(exact, plain, shifted)
+    assert moves_no_more(exact, plain, plain)
     exact[:, 1] = 12.0
     turned = exact.clone()
     turned[:8, 5] = 13.0  # a few rows, whose errors the mean of all hides where rounding is coarse

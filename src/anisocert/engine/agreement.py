@@ -77,6 +77,12 @@ def no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
     return True
 
 
+def moves_no_more(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
+    """Whether about as many votes differ from float32's as by the model as it stands, near ties or not."""
+    moved = [int((scores.argmax(1) != exact.argmax(1)).sum()) for scores in (plain, others)]
+    return moved[1] <= WORSE * moved[0] + max(1, int(MOVED["float32"] * len(exact)))
+
+
 def _moved_far(a: Tensor, b: Tensor, error: Tensor) -> int:
     """How many votes moved that errors of a usual size (of each class) would not move: many may be near ties."""
     first, second = a.argmax(1), b.argmax(1)

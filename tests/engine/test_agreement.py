@@ -119,3 +119,28 @@ def test_a_form_that_rounds_as_much_as_the_model_itself_is_no_worse():
     noise = hidden.clone()
     noise[:, 1:10] = torch.randn(400, 9, generator=generator)
     assert not no_worse(hidden, rounded, noise)  # one class of a huge size does not hide the others
+
+
+def test_inputs_with_large_scores_excuse_nothing_in_those_with_small_ones(caplog):
+    """As of exponentials: by size the errors of half the inputs are nothing, and their votes would be."""
+    draw = torch.Generator().manual_seed(0)
+    exact = (torch.randn(4000, 10, generator=draw) + 2 * torch.randn(4000, 1, generator=draw)).exp()
+    plain, form = (exact * (1 + 2**-7 * torch.randn(exact.shape, generator=draw)) for _ in range(2))
+    assert no_worse(exact, plain, form)
+    small = exact.amax(1) < 5 * (plain - exact).square().mean().sqrt()
+    assert small.float().mean() > 0.2
+    form[small] = form[small].roll(1, 1)
+    with caplog.at_level(logging.INFO):
+        assert not no_worse(exact, plain, form)
+    assert "inputs have scores that are off by more than 16 times the usual" in caplog.text
+
+
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+def test_chance_alone_puts_no_input_far_off(classes):
+    """Also where the model happens to be exact, as where probabilities are 0 and 1."""
+    draw = torch.Generator().manual_seed(1)
+    exact = torch.randn(10_016, classes, generator=draw)
+    plain, form = (exact + 2**-6 * torch.randn(exact.shape, generator=draw) for _ in range(2))
+    plain[::3] = exact[::3]
+    form[::3] = exact[::3] * (1 + 2**-8)
+    assert no_worse(exact, plain, form)

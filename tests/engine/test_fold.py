@@ -24,7 +24,7 @@ GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def settled(model: nn.Module) -> nn.Module:
     """With random statistics in every batch norm, in evaluation mode."""
     for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
+        if isinstance(module, nn.BatchNorm2d | nn.SyncBatchNorm):
             if module.running_mean is not None:
                 module.running_mean.normal_(0, 0.3)
                 module.running_var.uniform_(0.3, 2)
@@ -99,7 +99,7 @@ def test_gradients_to_the_input_stay_as_they_are(name, device, precision):
 def test_other_shapes_of_convolutions_have_the_same_gradients(monkeypatch, gpu):
     """What is compiled where a step's gradient is wanted, before it is compiled."""
     original = folding.reshape_convolutions
-    monkeypatch.setattr(folding, "reshape_convolutions", lambda network, _: original(network, gpu))
+    monkeypatch.setattr(folding, "reshape_convolutions", lambda network, _, **how: original(network, gpu, **how))
     model = settled(build("resnet18-paper", 10, (0.5,) * 3, (0.2,) * 3))
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -153,10 +153,22 @@ def test_a_network_that_views_its_maps_has_gradients():
 
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
-def test_batch_norm_goes_into_the_convolution(affine, bias):
+@pytest.mark.parametrize("kind", [nn.BatchNorm2d, nn.SyncBatchNorm])
+def test_batch_norm_goes_into_the_convolution(affine, bias, kind):
     conv = nn.Conv2d(2, 4, 3, stride=2, padding=1, bias=bias, groups=2)
-    folded = assert_same(settled(nn.Sequential(conv, nn.BatchNorm2d(4, affine=affine))), (2, 9, 7))
-    assert layers(folded, nn.BatchNorm2d) == 0
+    folded = assert_same(settled(nn.Sequential(conv, kind(4, affine=affine))), (2, 9, 7))
+    assert layers(folded, kind) == 0
+
+
+def test_in_float32_on_a_gpu_convolutions_stay_convolutions():
+    """Of these cuDNN may round to TF32, as torch is told; products would follow another of its settings."""
+    parts = [nn.Conv2d(3, 8, 4, 4), nn.Conv2d(8, 8, 1), nn.Conv2d(8, 8, 3, padding=1), nn.Flatten()]
+    found = []
+    for products in (True, False):
+        network = folding._traced(nn.Sequential(*parts).eval(), torch.rand(2, 3, 8, 8))
+        folding.reshape_convolutions(network, gpu=True, products=products)
+        found.append(layers(network, nn.Conv2d))
+    assert found == [0, 3]
 
 
 class Shared(nn.Module):
@@ -555,18 +567,69 @@ def test_nothing_is_rounded_before_the_first_product(how):
     assert lowered(x).dtype == torch.bfloat16
 
 
-def test_maps_of_both_kinds_are_not_mixed():
-    class Mixing(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 3)
+class Widening(nn.Module):
+    """Computes something in float32 between two products, by its own wish."""
 
-        def forward(self, x: Tensor) -> Tensor:
-            return self.two(x + self.one(x))
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.how, self.one, self.two = how, nn.Linear(8, 8), nn.Linear(8, 3)
+        self.scale = nn.Parameter(torch.randn(8))
 
-    lowered = fold(Mixing().eval(), torch.rand(2, 4), lowered=True)
-    with pytest.raises(RuntimeError):
-        lowered(torch.rand(2, 4))
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.one(x)
+        match self.how:
+            case "a sum with the input":
+                y = x + y
+            case "a softmax":
+                y = F.softmax(y.float(), -1)
+            case "a norm of CLIP's":
+                y = F.layer_norm(y.type(torch.float32), (8,), self.scale).type(y.dtype)
+            case "a norm":
+                y = F.rms_norm(y, (8,), self.scale)
+        return self.two(y)
+
+
+@pytest.mark.parametrize("how", ["a sum with the input", "a softmax", "a norm of CLIP's", "a norm"])
+def test_what_is_wide_between_products_is_rounded_for_the_next(how):
+    model, x = Widening(how).eval().requires_grad_(False), torch.randn(64, 8)
+    lowered, expected = fold(model, x[:2], lowered=True), model(x)
+    assert lowered(x).dtype == torch.bfloat16
+    assert (lowered(x) - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
+
+
+class Multiplying(nn.Module):
+    """Products other than those of layers."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.how, self.weight = how, nn.Parameter(torch.randn(12, 12) / 4)
+        self.kernel = nn.Parameter(torch.randn(3, 12, 2, 2) / 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.flatten(1)
+        match self.how:
+            case "linalg":
+                return torch.linalg.matmul(flat, self.weight)
+            case "tensordot":
+                return torch.tensordot(flat, self.weight, 1)
+            case "several":
+                return torch.linalg.multi_dot([flat, self.weight, self.weight])
+        return F.conv_transpose2d(x, self.kernel, stride=2).mean((2, 3))
+
+
+@pytest.mark.parametrize("how", ["linalg", "tensordot", "transposed"])
+def test_other_products_are_in_bfloat16_too(how):
+    model, x = Multiplying(how).eval().requires_grad_(False), torch.randn(64, 3, 2, 2)
+    scores, expected = fold(model, x[:2], lowered=True)(x), model(x)
+    assert scores.dtype == torch.bfloat16
+    assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
+
+
+def test_a_product_that_would_be_left_in_float32_is_found():
+    with pytest.raises(ModelError, match="expected all products in bfloat16, got mm in float32"):
+        fold(Multiplying("several").eval().requires_grad_(False), torch.randn(2, 3, 2, 2), lowered=True)
 
 
 class Changing(nn.Module):

@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from anisocert import Gaussian, Numerics
 from anisocert.engine import Network, Query
 from anisocert.engine._passes import ReplayedPasses, replayed_passes
+from anisocert.engine._tracing import traced
 from anisocert.optimize._ceiling import Limits
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.soft import Problem
@@ -23,7 +24,8 @@ DEVICES = ["cpu", pytest.param("cuda", marks=gpu)]
 def network(device: str, layers: int = 2) -> fx.GraphModule:
     torch.manual_seed(0)
     body = [part for _ in range(layers) for part in (nn.Linear(6, 6), nn.Tanh())]
-    return fx.symbolic_trace(nn.Sequential(*body, nn.Linear(6, 3)).to(device).eval().requires_grad_(False))
+    model = nn.Sequential(*body, nn.Linear(6, 3)).to(device).eval().requires_grad_(False)
+    return traced(model, batch(0, device, 2))
 
 
 def batch(seed: int, device: str, rows: int = ROWS) -> Tensor:

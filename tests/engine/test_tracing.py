@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from anisocert.engine import Network, Numerics
-from anisocert.engine._tracing import traced
+from anisocert.engine._replaying import replayable
+from anisocert.engine._tracing import Graph, traced
 from anisocert.errors import ModelError
 
 SHAPE = (1, 6, 6)
@@ -148,3 +149,57 @@ def test_sums_in_place_and_constants_are_traced():
     model = Common().eval()
     with torch.no_grad():
         torch.testing.assert_close(traced(model, x)(x), model(x))
+
+
+class Capping(nn.Module):
+    """Writes through a view, which in another layout is a copy: where values are large that would cap nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.head = nn.Conv2d(1, 8, 3, padding=1), nn.Linear(8 * 36, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        y.reshape(x.shape[0], -1).clamp_(max=40.0)
+        return self.head(y.flatten(1))
+
+
+def _exported(model: nn.Module) -> nn.Module:
+    free = ({0: torch.export.Dim.DYNAMIC},)
+    return torch.export.export(model, (torch.rand(2, *SHAPE),), dynamic_shapes=free).module()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("made", [lambda model: model, fx.symbolic_trace, _exported])
+def test_a_graph_that_tracing_refuses_stays_as_it_is(made):
+    model, x = Capping().eval().requires_grad_(False), 60 * torch.randn(32, *SHAPE)
+    network = Network(made(model), 5, numerics=Numerics("float32", rows=32))
+    network.fit(SHAPE, 64)
+    torch.testing.assert_close(network.scores(x.clone()), model(x))
+    assert isinstance(network._run, nn.Module)
+    assert not replayable(network._run)
+
+
+class Asking(nn.Module):
+    """Keeps maps within what half precision holds, where autocast is on, as transformers' models do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.one, self.two = nn.Linear(12, 32), nn.Linear(32, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.one(x))
+        return self.two(y.clamp(max=40.0) if torch.is_autocast_enabled("cpu") else y)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_code_that_asks_for_autocast_is_traced_as_it_votes(precision):
+    model, x = Asking().eval().requires_grad_(False), 60 * torch.randn(64, 12)
+    network = Network(model, 4, numerics=Numerics(precision, rows=32))
+    network.fit((12,), 64)
+    assert isinstance(network._run, Graph)
+    with torch.autocast("cpu", torch.bfloat16, precision == "bfloat16"):
+        expected = model(x)
+    assert torch.equal(network.scores(x), expected)

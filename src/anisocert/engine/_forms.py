@@ -4,9 +4,10 @@ import logging
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from anisocert.engine._lowering import Lowered
+from anisocert.engine._tracing import Graph
 from anisocert.engine.fold import fold, fold_for_gradients
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import ModelError
@@ -19,8 +20,8 @@ def vote_forms(model: nn.Module, sample: Tensor, bfloat16: bool) -> Iterator[tup
     if bfloat16 and sample.is_cuda:
         yield "bfloat16 throughout", lambda: _channels_last(fold(model, sample[:2], lowered=True))
     if _has_maps(model):
-        yield "channels last", lambda: _channels_last(fold(model, sample[:2]))
-    yield "rewritten", lambda: fold(model, sample[:2])
+        yield "channels last", lambda: _channels_last(fold(model, sample[:2], bfloat16))
+    yield "rewritten", lambda: fold(model, sample[:2], bfloat16)
 
 
 def gradient_forms(
@@ -54,7 +55,7 @@ def _has_maps(model: nn.Module) -> bool:
 
 
 def _channels_last(network: nn.Module) -> nn.Module:
-    if not isinstance(network, fx.GraphModule | Lowered):  # what is a view in one layout may be a copy in another
+    if not isinstance(network, Graph | Lowered):  # what is a view in one layout may be a copy in another
         raise ModelError("expected a network that can be traced, to put it into another layout")
     for tensor in [*network.parameters(), *network.buffers()]:
         if tensor.dim() == 4:

@@ -5,20 +5,24 @@ again at every layer. What it rounds first is the same here: the input of the fi
 all stays in float32, as inputs may be large beside their differences.
 """
 
-import operator
+import re
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from anisocert.errors import ModelError
 
-PRODUCTS = {
-    F.linear, F.conv1d, F.conv2d, F.conv3d, F.bilinear, F.scaled_dot_product_attention, torch.conv1d, torch.conv2d,
-    torch.conv3d, torch.matmul, torch.mm, torch.bmm, torch.addmm, torch.baddbmm, torch.einsum, operator.matmul,
+PRODUCTS = {  # whose inputs autocast rounds, as functions, methods and operators of exported programs are called
+    "linear", "bilinear", "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "matmul", "linalg_matmul", "__matmul__", "mm", "bmm", "mv", "addmm", "addmv", "addbmm",
+    "baddbmm", "chain_matmul", "tensordot", "inner", "einsum", "scaled_dot_product_attention",
 }  # fmt: skip
-METHODS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "__matmul__"}
+MULTIPLIES = re.compile(r"(add|b|addb|badd)?mm|_addmm_activation|.*conv.*|.*attention.*")  # operators that these become
+NORMS = {"layer_norm", "group_norm", "rms_norm"}  # which take weights of their input's type alone
 
 
 class Lowered(nn.Module):
@@ -38,22 +42,55 @@ class Lowered(nn.Module):
 def lower(network: fx.GraphModule) -> None:
     """Put the weights of a traced network, and its maps from the first product on, into bfloat16.
 
-    An error where a layer is called both before and after that. A sum of maps from before and after, say, is float32,
-    which the next layer refuses: such a network cannot run so.
+    An error where a layer is called both before and after that. What a network computes in float32 by its own wish is
+    rounded at the next product, as autocast does.
     """
     body, of_input = set[fx.Node](), set[fx.Node]()
     for node in list(network.graph.nodes):
-        sources = node.all_input_nodes
+        sources, product = node.all_input_nodes, _multiplies(network, node)
         if node.op == "placeholder" or of_input.intersection(source for source in sources if _is_map(source)):
             of_input.add(node)
-        if _multiplies(network, node) or body.intersection(sources):
+        if product or body.intersection(sources):
             body.add(node)
-            for source in sources:
-                rounded = _multiplies(network, node) if source in of_input else True  # weights are rounded anywhere
-                if source not in body and _is_map(source) and rounded:
+            for source in filter(_is_map, sources):
+                if product or not (source in body or source in of_input):  # weights are rounded anywhere
                     with network.graph.inserting_before(node):  # not sooner: it may be changed in place until then
-                        node.replace_input_with(source, network.graph.call_method("to", (source, torch.bfloat16)))
+                        rounded = _rounded(network.graph, node, source)
+                    node.replace_input_with(source, rounded)
     _round_layers(network, body)
+
+
+def _rounded(graph: fx.Graph, node: fx.Node, source: fx.Node) -> fx.Node:
+    """What a node is given in the place of a map or a weight."""
+    name = _name(node)
+    if name == "batch_norm":  # takes weights and statistics in float32 beside maps of any type
+        return source
+    if name in NORMS:
+        first = node.args[0] if node.args else node.kwargs["input"]
+        return graph.call_method("type_as", (source, first))
+    return graph.call_method("to", (source, torch.bfloat16))
+
+
+def expect_bfloat16(network: nn.Module, sample: Tensor) -> None:
+    """An error if a lowered network multiplies in float32: it would be slower, and not what its numerics say."""
+    with torch.no_grad(), _Products():
+        network(sample.clone())  # which a network may change
+
+
+class _Products(TorchDispatchMode):
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch would import its compiler here, for more than a second
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__ if isinstance(func, torch._ops.OpOverload) else ""
+        first = next((one for one in tree_leaves(out) if isinstance(one, Tensor)), None)
+        if MULTIPLIES.fullmatch(name) and first is not None and first.dtype == torch.float32:
+            raise ModelError(f"expected all products in bfloat16, got {name} in float32")
+        return out
 
 
 def _round_layers(network: fx.GraphModule, body: set[fx.Node]) -> None:
@@ -74,7 +111,14 @@ def _multiplies(network: fx.GraphModule, node: fx.Node) -> bool:
     if node.op == "call_module":
         layer = network.get_submodule(str(node.target))
         return not isinstance(layer, nn.Embedding) and any(weights.dim() > 1 for weights in layer.parameters())
-    return node.target in (METHODS if node.op == "call_method" else PRODUCTS)
+    return _name(node) in PRODUCTS
+
+
+def _name(node: fx.Node) -> str:
+    """What a node calls."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return str(node.target.overloadpacket.__name__)
+    return str(node.target if node.op == "call_method" else getattr(node.target, "__name__", ""))
 
 
 def _is_map(node: fx.Node) -> bool:

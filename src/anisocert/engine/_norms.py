@@ -9,6 +9,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from anisocert.engine._graph import attribute, bypass, layer
 
+KINDS = (nn.BatchNorm2d, nn.SyncBatchNorm)  # in evaluation mode they are the same
 BATCH_NORMS = {
     F.batch_norm: ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
     torch.batch_norm: ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps"),
@@ -52,11 +53,11 @@ def fold_batch_norms(network: fx.GraphModule) -> None:
             bypass(network, node, source)
 
 
-def _batch_norm(network: fx.GraphModule, node: fx.Node) -> nn.BatchNorm2d | None:
+def _batch_norm(network: fx.GraphModule, node: fx.Node) -> nn.BatchNorm2d | nn.SyncBatchNorm | None:
     """The batch norm that a node computes with running statistics, as a layer; None if it is anything else."""
     called = layer(network, node)
-    if type(called) is nn.BatchNorm2d:
-        return called if called.running_mean is not None else None
+    if isinstance(called, nn.BatchNorm2d | nn.SyncBatchNorm):
+        return called if type(called) in KINDS and called.running_mean is not None else None
     if node.op != "call_function" or node.target not in BATCH_NORMS:
         return None
     given = dict(zip(BATCH_NORMS[node.target], node.args, strict=False)) | dict(node.kwargs)

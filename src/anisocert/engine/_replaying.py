@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from anisocert.engine._graph import hooked
 from anisocert.engine._lowering import Lowered
+from anisocert.engine._tracing import Graph
 from anisocert.engine.agreement import identical
 from anisocert.engine.capture import Room, Turn, Work, captured
 from anisocert.engine.compiling import Evaluate, seconds
@@ -79,7 +80,7 @@ def replayed(evaluate: Evaluate, run: Classifier, form: nn.Module, sample: Tenso
 
 def replayable(form: nn.Module) -> bool:
     """Whether a network has no state in Python, and does nothing there that a replay would leave out."""
-    return isinstance(form, fx.GraphModule | Lowered) and not any(map(hooked, form.modules()))
+    return isinstance(form, Graph | Lowered) and not any(map(hooked, form.modules()))
 
 
 def or_launched(capture: Callable[[], Classifier | None], launched: Classifier) -> Classifier:

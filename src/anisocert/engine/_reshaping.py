@@ -7,10 +7,12 @@ from anisocert.engine.layers import BlockConv2d, ColumnsConv2d, slow_groups, ung
 from anisocert.engine.products import DenseConv2d, PatchConv2d, PointwiseConv2d
 
 
-def reshape_convolutions(network: fx.GraphModule, gpu: bool, bfloat16: bool = False) -> None:
+def reshape_convolutions(network: fx.GraphModule, gpu: bool, lowered: bool = False, products: bool = True) -> None:
     """Put each convolution into the shape in which the device is fastest.
 
-    bfloat16: the network is to be lowered, and activations and shortcuts go into what is left of its convolutions.
+    lowered: the network is to be, and activations and shortcuts go into what is left of its convolutions. products:
+    whether a convolution may become one. In float32 on a GPU it may not: cuDNN rounds to TF32 unless torch is told
+    otherwise, products do so only if it is told, and are then many times slower.
     """
     for node in list(network.graph.nodes):
         conv = layer(network, node)
@@ -20,23 +22,23 @@ def reshape_convolutions(network: fx.GraphModule, gpu: bool, bfloat16: bool = Fa
             conv = ungrouped(conv)
             network.set_submodule(node.target, conv)
         height, width = node.args[0].meta["tensor_meta"].shape[-2:]
-        shape = _other_shape(conv, height, width, gpu) if conv.groups == 1 else None
-        if conv.kernel_size == (1, 1) and conv.stride == (1, 1) and bfloat16 and shortcut_of(network, node):
+        shape = _other_shape(conv, height, width, gpu, products) if conv.groups == 1 else None
+        if conv.kernel_size == (1, 1) and conv.stride == (1, 1) and lowered and shortcut_of(network, node):
             continue
         if isinstance(shape, BlockConv2d):
             _pool_in_blocks(network, node, shape)
-        if shape is None and bfloat16 and (columns := ColumnsConv2d.columns_for(conv, width)) > 1:
+        if shape is None and lowered and (columns := ColumnsConv2d.columns_for(conv, width)) > 1:
             shape = ColumnsConv2d(conv, columns)
         if shape is not None:
             network.set_submodule(node.target, shape)
 
 
-def _other_shape(conv: nn.Conv2d, height: int, width: int, gpu: bool) -> nn.Module | None:
-    if conv.kernel_size == (1, 1):
+def _other_shape(conv: nn.Conv2d, height: int, width: int, gpu: bool, products: bool) -> nn.Module | None:
+    if products and conv.kernel_size == (1, 1):
         return PointwiseConv2d(conv) if gpu and conv.padding == (0, 0) else None
-    if DenseConv2d.fits(conv, height, width):
+    if products and DenseConv2d.fits(conv, height, width):
         return DenseConv2d(conv, height, width)
-    if gpu and PatchConv2d.fits(conv, height, width):
+    if products and gpu and PatchConv2d.fits(conv, height, width):
         return PatchConv2d(conv)
     return BlockConv2d(conv) if gpu and BlockConv2d.fits(conv, height, width) else None
 

@@ -20,11 +20,16 @@ TO_PYTHON = {"item", "tolist", "numpy", "__array__", "data_ptr", "untyped_storag
 COPIES = {"contiguous", "to"}  # in some layouts
 
 
-def traced(model: nn.Module, sample: Tensor) -> fx.GraphModule:
+class Graph(fx.GraphModule):
+    """A network that was traced here: a graph that a user brings may be what tracing refuses."""
+
+
+def traced(model: nn.Module, sample: Tensor) -> Graph:
     """The graph of a model; an error where it would not be the model. sample: `b x *shape`, which stays as it is."""
     ones = operations(model, sample)
     before = _state(model)  # after a first call, in which some networks keep what they need in every call
-    network = fx.symbolic_trace(model)
+    tracer = fx.Tracer()
+    network = Graph(model, tracer.trace(model))
     if _state(model) != before:
         raise ModelError("its forward changes it, which a graph would not")
     for node in network.graph.nodes:

@@ -10,17 +10,17 @@ import logging
 from contextlib import redirect_stderr
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from torch.fx.passes.shape_prop import ShapeProp
 
 from anisocert.engine._attention import pack_attention
 from anisocert.engine._columns import keep_columns
 from anisocert.engine._fusing import fuse_activations
 from anisocert.engine._graph import hooked, layer
-from anisocert.engine._lowering import Lowered, lower
+from anisocert.engine._lowering import Lowered, expect_bfloat16, lower
 from anisocert.engine._norms import drop_checks, drop_identities, fold_batch_norms
 from anisocert.engine._reshaping import reshape_convolutions
-from anisocert.engine._tracing import traced
+from anisocert.engine._tracing import Graph, traced
 from anisocert.engine.given import own_copy
 from anisocert.engine.layers import BlockConv2d
 from anisocert.engine.numerics import out_of_memory
@@ -32,25 +32,30 @@ log = logging.getLogger(__name__)
 ROUNDED = (nn.Conv2d, nn.Linear, BlockConv2d, Product)
 
 
-def fold(model: nn.Module, sample: Tensor, lowered: bool = False) -> nn.Module:
+def fold(model: nn.Module, sample: Tensor, bfloat16: bool = False, lowered: bool = False) -> nn.Module:
     """A rewritten copy of `model`, or a plain copy where it cannot be traced. sample: `b x *shape`, on its device.
 
-    lowered: for a GPU, in bfloat16 throughout; its scores are to be compared with the model's, as some networks cannot
-    be computed so.
+    bfloat16: it votes under autocast. lowered: for a GPU, in bfloat16 throughout; its scores are to be compared with
+    the model's, as some networks cannot be computed so.
     """
-    network = _traced(model, sample)
+    bfloat16 = bfloat16 or lowered
+    network = _traced(model, sample, bfloat16)
     if network is None:
         if lowered:
             raise ModelError("expected a network that can be traced, to put it into bfloat16")
         return own_copy(model)
-    reshape_convolutions(network, sample.is_cuda, lowered)
+    reshape_convolutions(network, sample.is_cuda, lowered, bfloat16 or not sample.is_cuda)
     if lowered:
         fuse_activations(network)
         keep_columns(network)
         pack_attention(network)
         lower(network)
     network.recompile()
-    return Lowered(network) if lowered else network
+    if not lowered:
+        return network
+    form = Lowered(network)
+    expect_bfloat16(form, sample)
+    return form
 
 
 def fold_for_gradients(model: nn.Module, sample: Tensor, bfloat16: bool, compiled: bool = False) -> nn.Module:
@@ -58,11 +63,11 @@ def fold_for_gradients(model: nn.Module, sample: Tensor, bfloat16: bool, compile
 
     Other shapes of convolutions are so only in a compiled network.
     """
-    network = _traced(model, sample)
+    network = _traced(model, sample, bfloat16)
     if network is None:
         return own_copy(model)
     if compiled:
-        reshape_convolutions(network, sample.is_cuda)
+        reshape_convolutions(network, sample.is_cuda, products=bfloat16 or not sample.is_cuda)
     for node in network.graph.nodes if bfloat16 else ():
         called = layer(network, node)
         if isinstance(called, ROUNDED):
@@ -71,14 +76,19 @@ def fold_for_gradients(model: nn.Module, sample: Tensor, bfloat16: bool, compile
     return network
 
 
-def _traced(model: nn.Module, sample: Tensor) -> fx.GraphModule | None:
-    """The network as a graph without batch norms that follow a convolution; None if it cannot be traced."""
+def _traced(model: nn.Module, sample: Tensor, bfloat16: bool = False) -> Graph | None:
+    """The network as a graph without batch norms that follow a convolution; None if it cannot be traced.
+
+    bfloat16: as it is under autocast, which its code may ask for. The types of its maps are noted without.
+    """
     if hooked(model):  # tracing would lose what the hooks do
         return None
     try:
         with redirect_stderr(io.StringIO()):  # torch prints a traceback of what a graph raises
-            network = traced(own_copy(model), sample)  # a copy of its own, which the user's code may change as it runs
-            ShapeProp(network).propagate(sample.clone())  # which a network may change
+            with torch.autocast(sample.device.type, torch.bfloat16, bfloat16):
+                network = traced(own_copy(model), sample)  # a copy of its own, which its code may change as it runs
+            with torch.autocast(sample.device.type, enabled=False):
+                ShapeProp(network).propagate(sample.clone())  # which a network may change
         drop_identities(network)
         drop_checks(network)
         fold_batch_norms(network)

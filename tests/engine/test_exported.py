@@ -12,6 +12,8 @@ from torch import Tensor, fx, nn
 
 import anisocert as ac
 from anisocert.engine import Network, Numerics
+from anisocert.engine.fold import fold
+from anisocert.engine.given import own_copy
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import ScoresOf, load
 
@@ -123,6 +125,26 @@ def test_hooks_on_a_graph_are_refused_as_its_copies_lose_them():
     model.register_forward_pre_hook(lambda module, given: (-given[0],))
     with pytest.raises(ModelError, match=r"no hooks on a module that torch\.fx or torch\.export made"):
         Network(model, 5)
+
+
+@pytest.mark.parametrize("made", [fx.symbolic_trace, lambda model: _exported(model).module()])
+def test_a_forward_that_was_replaced_on_a_graph_is_refused_as_its_copies_lose_it(made):
+    model, other = made(Small().eval()), made(Small().eval())
+    model.forward = lambda x: -other(x)
+    around = nn.Sequential(nn.Identity(), model)
+    for module in (around, around[0]):
+        module.training = False
+    for given in (model, around):
+        with pytest.raises(ModelError, match=r"got one that was replaced, which copies of it lose: put what it does"):
+            Network(given, 5)
+
+
+def test_a_program_is_put_into_bfloat16():
+    model, x = Small().eval().requires_grad_(False), torch.rand(16, *SHAPE)
+    form = fold(own_copy(_exported(model).module()), x[:2], lowered=True)  # else an error: it would multiply in float32
+    scores, expected = form(x), model(x)
+    assert scores.dtype == torch.bfloat16
+    assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
 
 
 def test_a_frozen_script():

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from anisocert import Gaussian, Numerics, Plan, certify
 from anisocert.engine import Network, Query, Stage, count_votes
+from anisocert.engine._tracing import Graph
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import build
 
@@ -524,12 +525,23 @@ def test_a_network_that_changes_after_a_while_certifies_nothing(half_space):
         certify(network, x, smoothing=Gaussian(0.5), plan=Plan(n=5000))
 
 
-def test_hooks_on_what_torch_compile_returned_are_not_lost_in_silence(small_network):
-    compiled = torch.compile(small_network, backend="eager")
-    assert Network(compiled, 10).hash == Network(small_network, 10).hash
-    compiled.register_forward_hook(lambda module, inputs, output: -output)
-    with pytest.raises(ModelError, match=r"expected no hooks on a module that torch\.compile returned"):
-        Network(compiled, 10)
+AROUND = {
+    "OptimizedModule": lambda model: torch.compile(model, backend="eager"),
+    "DataParallel": nn.DataParallel,
+    "AveragedModel": lambda model: torch.optim.swa_utils.AveragedModel(model).eval(),
+}
+
+
+@pytest.mark.parametrize("kind", AROUND)
+def test_a_network_within_what_only_calls_it(small_network, kind):
+    around = AROUND[kind](small_network).eval()
+    network = Network(around, 5, numerics=Numerics("float32", rows=32))
+    assert network.hash == Network(small_network, 5, numerics=Numerics("float32")).hash
+    network.fit((1, 8, 8), 64)
+    assert isinstance(network._run, Graph)
+    around.register_forward_hook(lambda module, inputs, output: -output)
+    with pytest.raises(ModelError, match=f"expected no hooks on an? {kind} around a module: put them on the module"):
+        Network(around, 5)
 
 
 class Turning(nn.Module):

@@ -48,9 +48,14 @@ def expect_evaluation(model: nn.Module) -> None:
             )
 
 
-def expect_copied_hooks(model: nn.Module) -> None:
-    """An error if a graph has hooks: torch leaves them out of a copy, which would be another function."""
+def expect_copied_whole(model: nn.Module) -> None:
+    """An error if a graph has hooks, or a forward of its own: torch leaves them out of a copy, another function."""
     for graph in _graphs(model):
+        if "forward" in vars(graph):
+            raise ModelError(
+                "expected a module that torch.fx or torch.export made with the forward of its class, got one that was "
+                "replaced, which copies of it lose: put what it does into an nn.Module around it"
+            )
         hooks = [*graph._forward_pre_hooks.values(), *graph._forward_hooks.values()]
         if any(getattr(hook, "__module__", None) != OWN_HOOKS for hook in hooks):
             raise ModelError(

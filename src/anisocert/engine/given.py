@@ -1,6 +1,7 @@
 """The model as it was given: a frozen copy, and its device."""
 
 import copy
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar, cast
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from anisocert.engine._content import is_compiled
-from anisocert.engine.exported import expect_copied_hooks, expect_evaluation
+from anisocert.engine.exported import expect_copied_whole, expect_evaluation
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import told
@@ -54,12 +55,12 @@ def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
 
     named: the caller named the model, and answers for it; if it cannot be copied, it runs like a bare callable.
     """
-    while is_compiled(model):  # a copy would lose the hooks on what torch.compile returned
+    while (inner := _within(model)) is not None:
         if model._forward_hooks or model._forward_pre_hooks:
-            raise ModelError("expected no hooks on a module that torch.compile returned: put them on the module itself")
-        model = cast(nn.Module, model._orig_mod)
+            raise ModelError(f"expected no hooks on {told(model)} around a module: put them on the module itself")
+        model = inner
     expect_evaluation(model)
-    expect_copied_hooks(model)
+    expect_copied_whole(model)
     try:
         return own_copy(model, device)
     except ModelError as error:
@@ -68,6 +69,16 @@ def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
         raise ModelError(
             f"{error}, or name the network with model_id=... (--model-id NAME) and it runs uncopied"
         ) from error
+
+
+def _within(model: nn.Module) -> nn.Module | None:
+    """The module that another one only calls; those for training would split its batches, or cannot be traced."""
+    if is_compiled(model):
+        return cast(nn.Module, model._orig_mod)
+    average = getattr(sys.modules.get("torch.optim.swa_utils"), "AveragedModel", None)  # none before its import
+    if type(model) in (nn.DataParallel, nn.parallel.DistributedDataParallel, average):
+        return cast(nn.Module, model.module)
+    return None
 
 
 def own_copy(model: Module, device: torch.device | None = None) -> Module:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 from torch.export import ExportedProgram
 
-from anisocert.engine.exported import expect_copied_hooks, has_exported, training_parts
+from anisocert.engine.exported import expect_copied_whole, has_exported, training_parts
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import told
 
@@ -32,7 +32,7 @@ def from_function(text: str) -> tuple[nn.Module, tuple[str, ...]]:
     training = next(training_parts(made), None)
     note = f"{text} is in training mode ({training}, say), and is used in evaluation mode" if training else ""
     if has_exported(made):
-        expect_copied_hooks(made)
+        expect_copied_whole(made)
         made = copy.deepcopy(made)  # which, unlike the program itself, can be put into evaluation mode
     return made, (note,) if note else ()
 

@@ -45,9 +45,9 @@ def aims_table(results: Path) -> Table | None:
     rows = []
     for name, sigma, method in sorted(found, key=lambda key: (key[1] or 0.0, ORDER.index(key[2]))):
         theta, scalar, trained = (found.get((one, sigma, method)) for one in ("theta", "scalar", "cohen"))
-        if name == "theta" and theta is not None and scalar is not None and trained is not None:
+        if name == "theta" and theta is not None and trained is not None:
             costs = [accuracy_gain(theta, trained, radius) for radius in (0.0, 0.5)]
-            worth = [average_gain(theta, scalar, size) for size in SIZES]
+            worth = [None if scalar is None else average_gain(theta, scalar, size) for size in SIZES]
             head = (noise(theta), Cell(method), Cell(theta.protects), Cell(float(costs[0].inputs)))
             rows.append((*head, *map(_points, costs), *map(_times, worth)))
     if not rows:
@@ -118,6 +118,8 @@ def _points(pair: Paired) -> Cell:
     return Cell(f"{100 * pair.difference:+.1f} ({100 * pair.low:+.1f} to {100 * pair.high:+.1f})")
 
 
-def _times(pair: Paired) -> Cell:
+def _times(pair: Paired | None) -> Cell:
     """A ratio of means; a tie where the interval of the difference holds 0."""
+    if pair is None:  # not measured
+        return Cell("–")
     return Cell(f"{pair.ratio:.3f}{'' if pair.sure else ' ≈'}")

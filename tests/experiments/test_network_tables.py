@@ -94,8 +94,12 @@ def test_aims(made, tmp_path):
             rows = made("denoised", f"{name}-0.25", method, inputs=inputs, times=times)
     trained = made("denoised", "cohen-0.5", "fixed", inputs=60)
     assert trained is not None  # alone at its level: no line
+    for name in ("cohen", "theta"):
+        made("denoised", f"{name}-1", "fixed", inputs=60)
     found = lines(aims_table(tmp_path))
-    assert [line[:4] for line in found] == [["0.25", "fixed", EVERYONE, "80"], ["0.25", "anisotropic", OWN, "60"]]
+    assert [line[:4] for line in found[:2]] == [["0.25", "fixed", EVERYONE, "80"], ["0.25", "anisotropic", OWN, "60"]]
+    assert [line[0] for line in found[2:]] == ["1"]
+    assert found[2][6:] == ["–", "–"]  # nothing there is told the mean of theta
     right = rows["prediction"] == rows["label"]
     radius = np.where(right, rows["radius"], 0.0) / 0.6
     lost = 100 * (((0.9 * radius >= 0.5) & right).mean() - ((radius >= 0.5) & right).mean())

@@ -40,7 +40,12 @@ def test_every_command_takes_its_url(certify, cli, tmp_path):
     assert (
         "entries in lists://other, policy" in cli("memory", "add", run, "--memory", "lists://other", "--out", "b").out
     )
-    assert "replaced those of lists://m;" in cli("memory", "add", run, "--memory", "lists://other").out
+    said = cli("memory", "add", run, "--memory", "lists://other", code=2).err
+    assert "expected --out DIR or --force, as" in said
+    assert "has the answers of lists://m: a copy keeps both" in said
+    assert read_run(run).memory == stored.memory
+    cli("memory", "add", run, "--memory", "lists://other", "--force")
+    assert read_run(run).memory.place == "lists://other"
     assert "proven disjoint" in cli("memory", "check", "lists://m").out
     looked_up = cli("memory", "lookup", "lists://m", "--data", stored.description["data"]).out
     assert " of 12 inputs lie in" in looked_up

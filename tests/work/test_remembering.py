@@ -99,7 +99,7 @@ def run(plain, tmp_path):
 def test_asking_again_is_not_the_same(added, tmp_path):
     """Without a journal these tests would prove nothing: an abstention here depends on when it is asked for."""
     again = shutil.copytree(added, tmp_path / "again")
-    add(again / "run", again / "memory.sqlite")
+    add(again / "run", again / "memory.sqlite", "--force")
     assert notes(again / "run") != notes(added / "run")
     assert "abstained" in notes(added / "run")
 
@@ -126,7 +126,7 @@ def test_a_journal_belongs_to_one_memory(run, added, same, tmp_path):
     first, second = tmp_path / "first.sqlite", tmp_path / "second.sqlite"
 
     def half_way():
-        assert killed(8, run, first)
+        assert killed(8, run, first, "--force")
         assert (run / "memory.jsonl").read_text().count("\n") > 3
         assert "interrupted" in verify(run).notes[0]
 
@@ -137,14 +137,14 @@ def test_a_journal_belongs_to_one_memory(run, added, same, tmp_path):
     half_way()
     with Memory.open(first) as memory:
         memory.reset()
-    add(run, first)
+    add(run, first, "--force")
     assert entries(first) == entries(added / "memory.sqlite")
     for path in tmp_path.glob("first.sqlite*"):
         path.unlink()
     half_way()
     for path in tmp_path.glob("first.sqlite*"):
         path.unlink()
-    add(run, first)
+    add(run, first, "--force")
     assert entries(first) == entries(added / "memory.sqlite")
     assert same(run, added / "run")
 
@@ -181,7 +181,7 @@ def test_interrupted_for_one_memory_and_then_for_another_it_is_still_a_run(plain
     assert read_run(half).has_memory
     for moment in range(total - 4, total + 1):
         run = shutil.copytree(half, tmp_path / str(moment))
-        other = (run, tmp_path / f"{moment}.sqlite", "--memory-policy", "worst-case")
+        other = (run, tmp_path / f"{moment}.sqlite", "--memory-policy", "worst-case", "--force")
         assert killed(moment, *other)
         assert len(read_run(run)) == 12
         add(*other)

@@ -48,6 +48,7 @@ def add(
     """
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
+    from anisocert.errors import ArgumentError
     from anisocert.evaluate.protection import promised
     from anisocert.memory import NOTES, POLICIES, Memory, shown
     from anisocert.runs import read_run
@@ -57,6 +58,9 @@ def add(
     Memory(policy or "inherit", prefer=prefer).close()  # type: ignore[arg-type]  # it checks both
     options.checked()
     stored = read_run(run)
+    earlier = stored.memory and stored.memory.place
+    if out is None and not force and earlier not in (None, "", options.absolute(shown(memory), new=True)):
+        raise ArgumentError(f"expected --out DIR or --force, as {run} has the answers of {earlier}: a copy keeps both")
     known = _from_file(inputs) if inputs else _of_run(stored)
     console = Console()
     with (
@@ -75,9 +79,6 @@ def add(
             _ = read_run(out or run).attacked
         except WrongFileError as error:  # it was measured before these answers
             console.print(f"the attack is stale now: {error}", soft_wrap=True)
-        earlier = stored.memory and stored.memory.place
-        if out is None and earlier not in (None, "", options.absolute(shown(memory), new=True)):
-            console.print(f"these answers replaced those of {earlier}; --out keeps both", soft_wrap=True)
 
 
 @app.command("lookup", epilog="Example: anisocert memory lookup memory.sqlite --data digits --ids 0,5,10")

@@ -89,16 +89,17 @@ class _Replay(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, passes: ReplayedPasses) -> Tensor:
-        scores, ctx.maps = passes.forward(x)
+        scores, maps = passes.forward(x)
         ctx.passes = passes
-        ctx.save_for_backward(x)
+        # saved with the batch: where a part is computed again, its maps are the later ones, and those are still there
+        ctx.save_for_backward(x, torch.tensor(maps, device="cpu"))
         return scores
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, score_gradient: Tensor) -> tuple[Tensor, None]:
-        (x,) = ctx.saved_tensors
-        return ctx.passes.backward(x, ctx.maps, score_gradient), None
+        x, maps = ctx.saved_tensors
+        return ctx.passes.backward(x, int(maps), score_gradient), None
 
 
 def replayed_passes(

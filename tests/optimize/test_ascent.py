@@ -234,7 +234,7 @@ def test_centred_copies_have_no_mean_and_their_slopes_less_noise():
     torch.testing.assert_close(centred.mean(0), plain.mean(0), rtol=0, atol=float(4 * plain.std(0).max() / 60**0.5))
 
 
-@pytest.mark.parametrize("samples", [8, 3])
+@pytest.mark.parametrize("samples", [8, 7, 3])
 def test_sensitivity_is_the_mean_square_of_slopes(smooth, samples):
     network, x, theta = Network(smooth, 3, numerics=FLOAT32), torch.rand(2, *SHAPE), torch.full((2, *SHAPE), 0.4)
     problem = Problem(Query(network, ac.Gaussian(0.3), x, [4, 8], 0), "logits", torch.tensor([2, 0]))
@@ -249,7 +249,7 @@ def test_sensitivity_is_the_mean_square_of_slopes(smooth, samples):
     torch.testing.assert_close(SoftVotes(problem, 3).sensitivity(theta, samples), expected)
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 7])
+@pytest.mark.parametrize("at_once", [1, 3, 4, 6, 7, 9])
 @pytest.mark.parametrize("centred", [False, True])
 def test_copies_in_parts_give_the_same_mean_and_gradient(smooth, at_once, centred):
     network, x = Network(smooth, 3, numerics=FLOAT32), torch.rand(2, *SHAPE)
@@ -262,6 +262,22 @@ def test_copies_in_parts_give_the_same_mean_and_gradient(smooth, at_once, centre
 
     for found, expected in zip(value_and_slope(at_once), value_and_slope(7), strict=True):
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(("samples", "fitting", "rows"), [(100, 64, 50), (97, 64, 49), (100, 40, 34), (100, 200, 200)])
+def test_all_calls_of_a_search_have_one_size(smooth, monkeypatch, samples, fitting, rows):
+    """For which a network is compiled; no more of its copies are padding than there are parts."""
+    network, sizes = Network(smooth, 3, numerics=ac.Numerics("float32", rows=320)), list[int]()
+    monkeypatch.setattr(network, "gradient_rows", lambda _: fitting)
+    x = torch.rand(1, *SHAPE)
+    problem = Problem(Query(network, ac.Gaussian(0.3), x, [0], 0), "logits", torch.tensor([1]))
+    climb, start = Ascent(2, samples, 0.1, adam=True, logarithmic=True), torch.full((1, *SHAPE), 0.3)
+    problem.require_gradients()
+    monkeypatch.setattr(Problem, "require_gradients", lambda _: None)
+    network.on_rows = lambda count, _: sizes.append(count)
+    climb.climb(problem, start, lambda gap, theta: gap, lower=start / 9, limits=below(problem, 9.0))
+    climb.sensitivity(problem, start)
+    assert {*sizes} == {rows}
 
 
 @pytest.mark.precision

@@ -1,6 +1,7 @@
 """Soft votes: mean class probabilities over noisy copies, with gradients to theta or to the input, never to weights."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -78,7 +79,7 @@ class Problem:
 
 
 class SoftVotes:
-    """Mean probabilities of a problem's inputs over copies of each, of which `at_once` are held in memory.
+    """Mean probabilities of a problem's inputs over copies of each, of which at most `at_once` are held in memory.
 
     centred: the mean of an input's noises is taken off each (and what that shrinks is put back), so that slopes by
     theta, each the mean of slope times noise, are free of what the mean slope and the mean noise add to them by chance.
@@ -108,16 +109,15 @@ class SoftVotes:
 
         x: other points than the problem's inputs, under the same noise.
         """
-        points, stop = self.problem.query.x if x is None else x, first + samples
-        noise = [self._draw(i, min(i + self.at_once, stop)) for i in range(first, stop, self.at_once)]
+        points, parts = self.problem.query.x if x is None else x, list(self._parts(first, samples))
         if self.centred and samples > 1:
-            mean = torch.stack([eps.sum(1) for eps in noise]).sum(0).unsqueeze(1) / samples
-            noise = [(eps - mean) * math.sqrt(samples / (samples - 1)) for eps in noise]
-        if len(noise) == 1:
-            return self._sum(points, theta, noise[0]) / samples
+            mean = torch.stack([eps[:, :real].sum(1) for eps, real in parts]).sum(0).unsqueeze(1) / samples
+            parts = [((eps - mean) * math.sqrt(samples / (samples - 1)), real) for eps, real in parts]
+        if len(parts) == 1:
+            return self._sum(points, theta, *parts[0]) / samples
         # Each part is computed again when its gradient is wanted, so that one part's activations are kept at a time.
         sums = [
-            checkpoint(self._sum, points, theta, eps, use_reentrant=False, preserve_rng_state=False) for eps in noise
+            checkpoint(self._sum, points, theta, *part, use_reentrant=False, preserve_rng_state=False) for part in parts
         ]
         return torch.stack(sums).sum(0) / samples
 
@@ -125,15 +125,26 @@ class SoftVotes:
         """Mean squared slope of the probability of class `top` by each coordinate, over copies: `b x *shape`."""
         query, top, total = self.problem.query, self.problem.top, torch.zeros_like(self.problem.query.x)
         assert top is not None
-        for first in range(0, samples, self.at_once):
-            eps = self._draw(first, min(first + self.at_once, samples))
+        for eps, real in self._parts(0, samples):
             scales = query.smoothing.scales(theta)
             rows = (query.x.unsqueeze(1) + scales * eps).flatten(0, 1).requires_grad_(True)
             p = self.problem.probabilities(rows.clone(), scales[:, 0], self.one_shape)  # which a network may change
             own = p.gather(1, top.repeat_interleave(eps.shape[1]).unsqueeze(1))
             (slope,) = torch.autograd.grad(own.sum(), [rows])
-            total += slope.view(eps.shape).square().sum(1)
+            total += slope.view(eps.shape)[:, :real].square().sum(1)
         return total / samples
+
+    def _parts(self, first: int, samples: int) -> Iterator[tuple[Tensor, int]]:
+        """The noise of copies, in parts of one size, and how many copies of each part are real.
+
+        The last one is padded with repetitions: the network may be compiled for one size.
+        """
+        stop, count = first + samples, math.ceil(samples / self.at_once)
+        size = math.ceil(samples / count)
+        for i in range(first, stop, size):
+            real = min(size, stop - i)
+            eps = self._draw(i, i + real)
+            yield (eps if real == size else eps[:, torch.arange(size, device=eps.device) % real]), real
 
     def _draw(self, first: int, stop: int) -> Tensor:
         inputs, count = len(self.problem.query), stop - first
@@ -154,7 +165,8 @@ class SoftVotes:
         slot, copy = self._rows[count]
         return self._noise.noisy_rows(torch.stack([slot, copy + first]))
 
-    def _sum(self, x: Tensor, theta: Tensor, eps: Tensor) -> Tensor:
+    def _sum(self, x: Tensor, theta: Tensor, eps: Tensor, real: int) -> Tensor:
         scales = self.problem.query.smoothing.scales(theta)  # an error where theta is not a mixture's own
         noisy = (x.unsqueeze(1) + (eps if self._mixed else scales * eps)).flatten(0, 1)
-        return self.problem.probabilities(noisy, scales[:, 0], self.one_shape).view(*eps.shape[:2], -1).sum(1)
+        p = self.problem.probabilities(noisy, scales[:, 0], self.one_shape)
+        return p.view(*eps.shape[:2], -1)[:, :real].sum(1)

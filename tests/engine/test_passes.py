@@ -174,7 +174,7 @@ def test_a_search_by_replays_is_the_one_by_launches(precision, monkeypatch):
             lower=start / 9,
             limits=Limits.of(query, float("inf")),
         )
-        kinds.append(isinstance(model._gradients._compiled[1], ReplayedPasses))
+        kinds.append(isinstance(model._gradients._replayed[1], ReplayedPasses))
         return found
 
     kinds = list[bool]()

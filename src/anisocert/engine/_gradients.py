@@ -29,7 +29,8 @@ class Gradients:
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self._plain: Classifier | None = None if isinstance(trial.model, nn.Module) else trial.model
-        self._compiled: tuple[Shape, Classifier] | None = None
+        self._compiled: tuple[Shape, nn.Module, Classifier] | None = None  # for inputs of a shape
+        self._replayed: tuple[Shape, Classifier] | None = None  # for batches of a shape
         self._kept = dict[Shape, int]()
 
     def scores(self, x: Tensor, compiled: bool = False) -> Tensor:
@@ -56,14 +57,21 @@ class Gradients:
         return self._plain
 
     def _for_batches_like(self, x: Tensor) -> Classifier:
+        shape, made = tuple(x.shape), self._replayed
+        if made is None or made[0] != shape:
+            made = self._replayed = None  # before the next one needs the memory of this one's graphs
+            with _unwatched():
+                form, run = self._compiled_for(x)
+                made = self._replayed = shape, replayed_passes(run, form, x)
+        return made[1]
+
+    def _compiled_for(self, x: Tensor) -> tuple[nn.Module, Classifier]:
+        """A form, and its scores by what it was compiled to, which compiles itself again for batches of other sizes."""
         shape, made = tuple(x.shape[1:]), self._compiled
         if made is None or made[0] != shape:
-            made = self._compiled = None  # before the next one needs the memory of this one's graphs
             form = self._form(shape, True)
-            with _unwatched():
-                run = partial(self._scored, self._compile(form, x))
-                made = self._compiled = shape, replayed_passes(run, form, x) if x.is_cuda else run
-        return made[1]
+            made = self._compiled = shape, form, partial(self._scored, self._compile(form, x))
+        return made[1:]
 
     def _compile(self, form: nn.Module, x: Tensor) -> Classifier:
         """A form compiled for batches like x, in both passes; or as it is where that fails."""

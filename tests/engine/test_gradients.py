@@ -1,0 +1,78 @@
+"""Gradients as searches on a GPU take them, with what is captured there done again in its place."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from anisocert import Gaussian, Numerics
+from anisocert.engine import Network, Query
+from anisocert.engine._passes import ReplayedPasses, replayed_passes
+from anisocert.optimize.ascent import Ascent
+from anisocert.optimize.soft import Problem
+
+SHAPE = (6,)
+
+
+class Replaying:
+    """A network that replays in searches. replays: how many there were of a forward pass."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3)).eval()
+        self.network = Network(self.model, 3, "cpu", Numerics("float32", False, 800))
+        self.network.fit(SHAPE, 0)
+        self.replays, self.compilations = 0, 0
+
+    def capture(self, parts, state, alone):
+        return [self._counted(parts[0]), parts[1]]
+
+    def compiled(self, form, try_out):
+        self.compilations += 1
+        return form
+
+    def _counted(self, part):
+        def forward() -> None:
+            self.replays += 1
+            part()
+
+        return forward
+
+    def slope(self, x: Tensor, one_shape: bool = True) -> Tensor:
+        leaf = x.clone().requires_grad_(True)
+        scores = self.network.differentiable_scores(leaf, one_shape)
+        return torch.autograd.grad(scores[:, 0].sum(), [leaf])[0]
+
+    def search(self, copies: int, steps: int = 3) -> int:
+        """Climb; returns the replays that it took."""
+        query, before = Query.of(self.network, Gaussian(0.5), batch(4)), self.replays
+        Ascent(steps, copies, 0.1, adam=True, logarithmic=True).rehearse(Problem(query, "logits"), steps)
+        return self.replays - before
+
+    @property
+    def replayed(self) -> bool:
+        return isinstance(self.network._gradients._replayed[1], ReplayedPasses)
+
+
+@pytest.fixture
+def gpu(monkeypatch) -> Replaying:
+    made = Replaying()
+    monkeypatch.setattr("anisocert.engine._gradients.replayed_passes", partial(replayed_passes, capture=made.capture))
+    monkeypatch.setattr("anisocert.engine._gradients.compiled_if_works", made.compiled)
+    monkeypatch.setattr(
+        Network, "differentiable_scores", lambda self, x, one_shape=False: self._gradients.scores(x, one_shape)
+    )
+    return made
+
+
+def batch(rows: int) -> Tensor:
+    return torch.randn(rows, *SHAPE, generator=torch.Generator().manual_seed(rows))
+
+
+def test_searches_with_other_numbers_of_copies_are_replayed_and_compiled_for_no_second_time(gpu):
+    for copies in (100, 32, 100):
+        assert gpu.search(copies) >= 3
+        assert gpu.replayed
+    assert gpu.compilations == 1
+    torch.testing.assert_close(gpu.slope(batch(5)), gpu.slope(batch(5), one_shape=False))

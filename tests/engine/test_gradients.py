@@ -1,5 +1,6 @@
 """Gradients as searches on a GPU take them, with what is captured there done again in its place."""
 
+import logging
 from functools import partial
 
 import pytest
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from anisocert import Gaussian, Numerics
 from anisocert.engine import Network, Query
 from anisocert.engine._passes import ReplayedPasses, replayed_passes
+from anisocert.engine._trying import Trial
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.soft import Problem
 
@@ -76,3 +78,45 @@ def test_searches_with_other_numbers_of_copies_are_replayed_and_compiled_for_no_
         assert gpu.replayed
     assert gpu.compilations == 1
     torch.testing.assert_close(gpu.slope(batch(5)), gpu.slope(batch(5), one_shape=False))
+
+
+OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_a_search_that_runs_out_of_memory_gives_up_its_graph_before_copies(gpu, monkeypatch, caplog):
+    def full(*_):
+        raise OUT_OF_MEMORY
+
+    gpu.search(100)
+    (rows, _), _ = gpu.network._gradients._replayed
+    monkeypatch.setattr(ReplayedPasses, "backward", full)
+    with caplog.at_level(logging.WARNING):
+        gpu.search(100)
+    assert caplog.messages == ["out of memory; continuing without a CUDA graph of the search's steps"]
+    assert not gpu.replayed
+    assert gpu.network._gradients._replayed[0][0] == rows
+    assert gpu.search(100) == 0  # nor is it captured again
+
+
+def test_votes_that_run_out_of_memory_give_up_the_graph_of_searches_before_rows(gpu):
+    gpu.search(100)
+    gpu.network.shrink(OUT_OF_MEMORY)
+    assert not gpu.replayed
+    assert gpu.network.fit(SHAPE, 0) == 800
+    gpu.network.shrink(OUT_OF_MEMORY)
+    assert gpu.network.fit(SHAPE, 0) == 160
+
+
+def test_looking_for_state_gives_up_the_graph_of_searches(gpu, monkeypatch):
+    evaluate, full = Trial.evaluate, [OUT_OF_MEMORY]
+
+    def once(*args):
+        if full:
+            raise full.pop()
+        return evaluate(*args)
+
+    gpu.search(100)
+    monkeypatch.setattr(Trial, "evaluate", once)
+    gpu.network.expect_no_state()
+    assert not full
+    assert not gpu.replayed

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 
 from anisocert.engine._forms import first_right, gradient_forms
-from anisocert.engine._passes import replayed_passes
+from anisocert.engine._passes import ReplayedPasses, replayed_passes
 from anisocert.engine._rows import kept_bytes
 from anisocert.engine._trials import trial_inputs
 from anisocert.engine._trying import Trial
@@ -50,6 +50,16 @@ class Gradients:
         if shape not in self._kept:
             self._kept[shape] = kept_bytes(self.scores, self.trial.inputs(ALIGN, shape))
         return self._kept[shape]
+
+    def give_up_graph(self) -> bool:
+        """Whether passes were replayed: batches of that shape are launched now, and the graphs' memory is free."""
+        if self._replayed is None:
+            return False
+        shape, run = self._replayed
+        if not isinstance(run, ReplayedPasses):
+            return False
+        self._replayed = shape, run.launched
+        return True
 
     def _for_any(self, shape: Shape) -> Classifier:
         if self._plain is None:

@@ -169,6 +169,14 @@ class Network:
         per_row = partial(self._gradients.kept_bytes, self._shape)
         return gradient_rows(self.device, self.numerics.rows, copies, per_row)
 
+    def without_gradient_graph(self) -> bool:
+        """Whether a CUDA graph of a search's steps had memory, and has just been given up for it."""
+        given_up = self._gradients.give_up_graph()
+        if given_up:
+            log.warning("out of memory; continuing without a CUDA graph of the search's steps")
+            torch.cuda.empty_cache()
+        return given_up
+
     def expect_no_state(self) -> None:
         """An error unless the network, and each part that voted, gives the scores that it gave before its first vote.
 
@@ -188,7 +196,7 @@ class Network:
     def shrink(self, error: RuntimeError) -> None:
         """Fall back to a smaller batch after running out of memory; any other error is raised again.
 
-        A graph goes before rows do, as votes without it are the same.
+        Graphs go before rows do, as votes without them are the same: first that of searches, which no vote needs.
         """
         if not out_of_memory(error):
             raise error
@@ -205,7 +213,11 @@ class Network:
 
     def _without_graph(self, error: RuntimeError) -> bool:
         """Whether memory ran out, a graph has some, and has just been given up for it."""
-        if not isinstance(self._run, Replayed) or not out_of_memory(error):
+        if not out_of_memory(error):
+            return False
+        if self.without_gradient_graph():
+            return True
+        if not isinstance(self._run, Replayed):
             return False
         log.warning("out of memory; continuing without a CUDA graph of the network")
         self._run = self._run.launched
@@ -214,13 +226,13 @@ class Network:
 
     def _tried(self, sample: Tensor, launched: bool = False) -> Tensor:
         """Scores of a sample by the form that votes; launched: not by replays of it."""
-        run = self._run.launched if launched and isinstance(self._run, Replayed) else self._run
-        try:
-            return self._trial.evaluate(run, sample.clone())
-        except RuntimeError as error:
-            if not self._without_graph(error):
-                raise
-        return self._trial.evaluate(self._run, sample.clone())
+        while True:
+            run = self._run.launched if launched and isinstance(self._run, Replayed) else self._run
+            try:
+                return self._trial.evaluate(run, sample.clone())
+            except RuntimeError as error:
+                if not self._without_graph(error):
+                    raise
 
     def _prepared(self, sample: Tensor, plain: Tensor, votes: int) -> Classifier:
         """The model in the form that is to run. plain: its scores of the sample."""

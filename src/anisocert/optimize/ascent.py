@@ -102,12 +102,16 @@ class Ascent:
             with repeatable():
                 return work(SoftVotes(problem, at_once, centred=self.centred, one_shape=True))
         except RuntimeError as error:
-            if not out_of_memory(error) or at_once == 1:
+            if not out_of_memory(error):
                 raise
-        log.warning("out of memory with gradients; continuing with %d copies of an input at once", at_once // 2)
-        if problem.query.x.is_cuda:
+            if not problem.query.network.without_gradient_graph():
+                if at_once == 1:
+                    raise
+                at_once //= 2
+                log.warning("out of memory with gradients; continuing with %d copies of an input at once", at_once)
+        if problem.query.x.is_cuda:  # not before the error is gone, which knows what the steps had in memory
             torch.cuda.empty_cache()
-        return self._within_memory(problem, at_once // 2, work)
+        return self._within_memory(problem, at_once, work)
 
     def _climb_group(
         self, start: Tensor, objective: Objective, lower: Tensor, limits: Limits, votes: SoftVotes

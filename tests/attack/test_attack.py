@@ -123,6 +123,14 @@ def test_the_same_seed_gives_the_same_attack_however_many_are_attacked(half_spac
     assert [p.inside.own for p in one] != [p.inside.own for p in other]
 
 
+@pytest.mark.parametrize("switched_off", [torch.no_grad, torch.inference_mode])
+def test_an_attack_has_gradients_where_its_caller_has_switched_them_off(half_spaces, switched_off):
+    network, certificates = half_spaces
+    with switched_off():
+        found = attack(network, inflated(certificates, 1.3), how=QUICK, n=4000)
+    assert all(one.broken for one in found.results)
+
+
 def test_a_network_without_gradients_needs_a_guide(half_spaces):
     network, certificates = half_spaces
 

@@ -68,6 +68,29 @@ def gpu(monkeypatch) -> Replaying:
     return made
 
 
+class Rounded(torch.autograd.Function):
+    """Rounds, and is learned through as if it did not."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, slope):
+        return slope
+
+
+class Rounding(nn.Module):
+    """A network that is not traced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(Rounded.apply(8 * x) / 8)
+
+
 def batch(rows: int) -> Tensor:
     return torch.randn(rows, *SHAPE, generator=torch.Generator().manual_seed(rows))
 
@@ -120,3 +143,13 @@ def test_looking_for_state_gives_up_the_graph_of_searches(gpu, monkeypatch):
     gpu.network.expect_no_state()
     assert not full
     assert not gpu.replayed
+
+
+@pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Tanh()), Rounding()])
+def test_what_was_made_in_inference_mode_has_gradients_outside_of_it(model):
+    with torch.inference_mode():
+        network = Network(model.eval(), 3, "cpu", Numerics("float32", False, 32))
+        network.differentiable_scores(batch(32))
+    leaf = batch(32).requires_grad_(True)
+    slopes = [torch.autograd.grad(call(leaf)[:, 0].sum(), [leaf])[0] for call in (model, network.differentiable_scores)]
+    torch.testing.assert_close(*slopes)

@@ -25,6 +25,8 @@ def test_bytes_that_a_step_keeps_for_each_row():
     assert kept_bytes(lambda x: x.detach(), x) == 0
     assert kept_bytes(lambda x: x.add_(1).tanh(), x) == 4 * 12, "which may change its input"
     assert kept_bytes(lambda x: x.tanh()[99], x) == 0, "an error of its own is for others to find"
+    with torch.inference_mode():
+        assert kept_bytes(model, x) == 4 * (500 + 7), "whatever the caller has switched off"
 
 
 def test_rows_with_gradients_fit_into_memory_and_keep_a_gpu_busy(monkeypatch):

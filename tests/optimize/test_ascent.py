@@ -185,6 +185,24 @@ def test_a_black_box_is_refused_by_gradients_and_taken_by_votes(smooth):
         assert len(certificates) == 2
 
 
+@pytest.mark.parametrize("switched_off", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("method", [ac.Anisotropic(), PublishedAnisotropic(isotropic=PublishedIsotropic(5, 20))])
+def test_a_search_has_gradients_where_its_caller_has_switched_them_off(switched_off, method):
+    torch.manual_seed(0)
+    conv = torch.nn.Sequential(torch.nn.Conv2d(2, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())
+    model = torch.nn.Sequential(conv, torch.nn.Flatten(), torch.nn.Linear(16, 3)).eval()
+    x, plan = torch.rand(2, 2, 4, 4), ac.Plan(n=1000)
+
+    def theta(network, inputs):
+        return method.choose(Query.of(network, ac.Gaussian(0.3), inputs), plan)
+
+    expected = theta(Network(model, 3, numerics=FLOAT32), x)
+    with switched_off():
+        network = Network(model, 3, numerics=FLOAT32)
+        assert torch.equal(theta(network, x.clone()), expected)
+    assert torch.equal(theta(network, x), expected)  # by what was made there
+
+
 @pytest.mark.precision
 def test_bounds_hold_after_every_step(smooth):
     start = torch.full((2, 1, 1), 0.3).expand(2, *SHAPE).contiguous()

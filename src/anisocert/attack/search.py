@@ -14,7 +14,7 @@ from torch import Tensor
 from anisocert.attack._ball import length, project, starts, steepest
 from anisocert.attack._targets import Targets
 from anisocert.engine import Network, Stage
-from anisocert.engine.numerics import repeatable
+from anisocert.engine.numerics import differentiating, repeatable
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.optimize.soft import Outputs, Problem, SoftVotes
 
@@ -167,6 +167,7 @@ class Finder:
             found.append(others.topk(min(count, p.shape[1] - 1)).indices)
         return torch.cat(found)
 
+    @differentiating()
     def climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int, toward: Tensor | None = None) -> Tensor:
         """Ascend from u, never beyond a gauge of `budget`. u: `m x d`; budget: `m`.
 

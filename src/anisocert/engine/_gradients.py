@@ -15,7 +15,7 @@ from anisocert.engine._trials import trial_inputs
 from anisocert.engine._trying import Trial
 from anisocert.engine.compiling import compiled_if_works
 from anisocert.engine.given import Classifier
-from anisocert.engine.numerics import ALIGN, out_of_memory
+from anisocert.engine.numerics import ALIGN, differentiating, out_of_memory
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +90,7 @@ class Gradients:
             form, lambda run: torch.autograd.grad(self._scored(run, leaf.clone()).sum(), [leaf], allow_unused=True)
         )
 
+    @differentiating()
     def _form(self, shape: Shape, compiled: bool) -> nn.Module:
         assert isinstance(self.trial.model, nn.Module)
         sample = self.trial.with_levels(trial_inputs(CHECKED, shape, self.trial.device))
@@ -103,7 +104,7 @@ class Gradients:
 def _has_own_backward(model: nn.Module, sample: Tensor) -> bool:
     """Whether it has an `autograd.Function`, as to learn through rounding: a graph has only its forward pass."""
     try:
-        with torch.enable_grad(), _unwatched():
+        with _unwatched():
             scores = model(sample.clone().requires_grad_(True).clone())
         left = [scores.grad_fn]
     except Exception as reason:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from anisocert.engine.numerics import out_of_memory
+from anisocert.engine.numerics import differentiating, out_of_memory
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def _kept(call: Callable[[Tensor], Tensor], sample: Tensor) -> int:
         sizes[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with differentiating(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         scores = call(sample.detach().clone().requires_grad_(True).clone())  # which a network may change
     del scores  # until now no two of them had one address
     return sum(sizes.values())

@@ -84,7 +84,9 @@ def _within(model: nn.Module) -> nn.Module | None:
 def own_copy(model: Module, device: torch.device | None = None) -> Module:
     """A copy in evaluation mode that learns nothing, on a device if one is given; the model stays as it is."""
     try:
-        with torch.no_grad():  # else TorchScript's copy of a weight is a result, with the original behind it
+        # No backward pass may keep a weight that was made in inference mode; and without no_grad TorchScript's copy of
+        # a weight is a result, with the original behind it.
+        with torch.inference_mode(False), torch.no_grad():
             copied = copy.deepcopy(model)
             if {*map(id, copied.parameters())} & {*map(id, model.parameters())}:
                 raise TypeError("its copy shares weights with it")

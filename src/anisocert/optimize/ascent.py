@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from anisocert.engine import Network
-from anisocert.engine.numerics import out_of_memory, repeatable
+from anisocert.engine.numerics import differentiating, out_of_memory, repeatable
 from anisocert.errors import ArgumentError
 from anisocert.optimize._ceiling import Ceiling, Limits
 from anisocert.optimize._steps import Adam, Plain
@@ -83,6 +83,7 @@ class Ascent:
             problem, lambda places: partial(SoftVotes.sensitivity, theta=theta[places], samples=self.samples)
         )
 
+    @differentiating()
     def _in_groups(self, problem: Problem, work: Callable[[Tensor], Callable[[SoftVotes], Tensor]]) -> Tensor:
         """What is found for each input. work: of places to what is done with their soft votes."""
         network = problem.query.network

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from anisocert.engine import Query, Stage
 from anisocert.engine.noise import noise_source
-from anisocert.engine.numerics import ALIGN, out_of_memory
+from anisocert.engine.numerics import ALIGN, differentiating, out_of_memory
 from anisocert.errors import ModelError
 
 Outputs = Literal["logits", "probabilities"]
@@ -53,6 +53,7 @@ class Problem:
         scores = self.query.network.differentiable_scores(self.query.given(rows, scale), one_shape)
         return scores.softmax(1) if self.outputs == "logits" else scores
 
+    @differentiating()
     def require_gradients(self) -> None:
         """An error unless the network's scores can be differentiated by its input."""
         probe = self.query.x[[0] * ALIGN].requires_grad_(True)  # as many rows as votes have at least

@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import BackwardCFunction
 
+from anisocert.engine._backward import has_own_backward
 from anisocert.engine._forms import first_right, gradient_forms
 from anisocert.engine._passes import ReplayedPasses, replayed_passes
 from anisocert.engine._rows import kept_bytes
@@ -15,7 +15,7 @@ from anisocert.engine._trials import trial_inputs
 from anisocert.engine._trying import Trial
 from anisocert.engine.compiling import compiled_if_works
 from anisocert.engine.given import Classifier
-from anisocert.engine.numerics import ALIGN, differentiating, out_of_memory
+from anisocert.engine.numerics import ALIGN, differentiating
 
 log = logging.getLogger(__name__)
 
@@ -94,32 +94,13 @@ class Gradients:
     def _form(self, shape: Shape, compiled: bool) -> nn.Module:
         assert isinstance(self.trial.model, nn.Module)
         sample = self.trial.with_levels(trial_inputs(CHECKED, shape, self.trial.device))
-        if _has_own_backward(self.trial.model, sample[:ALIGN]):
+        with _unwatched():
+            own = has_own_backward(self.trial.model, sample[:ALIGN])
+        if own:
             log.info("the network has a backward pass of its own, so searches differentiate it as it is")
             return self.trial.model
         forms = gradient_forms(self.trial.model, sample, self.trial.precision == "bfloat16", compiled)
         return first_right(forms, self.trial.right(sample)) or self.trial.model
-
-
-def _has_own_backward(model: nn.Module, sample: Tensor) -> bool:
-    """Whether it has an `autograd.Function`, as to learn through rounding: a graph has only its forward pass."""
-    try:
-        with _unwatched():
-            scores = model(sample.clone().requires_grad_(True).clone())
-        left = [scores.grad_fn]
-    except Exception as reason:
-        if out_of_memory(reason):
-            raise
-        return False  # nor any other, which is told where a search begins
-    seen = set[object]()
-    while left:
-        node = left.pop()
-        if isinstance(node, BackwardCFunction):
-            return True
-        if node is not None and node not in seen:
-            seen.add(node)
-            left += [source for source, _ in node.next_functions]
-    return False
 
 
 def _unwatched() -> AbstractContextManager[None]:

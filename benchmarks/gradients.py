@@ -7,8 +7,9 @@ Milliseconds per input and step of 100 noisy copies, forward and backward to the
 less the gradients of weights that it also computes: one input at a time, float32. "engine": as `anisotropic` climbs, in
 groups of inputs, compiled on a GPU. "ratio": eager over engine. "alone": the same with a single input, which is padded
 to a group.
-"cosine": the smallest, over inputs, between the two gradients by the noisy copies, of the same noise; "autocast": the
-same for eager under torch.autocast. Weights are random, so that rounding moves more than in trained networks.
+"cosine": the smallest, over inputs, between the two gradients by the noisy copies, of the same noise, the engine's in
+calls as they are timed; "autocast": the same for eager under torch.autocast. Weights are random, so that rounding moves
+more than in trained networks.
 """
 
 import argparse
@@ -53,11 +54,14 @@ def child(name, device, steps):
     def climb(inputs):
         ASCENT.rehearse(Problem(Query.of(network, Gaussian(SIGMA), x[:inputs]), "logits"), steps)
 
+    rows = list[int]()
+    network.on_rows = lambda count, _: rows.append(count)
     climb(group)  # which compiles
+    network.on_rows = None
     if device == "cuda":
         torch.cuda.empty_cache()
     ready()
-    found = {"group": group, **cosines(model, network, shape)}
+    found = {"group": group, **cosines(model, network, shape, rows[-1])}
     found["eager"] = per_call(lambda: eager(model, x[0], steps), device) / steps
     found["engine"] = per_call(lambda: climb(group), device) / steps / group
     found["alone"] = per_call(lambda: climb(1), device) / steps
@@ -81,7 +85,14 @@ def eager(model, x, steps):
         optimizer.step()
 
 
-def cosines(model, network, shape, inputs=4):
+def cosines(model, network, shape, timed, inputs=4):
+    """timed: rows of a call of the engine."""
+
+    def engine(rows):
+        padded = rows[torch.arange(math.ceil(len(rows) / timed) * timed) % len(rows)]
+        scores = [network.differentiable_scores(part, one_shape=True) for part in padded.split(timed)]
+        return torch.cat(scores)[: len(rows)]
+
     def autocast(rows):
         with torch.autocast(network.device.type, torch.bfloat16, network.numerics.precision == "bfloat16"):
             return model(rows).float()
@@ -89,7 +100,7 @@ def cosines(model, network, shape, inputs=4):
     noisy = noisy_batch(inputs * COPIES, shape, SIGMA).to(network.device)
     top = model(noisy).argmax(1)
     slopes = []
-    for scores in (model, network.differentiable_scores, autocast):
+    for scores in (model, engine, autocast):
         rows = noisy.clone().requires_grad_(True)
         (slope,) = torch.autograd.grad(scores(rows).softmax(1).gather(1, top[:, None]).sum(), [rows])
         slopes.append(slope.reshape(inputs, -1).double())

@@ -329,6 +329,16 @@ def small_network() -> nn.Module:
 
 
 @pytest.fixture
+def exact_products() -> Iterator[None]:
+    """A user who has asked for convolutions without TF32; torch then refuses to be told of all of cuDNN at once."""
+    conv = torch.backends.cudnn.conv
+    before, conv.fp32_precision = conv.fp32_precision, "ieee"
+    yield
+    assert conv.fp32_precision == "ieee"
+    conv.fp32_precision = before
+
+
+@pytest.fixture
 def within_rate() -> Callable[[int, int, float], bool]:
     """Whether so many failures in so many runs are compatible with a failure rate of at most `rate`."""
     return lambda failures, runs, rate: bool(failures <= binom.ppf(1 - 1e-4, runs, rate))

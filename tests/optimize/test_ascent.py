@@ -155,6 +155,11 @@ def test_the_network_is_not_touched(smooth):
     assert all(p.grad is None and p.requires_grad for p in smooth.parameters())
 
 
+def test_a_search_leaves_a_user_the_products_that_were_asked_for(smooth, exact_products):
+    query = Query(Network(smooth, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [0, 1], 0)
+    assert PublishedIsotropic(iterations=2).choose(query, ac.Plan()).shape[0] == 2
+
+
 @pytest.mark.precision
 def test_logits_and_probabilities_agree(smooth):
     x, plan = torch.rand(2, *SHAPE), ac.Plan(n=1000)

@@ -255,6 +255,12 @@ def test_the_callers_random_state_is_not_touched() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
+def test_the_callers_exact_products_stay_exact(exact_products: None) -> None:
+    during = []
+    trained(None, Cohen(), epochs=1, on_epoch=lambda _: during.append(torch.backends.cudnn.conv.fp32_precision))
+    assert during == ["ieee"]
+
+
 def test_errors(tmp_path: Path) -> None:
     model = build("small-cnn", 2, (0.4,), (0.3,))
     with pytest.raises(ModelError, match=r"expected a finite loss, got .* lower the learning rate"):

@@ -107,13 +107,6 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 @contextmanager
-def repeatable() -> Iterator[None]:
-    """Only those of cuDNN's kernels that give the same result each time, in a step and in its gradient alike."""
-    with torch.backends.cudnn.flags(enabled=True, deterministic=True):
-        yield
-
-
-@contextmanager
 def differentiating() -> Iterator[None]:
     """Where gradients are computed, whatever the caller has switched off around; tensors made here can have some."""
     with torch.inference_mode(False), torch.enable_grad():

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from anisocert.engine import Network
-from anisocert.engine.numerics import differentiating, out_of_memory, repeatable
+from anisocert.engine.numerics import differentiating, out_of_memory
+from anisocert.engine.settings import repeatable
 from anisocert.errors import ArgumentError
 from anisocert.optimize._ceiling import Ceiling, Limits
 from anisocert.optimize._steps import Adam, Plain

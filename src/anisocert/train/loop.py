@@ -17,6 +17,7 @@ from anisocert.data import Dataset
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import usable
 from anisocert.engine.numerics import Precision, keep_large_blocks, native_precision
+from anisocert.engine.settings import fastest
 from anisocert.engine.told import under
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import hash_values
@@ -184,8 +185,7 @@ def _tuned(device: torch.device, batches: Batches) -> Iterator[None]:
     tiny = device.type == "cpu" and batches.size * batches.x[0].numel() < ONE_THREAD
     try:
         torch.set_num_threads(1 if tiny else threads)
-        deterministic = torch.backends.cudnn.deterministic  # the caller's wish
-        with torch.backends.cudnn.flags(enabled=True, benchmark=device.type == "cuda", deterministic=deterministic):
+        with fastest() if device.type == "cuda" else nullcontext():
             yield
     finally:
         torch.set_num_threads(threads)

@@ -1,0 +1,47 @@
+"""Settings of cuDNN that are on while somebody is at work, and then again what they were.
+
+They are the process's, not a thread's: what the first of several at work finds, the last puts back.
+`torch.backends.cudnn.flags` would set all the others too, of which TF32 and its like are the user's.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import torch
+
+
+class _Setting:
+    """One of them, which is true or false."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._lock = name, threading.Lock()
+        self._at_work, self._found = 0, False
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        with self._lock:
+            if self._at_work == 0:
+                self._found = getattr(torch.backends.cudnn, self._name)
+            setattr(torch.backends.cudnn, self._name, True)
+            self._at_work += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._at_work -= 1
+                if self._at_work == 0:
+                    setattr(torch.backends.cudnn, self._name, self._found)
+
+
+_DETERMINISTIC, _BENCHMARK = _Setting("deterministic"), _Setting("benchmark")
+
+
+def repeatable() -> AbstractContextManager[None]:
+    """Only those of cuDNN's kernels that give the same result each time, in a step and in its gradient alike."""
+    return _DETERMINISTIC.on()
+
+
+def fastest() -> AbstractContextManager[None]:
+    """Those of cuDNN's convolutions that are fastest when tried, once for each shape."""
+    return _BENCHMARK.on()

@@ -1,0 +1,54 @@
+"""Settings of cuDNN, which a process has once: only those that are asked for change, and only for a while."""
+
+import threading
+from contextlib import AbstractContextManager
+
+import pytest
+import torch
+
+from anisocert.engine.settings import fastest, repeatable
+
+NAMES = ("enabled", "benchmark", "deterministic", "allow_tf32")
+
+
+def _settings() -> dict[str, bool]:
+    return {name: getattr(torch.backends.cudnn, name) for name in NAMES}
+
+
+@pytest.fixture(params=[False, True])
+def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    """What a user has set, all of it."""
+    for name in NAMES:
+        monkeypatch.setattr(torch.backends.cudnn, name, request.param)
+    return _settings()
+
+
+@pytest.mark.parametrize(("asked", "name"), [(repeatable, "deterministic"), (fastest, "benchmark")])
+def test_one_setting_is_on_and_the_others_are_the_users(own: dict[str, bool], asked: type, name: str) -> None:
+    with asked():
+        assert _settings() == own | {name: True}
+    assert _settings() == own
+
+
+def test_whoever_goes_first_leaves_it_on_for_the_others(own: dict[str, bool]) -> None:
+    came, go = threading.Event(), threading.Event()
+
+    def stay(work: AbstractContextManager[None]) -> None:
+        with work:
+            came.set()
+            go.wait(10)
+
+    other = threading.Thread(target=stay, args=(repeatable(),))
+    with repeatable():
+        other.start()
+        assert came.wait(10)
+    assert _settings() == own | {"deterministic": True}
+    go.set()
+    other.join()
+    assert _settings() == own
+
+
+def test_what_raises_leaves_nothing_behind(own: dict[str, bool]) -> None:
+    with pytest.raises(KeyError), repeatable(), repeatable():
+        raise KeyError
+    assert _settings() == own

@@ -43,11 +43,11 @@ def starts(count: int, shape: tuple[int, int], norm: int, generator: torch.Gener
     shape: (m, d) -> `m x count x d`.
     """
     m, d = shape
-    raw = torch.randn(m, count, d, generator=generator)
+    raw = torch.randn(m, count, d, generator=generator, dtype=torch.float32)
     if norm == 1:  # uniform on a facet: exponential shares with random signs
-        raw = raw.sign() * -torch.rand(m, count, d, generator=generator).clamp_min(1e-30).log()
+        raw = raw.sign() * -torch.rand(raw.shape, generator=generator, dtype=torch.float32).clamp_min(1e-30).log()
     unit = (raw.flatten(0, 1) / length(raw.flatten(0, 1), norm).unsqueeze(1)).view(m, count, d)
-    depth = torch.rand(m, count, generator=generator)
+    depth = torch.rand(m, count, generator=generator, dtype=torch.float32)
     depth[:, 1::2] = 1.0
     depth[:, 0] = 0.0
     return unit * depth.unsqueeze(2)

@@ -115,7 +115,7 @@ class Finder:
     def beyond(self, u: Tensor, changes: Tensor, rival: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(point, whether it is answered differently, rival), as near to the centre as was found."""
         u, changes, rival = u.clone(), changes.clone(), rival.clone()
-        budget, steps = torch.ones(len(u), device=u.device), max(1, self.how.steps // 2)
+        budget, steps = u.new_ones(len(u), dtype=torch.float32), max(1, self.how.steps // 2)
         while bool((open_ := (~changes & (budget < self.how.reach)).nonzero()[:, 0]).numel()):
             budget[open_] = (budget[open_] * GROWTH).clamp(max=self.how.reach)
             some = self.targets.part(open_.cpu())
@@ -138,7 +138,8 @@ class Finder:
 
     def _shorten(self, targets: Targets, u: Tensor, rival: Tensor) -> tuple[Tensor, Tensor]:
         """The same directions, as short as they can be with a different answer at their end, by halving."""
-        low, high = torch.zeros(len(u), device=u.device), torch.ones(len(u), device=u.device)
+        low = u.new_zeros(len(u), dtype=torch.float32)
+        high = torch.ones_like(low)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             lead, other = self.judge(targets, u * middle.unsqueeze(1))

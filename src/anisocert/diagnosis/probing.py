@@ -69,7 +69,7 @@ def probe(
     """How the network does under each noise level, from `votes` noisy copies per input."""
     for sigma in sigmas:
         query = Query(network, usual(norm).of(sigma), sample.x, sample.ids, sample.seed)
-        theta = torch.full((len(sample.x), *(1 for _ in sample.x.shape[1:])), sigma, device=network.device)
+        theta = sample.x.new_full((len(sample.x), *(1 for _ in sample.x.shape[1:])), sigma)
         scales = query.smoothing.scales(theta)
         counts = all_votes(query, scales, Stage.PILOT, [votes])
         yield _level(query, sigma, counts, sample.y, plan, _sharpness(query, scales, sample))

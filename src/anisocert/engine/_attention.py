@@ -29,7 +29,8 @@ class SelfAttention(nn.Module):
 
 
 def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
-    linear = nn.Linear(weight.shape[1], weight.shape[0], bias is not None, weight.device).requires_grad_(False)
+    out, width = weight.shape
+    linear = nn.Linear(width, out, bias is not None, weight.device, weight.dtype).requires_grad_(False)
     linear.weight.copy_(weight)
     if bias is not None:
         linear.bias.copy_(bias)

@@ -11,7 +11,7 @@ from anisocert.engine.agreement import GROUPS
 def trial_inputs(rows: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
     """The same ones always, small and large in turn: `rows x *shape`."""
     generator = torch.Generator(device).manual_seed(0)
-    sample = torch.empty(rows, *shape, device=device)
+    sample = torch.empty(rows, *shape, dtype=torch.float32, device=device)
     sample[::GROUPS].uniform_(generator=generator)
     for group, (centre, scale) in enumerate(((0.5, 0.25), (0.0, 1.0), (0.0, 4.0)), start=1):
         sample[group::GROUPS].normal_(centre, scale, generator=generator)
@@ -25,7 +25,8 @@ def companies(sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """
     count, device = len(sample), sample.device
     row = torch.arange(count, device=device)
-    drawn = torch.rand(count, generator=torch.Generator(device).manual_seed(1), device=device) < 0.5
+    generator = torch.Generator(device).manual_seed(1)
+    drawn = torch.rand(count, generator=generator, dtype=torch.float32, device=device) < 0.5
     for kept, others in (
         (row < count // 2, 1 - 2 * sample),
         (row >= count // 2, 1e3 * sample.sign()),

@@ -30,10 +30,10 @@ class BlockConv2d(nn.Module):
         reach = [stride * o + t - padding for o in range(self.ratio) for t in range(k)]
         low, high = min(reach) // self.block, max(reach) // self.block
         self.pad = (-low, high, -low, high)
-        weight = torch.zeros(
+        source = conv.weight.detach().cpu()
+        weight = source.new_zeros(
             self.ratio, self.ratio, conv.out_channels, channels, self.block, self.block, high - low + 1, high - low + 1
         )
-        source = conv.weight.detach().cpu()
         for oy in range(self.ratio):
             for ox in range(self.ratio):
                 for ty in range(k):
@@ -89,15 +89,15 @@ class ColumnsConv2d(nn.Module):
         k, p, channels = conv.kernel_size[1], int(conv.padding[1]), conv.in_channels
         self.columns = columns
         self.padding = 2 ** math.ceil(math.log2(columns * channels)) - columns * channels if channels < self.STEM else 0
-        weight = torch.zeros(columns, conv.out_channels, columns * channels + self.padding, conv.kernel_size[0], 3)
         source = conv.weight.detach().cpu()
+        weight = source.new_zeros(columns, conv.out_channels, columns * channels + self.padding, conv.kernel_size[0], 3)
         for to in range(columns):
             for tap in range(k):
                 block, column = divmod(to + tap - p, columns)
                 weight[to, :, column * channels : (column + 1) * channels, :, block + 1] = source[:, :, :, tap]
         wide = nn.Conv2d(
             weight.shape[2], columns * conv.out_channels, (conv.kernel_size[0], 3), padding=(int(conv.padding[0]), 1),
-            device=conv.weight.device,
+            device=conv.weight.device, dtype=conv.weight.dtype,
         )  # fmt: skip
         wide.weight.data.copy_(weight.flatten(0, 1))
         assert wide.bias is not None
@@ -158,5 +158,5 @@ def slow_groups(conv: nn.Conv2d) -> bool:
 def bias_of(conv: nn.Conv2d) -> Tensor:
     """The bias of a convolution, or zeros."""
     if conv.bias is None:
-        return torch.zeros(conv.out_channels, device=conv.weight.device)
+        return conv.weight.new_zeros(conv.out_channels)
     return conv.bias.detach().clone()

@@ -124,7 +124,7 @@ class HostNoise:
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray, place: Tensor | None = None) -> Tensor:
         """See NoiseSource."""
-        out = torch.zeros(len(slot), int(np.prod(self.shape)))
+        out = torch.zeros(len(slot), int(np.prod(self.shape)), dtype=torch.float32)
         for start, stop in _runs(slot):
             state = self.slots[slot[start]]
             assert state is not None, "a slot is opened before its votes are drawn"

@@ -27,8 +27,8 @@ class SlotsOnDevice(ABC):
     def __init__(self, device: torch.device, base: Base, components: int, slots: int, shape: tuple[int, ...]) -> None:
         self.device, self.base, self.components, self.shape = device, base, components, shape
         self.d = int(np.prod(shape))
-        self.x = torch.zeros(slots, self.d, device=device)
-        self.scales = torch.zeros(slots, components, self.d, device=device)
+        self.x = torch.zeros(slots, self.d, dtype=torch.float32, device=device)
+        self.scales = self.x.new_zeros(slots, components, self.d)
         self.streams = torch.zeros(slots, 3, dtype=torch.int64, device=device)  # see `key_of`
 
     def open(self, slots: Sequence[int], streams: Sequence[Stream], x: Tensor, scales: Tensor) -> None:
@@ -44,7 +44,7 @@ class SlotsOnDevice(ABC):
 
     def noisy_rows(self, rows: Tensor, place: Tensor | None = None) -> Tensor:
         """As `noisy`, with slot and vote already on the device. rows: `2 x n`, int32."""
-        out = torch.empty(rows.shape[1], self.d, device=self.device) if place is None else place.view(-1, self.d)
+        out = self.x.new_empty(rows.shape[1], self.d) if place is None else place.view(-1, self.d)
         assert len(out) == rows.shape[1], "a place has the rows of the batch"
         with torch.cuda.device(self.device):
             self._draw(out, rows)

@@ -43,7 +43,7 @@ class ActivatedLinear(Product):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        bias = torch.zeros(linear.out_features).to(linear.weight) if linear.bias is None else linear.bias.detach()
+        bias = linear.weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
         self.hold(linear.weight.detach(), bias)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class DenseConv2d(Product):
     def __init__(self, conv: nn.Conv2d, height: int, width: int) -> None:
         super().__init__()
         size = conv.in_channels * height * width
-        basis = torch.eye(size).view(size, height, width, conv.in_channels).permute(0, 3, 1, 2)
+        basis = torch.eye(size, dtype=torch.float32).view(size, height, width, conv.in_channels).permute(0, 3, 1, 2)
         plain = copy.deepcopy(conv).cpu().float()
         plain.bias = None
         with torch.no_grad():

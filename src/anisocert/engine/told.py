@@ -52,7 +52,8 @@ class ToldNoise:
 
     def __init__(self, source: NoiseSource, slots: int, shape: tuple[int, ...], device: torch.device) -> None:
         self.source = source
-        self.scales = torch.ones(slots, *shape, device=device)  # positive also where padding comes before any input
+        # positive also where padding comes before any input
+        self.scales = torch.ones(slots, *shape, dtype=torch.float32, device=device)
 
     @property
     def unsettled(self) -> Tensor | None:

@@ -70,7 +70,7 @@ class Codebook:
         """
         if networks and len(networks) != len(self):
             raise ArgumentError(f"expected one network per code, {len(self)}, got {len(networks)}")
-        tensors = {"codes": torch.from_numpy(self.codes.copy()), "sigma": torch.tensor(self.sigma)}
+        tensors = {"codes": torch.from_numpy(self.codes.copy()), "sigma": torch.tensor(self.sigma, dtype=torch.float32)}
         for k, (network, _) in enumerate(networks):
             tensors |= {f"{NETWORKS}{k}.{name}": tensor for name, tensor in network.state_dict().items()}
         said = {"networks": [known for _, known in networks]} if networks else {}

@@ -29,7 +29,7 @@ class Limits:
     def of(cls, query: Query, upper: float, bounded_reach: bool = False, domain: Domain | None = None) -> "Limits":
         """Those of a query's inputs. domain: of valid inputs, beyond the farther wall of which no axis need go."""
         x, norm = query.x, query.smoothing.norm
-        far = torch.full((len(x),), torch.inf, device=x.device)
+        far = x.new_full((len(x),), torch.inf)
         walls = far.view(-1, *(1 for _ in query.shape))
         if bounded_reach:
             far = torch.from_numpy(reach(x, norm)).float().to(x.device)

@@ -46,7 +46,7 @@ class PublishedIsotropic(Method):
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
         sigma, ones = scalar_theta(self, query.smoothing), (1 for _ in query.shape)
-        start = torch.full((len(query), *ones), sigma, device=query.x.device)
+        start = query.x.new_full((len(query), *ones), sigma)
         problem = Problem(query, self.outputs)
         lower = torch.full_like(start, TINY)
         limits = Limits.of(query, float("inf"))

@@ -97,7 +97,7 @@ class SoftVotes:
     ) -> None:
         self.problem, self.at_once, self.centred, self.one_shape = problem, at_once, centred, one_shape
         query = problem.query
-        own, scales = query.smoothing, torch.ones(len(query), 1, *(1 for _ in query.shape))
+        own, scales = query.smoothing, query.x.new_ones(len(query), 1, *(1 for _ in query.shape))
         self._mixed = len(own.weights) > 1
         if self._mixed:  # no gradient reaches its theta, which is given: the copies come with each component's scale
             scales = own.scales(torch.from_numpy(np.array(own.theta)).expand(query.x.shape))

@@ -101,7 +101,8 @@ def _probability(network: nn.Module, label: int, shape: tuple[int, ...], entry: 
     generator = torch.Generator().manual_seed(0)
     half, smoothing = (SAMPLES // 2, *shape), entry.run.configuration.smoothing()
     uniform = smoothing.base == "uniform"
-    draw = torch.rand(half, generator=generator) * 2 - 1 if uniform else torch.randn(half, generator=generator)
+    drawn = (torch.rand if uniform else torch.randn)(half, generator=generator, dtype=torch.float32)
+    draw = drawn * 2 - 1 if uniform else drawn
     scale = smoothing.scale(draw, generator)
     eps = torch.cat([scale * draw, -scale * draw])
     return SmoothProbability(under(scale, network), label, eps, str(entry.run.said("outputs") or "logits"))

@@ -103,7 +103,7 @@ class Smoothing(ABC):
             theta = torch.from_numpy(np.array(self.theta))
             scales = self.scales(theta[(None,) * (dims - theta.dim())])[0]
             where = device if scales.numel() > 1 else "cpu"
-            placed[device, dims] = scales.to(where), torch.tensor(self.weights, device=where)
+            placed[device, dims] = scales.to(where), torch.tensor(self.weights, dtype=torch.float32, device=where)
         return placed[device, dims]
 
     @staticmethod

@@ -49,18 +49,25 @@ class Told(nn.Module):
         return self.network(pair[:, 0] / (1 + pair[:, 1]))
 
 
-@pytest.fixture(params=["float64", "bfloat16"])
+@pytest.fixture(params=["float64", "bfloat16", "meta"])
 def both(request):
-    """both(work) -> what it gives as usual, and where a user has chosen another type for new tensors."""
+    """both(work) -> what it gives as usual, and where a user has chosen another type or device for new tensors.
+
+    meta stands for a GPU: what is made there by mistake has no values that could be right.
+    """
 
     def call(work):
         usual = work()
-        torch.set_default_dtype(getattr(torch, request.param))
+        if request.param == "meta":
+            torch.set_default_device(request.param)
+        else:
+            torch.set_default_dtype(getattr(torch, request.param))
         return usual, work()
 
     before = torch.get_default_dtype()
     yield call
     torch.set_default_dtype(before)
+    torch.set_default_device(None)
 
 
 def certified(model, method, smoothing, grid=None):

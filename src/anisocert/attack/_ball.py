@@ -43,11 +43,12 @@ def starts(count: int, shape: tuple[int, int], norm: int, generator: torch.Gener
     shape: (m, d) -> `m x count x d`.
     """
     m, d = shape
-    raw = torch.randn(m, count, d, generator=generator, dtype=torch.float32)
+    raw = torch.randn(m, count, d, generator=generator, dtype=torch.float32, device="cpu")
     if norm == 1:  # uniform on a facet: exponential shares with random signs
-        raw = raw.sign() * -torch.rand(raw.shape, generator=generator, dtype=torch.float32).clamp_min(1e-30).log()
+        shares = torch.rand(raw.shape, generator=generator, dtype=torch.float32, device="cpu")
+        raw = raw.sign() * -shares.clamp_min(1e-30).log()
     unit = (raw.flatten(0, 1) / length(raw.flatten(0, 1), norm).unsqueeze(1)).view(m, count, d)
-    depth = torch.rand(m, count, generator=generator, dtype=torch.float32)
+    depth = torch.rand(m, count, generator=generator, dtype=torch.float32, device="cpu")
     depth[:, 1::2] = 1.0
     depth[:, 0] = 0.0
     return unit * depth.unsqueeze(2)

@@ -59,7 +59,7 @@ class Hunt:
         axes = torch.ones_like(flat, dtype=torch.float64)
         self.code = codes_of(system.network, [None] * len(clean))  # and that theta's, where they have own networks
         self.base = Targets(
-            query, flat.double(), axes, training, top, domain, _part(self.code, torch.arange(len(clean)))
+            query, flat.double(), axes, training, top, domain, _part(self.code, torch.arange(len(clean), device="cpu"))
         )
         self.finder = Finder(self.base, how)
         self.theta = training.clone()  # what the system chose when it was last asked
@@ -96,7 +96,7 @@ class Hunt:
         targets = replace(self.base.part(at), axes=axes, top=top)
         leaders, lead = self._first(targets, at)
         given, points = limit.top.copy(), np.zeros(limit.axes.shape, np.float32)
-        left, under = torch.arange(len(at)), targets.theta
+        left, under = torch.arange(len(at), device="cpu"), targets.theta
         for question in range(QUESTIONS):
             some, now = targets.part(left), left.numpy()
             here = some.points(leaders[left, 0]).cpu().numpy()
@@ -133,11 +133,11 @@ class Hunt:
             before = self.away[at].double() / targets.axes
             size = length(before, targets.norm).unsqueeze(1)
             begin[:, 1] = torch.where(size > 0, before / size.clamp_min(1e-30), begin[:, 1].double()).float()
-            rivals = torch.arange(count - 2) % self.rivals.shape[1]
+            rivals = torch.arange(count - 2, device="cpu") % self.rivals.shape[1]
             toward[:, 2:] = self.rivals[at][:, rivals]
         # A promised class that is not the label may be one of the label's rivals.
         toward = torch.where(toward == targets.top.unsqueeze(1), -1, toward)
-        every = targets.part(torch.arange(k).repeat_interleave(count))
+        every = targets.part(torch.arange(k, device="cpu").repeat_interleave(count))
         turns = (torch.arange(count, device=last.device) % 2 == 1).repeat(k)
         latest = replace(
             every, theta=last.repeat_interleave(count, 0), code=_part(self.code, at.repeat_interleave(count))
@@ -145,7 +145,7 @@ class Hunt:
         turned = replace(every, theta=torch.where(turns.unsqueeze(1), latest.theta, every.theta))
         if latest.code is not None and every.code is not None:
             turned = replace(turned, code=torch.where(turns, latest.code, every.code))
-        u = self.finder.climb(turned, begin.flatten(0, 1), torch.ones(k * count), self.how.steps, toward.flatten())
+        u = self.finder.climb(turned, begin.flatten(0, 1), begin.new_ones(k * count), self.how.steps, toward.flatten())
         u = every.settled(u, INSIDE)
         lead = self.finder.judge(every, u)[0].view(k, count)
         again = self.finder.judge(latest, u)[0].view(k, count)
@@ -156,11 +156,15 @@ class Hunt:
     def _again(self, targets: Targets, leaders: Tensor) -> tuple[Tensor, Tensor]:
         """The same, under the theta of the targets: the best two of the leaders and of where they lead."""
         k, count, d = leaders.shape
-        every = targets.part(torch.arange(k).repeat_interleave(count))
+        every = targets.part(torch.arange(k, device="cpu").repeat_interleave(count))
         steps = max(1, self.how.steps // 2)
-        ends = every.settled(self.finder.climb(every, leaders.flatten(0, 1), torch.ones(k * count), steps), INSIDE)
+        ends = every.settled(
+            self.finder.climb(every, leaders.flatten(0, 1), leaders.new_ones(k * count), steps), INSIDE
+        )
         u = torch.cat([leaders, ends.view(leaders.shape)], 1)
-        lead = self.finder.judge(targets.part(torch.arange(k).repeat_interleave(2 * count)), u.flatten(0, 1))[0]
+        lead = self.finder.judge(
+            targets.part(torch.arange(k, device="cpu").repeat_interleave(2 * count)), u.flatten(0, 1)
+        )[0]
         best = lead.view(k, -1).topk(count)
         return u.gather(1, best.indices.unsqueeze(2).expand(-1, -1, d)), best.values[:, 0]
 

@@ -89,7 +89,7 @@ class Targets:
     def by_network(self) -> Iterator[tuple[Tensor, "Targets"]]:
         """(places, those of them), for each network that answers some."""
         if self.code is None:
-            yield torch.arange(len(self)), self
+            yield torch.arange(len(self), device="cpu"), self
             return
         for code in sorted(set(self.code.tolist())):
             places = (self.code == code).nonzero()[:, 0].cpu()

@@ -97,7 +97,7 @@ class Finder:
         generator = torch.Generator().manual_seed(targets.query.seed % 2**63)
         begin = starts(count, (len(targets), targets.x.shape[1]), targets.norm, generator).to(targets.x.device)
         every = self._every()
-        u = self.climb(every, begin.flatten(0, 1), torch.ones(len(every)), self.how.steps)
+        u = self.climb(every, begin.flatten(0, 1), begin.new_ones(len(every)), self.how.steps)
         return every.settled(u, INSIDE).view(begin.shape)
 
     def inside(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -110,7 +110,7 @@ class Finder:
 
     def _every(self) -> Targets:
         """Each target once per start."""
-        return self.targets.part(torch.arange(len(self.targets)).repeat_interleave(self.how.starts))
+        return self.targets.part(torch.arange(len(self.targets), device="cpu").repeat_interleave(self.how.starts))
 
     def beyond(self, u: Tensor, changes: Tensor, rival: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(point, whether it is answered differently, rival), as near to the centre as was found."""
@@ -161,7 +161,7 @@ class Finder:
         # Where networks differ, the first one's: rivals are only where to begin.
         targets = replace(targets, code=None)
         for first in range(0, len(targets), group):
-            some = targets.part(torch.arange(first, min(first + group, len(targets))))
+            some = targets.part(torch.arange(first, min(first + group, len(targets)), device="cpu"))
             votes = SoftVotes(self._problem(some), max(1, self.rows // len(some)), Stage.SEARCH)
             with torch.no_grad(), repeatable():
                 p = votes.mean(some.theta.view(some.query.x.shape), 0, self.how.samples)
@@ -181,7 +181,7 @@ class Finder:
         done = torch.empty_like(u, dtype=torch.float32)
         for places, some in targets.by_network():
             for first in range(0, len(some), group):
-                part = torch.arange(first, min(first + group, len(some)))
+                part = torch.arange(first, min(first + group, len(some)), device="cpu")
                 here = places[part].to(u.device)
                 with repeatable():
                     done[here] = self._climb(some.part(part), u[here], budget[here], steps, toward[here])

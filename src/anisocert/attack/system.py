@@ -156,7 +156,7 @@ def _points(
     ends = Finder(targets, how).ascents()
     aimed: list[Aimed] = []
     for i, promise in enumerate(promises):
-        one = targets.part(torch.full((how.starts,), i))
+        one = targets.part(torch.full((how.starts,), i, device="cpu"))
         aimed += [(promise, point) for point in one.points(ends[i]).view(-1, *targets.query.shape).cpu().numpy()]
         aimed += [(promise, point) for point in _towards(promise, everyone)]
     return aimed

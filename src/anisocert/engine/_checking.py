@@ -39,7 +39,8 @@ def expect_rows_apart(evaluate: Callable[[Tensor], Tensor], sample: Tensor, scor
 
 def expect_places_alike(evaluate: Callable[[Tensor], Tensor], sample: Tensor, same: Callable[[Tensor], bool]) -> None:
     """An error if scores of an input change with its place in the batch. same: whether some are those of the sample."""
-    order = torch.randperm(len(sample), generator=torch.Generator().manual_seed(2)).to(sample.device)
+    generator = torch.Generator().manual_seed(2)  # the same order on every device
+    order = torch.randperm(len(sample), generator=generator, device="cpu").to(sample.device)
     if not same(evaluate(sample[order])[order.argsort()]):
         raise ModelError(
             "expected scores of an input to depend on that input alone, got ones that change with its place in a batch"

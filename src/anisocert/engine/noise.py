@@ -59,7 +59,7 @@ class Coming:
     def __init__(self, values: Tensor) -> None:
         self._values, self._event = values, None
         if values.is_cuda:
-            self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._values = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True)
             self._values.copy_(values, non_blocking=True)
             self._event = torch.cuda.current_stream(values.device).record_event()
 
@@ -124,7 +124,7 @@ class HostNoise:
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray, place: Tensor | None = None) -> Tensor:
         """See NoiseSource."""
-        out = torch.zeros(len(slot), int(np.prod(self.shape)), dtype=torch.float32)
+        out = torch.zeros(len(slot), int(np.prod(self.shape)), dtype=torch.float32, device="cpu")
         for start, stop in _runs(slot):
             state = self.slots[slot[start]]
             assert state is not None, "a slot is opened before its votes are drawn"

@@ -62,7 +62,11 @@ class DenseConv2d(Product):
     def __init__(self, conv: nn.Conv2d, height: int, width: int) -> None:
         super().__init__()
         size = conv.in_channels * height * width
-        basis = torch.eye(size, dtype=torch.float32).view(size, height, width, conv.in_channels).permute(0, 3, 1, 2)
+        basis = (
+            torch.eye(size, dtype=torch.float32, device="cpu")
+            .view(size, height, width, conv.in_channels)
+            .permute(0, 3, 1, 2)
+        )
         plain = copy.deepcopy(conv).cpu().float()
         plain.bias = None
         with torch.no_grad():

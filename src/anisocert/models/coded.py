@@ -70,7 +70,8 @@ class Codebook:
         """
         if networks and len(networks) != len(self):
             raise ArgumentError(f"expected one network per code, {len(self)}, got {len(networks)}")
-        tensors = {"codes": torch.from_numpy(self.codes.copy()), "sigma": torch.tensor(self.sigma, dtype=torch.float32)}
+        sigma = np.array(self.sigma, np.float32)
+        tensors = {"codes": torch.from_numpy(self.codes.copy()), "sigma": torch.from_numpy(sigma)}
         for k, (network, _) in enumerate(networks):
             tensors |= {f"{NETWORKS}{k}.{name}": tensor for name, tensor in network.state_dict().items()}
         said = {"networks": [known for _, known in networks]} if networks else {}

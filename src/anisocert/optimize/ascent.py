@@ -143,4 +143,4 @@ def _groups(count: int, size: int) -> Iterator[tuple[Tensor, int]]:
     """Positions in groups of exactly `size`, the last one padded with repetitions, and how many are real."""
     for first in range(0, count, size):
         real = min(size, count - first)
-        yield (first + torch.arange(size) % real), real
+        yield (first + torch.arange(size, device="cpu") % real), real

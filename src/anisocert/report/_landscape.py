@@ -101,7 +101,7 @@ def _probability(network: nn.Module, label: int, shape: tuple[int, ...], entry: 
     generator = torch.Generator().manual_seed(0)
     half, smoothing = (SAMPLES // 2, *shape), entry.run.configuration.smoothing()
     uniform = smoothing.base == "uniform"
-    drawn = (torch.rand if uniform else torch.randn)(half, generator=generator, dtype=torch.float32)
+    drawn = (torch.rand if uniform else torch.randn)(half, generator=generator, dtype=torch.float32, device="cpu")
     draw = drawn * 2 - 1 if uniform else drawn
     scale = smoothing.scale(draw, generator)
     eps = torch.cat([scale * draw, -scale * draw])

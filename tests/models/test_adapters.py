@@ -31,7 +31,9 @@ class Returns(nn.Module):
             "tuple": (z, x), "named": {"image": x, "answer": z}, "two": (z, 2 * z), "keys": {"a": z, "b": 2 * z},
             "nothing": SimpleNamespace(answer=z), "numpy": z.detach().float().numpy(), "lists": z.tolist(),
             "none": {"loss": z.sum(), "image": x}, "labels": z.argmax(1), "one": z.sum(1), "maps": z[:, :, None, None],
-            "unknown": object(), "wider": (x.flatten(1), z),
+            "unknown": object(), "wider": (x.flatten(1), z), "nested": ({"logits": z}, x.flatten(1)), "turned": z.T,
+            "places": z[:, None].expand(-1, 3, -1), "one place": z[:, None], "summed": z[:2], "complex": z.cfloat(),
+            "sparse": z.to_sparse(), "number": z.sum(),
         }  # fmt: skip
         return wrapped[self.how]
 
@@ -82,7 +84,7 @@ def test_the_number_of_classes_tells_scores_from_features() -> None:
         ("unknown", r"object: return a tensor of floats of shape \(b, classes\)$"),
         ("nothing", r"SimpleNamespace: .*ScoresOf\(model, 'answer'\) \("), ("numpy", r"ndarray: return torch\.from"),
         ("lists", r"list: return torch\.tensor\(scores\)$"),
-        ("none", r"dict with 'loss', 'image', none of them floats of shape \(b, classes\)"),
+        ("none", r"dict with 'loss', 'image', none of them floats of shape \(b, (classes|5)\): return such scores$"),
     ],
 )  # fmt: skip
 def test_scores_that_could_be_anywhere_are_refused_with_where_they_may_be(how: str, remedy: str) -> None:
@@ -99,6 +101,17 @@ def test_scores_that_could_be_anywhere_are_refused_with_where_they_may_be(how: s
         ("labels", r"got \(32,\), labels: .*one_hot\(labels, 5\)\.float\(\)$"),
         ("one", r"got \(32,\), one score per input: for two classes, return torch\.stack\(\[-z, z\], 1\)"),
         ("maps", r"got \(32, 5, 1, 1\): return scores\.flatten\(1\)$"),
+        ("one place", r"got \(32, 1, 5\): return scores\.flatten\(1\)$"),
+        ("places", r"got \(32, 3, 5\), scores at 3 places of each input: .*as in scores\.mean\(1\)$"),
+        ("turned", r"got \(5, 32\), a row for each class: return scores\.T$"),
+        ("summed", r"got \(2, 5\): return a tensor of floats of shape \(b, classes\)$"),
+        ("number", r"got \(\): return a tensor of floats of shape \(b, classes\)$"),
+        ("complex", r"got \(32, 5\) of complex64, .*return real ones, as in scores\.real$"),
+        ("sparse", r"got \(32, 5\), sparse: return scores\.to_dense\(\)$"),
+        (
+            "nested",
+            r"got tuple with 0, 1, none of them floats of shape \(b, 5\), 1 has 48 columns: return such scores$",
+        ),
     ],
 )
 def test_a_tensor_that_is_no_scores_says_how_to_make_them(how: str, remedy: str) -> None:

@@ -8,17 +8,18 @@ from torch import Tensor
 from anisocert.engine._trials import companies
 from anisocert.engine.agreement import identical, leads_kept
 from anisocert.engine.numerics import out_of_memory
-from anisocert.engine.returned import remedy
+from anisocert.engine.returned import comparable, remedy
 from anisocert.errors import ModelError
 
 
 def expect_shape(scores: object, rows: int, num_classes: int) -> None:
-    """An error unless there is one score for each row and class."""
+    """An error unless there is one score for each row and class, and one can be said to be the largest."""
     wanted = (rows, num_classes)
-    if isinstance(scores, Tensor) and tuple(scores.shape) == wanted:
+    if isinstance(scores, Tensor) and tuple(scores.shape) == wanted and comparable(scores):
         return
     got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-    raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}{remedy(scores, num_classes)}")
+    what = remedy(scores, num_classes, rows)
+    raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}{what}")
 
 
 def expect_rows_apart(evaluate: Callable[[Tensor], Tensor], sample: Tensor, scores: Tensor) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 Part = str | int
@@ -36,30 +37,45 @@ def likely(inside: dict[Part, Any], num_classes: int | None = None) -> list[Part
     return [name for name, classes in wide.items() if classes is not None and num_classes in (None, classes)]
 
 
-def remedy(found: Any, num_classes: int | None = None) -> str:
-    """How to make scores of what a network returned; empty of tensors whose shape says nothing."""
-    classes = "num_classes" if num_classes is None else num_classes
+def comparable(scores: Tensor) -> bool:
+    """Whether torch can say which one of a row is the largest."""
+    return scores.layout == torch.strided and not scores.is_complex()
+
+
+def remedy(found: Any, num_classes: int | None = None, rows: int | None = None) -> str:
+    """How to make scores of what a network returned. rows: of the inputs that it was given, if they are known."""
     if isinstance(found, np.ndarray):
         return ": return torch.from_numpy(scores)"
     if isinstance(found, Tensor):
-        return _of_tensor(found, classes)
+        return _of_tensor(found, num_classes, rows)
     inside = parts(found)
-    if fit := likely(inside, num_classes) or likely(inside):
+    if fit := likely(inside, num_classes):
         named = ", or ".join([f"anisocert.models.ScoresOf(model, {fit[0]!r})", *map(repr, fit[1:MOST_NAMED])])
         return f": take them out of it with {named} (on the command line, in a package.module:function that returns it)"
     if isinstance(found, list) and found and isinstance(found[0], list | float):
         return ": return torch.tensor(scores)"
     names = ", ".join(map(repr, list(inside)[:MOST_NAMED]))
-    return f" with {names}, none of them floats of shape (b, classes): return such scores" if names else RETURN
+    wanted = f"(b, {num_classes or 'classes'})"
+    wide = "".join(f", {name!r} has {width(inside[name])} columns" for name in likely(inside)[:MOST_NAMED])
+    return f" with {names}, none of them floats of shape {wanted}{wide}: return such scores" if names else RETURN
 
 
-def _of_tensor(found: Tensor, classes: object) -> str:
+def _of_tensor(found: Tensor, num_classes: int | None, rows: int | None) -> str:
+    if found.is_complex():
+        return f" of {str(found.dtype)[6:]}, of which none is the largest: return real ones, as in scores.real"
+    if not comparable(found):
+        return ", sparse: return scores.to_dense()"
     if found.dim() == 1 and not found.is_floating_point():
+        classes = num_classes or "num_classes"
         return f", labels: return scores, as in torch.nn.functional.one_hot(labels, {classes}).float()"
     if found.dim() == 1 or (found.dim() == 2 and found.shape[1] == 1):
         return ", one score per input: for two classes, return torch.stack([-z, z], 1), where z = score.flatten()"
-    if (many := width(found)) is not None:
+    if tuple(found.shape) == (num_classes, rows):
+        return ", a row for each class: return scores.T"
+    if (many := width(found)) is not None and rows in (None, len(found)):
         return f": give num_classes={many} (--num-classes {many})"
-    if found.dim() > 2 and found[0].numel() == found.shape[1] > 1:
+    if found.dim() > 2 and found[0].numel() == max(found.shape[1:]) > 1:
         return ": return scores.flatten(1)"
-    return ""
+    if found.dim() == 3 and found.shape[2] == num_classes:
+        return f", scores at {found.shape[1]} places of each input: return one row for each, as in scores.mean(1)"
+    return RETURN

@@ -28,6 +28,13 @@ def test_tiny_maps_become_matrices(size, options):
         assert (dense(x) - expected).abs().max() < 1e-5
 
 
+def test_a_callers_autocast_rounds_no_matrix():
+    conv = nn.Conv2d(3, 5, 3, padding=1)
+    expected = DenseConv2d(conv, 2, 2).weight
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(DenseConv2d(conv, 2, 2).weight, expected)
+
+
 def test_a_matrix_that_would_be_huge_is_not_made():
     assert DenseConv2d.fits(nn.Conv2d(512, 512, 3, padding=1), 2, 2)
     assert not DenseConv2d.fits(nn.Conv2d(512, 512, 7, padding=3), 7, 7)

@@ -15,7 +15,7 @@ from anisocert.engine._trials import trial_inputs
 from anisocert.engine._trying import Trial
 from anisocert.engine.compiling import compiled_if_works
 from anisocert.engine.given import Classifier
-from anisocert.engine.numerics import ALIGN, differentiating
+from anisocert.engine.numerics import ALIGN, computing, differentiating
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Gradients:
         return self._scored(self._for_any(tuple(x.shape[1:])), x)
 
     def _scored(self, run: Classifier, x: Tensor) -> Tensor:
-        with torch.autocast(self.trial.device.type, torch.bfloat16, self.trial.precision == "bfloat16"):
+        with computing(self.trial.precision, self.trial.device):
             scores: Tensor = run(x)
         return scores.float()
 

@@ -13,7 +13,7 @@ from anisocert.engine._trials import trial_inputs
 from anisocert.engine.agreement import moves_no_more, no_worse, same_votes
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier
-from anisocert.engine.numerics import ALIGN, Precision
+from anisocert.engine.numerics import ALIGN, Precision, computing
 
 SMALLEST = 1e-6  # theta that a model is tried with
 
@@ -29,9 +29,7 @@ class Trial:
 
     def evaluate(self, run: Classifier, x: Tensor) -> Tensor:
         """Scores of a batch by a form of the model."""
-        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, self.precision == "bfloat16"):
-            scores: Tensor = run(x)
-            return scores
+        return self._computed(run, x, self.precision)
 
     def takes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """What the model takes of an input of a shape."""
@@ -84,6 +82,9 @@ class Trial:
         return lambda run: self.agrees(sample, plain, self.evaluate(run, sample.clone()))  # which a network may change
 
     def _in_float32(self, sample: Tensor) -> Tensor:
-        with torch.no_grad():
-            scores: Tensor = self.model(sample.clone())
+        return self._computed(self.model, sample.clone(), "float32")
+
+    def _computed(self, run: Classifier, x: Tensor, precision: Precision) -> Tensor:
+        with torch.no_grad(), computing(precision, self.device):
+            scores: Tensor = run(x)
             return scores

@@ -74,6 +74,14 @@ def native_precision(device: torch.device) -> Precision:
     return "float32"
 
 
+def computing(precision: Precision, device: torch.device) -> torch.autocast:
+    """A network's products in a precision, whatever autocast is around.
+
+    That one may have kept weights in its own type, and would find them in ours: so nothing is kept.
+    """
+    return torch.autocast(device.type, torch.bfloat16, precision == "bfloat16", cache_enabled=False)
+
+
 def keep_large_blocks() -> None:
     """Stop glibc's malloc from returning large blocks to the system after each layer.
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anisocert.engine.layers import bias_of
+from anisocert.engine.numerics import computing
 
 Activation = Literal["none", "relu", "gelu"]
 
@@ -69,7 +70,7 @@ class DenseConv2d(Product):
         )
         plain = copy.deepcopy(conv).cpu().float()
         plain.bias = None
-        with torch.no_grad():
+        with torch.no_grad(), computing("float32", basis.device):
             images = plain(basis).permute(0, 2, 3, 1)
         self.out = tuple(images.shape[1:])
         matrix = images.reshape(size, -1).T.contiguous().to(conv.weight.device)

@@ -56,6 +56,17 @@ class Timed(Method):
         return theta
 
 
+def superset(own, floor):
+    """Shares of inputs that are at least as large as in all of the floor, by radius and by proxy radius.
+
+    A dash without a floor, over which anything would be.
+    """
+    if not floor:
+        return "-"
+    over = (np.all([value >= 0.99 * other[i] for other in floor], axis=0) for i, value in enumerate(own))
+    return " / ".join(f"{np.mean(one):.1%}" for one in over)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weights")
@@ -109,11 +120,10 @@ def main():
             rival = proxy * correct
         if name in ("fixed", "isotropic"):
             floor.append((radius, proxy))
-        over = [np.mean(np.all([v >= 0.99 * f[i] for f in floor], axis=0)) for i, v in enumerate((radius, proxy))]
         print(
             f"{name:20} {method.evaluations(plan):7d} {1e3 * timed.seconds / len(x):9.1f} {correct.mean():6.3f} "
             f"{(radius * correct).mean():6.3f} {(proxy * correct).mean():6.3f} {np.median(radius * correct):6.3f} "
-            f"{np.median(proxy * correct):7.3f}  {over[0]:.1%} / {over[1]:.1%}  {duel}",
+            f"{np.median(proxy * correct):7.3f}  {superset((radius, proxy), floor)}  {duel}",
             flush=True,
         )
         keep |= {f"{name}/theta": np.stack([np.broadcast_to(c.theta, x.shape[1:]) for c in found])}

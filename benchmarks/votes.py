@@ -10,8 +10,8 @@ call. The sensible lines are what an engineer writes first: bfloat16 weights, ch
 overhead around noise, network and argmax; on a CPU there are none. Medians of some repetitions.
 
 "alone": 10,000 votes (or n) of a single input, over their share of ten such inputs. "moved": share of noisy inputs
-whose vote is not that of the model in float32. "share": of the measured rate of matrix products, by the operations that
-torch counts in the network as it is written.
+whose vote is not that of the model in float32. "share": of the rate of matrix products, measured in the precision that
+the engine's network runs in, by the operations that torch counts in the network as it is written.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from networks import LARGE, SMALL, network_of, noisy_batch
 from processes import measured, ready, tell
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from anisocert import Gaussian, Numerics
@@ -46,7 +47,7 @@ def published(model, x, n, classes, theta=SIGMA, norm="l2"):
 
 
 def sensible(model, x, n):
-    """Prepares the sensible lines; returns what runs them."""
+    """Prepares the sensible lines; returns what runs them, in whole calls, and how many votes these are."""
     rows = min(n, 10_000 if x.shape[-1] <= 64 else 1_000)
     model = model.to(torch.bfloat16, memory_format=torch.channels_last)
     one = x[None].bfloat16()
@@ -56,17 +57,17 @@ def sensible(model, x, n):
         noisy = one + SIGMA * torch.randn(rows, *one.shape[1:], device=one.device, dtype=one.dtype)
         return model(noisy.to(memory_format=torch.channels_last)).argmax(1)
 
-    compiled = torch.compile(step, mode="reduce-overhead")
+    compiled, calls = torch.compile(step, mode="reduce-overhead"), n // rows
 
     def run():
         counts = torch.zeros(classes, dtype=torch.int64, device=one.device)
         with torch.no_grad():
-            for _ in range(n // rows):
+            for _ in range(calls):
                 votes = compiled(one)
                 counts.scatter_add_(0, votes, torch.ones_like(votes))
-        return counts.cpu().numpy() * (n / (n // rows * rows))
+        return counts.cpu().numpy()
 
-    return run
+    return run, calls * rows
 
 
 def engine(network, x, n, inputs=1):
@@ -74,6 +75,18 @@ def engine(network, x, n, inputs=1):
     scales = torch.full((inputs, *[1] * (x.dim() + 1)), SIGMA, device=x.device)
     query = Query(network, NOISE, xs, list(range(inputs)), 0)
     return sum(tally.counts for tally in count_votes(query, scales, Stage.ESTIMATE, [n]))
+
+
+def operations(model, x):
+    """Of one input, as torch counts them: it does not know all fused operators of attention, so there are none."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with FlopCounterMode(display=False) as counter, torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+            model(x[None])
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+    return counter.get_total_flops()
 
 
 def seconds(call, device, repeats):
@@ -104,14 +117,13 @@ def child(args):
         n = min(n, 10_000)
         run, warm = (lambda: published(model, x, n, classes)), (lambda: published(model, x, 1000, classes))
     elif side == "sensible":
-        run = warm = sensible(model, x, n)
+        run, n = sensible(model, x, n)
+        warm = run
     else:
-        with FlopCounterMode(display=False) as counter, torch.no_grad():
-            model(x[None])
         numerics = Numerics(args.precision, not args.no_compile, *args.rows or ())
         network = Network(model, classes, device, numerics)
         found["rows"] = network.fit(shape, n)
-        found |= {"compile": network.compile_seconds, "flops": counter.get_total_flops()}
+        found |= {"compile": network.compile_seconds, "flops": operations(model, x)}
         run, warm = (lambda: engine(network, x, n)), (lambda: engine(network, x, found["rows"]))
     warm()
     if device == "cuda":
@@ -123,6 +135,7 @@ def child(args):
         few = min(n, 10_000)
         alone, ten = (seconds(lambda i=i: engine(network, x, few, i), device, args.repeats) for i in (1, 10))
         found |= {"alone": 10 * alone / ten, "moved": moved(model, network, shape), "numerics": str(network.numerics)}
+        found["rate"] = matmul_rate(device, network.numerics.precision)
     tell(found)
 
 
@@ -177,25 +190,28 @@ def main():
         (side, None) for side in args.sides if side == "published" or (side == "sensible" and args.device == "cuda")
     ]
     sides += [("engine", rows) for rows in args.rows or [None] if "engine" in args.sides]
-    rate = matmul_rate(args.device, args.precision or ("bfloat16" if args.device == "cuda" else "float32"))
-    print(f"{args.device}: matrix products {rate / 1e12:.1f} TFLOP/s. Milliseconds per 1,000 votes")
-    print("network                      published sensible   engine  /publ  /sens alone  moved share  rows compiled in")
+    print(f"{args.device}: milliseconds per 1,000 votes; share of what matrix products reach")
+    print(
+        "network                      published sensible   engine  /publ  /sens alone  moved share of TFLOP/s  rows "
+        "compiled in"
+    )
     every = measured((command(name, *side, args) for name in names for side in sides), args.jobs * len(sides))
     for name in names:
-        told(name, [(side, next(every)) for side, _ in sides], rate)
+        told(name, [(side, next(every)) for side, _ in sides])
 
 
-def told(name, found, rate):
+def told(name, found):
     others = {side: 1e3 * values.get("seconds", math.nan) for side, values in found if side != "engine"}
     plain, lines = (others.get(side, math.nan) for side in ("published", "sensible"))
     for e in [values for side, values in found if side == "engine"] or [{}]:
         if "seconds" not in e:
             print(f"{name:28} {plain:9.2f} {lines:8.2f}", flush=True)
             continue
-        ours, share = 1e3 * e["seconds"], e["flops"] / e["seconds"] * 1e3 / rate
+        ours, share = 1e3 * e["seconds"], e["flops"] / e["seconds"] * 1e3 / e["rate"]
         print(
             f"{name:28} {plain:9.2f} {lines:8.2f} {ours:8.2f} {plain / ours:6.1f} {lines / ours:6.2f} "
-            f"{e['alone']:5.2f} {e['moved']:6.2%} {share:5.0%} {e['rows']:5} {e['compile']:6.1f} s",
+            f"{e['alone']:5.2f} {e['moved']:6.2%} {share:5.0%} {e['rate'] / 1e12:10.3g} {e['rows']:5} "
+            f"{e['compile']:9.1f} s",
             flush=True,
         )
 

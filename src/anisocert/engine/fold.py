@@ -23,7 +23,7 @@ from anisocert.engine._reshaping import reshape_convolutions
 from anisocert.engine._tracing import Graph, traced
 from anisocert.engine.given import own_copy
 from anisocert.engine.layers import BlockConv2d
-from anisocert.engine.numerics import out_of_memory
+from anisocert.engine.numerics import computing, out_of_memory
 from anisocert.engine.products import Product
 from anisocert.errors import ModelError
 
@@ -85,9 +85,9 @@ def _traced(model: nn.Module, sample: Tensor, bfloat16: bool = False) -> Graph |
         return None
     try:
         with redirect_stderr(io.StringIO()):  # torch prints a traceback of what a graph raises
-            with torch.autocast(sample.device.type, torch.bfloat16, bfloat16):
+            with computing("bfloat16" if bfloat16 else "float32", sample.device):
                 network = traced(own_copy(model), sample)  # a copy of its own, which its code may change as it runs
-            with torch.autocast(sample.device.type, enabled=False):
+            with computing("float32", sample.device):
                 ShapeProp(network).propagate(sample.clone())  # which a network may change
         drop_identities(network)
         drop_checks(network)

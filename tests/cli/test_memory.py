@@ -64,19 +64,23 @@ def file(tmp_path):
     return tmp_path / "memory.sqlite"
 
 
-def test_answers_that_take_the_place_of_others_are_announced(run, file, tmp_path):
+def test_answers_take_the_place_of_another_memorys_only_by_force(run, file, tmp_path):
     for _ in range(2):
-        assert "place" not in invoke("add", run, "--memory", file)
-    assert "place" not in invoke("add", run, "--memory", tmp_path / "b.sqlite", "--out", tmp_path / "copy")
-    told = invoke("add", run, "--memory", tmp_path / "c.sqlite")
-    assert f"replaced those of {file}" in told
+        invoke("add", run, "--memory", file)
+    invoke("add", run, "--memory", tmp_path / "b.sqlite", "--out", tmp_path / "copy")
+    other = tmp_path / "c.sqlite"
+    with pytest.raises(ArgumentError, match=rf"--out DIR or --force, as {run} has the answers of {file}: a copy keeps"):
+        invoke("add", run, "--memory", other)
+    assert not other.exists()
+    invoke("add", run, "--memory", other, "--force")
+    assert read_description(run)["memory"]["file"] == str(other)
 
 
 def test_a_run_names_its_memory_so_that_it_is_found_from_any_folder(run, file, monkeypatch):
     monkeypatch.chdir(file.parent)
     invoke("add", run, "--memory", file.name)
     assert read_description(run)["memory"]["file"] == str(file)
-    assert "place" not in invoke("add", run, "--memory", file)
+    invoke("add", run, "--memory", file)  # its own answers are in nobody's place
 
 
 def test_add_writes_the_columns(run, file):

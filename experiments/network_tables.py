@@ -15,9 +15,9 @@ from anisocert.runs import StoredRun, read_run
 from paired import Paired, accuracy_gain, average_gain
 
 NAMES = {
-    "plain": "plain", "scalar": "plain, behind a denoiser that is told the mean of theta",
-    "theta": "plain, behind a denoiser that is told theta", "cohen": "trained with this noise",
-    "adapted": "fine-tuned by distillation", "behind": "fine-tuned behind a denoiser that is told theta",
+    "plain": "plain", "scalar": "behind a denoiser told the mean of theta", "theta": "behind a denoiser told theta",
+    "cohen": "trained with this noise", "adapted": "fine-tuned by distillation",
+    "behind": "fine-tuned behind a denoiser told theta",
 }  # fmt: skip
 NETWORKS = {
     "denoised": "ResNet18 with a 3x3 stem.",

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from anisocert.engine import agreement
 from anisocert.engine.agreement import identical, leads_kept, moves_no_more, no_worse, same_votes
 
 ROWS = 4000
@@ -135,12 +136,15 @@ def test_inputs_with_large_scores_excuse_nothing_in_those_with_small_ones(caplog
     assert "inputs have scores that are off by more than 16 times the usual" in caplog.text
 
 
-@pytest.mark.parametrize("classes", [2, 10, 1000])
-def test_chance_alone_puts_no_input_far_off(classes):
+@pytest.mark.parametrize("rows", [480, 10_016])
+@pytest.mark.parametrize("classes", [2, 3, 1000])
+@pytest.mark.parametrize("times", [1.0, 2.2])
+def test_chance_alone_puts_no_input_far_off(classes, rows, times):
     """Also where the model happens to be exact, as where probabilities are 0 and 1."""
     draw = torch.Generator().manual_seed(1)
-    exact = torch.randn(10_016, classes, generator=draw)
-    plain, form = (exact + 2**-6 * torch.randn(exact.shape, generator=draw) for _ in range(2))
-    plain[::3] = exact[::3]
-    form[::3] = exact[::3] * (1 + 2**-8)
-    assert no_worse(exact, plain, form)
+    for _ in range(5):
+        exact = torch.randn(rows, classes, generator=draw)
+        plain, form = (exact + 2**-6 * f * torch.randn(exact.shape, generator=draw) for f in (1.0, times))
+        plain[::3] = exact[::3]
+        form[::3] = exact[::3] * (1 + 2**-8)
+        assert agreement._rows_no_worse(exact, plain, form)

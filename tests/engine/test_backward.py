@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -60,6 +61,10 @@ class Odd(nn.Module):
                 with torch.no_grad():
                     rest = torch.arange(6) * 0.1
                 x = x + rest
+            case "torch's own":  # which clamps norms without gradients
+                x = x * F.cosine_similarity(x, x.flip(1), dim=1)[:, None]
+            case "under autocast":
+                x = Reversed.apply(x) if torch.is_autocast_enabled("cpu") else x
             case "computed again":
                 x = checkpoint(torch.tanh, x, use_reentrant=False)
         return self.body(x)
@@ -87,7 +92,7 @@ def test_gradients_are_those_that_the_network_says(how):
     assert isinstance(network._run, fx.GraphModule), "votes need none of it"
 
 
-@pytest.mark.parametrize("how", ["detached", "constants", "nothing"])
+@pytest.mark.parametrize("how", ["detached", "constants", "torch's own", "nothing"])
 def test_what_a_graph_has_stays_in_it(how):
     network, own, found = _slopes(how)
     torch.testing.assert_close(found, own)
@@ -95,7 +100,7 @@ def test_what_a_graph_has_stays_in_it(how):
 
 
 def test_what_is_computed_again_has_no_gradients_of_its_own():
-    assert not has_own_backward(Odd("computed again").eval(), torch.rand(2, 6))
+    assert not has_own_backward(Odd("computed again").eval(), torch.rand(2, 6), "float32")
 
 
 def test_what_cannot_be_seen_is_left_as_it_is():
@@ -103,4 +108,9 @@ def test_what_cannot_be_seen_is_left_as_it_is():
         def forward(self, x: Tensor) -> Tensor:
             raise ValueError
 
-    assert has_own_backward(Broken(), torch.rand(2, 6))
+    assert has_own_backward(Broken(), torch.rand(2, 6), "float32")
+
+
+@pytest.mark.parametrize(("precision", "own"), [("float32", False), ("bfloat16", True)])
+def test_it_is_looked_at_in_the_precision_in_which_it_is_computed(precision, own):
+    assert has_own_backward(Odd("under autocast").eval(), torch.rand(2, 6), precision) == own

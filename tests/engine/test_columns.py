@@ -29,7 +29,7 @@ def in_columns(model: nn.Module, x: Tensor = X) -> tuple[fx.GraphModule, dict[ob
     """The network with its thin convolutions in columns, and how often it changes layouts."""
     network = _traced(model, x)
     assert network is not None
-    reshape_convolutions(network, gpu=True, lowered=True)
+    reshape_convolutions(network, gpu=True, bfloat16=True, lowered=True)
     keep_columns(network)
     network.recompile()
     targets = [node.target for node in network.graph.nodes]

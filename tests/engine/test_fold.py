@@ -99,7 +99,7 @@ def test_gradients_to_the_input_stay_as_they_are(name, device, precision):
 def test_other_shapes_of_convolutions_have_the_same_gradients(monkeypatch, gpu):
     """What is compiled where a step's gradient is wanted, before it is compiled."""
     original = folding.reshape_convolutions
-    monkeypatch.setattr(folding, "reshape_convolutions", lambda network, _, **how: original(network, gpu, **how))
+    monkeypatch.setattr(folding, "reshape_convolutions", lambda network, *_: original(network, gpu, True))
     model = settled(build("resnet18-paper", 10, (0.5,) * 3, (0.2,) * 3))
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -164,9 +164,9 @@ def test_in_float32_on_a_gpu_convolutions_stay_convolutions():
     """Of these cuDNN may round to TF32, as torch is told; products would follow another of its settings."""
     parts = [nn.Conv2d(3, 8, 4, 4), nn.Conv2d(8, 8, 1), nn.Conv2d(8, 8, 3, padding=1), nn.Flatten()]
     found = []
-    for products in (True, False):
+    for bfloat16 in (True, False):
         network = folding._traced(nn.Sequential(*parts).eval(), torch.rand(2, 3, 8, 8))
-        folding.reshape_convolutions(network, gpu=True, products=products)
+        folding.reshape_convolutions(network, gpu=True, bfloat16=bfloat16)
         found.append(layers(network, nn.Conv2d))
     assert found == [0, 3]
 
@@ -292,7 +292,7 @@ def assert_same_as_for_gpu(model: nn.Module, shape: tuple[int, ...], monkeypatch
     monkeypatch.setattr(fusing, "ReluConv2d", PlainReluConv2d)
     x = torch.randn(5, *shape)
     network = folding._traced(own_copy(model), x[:2])
-    folding.reshape_convolutions(network, True, True)
+    folding.reshape_convolutions(network, True, True, lowered=True)
     folding.fuse_activations(network)
     network.recompile()
     network.graph.lint()
@@ -622,6 +622,25 @@ class Multiplying(nn.Module):
 @pytest.mark.parametrize("how", ["linalg", "tensordot", "transposed"])
 def test_other_products_are_in_bfloat16_too(how):
     model, x = Multiplying(how).eval().requires_grad_(False), torch.randn(64, 3, 2, 2)
+    scores, expected = fold(model, x[:2], lowered=True)(x), model(x)
+    assert scores.dtype == torch.bfloat16
+    assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
+
+
+def test_attention_that_torch_widens_by_itself_is_no_product_of_weights():
+    class Attending(nn.Module):
+        """Without an axis of heads, for which there is no fused kernel."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.last = nn.Linear(8, 24), nn.Linear(8, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.first(x)
+            return self.last(F.scaled_dot_product_attention(y[..., :8], y[..., 8:16], y[..., 16:]).mean(1))
+
+    model, x = Attending().eval().requires_grad_(False), torch.randn(32, 5, 8)
     scores, expected = fold(model, x[:2], lowered=True)(x), model(x)
     assert scores.dtype == torch.bfloat16
     assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())

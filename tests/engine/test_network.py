@@ -540,8 +540,30 @@ def test_a_network_within_what_only_calls_it(small_network, kind):
     network.fit((1, 8, 8), 64)
     assert isinstance(network._run, Graph)
     around.register_forward_hook(lambda module, inputs, output: -output)
-    with pytest.raises(ModelError, match=f"expected no hooks on an? {kind} around a module: put them on the module"):
+    with pytest.raises(
+        ModelError, match=f"expected no hooks on an? {kind} around a module, nor a forward of its own: put"
+    ):
         Network(around, 5)
+
+
+@pytest.mark.parametrize("kind", ["DataParallel", "AveragedModel"])
+def test_a_forward_that_was_replaced_around_a_network_is_refused(small_network, kind):
+    around = AROUND[kind](small_network).eval()
+    around.forward = lambda x: -around.module(x)
+    with pytest.raises(ModelError, match=f"on an? {kind} around a module, nor a forward of its own: put them on"):
+        Network(around, 5)
+
+
+def test_a_network_that_is_told_theta_within_another_is_told_it():
+    class Told(nn.Module):
+        told_theta = True
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x[:, 0] / x[:, 1]).flatten(1)[:, :3]
+
+    network = Network(nn.DataParallel(Told()).eval(), 3, "cpu", Numerics("float32", rows=32))
+    assert network.told_theta
+    network.fit((6,), 0)
 
 
 class Turning(nn.Module):

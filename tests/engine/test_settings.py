@@ -52,3 +52,12 @@ def test_what_raises_leaves_nothing_behind(own: dict[str, bool]) -> None:
     with pytest.raises(KeyError), repeatable(), repeatable():
         raise KeyError
     assert _settings() == own
+
+
+def test_where_torch_has_frozen_its_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by torch.backends.disable_global_flags, which cannot be taken back."""
+    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)
+    before = _settings()
+    with repeatable():
+        assert torch.backends.cudnn.deterministic
+    assert _settings() == before

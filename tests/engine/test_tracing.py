@@ -184,19 +184,27 @@ def test_a_graph_that_tracing_refuses_stays_as_it_is(made):
 class Asking(nn.Module):
     """Keeps maps within what half precision holds, where autocast is on, as transformers' models do."""
 
-    def __init__(self) -> None:
+    def __init__(self, how: str) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.one, self.two = nn.Linear(12, 32), nn.Linear(32, 4)
+        self.how, self.one, self.two = how, nn.Linear(12, 32), nn.Linear(32, 4)
+        self.register_buffer("left", torch.randn(12, 3))
+        self.register_buffer("right", torch.randn(3, 12))
 
     def forward(self, x: Tensor) -> Tensor:
+        asked = torch.is_autocast_enabled("cpu")
+        if self.how == "constants":
+            x = x @ (self.left @ self.right)
+        elif self.how == "types" and asked:
+            x = x.to(torch.bfloat16)
         y = torch.relu(self.one(x))
-        return self.two(y.clamp(max=40.0) if torch.is_autocast_enabled("cpu") else y)
+        return self.two(y.clamp(max=40.0) if self.how == "values" and asked else y)
 
 
+@pytest.mark.parametrize("how", ["values", "types", "constants"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_code_that_asks_for_autocast_is_traced_as_it_votes(precision):
-    model, x = Asking().eval().requires_grad_(False), 60 * torch.randn(64, 12)
+def test_what_autocast_changes_is_traced_as_it_votes(precision, how):
+    model, x = Asking(how).eval().requires_grad_(False), 60 * torch.randn(64, 12)
     network = Network(model, 4, numerics=Numerics(precision, rows=32))
     network.fit((12,), 64)
     assert isinstance(network._run, Graph)

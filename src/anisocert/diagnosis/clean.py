@@ -76,7 +76,7 @@ def look(job: Job) -> Clean | None:
     if not examples.labelled or count is None:
         return None
     chunk = job.chunk([job.ids[i] for i in evenly(len(job.ids), INPUTS)])
-    x, y = torch.from_numpy(chunk.x).to(home(job.model)), torch.tensor(chunk.y)
+    x, y = torch.from_numpy(chunk.x).to(home(job.model)), torch.tensor(chunk.y, device="cpu")
     try:
         model = copy.deepcopy(job.model)  # the hash is of a network that was never called
         level = TINY * span(chunk.x)

@@ -4,20 +4,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from anisocert.engine.numerics import differentiating, out_of_memory
+from anisocert.engine._watching import Watch
+from anisocert.engine.numerics import Precision, computing, differentiating, out_of_memory
 
 
-def has_own_backward(model: nn.Module, sample: Tensor) -> bool:
+def has_own_backward(model: nn.Module, sample: Tensor, precision: Precision) -> bool:
     """Whether it has an `autograd.Function`, or switches gradients off on the way, as to learn through rounding.
 
     True also where that cannot be seen.
     """
     watch = _Switched()
     try:
-        with differentiating(), watch:
+        with differentiating(), computing(precision, sample.device), watch.calls, watch:
             model(sample.clone().requires_grad_(True).clone())  # which a network may change
     except Exception as reason:  # operators that no mode may look into; whether the network runs, others find out
         if out_of_memory(reason):
@@ -26,24 +27,34 @@ def has_own_backward(model: nn.Module, sample: Tensor) -> bool:
     return watch.found
 
 
-class _Switched(TorchDispatchMode):
-    """Looks for operators that are given something with gradients where these are switched off.
+class _Calls(TorchFunctionMode):
+    """Knows whether a call of torch is under way that began with gradients: what that switches off is torch's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        counts = torch.is_grad_enabled()
+        self.under_way += counts
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            self.under_way -= counts
+
+
+class _Switched(Watch):
+    """Looks for operators that are given something with gradients where the network has switched these off.
 
     Those of an `autograd.Function` are among them, also if it only gives back what it is given.
     """
 
-    supports_higher_order_operators = True
-
     def __init__(self) -> None:
         super().__init__()
-        self.found = False
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else torch would import its compiler here, for more than a second
+        self.calls, self.found = _Calls(), False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = tree_leaves((args, kwargs or {}))
-        if not torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in given):
-            self.found = True
+        if not torch.is_grad_enabled() and not self.calls.under_way:
+            given = tree_leaves((args, kwargs or {}))
+            self.found |= any(isinstance(one, Tensor) and one.requires_grad for one in given)
         return func(*args, **(kwargs or {}))

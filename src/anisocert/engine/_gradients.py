@@ -95,7 +95,7 @@ class Gradients:
         assert isinstance(self.trial.model, nn.Module)
         sample = self.trial.with_levels(trial_inputs(CHECKED, shape, self.trial.device))
         with _unwatched():
-            own = has_own_backward(self.trial.model, sample[:ALIGN])
+            own = has_own_backward(self.trial.model, sample[:ALIGN], self.trial.precision)
         if own:
             log.info("the network has a backward pass of its own, so searches differentiate it as it is")
             return self.trial.model

@@ -11,17 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from anisocert.engine._watching import Watch
 from anisocert.errors import ModelError
 
-PRODUCTS = {  # whose inputs autocast rounds, as functions, methods and operators of exported programs are called
+PRODUCTS = {  # as functions, methods and operators of exported programs are called
     "linear", "bilinear", "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d", "matmul", "linalg_matmul", "__matmul__", "mm", "bmm", "mv", "addmm", "addmv", "addbmm",
     "baddbmm", "chain_matmul", "tensordot", "inner", "einsum", "scaled_dot_product_attention",
 }  # fmt: skip
-MULTIPLIES = re.compile(r"(add|b|addb|badd)?mm|_addmm_activation|.*conv.*|.*attention.*")  # operators that these become
+# Operators that weights are multiplied by; products of maps alone torch may compute in float32 by itself, in attention.
+WITH_WEIGHTS = re.compile(r"(add)?mm|_addmm_activation|.*convolution.*")
 NORMS = {"layer_norm", "group_norm", "rms_norm"}  # which take weights of their input's type alone
 
 
@@ -77,18 +78,12 @@ def expect_bfloat16(network: nn.Module, sample: Tensor) -> None:
         network(sample.clone())  # which a network may change
 
 
-class _Products(TorchDispatchMode):
-    supports_higher_order_operators = True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else torch would import its compiler here, for more than a second
-
+class _Products(Watch):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__ if isinstance(func, torch._ops.OpOverload) else ""
         first = next((one for one in tree_leaves(out) if isinstance(one, Tensor)), None)
-        if MULTIPLIES.fullmatch(name) and first is not None and first.dtype == torch.float32:
+        if WITH_WEIGHTS.fullmatch(name) and first is not None and first.dtype == torch.float32:
             raise ModelError(f"expected all products in bfloat16, got {name} in float32")
         return out
 
@@ -107,7 +102,7 @@ def _round_layers(network: fx.GraphModule, body: set[fx.Node]) -> None:
 
 
 def _multiplies(network: fx.GraphModule, node: fx.Node) -> bool:
-    """Whether autocast would round a node's input: it is a product with weights, or of maps."""
+    """Whether a node is a product with weights, or of maps, whose inputs are rounded."""
     if node.op == "call_module":
         layer = network.get_submodule(str(node.target))
         return not isinstance(layer, nn.Embedding) and any(weights.dim() > 1 for weights in layer.parameters())
@@ -122,5 +117,5 @@ def _name(node: fx.Node) -> str:
 
 
 def _is_map(node: fx.Node) -> bool:
-    """Whether a node is a tensor in float32, of which the sizes, say, are none."""
-    return getattr(node.meta.get("tensor_meta"), "dtype", None) == torch.float32
+    """Whether a node is a tensor in float32, or that under autocast, of which the sizes, say, are none."""
+    return getattr(node.meta.get("tensor_meta"), "dtype", None) in (torch.float32, torch.bfloat16)

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from anisocert.engine._watching import Watch
 from anisocert.errors import ModelError
 
 # Operators whose results Python can look at, or that draw: a graph has them, but not what they decide, nor their seed.
@@ -54,15 +54,13 @@ class _Write(NamedTuple):
     fragile: bool
 
 
-class _OfInput(TorchDispatchMode):
+class _OfInput(Watch):
     """Keeps the operators that are given something of the input, in order, with all that they are given.
 
     Of what is made of the input that is which result of which operator wrote it last, and which part of its memory it
     is: where a network writes in place, torch.fx often does not, which only other views of that memory would show.
     Operators that are given nothing of it compute with weights and constants, and a graph may have computed them once.
     """
-
-    supports_higher_order_operators = True
 
     def __init__(self, x: Tensor) -> None:
         super().__init__()
@@ -73,10 +71,6 @@ class _OfInput(TorchDispatchMode):
         self.writes: dict[int, list[_Write]] = {storage._cdata: []}  # in place
         self.born = {id(x): (x, 0, False)}  # tensors; after which operator, and whether fragile
         self.nesting = _nesting()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else torch would import its compiler here, for more than a second
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         leaves = tree_leaves((args, kwargs or {}))

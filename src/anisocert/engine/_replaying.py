@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from anisocert.engine._graph import hooked
 from anisocert.engine._lowering import Lowered
 from anisocert.engine._tracing import Graph
+from anisocert.engine._watching import Watch
 from anisocert.engine.agreement import identical
 from anisocert.engine.capture import Room, Turn, Work, captured
 from anisocert.engine.compiling import Evaluate, seconds
@@ -133,11 +133,10 @@ def _score(evaluate: Evaluate, run: Classifier, x: Tensor, scores: Tensor) -> No
     scores.copy_(evaluate(run, x))
 
 
-class NoWaits(TorchDispatchMode):
+class NoWaits(Watch):
     """An error for operators, of this thread, whose result the host waits for: no capture survives them."""
 
     NAMES = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "_unique", "equal", "is_nonzero")
-    supports_higher_order_operators = True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))

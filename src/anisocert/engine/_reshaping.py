@@ -7,13 +7,13 @@ from anisocert.engine.layers import BlockConv2d, ColumnsConv2d, slow_groups, ung
 from anisocert.engine.products import DenseConv2d, PatchConv2d, PointwiseConv2d
 
 
-def reshape_convolutions(network: fx.GraphModule, gpu: bool, lowered: bool = False, products: bool = True) -> None:
+def reshape_convolutions(network: fx.GraphModule, gpu: bool, bfloat16: bool, lowered: bool = False) -> None:
     """Put each convolution into the shape in which the device is fastest.
 
-    lowered: the network is to be, and activations and shortcuts go into what is left of its convolutions. products:
-    whether a convolution may become one. In float32 on a GPU it may not: cuDNN rounds to TF32 unless torch is told
-    otherwise, products do so only if it is told, and are then many times slower.
+    lowered: the network is to be, and activations and shortcuts go into what is left of its convolutions.
     """
+    # cuDNN rounds float32 to TF32 unless told otherwise, matrix products only if they are told
+    products = bfloat16 or not gpu
     for node in list(network.graph.nodes):
         conv = layer(network, node)
         if type(conv) is not nn.Conv2d or isinstance(conv.padding, str):
@@ -34,8 +34,8 @@ def reshape_convolutions(network: fx.GraphModule, gpu: bool, lowered: bool = Fal
 
 
 def _other_shape(conv: nn.Conv2d, height: int, width: int, gpu: bool, products: bool) -> nn.Module | None:
-    if products and conv.kernel_size == (1, 1):
-        return PointwiseConv2d(conv) if gpu and conv.padding == (0, 0) else None
+    if conv.kernel_size == (1, 1):
+        return PointwiseConv2d(conv) if products and gpu and conv.padding == (0, 0) else None
     if products and DenseConv2d.fits(conv, height, width):
         return DenseConv2d(conv, height, width)
     if products and gpu and PatchConv2d.fits(conv, height, width):

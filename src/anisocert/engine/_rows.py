@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from anisocert.engine._watching import Watch
 from anisocert.engine.numerics import differentiating, out_of_memory
 
 log = logging.getLogger(__name__)
@@ -97,10 +97,8 @@ def largest_map(call: Callable[[Tensor], Any], sample: Tensor) -> int:
     return -(-seen.numbers // len(sample))
 
 
-class _Largest(TorchDispatchMode):
+class _Largest(Watch):
     """Looks at every tensor that is made."""
-
-    supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()

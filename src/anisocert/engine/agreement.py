@@ -19,7 +19,7 @@ ROUNDING = {"float32": (1e-2, 1e-5), "bfloat16": (0.1, 1e-2)}
 WORSE = 2.5  # times autocast's rounding that another form may have; of bfloat16 throughout, measured: up to 2.2
 MOVED = {"float32": 1e-3, "bfloat16": 1e-2}
 FAR = 4.0  # usual errors: a vote with a margin of more was not turned by rounding
-OFF, STEP = 16.0, 2.0**-9  # times an input's own error: chance alone has more in 0.4 % of inputs with two scores
+OFF, STEP = 16.0, 2.0**-9  # times an input's own error, or the usual one of its size, that is bfloat16's at least
 
 
 def identical(scores: Tensor, others: Tensor) -> bool:
@@ -83,10 +83,12 @@ def no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
 def _rows_no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
     """Whether hardly a row is much further off than it is anyway: where some have large scores, those hide the others.
 
-    An error of a few of bfloat16's steps at a row's largest score is nothing, also where the model happens to be exact.
+    A row where the model happens to be exact may be off by what is usual for scores of its size.
     """
     usual, found = ((scores - exact).square().mean(1).sqrt() for scores in (plain, others))
-    off = int((found > OFF * usual.maximum(STEP * exact.abs().amax(1))).sum())
+    size = exact.abs().amax(1)
+    step = (usual / size.clamp_min(torch.finfo(size.dtype).tiny)).median().clamp_min(STEP)
+    off = int((found > OFF * usual.maximum(step * size)).sum())
     if off > max(1, int(MOVED["bfloat16"] * len(exact))):
         log.info("%d of %d inputs have scores that are off by more than %g times the usual", off, len(exact), OFF)
         return False

@@ -44,7 +44,7 @@ def fold(model: nn.Module, sample: Tensor, bfloat16: bool = False, lowered: bool
         if lowered:
             raise ModelError("expected a network that can be traced, to put it into bfloat16")
         return own_copy(model)
-    reshape_convolutions(network, sample.is_cuda, lowered, bfloat16 or not sample.is_cuda)
+    reshape_convolutions(network, sample.is_cuda, bfloat16, lowered)
     if lowered:
         fuse_activations(network)
         keep_columns(network)
@@ -67,7 +67,7 @@ def fold_for_gradients(model: nn.Module, sample: Tensor, bfloat16: bool, compile
     if network is None:
         return own_copy(model)
     if compiled:
-        reshape_convolutions(network, sample.is_cuda, products=bfloat16 or not sample.is_cuda)
+        reshape_convolutions(network, sample.is_cuda, bfloat16)
     for node in network.graph.nodes if bfloat16 else ():
         called = layer(network, node)
         if isinstance(called, ROUNDED):
@@ -79,16 +79,15 @@ def fold_for_gradients(model: nn.Module, sample: Tensor, bfloat16: bool, compile
 def _traced(model: nn.Module, sample: Tensor, bfloat16: bool = False) -> Graph | None:
     """The network as a graph without batch norms that follow a convolution; None if it cannot be traced.
 
-    bfloat16: as it is under autocast, which its code may ask for. The types of its maps are noted without.
+    bfloat16: as it is under autocast, which its code may ask for.
     """
     if hooked(model):  # tracing would lose what the hooks do
         return None
     try:
-        with redirect_stderr(io.StringIO()):  # torch prints a traceback of what a graph raises
-            with computing("bfloat16" if bfloat16 else "float32", sample.device):
-                network = traced(own_copy(model), sample)  # a copy of its own, which its code may change as it runs
-            with computing("float32", sample.device):
-                ShapeProp(network).propagate(sample.clone())  # which a network may change
+        # torch prints a traceback of what a graph raises
+        with redirect_stderr(io.StringIO()), computing("bfloat16" if bfloat16 else "float32", sample.device):
+            network = traced(own_copy(model), sample)  # a copy of its own, which its code may change as it runs
+            ShapeProp(network).propagate(sample.clone())  # which a network may change
         drop_identities(network)
         drop_checks(network)
         fold_batch_norms(network)

@@ -56,8 +56,10 @@ def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
     named: the caller named the model, and answers for it; if it cannot be copied, it runs like a bare callable.
     """
     while (inner := _within(model)) is not None:
-        if model._forward_hooks or model._forward_pre_hooks:
-            raise ModelError(f"expected no hooks on {told(model)} around a module: put them on the module itself")
+        if model._forward_hooks or model._forward_pre_hooks or _forward_replaced(model):
+            raise ModelError(
+                f"expected no hooks on {told(model)} around a module, nor a forward of its own: put them on the module"
+            )
         model = inner
     expect_evaluation(model)
     expect_copied_whole(model)
@@ -79,6 +81,10 @@ def _within(model: nn.Module) -> nn.Module | None:
     if type(model) in (nn.DataParallel, nn.parallel.DistributedDataParallel, average):
         return cast(nn.Module, model.module)
     return None
+
+
+def _forward_replaced(model: nn.Module) -> bool:
+    return "forward" in vars(model) and not is_compiled(model)  # where torch puts its own there
 
 
 def own_copy(model: Module, device: torch.device | None = None) -> Module:

@@ -61,8 +61,8 @@ class Network:
             raise ArgumentError(f"expected num_classes, a whole number >= 2, got {num_classes!r}")
         expect_classifier(model, model_id)
         self.device = home(model) if device is None else usable(device)
-        named, self.told_theta = model_id is not None, is_told(model)
-        self.model = frozen(model, self.device, named) if isinstance(model, nn.Module) else model
+        self.model = frozen(model, self.device, model_id is not None) if isinstance(model, nn.Module) else model
+        self.told_theta = is_told(model) or is_told(self.model)  # a copy is of what is within, which may be told
         self.num_classes = int(num_classes)
         numerics = numerics or Numerics()
         self.grid = numerics.step

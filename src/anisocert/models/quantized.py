@@ -44,7 +44,7 @@ def quantize(model: nn.Module, x: ArrayLike | Tensor, path: Path | str) -> "Onnx
 
     if is_told(model):
         raise ArgumentError("expected a network of inputs alone to quantize, got one that is told theta beside them")
-    given = torch.as_tensor(np.asarray(x)) if not isinstance(x, Tensor) else x.detach().cpu()
+    given = torch.as_tensor(np.asarray(x), device="cpu") if not isinstance(x, Tensor) else x.detach().cpu()
     if given.dtype != torch.float32 or given.dim() < 2 or len(given) == 0 or not bool(given.isfinite().all()):
         raise ArgumentError(
             f"expected x as finite inputs in float32, b x *shape, got {given.dtype} of shape {tuple(given.shape)}"

@@ -4,7 +4,8 @@
 
 puts the lines of these runs into the file, in place of those of the same networks and methods; without --write it
 prints them. A run that was not measured is named, and makes the exit code 1. experiments/tables.py draws the file,
-beside the committed rows of the same data and recipe: --data and --recipe name these where the runs do not.
+beside the committed rows of the same data and recipe: --data and --recipe name these where the runs do not. A folder
+of results of its own, as results/denoised, has a file of its own, with its networks' names as recipes.
 """
 
 import argparse

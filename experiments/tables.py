@@ -104,7 +104,7 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
     made["one-system"] = [one_system_table(read_systems(results))]
     made["denoised-aims"] = [aims_table(results)]
     for folder in FOLDERS:
-        made[folder] = [*network_tables(results, folder)]
+        made[folder] = [*network_tables(results, folder), first_table(read_lines(results / folder / FILE))]
     if (results / "runtime.json").exists():
         made["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]
     kept = {name: [_shown(name, table) for table in tables if table is not None] for name, tables in made.items()}

@@ -1,6 +1,7 @@
 """Tables of networks made fit for noise: from rows made of committed ones, each number against those rows."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from anisocert.evaluate import ADMITTED, EVERYONE, OWN, down, percent, render
 from anisocert.evaluate.table import text
 from anisocert.runs.files import TABLE, checksum, read_description, write_description
+from first import FILE, read_lines, written
 from network_tables import FOLDERS, NAMES, aims_table, network_tables
 from tables import NAMES as KNOWN
 from tables import RESULTS, all_tables
@@ -107,6 +109,16 @@ def test_aims(made, tmp_path):
     assert found[1][4].startswith("+0.0 (+0.0 to +0.0)")
     assert found[1][5].startswith(f"{lost:+.1f} (")
     assert found[1][6:] == ["1.500", "1.500"]
+
+
+def test_what_a_stranger_leaves_of_them_stands_beside(made, tmp_path):
+    made("denoised", "theta-0.25", "fixed")
+    assert len(all_tables(tmp_path)["denoised"]) == 1
+    committed = [line for line in read_lines(RESULTS / FILE) if (line.sigma, line.method) == (0.25, "fixed")]
+    (tmp_path / "denoised" / FILE).write_text(written([replace(line, recipe="theta") for line in committed]))
+    beside = all_tables(tmp_path)["denoised"][1]
+    assert beside.title == "What is left by a stranger who comes first"
+    assert {line[0] for line in lines(beside)} == {"theta, σ = 0.25"}
 
 
 def test_the_tables_are_known_to_pages():

@@ -78,7 +78,7 @@ def engine(network, x, n, inputs=1):
 
 
 def operations(model, x):
-    """Of one input, as torch counts them: it does not know all fused operators of attention, so there are none."""
+    """Of one input, as torch counts them: it does not know all fused operators of attention, so none are used."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

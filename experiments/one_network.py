@@ -19,8 +19,11 @@ KNOWN = {
 
 
 def expect_one_network(results: Path, lines: Sequence[Measured] = ()) -> None:
-    """An error if the runs in the folder of one network, or the lines of a stranger beside them, are of several."""
-    for folder in sorted({file.parents[1] for file in results.glob("**/*/run.json")}):
+    """An error if the runs in the folder of one network, or the lines of a stranger beside them, are of several.
+
+    Folders of results of their own are not looked into: their networks may have the same names.
+    """
+    for folder in sorted({file.parents[1] for file in results.glob("*/*/run.json")}):
         if folder.name != FOLDER:  # whose runs are of a cascade, and of each of its networks
             runs = [read_run(file.parent) for file in sorted(folder.glob("*/run.json"))]
             _expect_one(folder, [*_named(runs), *_beside(runs, folder, lines)])

@@ -27,6 +27,7 @@ from gains import duel_table, gain_table, largest_table, memory_gain_table
 from levels import average_table, headline_table, level_table, many_table, sigma_table
 from means import mean_table
 from network_tables import FOLDERS, aims_table, network_tables
+from network_tables import NAMES as NETWORK_NAMES
 from one_network import expect_one_network
 from one_system import one_system_table, read_systems
 from plans import plan_table
@@ -104,7 +105,10 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
     made["one-system"] = [one_system_table(read_systems(results))]
     made["denoised-aims"] = [aims_table(results)]
     for folder in FOLDERS:
-        made[folder] = [*network_tables(results, folder), first_table(read_lines(results / folder / FILE))]
+        left = read_lines(results / folder / FILE)
+        expect_one_network(results / folder, left)
+        named = [replace(line, recipe=NETWORK_NAMES.get(line.recipe, line.recipe)) for line in left]
+        made[folder] = [*network_tables(results, folder), first_table(named)]
     if (results / "runtime.json").exists():
         made["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]
     kept = {name: [_shown(name, table) for table in tables if table is not None] for name, tables in made.items()}

@@ -334,8 +334,8 @@ def exact_products() -> Iterator[None]:
     conv = torch.backends.cudnn.conv
     before, conv.fp32_precision = conv.fp32_precision, "ieee"
     yield
-    assert conv.fp32_precision == "ieee"
-    conv.fp32_precision = before
+    after, conv.fp32_precision = conv.fp32_precision, before
+    assert after == "ieee"
 
 
 @pytest.fixture

@@ -137,7 +137,7 @@ def test_inputs_with_large_scores_excuse_nothing_in_those_with_small_ones(caplog
 
 
 @pytest.mark.parametrize("rows", [480, 10_016])
-@pytest.mark.parametrize("classes", [2, 3, 1000])
+@pytest.mark.parametrize("classes", [2, 3, 30])
 @pytest.mark.parametrize("times", [1.0, 2.2])
 def test_chance_alone_puts_no_input_far_off(classes, rows, times):
     """Also where the model happens to be exact, as where probabilities are 0 and 1."""

@@ -27,9 +27,9 @@ def settled(model: nn.Module) -> nn.Module:
 
 def in_columns(model: nn.Module, x: Tensor = X) -> tuple[fx.GraphModule, dict[object, int]]:
     """The network with its thin convolutions in columns, and how often it changes layouts."""
-    network = _traced(model, x)
+    network = _traced(model, x, "float32")
     assert network is not None
-    reshape_convolutions(network, gpu=True, bfloat16=True, lowered=True)
+    reshape_convolutions(network, gpu=True, precision="bfloat16", lowered=True)
     keep_columns(network)
     network.recompile()
     targets = [node.target for node in network.graph.nodes]

@@ -12,7 +12,7 @@ from torch import Tensor, fx, nn
 
 import anisocert as ac
 from anisocert.engine import Network, Numerics
-from anisocert.engine.fold import fold
+from anisocert.engine.fold import fold_lowered
 from anisocert.engine.given import own_copy
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import ScoresOf, load
@@ -141,7 +141,7 @@ def test_a_forward_that_was_replaced_on_a_graph_is_refused_as_its_copies_lose_it
 
 def test_a_program_is_put_into_bfloat16():
     model, x = Small().eval().requires_grad_(False), torch.rand(16, *SHAPE)
-    form = fold(own_copy(_exported(model).module()), x[:2], lowered=True)  # else an error: it would multiply in float32
+    form = fold_lowered(own_copy(_exported(model).module()), x[:2])  # else an error: it would multiply in float32
     scores, expected = form(x), model(x)
     assert scores.dtype == torch.bfloat16
     assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())

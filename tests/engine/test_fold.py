@@ -11,7 +11,7 @@ from anisocert.engine import _fusing as fusing
 from anisocert.engine import fold as folding
 from anisocert.engine._lowering import Lowered, lower
 from anisocert.engine.cudnn import ReluConv2d
-from anisocert.engine.fold import fold, fold_for_gradients
+from anisocert.engine.fold import fold, fold_for_gradients, fold_lowered
 from anisocert.engine.given import frozen, own_copy
 from anisocert.engine.layers import BlockConv2d, ColumnsConv2d
 from anisocert.engine.products import DenseConv2d, PatchConv2d, PointwiseConv2d, Product
@@ -36,7 +36,7 @@ def settled(model: nn.Module) -> nn.Module:
 
 def assert_same(model: nn.Module, shape: tuple[int, ...], tolerance: float = 1e-5) -> nn.Module:
     x = torch.randn(5, *shape, generator=torch.Generator().manual_seed(2))
-    folded = fold(model, x[:2], False)
+    folded = fold(model, x[:2], "float32")
     with torch.no_grad():
         expected, got = model(x), folded(x)
     assert (got - expected).abs().max() <= tolerance * expected.abs().max().clamp_min(1)
@@ -99,13 +99,13 @@ def test_gradients_to_the_input_stay_as_they_are(name, device, precision):
 def test_other_shapes_of_convolutions_have_the_same_gradients(monkeypatch, gpu):
     """What is compiled where a step's gradient is wanted, before it is compiled."""
     original = folding.reshape_convolutions
-    monkeypatch.setattr(folding, "reshape_convolutions", lambda network, *_: original(network, gpu, True))
+    monkeypatch.setattr(folding, "reshape_convolutions", lambda network, *_: original(network, gpu, "bfloat16"))
     model = settled(build("resnet18-paper", 10, (0.5,) * 3, (0.2,) * 3))
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.weight.data.uniform_(0.2, 0.4)
     x = torch.rand(3, 3, 32, 32)
-    folded = fold_for_gradients(model, x[:2], False, compiled=True)
+    folded = fold_for_gradients(model, x[:2], "float32", compiled=True)
 
     def slope(run):
         x.grad = None
@@ -164,9 +164,9 @@ def test_in_float32_on_a_gpu_convolutions_stay_convolutions():
     """Of these cuDNN may round to TF32, as torch is told; products would follow another of its settings."""
     parts = [nn.Conv2d(3, 8, 4, 4), nn.Conv2d(8, 8, 1), nn.Conv2d(8, 8, 3, padding=1), nn.Flatten()]
     found = []
-    for bfloat16 in (True, False):
-        network = folding._traced(nn.Sequential(*parts).eval(), torch.rand(2, 3, 8, 8))
-        folding.reshape_convolutions(network, gpu=True, bfloat16=bfloat16)
+    for precision in ("bfloat16", "float32"):
+        network = folding._traced(nn.Sequential(*parts).eval(), torch.rand(2, 3, 8, 8), "float32")
+        folding.reshape_convolutions(network, gpu=True, precision=precision)
         found.append(layers(network, nn.Conv2d))
     assert found == [0, 3]
 
@@ -255,7 +255,7 @@ def test_networks_that_must_be_left_alone_or_changed_with_care(kind):
 def test_untraceable_network_is_a_plain_copy(caplog):
     model = settled(Untraceable())
     with caplog.at_level(logging.INFO):
-        copy = fold(model, torch.rand(2, 3, 8, 8), False)
+        copy = fold(model, torch.rand(2, 3, 8, 8), "float32")
     assert type(copy) is Untraceable
     assert copy is not model
     assert not any(p.requires_grad for p in copy.parameters())
@@ -291,8 +291,8 @@ class PlainReluConv2d(nn.Module):
 def assert_same_as_for_gpu(model: nn.Module, shape: tuple[int, ...], monkeypatch) -> fx.GraphModule:
     monkeypatch.setattr(fusing, "ReluConv2d", PlainReluConv2d)
     x = torch.randn(5, *shape)
-    network = folding._traced(own_copy(model), x[:2])
-    folding.reshape_convolutions(network, True, True, lowered=True)
+    network = folding._traced(own_copy(model), x[:2], "float32")
+    folding.reshape_convolutions(network, True, "bfloat16", lowered=True)
     folding.fuse_activations(network)
     network.recompile()
     network.graph.lint()
@@ -384,7 +384,9 @@ def test_maps_after_a_pooled_stem_have_their_own_size(monkeypatch):
 def test_our_networks_on_a_gpu(name, bfloat16):
     model = build(name, 10, (0.5,) * 3, (0.2,) * 3).eval().cuda()
     x = torch.rand(64, 3, 32, 32, device="cuda")
-    folded = fold(model, x[:2], lowered=bfloat16).to(memory_format=torch.channels_last)
+    folded = (fold_lowered(model, x[:2]) if bfloat16 else fold(model, x[:2], "float32")).to(
+        memory_format=torch.channels_last
+    )
     with torch.no_grad():
         expected, got = model(x), folded(x)
     spread = expected.max() - expected.min()
@@ -400,7 +402,7 @@ def test_torchscript_is_copied_without_gradients(compile_):
     model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).eval()
     x = torch.rand(2, 1, 4, 4)
     script = compile_(model, x)
-    for copied in (fold(script, x, False), frozen(script, torch.device("cpu"), named=False)):
+    for copied in (fold(script, x, "float32"), frozen(script, torch.device("cpu"), named=False)):
         assert not any(parameter.requires_grad for parameter in copied.parameters())
         assert torch.equal(copied(x), model(x))
     one, other = (
@@ -414,7 +416,7 @@ def test_torchscript_is_copied_without_gradients(compile_):
 def test_a_network_that_fails_on_the_sample_prints_nothing(capsys):
     """torch.fx writes a traceback to stderr before it raises: of a call that succeeds, nobody wants one."""
     model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).bfloat16().eval()
-    assert isinstance(fold(model, torch.rand(2, 1, 4, 4), False), nn.Sequential)
+    assert isinstance(fold(model, torch.rand(2, 1, 4, 4), "float32"), nn.Sequential)
     assert capsys.readouterr() == ("", "")
 
 
@@ -496,7 +498,7 @@ def test_a_network_with_everything_as_for_a_gpu(monkeypatch):
 def test_a_network_in_bfloat16_throughout():
     """The scores are those of the model up to bfloat16; what comes before the first layer is computed in float32."""
     model, x = Mixed().eval().requires_grad_(False), torch.rand(64, 3, 8, 8)
-    network = folding._traced(own_copy(model), x[:2])
+    network = folding._traced(own_copy(model), x[:2], "float32")
     lower(network)
     network.recompile()
     seen = {}
@@ -514,7 +516,7 @@ def test_a_network_in_bfloat16_throughout():
 
 def test_what_cannot_be_put_into_bfloat16():
     with pytest.raises(ModelError, match="can be traced"):
-        fold(settled(Untraceable()), torch.rand(2, 3, 8, 8), lowered=True)
+        fold_lowered(settled(Untraceable()), torch.rand(2, 3, 8, 8))
 
     class Twice(nn.Module):
         """One norm before and after the first product."""
@@ -527,7 +529,7 @@ def test_what_cannot_be_put_into_bfloat16():
             return self.norm(self.linear(self.norm(x)))
 
     with pytest.raises(ModelError, match="norm before"):
-        fold(Twice().eval(), torch.rand(2, 4), lowered=True)
+        fold_lowered(Twice().eval(), torch.rand(2, 4))
 
 
 class Centring(nn.Module):
@@ -561,7 +563,7 @@ class Centring(nn.Module):
 def test_nothing_is_rounded_before_the_first_product(how):
     model = Centring(how).eval().requires_grad_(False)
     x = torch.tensor([-122.4, 37.7]) + 0.05 * torch.randn(500, 2)
-    lowered = fold(model, x[:2], lowered=True)
+    lowered = fold_lowered(model, x[:2])
     expected = model(x)
     assert (lowered(x) - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
     assert lowered(x).dtype == torch.bfloat16
@@ -593,7 +595,7 @@ class Widening(nn.Module):
 @pytest.mark.parametrize("how", ["a sum with the input", "a softmax", "a norm of CLIP's", "a norm"])
 def test_what_is_wide_between_products_is_rounded_for_the_next(how):
     model, x = Widening(how).eval().requires_grad_(False), torch.randn(64, 8)
-    lowered, expected = fold(model, x[:2], lowered=True), model(x)
+    lowered, expected = fold_lowered(model, x[:2]), model(x)
     assert lowered(x).dtype == torch.bfloat16
     assert (lowered(x) - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
 
@@ -622,7 +624,7 @@ class Multiplying(nn.Module):
 @pytest.mark.parametrize("how", ["linalg", "tensordot", "transposed"])
 def test_other_products_are_in_bfloat16_too(how):
     model, x = Multiplying(how).eval().requires_grad_(False), torch.randn(64, 3, 2, 2)
-    scores, expected = fold(model, x[:2], lowered=True)(x), model(x)
+    scores, expected = fold_lowered(model, x[:2])(x), model(x)
     assert scores.dtype == torch.bfloat16
     assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
 
@@ -641,14 +643,14 @@ def test_attention_that_torch_widens_by_itself_is_no_product_of_weights():
             return self.last(F.scaled_dot_product_attention(y[..., :8], y[..., 8:16], y[..., 16:]).mean(1))
 
     model, x = Attending().eval().requires_grad_(False), torch.randn(32, 5, 8)
-    scores, expected = fold(model, x[:2], lowered=True)(x), model(x)
+    scores, expected = fold_lowered(model, x[:2])(x), model(x)
     assert scores.dtype == torch.bfloat16
     assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
 
 
 def test_a_product_that_would_be_left_in_float32_is_found():
     with pytest.raises(ModelError, match="expected all products in bfloat16, got mm in float32"):
-        fold(Multiplying("several").eval().requires_grad_(False), torch.randn(2, 3, 2, 2), lowered=True)
+        fold_lowered(Multiplying("several").eval().requires_grad_(False), torch.randn(2, 3, 2, 2))
 
 
 class Changing(nn.Module):
@@ -691,7 +693,7 @@ def test_a_copy_that_shares_weights_is_refused():
 
     model = Itself(4, 3).eval()
     with pytest.raises(ModelError, match="its copy shares weights with it"):
-        fold(model, torch.rand(2, 4))
+        fold(model, torch.rand(2, 4), "float32")
     given, before = {"smoothing": Gaussian(0.3), "plan": Plan(n0=20, n=100), "num_classes": 3}, model.weight.clone()
     with pytest.raises(ModelError, match=r"its copy shares weights with it.*--model-id"):
         certify(model, torch.rand(1, 4), **given)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from anisocert.engine import Network, Numerics
+from anisocert.engine._graph import in_place
 from anisocert.engine._replaying import replayable
 from anisocert.engine._tracing import Graph, traced
 from anisocert.errors import ModelError
@@ -211,3 +212,42 @@ def test_what_autocast_changes_is_traced_as_it_votes(precision, how):
     with torch.autocast("cpu", torch.bfloat16, precision == "bfloat16"):
         expected = model(x)
     assert torch.equal(network.scores(x), expected)
+
+
+class Aliasing(nn.Module):
+    """Writes to what is its map in float32, and would be a copy of it in bfloat16."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.how, self.one, self.two = how, nn.Linear(12, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.one(x) * 1.0
+        match self.how:
+            case "float":
+                same = y.float()
+            case "type":
+                same = y.type(torch.float32)
+            case "type_as":
+                same = y.type_as(x)
+            case "a part":
+                same = y.to(torch.float32)[:, :4]
+        same.clamp_(max=40.0)
+        return self.two(y)
+
+
+@pytest.mark.parametrize("how", ["float", "type", "type_as", "a part"])
+def test_what_may_be_a_copy_is_not_written_to(how):
+    with pytest.raises(ModelError, match="writes to what is a copy in one layout or type and none in another"):
+        traced(Aliasing(how).eval().requires_grad_(False), torch.rand(2, 12))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_operators_of_a_program_that_write_are_known():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    written = graph.call_function(torch.ops.aten.clamp_.default, (x, 0.0))
+    read = graph.call_function(torch.ops.aten.clamp.default, (x, 0.0))
+    graph.output(written)
+    assert [in_place(fx.GraphModule(nn.Module(), graph), node) for node in (written, read)] == [True, False]

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from anisocert.errors import ArgumentError
 from anisocert.evaluate import ADMITTED, EVERYONE, OWN, down, percent, render
 from anisocert.evaluate.table import text
+from anisocert.runs import read_run
 from anisocert.runs.files import TABLE, checksum, read_description, write_description
 from first import FILE, read_lines, written
 from network_tables import FOLDERS, NAMES, aims_table, network_tables
@@ -113,12 +115,17 @@ def test_aims(made, tmp_path):
 
 def test_what_a_stranger_leaves_of_them_stands_beside(made, tmp_path):
     made("denoised", "theta-0.25", "fixed")
+    own = read_run(tmp_path / "denoised" / "theta-0.25" / "fixed").model_hash
     assert len(all_tables(tmp_path)["denoised"]) == 1
     committed = [line for line in read_lines(RESULTS / FILE) if (line.sigma, line.method) == (0.25, "fixed")]
-    (tmp_path / "denoised" / FILE).write_text(written([replace(line, recipe="theta") for line in committed]))
+    told = [replace(line, recipe="theta") for line in committed]
+    (tmp_path / "denoised" / FILE).write_text(written(told))
+    with pytest.raises(ArgumentError, match=r"expected runs of one network in .*denoised/theta-0\.25"):
+        all_tables(tmp_path)
+    (tmp_path / "denoised" / FILE).write_text(written([replace(line, model_hash=own) for line in told]))
     beside = all_tables(tmp_path)["denoised"][1]
     assert beside.title == "What is left by a stranger who comes first"
-    assert {line[0] for line in lines(beside)} == {"theta, σ = 0.25"}
+    assert {line[0] for line in lines(beside)} == {"behind a denoiser told theta, σ = 0.25"}
 
 
 def test_the_tables_are_known_to_pages():

@@ -110,7 +110,7 @@ def test_scores_that_could_be_anywhere_are_refused_with_where_they_may_be(how: s
         ("sparse", r"got \(32, 5\), sparse: return scores\.to_dense\(\)$"),
         (
             "nested",
-            r"got tuple with 0, 1, none of them floats of shape \(b, 5\), 1 has 48 columns: return such scores$",
+            r"got tuple with 0, 1, none of them floats of shape \(b, 5\) \(1 has 48 columns\): return such scores$",
         ),
     ],
 )

@@ -14,8 +14,7 @@ from torch import Tensor
 from anisocert.attack._ball import length, project, starts, steepest
 from anisocert.attack._targets import Targets
 from anisocert.engine import Network, Stage
-from anisocert.engine.numerics import differentiating
-from anisocert.engine.settings import repeatable
+from anisocert.engine.settings import differentiating, repeatable
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.optimize.soft import Outputs, Problem, SoftVotes
 

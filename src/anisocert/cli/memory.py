@@ -40,7 +40,9 @@ def add(
     out: Annotated[
         Path | None, typer.Option(help="A folder for a copy of the run with these answers; the run stays as it is.")
     ] = None,
-    force: options.Force = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the answers of another memory in the run, or what is in --out.")
+    ] = False,
 ) -> None:
     """Pass a run through a memory in order of example id, and record its answers in the run (columns memory_*).
 

@@ -8,7 +8,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from anisocert.engine._watching import Watch
-from anisocert.engine.numerics import Precision, computing, differentiating, out_of_memory
+from anisocert.engine.numerics import Precision, computing, out_of_memory
 
 
 def has_own_backward(model: nn.Module, sample: Tensor, precision: Precision) -> bool:
@@ -18,7 +18,7 @@ def has_own_backward(model: nn.Module, sample: Tensor, precision: Precision) -> 
     """
     watch = _Switched()
     try:
-        with differentiating(), computing(precision, sample.device), watch.calls, watch:
+        with computing(precision, sample.device), watch.calls, watch:
             model(sample.clone().requires_grad_(True).clone())  # which a network may change
     except Exception as reason:  # operators that no mode may look into; whether the network runs, others find out
         if out_of_memory(reason):

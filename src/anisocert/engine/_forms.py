@@ -8,29 +8,29 @@ from torch import Tensor, nn
 
 from anisocert.engine._lowering import Lowered
 from anisocert.engine._tracing import Graph
-from anisocert.engine.fold import fold, fold_for_gradients
-from anisocert.engine.numerics import out_of_memory
+from anisocert.engine.fold import fold, fold_for_gradients, fold_lowered
+from anisocert.engine.numerics import Precision, out_of_memory
 from anisocert.errors import ModelError
 
 log = logging.getLogger(__name__)
 
 
-def vote_forms(model: nn.Module, sample: Tensor, bfloat16: bool) -> Iterator[tuple[str, Callable[[], nn.Module]]]:
+def vote_forms(model: nn.Module, sample: Tensor, precision: Precision) -> Iterator[tuple[str, Callable[[], nn.Module]]]:
     """Names of forms to count votes with, and what makes them, those expected to be fastest first."""
-    if bfloat16 and sample.is_cuda:
-        yield "bfloat16 throughout", lambda: _channels_last(fold(model, sample[:2], lowered=True))
+    if precision == "bfloat16" and sample.is_cuda:
+        yield "bfloat16 throughout", lambda: _channels_last(fold_lowered(model, sample[:2]))
     if _has_maps(model):
-        yield "channels last", lambda: _channels_last(fold(model, sample[:2], bfloat16))
-    yield "rewritten", lambda: fold(model, sample[:2], bfloat16)
+        yield "channels last", lambda: _channels_last(fold(model, sample[:2], precision))
+    yield "rewritten", lambda: fold(model, sample[:2], precision)
 
 
 def gradient_forms(
-    model: nn.Module, sample: Tensor, bfloat16: bool, compiled: bool
+    model: nn.Module, sample: Tensor, precision: Precision, compiled: bool
 ) -> Iterator[tuple[str, Callable[[], nn.Module]]]:
     """As `vote_forms`, for gradients to the input."""
     if _has_maps(model):
-        yield "channels last", lambda: _channels_last(fold_for_gradients(model, sample[:2], bfloat16, compiled))
-    yield "rewritten", lambda: fold_for_gradients(model, sample[:2], bfloat16, compiled)
+        yield "channels last", lambda: _channels_last(fold_for_gradients(model, sample[:2], precision, compiled))
+    yield "rewritten", lambda: fold_for_gradients(model, sample[:2], precision, compiled)
 
 
 def first_right(

@@ -15,7 +15,8 @@ from anisocert.engine._trials import trial_inputs
 from anisocert.engine._trying import Trial
 from anisocert.engine.compiling import compiled_if_works
 from anisocert.engine.given import Classifier
-from anisocert.engine.numerics import ALIGN, computing, differentiating
+from anisocert.engine.numerics import ALIGN, computing
+from anisocert.engine.settings import differentiating
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class Gradients:
         return self._kept[shape]
 
     def give_up_graph(self) -> bool:
-        """Whether passes were replayed: batches of that shape are launched now, and the graphs' memory is free."""
+        """Launch batches that were replayed, which frees the graphs' memory; whether there were any."""
         if self._replayed is None:
             return False
         shape, run = self._replayed
@@ -99,7 +100,7 @@ class Gradients:
         if own:
             log.info("the network has a backward pass of its own, so searches differentiate it as it is")
             return self.trial.model
-        forms = gradient_forms(self.trial.model, sample, self.trial.precision == "bfloat16", compiled)
+        forms = gradient_forms(self.trial.model, sample, self.trial.precision, compiled)
         return first_right(forms, self.trial.right(sample)) or self.trial.model
 
 

@@ -42,11 +42,18 @@ def hooked(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
 
 
+def name_of_call(node: fx.Node) -> str:
+    """The name of the function, the method, or the operator of an exported program that a node calls."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return str(node.target.overloadpacket.__name__)
+    return str(node.target if node.op == "call_method" else getattr(node.target, "__name__", ""))
+
+
 def in_place(network: fx.GraphModule, node: fx.Node) -> bool:
     """Whether a node may change what it is given."""
     if node.op == "call_module":
         return bool(getattr(network.get_submodule(str(node.target)), "inplace", False))
-    name = str(node.target) if node.op == "call_method" else getattr(node.target, "__name__", "")
+    name = name_of_call(node)
     changing = (name.endswith("_") and not name.endswith("__")) or node.target in IN_PLACE
     asked = node.kwargs.get("inplace") is True or any(given is True for given in node.args)
     return node.op.startswith("call") and (changing or asked)

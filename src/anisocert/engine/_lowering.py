@@ -13,15 +13,16 @@ from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils._pytree import tree_leaves
 
+from anisocert.engine._graph import name_of_call
 from anisocert.engine._watching import Watch
 from anisocert.errors import ModelError
 
 PRODUCTS = {  # as functions, methods and operators of exported programs are called
     "linear", "bilinear", "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "matmul", "linalg_matmul", "__matmul__", "mm", "bmm", "mv", "addmm", "addmv", "addbmm",
+    "conv_transpose3d", "matmul", "linalg_matmul", "mm", "bmm", "mv", "addmm", "addmv", "addbmm",
     "baddbmm", "chain_matmul", "tensordot", "inner", "einsum", "scaled_dot_product_attention",
 }  # fmt: skip
-# Operators that weights are multiplied by; products of maps alone torch may compute in float32 by itself, in attention.
+# Operators that multiply by weights. Products of maps alone torch may compute in float32 by itself, in attention.
 WITH_WEIGHTS = re.compile(r"(add)?mm|_addmm_activation|.*convolution.*")
 NORMS = {"layer_norm", "group_norm", "rms_norm"}  # which take weights of their input's type alone
 
@@ -63,7 +64,7 @@ def lower(network: fx.GraphModule) -> None:
 
 def _rounded(graph: fx.Graph, node: fx.Node, source: fx.Node) -> fx.Node:
     """What a node is given in the place of a map or a weight."""
-    name = _name(node)
+    name = name_of_call(node)
     if name == "batch_norm":  # takes weights and statistics in float32 beside maps of any type
         return source
     if name in NORMS:
@@ -73,7 +74,7 @@ def _rounded(graph: fx.Graph, node: fx.Node, source: fx.Node) -> fx.Node:
 
 
 def expect_bfloat16(network: nn.Module, sample: Tensor) -> None:
-    """An error if a lowered network multiplies in float32: it would be slower, and not what its numerics say."""
+    """An error if a lowered network multiplies by weights in float32: slower, and not what its numerics say."""
     with torch.no_grad(), _Products():
         network(sample.clone())  # which a network may change
 
@@ -106,16 +107,9 @@ def _multiplies(network: fx.GraphModule, node: fx.Node) -> bool:
     if node.op == "call_module":
         layer = network.get_submodule(str(node.target))
         return not isinstance(layer, nn.Embedding) and any(weights.dim() > 1 for weights in layer.parameters())
-    return _name(node) in PRODUCTS
-
-
-def _name(node: fx.Node) -> str:
-    """What a node calls."""
-    if isinstance(node.target, torch._ops.OpOverload):
-        return str(node.target.overloadpacket.__name__)
-    return str(node.target if node.op == "call_method" else getattr(node.target, "__name__", ""))
+    return name_of_call(node) in PRODUCTS
 
 
 def _is_map(node: fx.Node) -> bool:
-    """Whether a node is a tensor in float32, or that under autocast, of which the sizes, say, are none."""
+    """Whether a node is a tensor of floats, which under autocast may be bfloat16 already; sizes, say, are none."""
     return getattr(node.meta.get("tensor_meta"), "dtype", None) in (torch.float32, torch.bfloat16)

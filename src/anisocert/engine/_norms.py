@@ -56,8 +56,8 @@ def fold_batch_norms(network: fx.GraphModule) -> None:
 def _batch_norm(network: fx.GraphModule, node: fx.Node) -> nn.BatchNorm2d | nn.SyncBatchNorm | None:
     """The batch norm that a node computes with running statistics, as a layer; None if it is anything else."""
     called = layer(network, node)
-    if isinstance(called, KINDS):
-        return called if type(called) in KINDS and called.running_mean is not None else None
+    if isinstance(called, KINDS) and type(called) in KINDS:
+        return called if called.running_mean is not None else None
     if node.op != "call_function" or node.target not in BATCH_NORMS:
         return None
     given = dict(zip(BATCH_NORMS[node.target], node.args, strict=False)) | dict(node.kwargs)

@@ -91,7 +91,7 @@ class _Replay(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, passes: ReplayedPasses) -> Tensor:
         scores, maps = passes.forward(x)
         ctx.passes = passes
-        # saved with the batch: where a part is computed again, its maps are the later ones, and those are still there
+        # Saved, not set on ctx: what a second forward pass saves takes the place of the first's, with the later maps.
         ctx.save_for_backward(x, torch.tensor(maps, device="cpu"))
         return scores
 

@@ -4,16 +4,17 @@ from torch import fx, nn
 
 from anisocert.engine._graph import bypass, is_relu, is_stem_pool, layer, only_user, shortcut_of
 from anisocert.engine.layers import BlockConv2d, ColumnsConv2d, slow_groups, ungrouped
+from anisocert.engine.numerics import Precision
 from anisocert.engine.products import DenseConv2d, PatchConv2d, PointwiseConv2d
 
 
-def reshape_convolutions(network: fx.GraphModule, gpu: bool, bfloat16: bool, lowered: bool = False) -> None:
+def reshape_convolutions(network: fx.GraphModule, gpu: bool, precision: Precision, lowered: bool = False) -> None:
     """Put each convolution into the shape in which the device is fastest.
 
     lowered: the network is to be, and activations and shortcuts go into what is left of its convolutions.
     """
     # cuDNN rounds float32 to TF32 unless told otherwise, matrix products only if they are told
-    products = bfloat16 or not gpu
+    products = precision == "bfloat16" or not gpu
     for node in list(network.graph.nodes):
         conv = layer(network, node)
         if type(conv) is not nn.Conv2d or isinstance(conv.padding, str):

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from anisocert.engine._watching import Watch
-from anisocert.engine.numerics import differentiating, out_of_memory
+from anisocert.engine.numerics import out_of_memory
+from anisocert.engine.settings import differentiating
 
 log = logging.getLogger(__name__)
 

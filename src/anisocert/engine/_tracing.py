@@ -10,14 +10,19 @@ from collections.abc import Sized
 
 from torch import Tensor, fx, nn
 
-from anisocert.engine._graph import in_place
+from anisocert.engine._graph import in_place, name_of_call
 from anisocert.engine._operations import operations
 from anisocert.errors import ModelError
 
 OWN = {*vars(nn.Module())}  # attributes that every module has
 MADE = "_tensor_constant"  # those that torch.fx adds
 TO_PYTHON = {"item", "tolist", "numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__"}
-COPIES = {"contiguous", "to"}  # in some layouts
+# What is a copy in some layouts or types and the tensor itself in others; and what shares the memory it is given.
+COPIES = {"contiguous", "to", "type", "type_as", "float", "double", "half", "bfloat16"}
+VIEWS = {
+    "getitem", "view", "view_as", "flatten", "unflatten", "reshape", "transpose", "permute", "movedim", "swapaxes",
+    "squeeze", "unsqueeze", "narrow", "select", "chunk", "split", "unbind", "expand", "detach",
+}  # fmt: skip
 
 
 class Graph(fx.GraphModule):
@@ -28,19 +33,23 @@ def traced(model: nn.Module, sample: Tensor) -> Graph:
     """The graph of a model; an error where it would not be the model. sample: `b x *shape`, which stays as it is."""
     ones = operations(model, sample)
     before = _state(model)  # after a first call, in which some networks keep what they need in every call
-    tracer = fx.Tracer()
-    network = Graph(model, tracer.trace(model))
+    network = Graph(model, fx.Tracer().trace(model))
     if _state(model) != before:
         raise ModelError("its forward changes it, which a graph would not")
     for node in network.graph.nodes:
         if node.op == "call_method" and node.target in TO_PYTHON:
             raise ModelError(f"its forward calls {node.target}, and a graph does not see what that decides")
-        if in_place(network, node) and any(source.target in COPIES for source in node.all_input_nodes[:1]):
-            raise ModelError("its forward writes to what is a copy in one layout and none in another")
+        if in_place(network, node) and _may_be_copy(node.all_input_nodes[:1]):
+            raise ModelError("its forward writes to what is a copy in one layout or type and none in another")
     others = operations(network, sample)
     if len(ones) != len(others) or not all(one.same(other) for one, other in zip(ones, others, strict=True)):
         raise ModelError("its forward does other things with what traces it than with tensors")
     return network
+
+
+def _may_be_copy(sources: list[fx.Node]) -> bool:
+    names = [(name_of_call(source), source) for source in sources]
+    return any(name in COPIES or (name in VIEWS and _may_be_copy(one.all_input_nodes[:1])) for name, one in names)
 
 
 def _state(model: nn.Module) -> list[object]:

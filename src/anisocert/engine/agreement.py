@@ -19,7 +19,8 @@ ROUNDING = {"float32": (1e-2, 1e-5), "bfloat16": (0.1, 1e-2)}
 WORSE = 2.5  # times autocast's rounding that another form may have; of bfloat16 throughout, measured: up to 2.2
 MOVED = {"float32": 1e-3, "bfloat16": 1e-2}
 FAR = 4.0  # usual errors: a vote with a margin of more was not turned by rounding
-OFF, STEP = 16.0, 2.0**-9  # times an input's own error, or the usual one of its size, that is bfloat16's at least
+OFF = 16.0  # times its usual error: an input that is further off was not moved by rounding
+STEP = 2.0**-9  # the least error, relative to an input's scores, that is taken for usual: bfloat16's rounding
 
 
 def identical(scores: Tensor, others: Tensor) -> bool:

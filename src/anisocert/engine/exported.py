@@ -49,7 +49,7 @@ def expect_evaluation(model: nn.Module) -> None:
 
 
 def expect_copied_whole(model: nn.Module) -> None:
-    """An error if a graph has hooks, or a forward of its own: torch leaves them out of a copy, another function."""
+    """An error if a graph has hooks or a forward of its own: torch leaves them out of copies, other functions then."""
     for graph in _graphs(model):
         if "forward" in vars(graph):
             raise ModelError(

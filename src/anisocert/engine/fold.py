@@ -23,7 +23,7 @@ from anisocert.engine._reshaping import reshape_convolutions
 from anisocert.engine._tracing import Graph, traced
 from anisocert.engine.given import own_copy
 from anisocert.engine.layers import BlockConv2d
-from anisocert.engine.numerics import computing, out_of_memory
+from anisocert.engine.numerics import Precision, computing, out_of_memory
 from anisocert.engine.products import Product
 from anisocert.errors import ModelError
 
@@ -32,43 +32,47 @@ log = logging.getLogger(__name__)
 ROUNDED = (nn.Conv2d, nn.Linear, BlockConv2d, Product)
 
 
-def fold(model: nn.Module, sample: Tensor, bfloat16: bool = False, lowered: bool = False) -> nn.Module:
-    """A rewritten copy of `model`, or a plain copy where it cannot be traced. sample: `b x *shape`, on its device.
+def fold(model: nn.Module, sample: Tensor, precision: Precision) -> nn.Module:
+    """A rewritten copy of `model`, or a plain copy where it cannot be traced.
 
-    bfloat16: it votes under autocast. lowered: for a GPU, in bfloat16 throughout; its scores are to be compared with
-    the model's, as some networks cannot be computed so.
+    sample: `b x *shape`, on its device. precision: in which it votes.
     """
-    bfloat16 = bfloat16 or lowered
-    network = _traced(model, sample, bfloat16)
+    network = _traced(model, sample, precision)
     if network is None:
-        if lowered:
-            raise ModelError("expected a network that can be traced, to put it into bfloat16")
         return own_copy(model)
-    reshape_convolutions(network, sample.is_cuda, bfloat16, lowered)
-    if lowered:
-        fuse_activations(network)
-        keep_columns(network)
-        pack_attention(network)
-        lower(network)
+    reshape_convolutions(network, sample.is_cuda, precision)
     network.recompile()
-    if not lowered:
-        return network
+    return network
+
+
+def fold_lowered(model: nn.Module, sample: Tensor) -> Lowered:
+    """As `fold`, for a GPU, in bfloat16 throughout; an error where it cannot be.
+
+    Its scores are to be compared with the model's, as some networks cannot be computed so.
+    """
+    network = _traced(model, sample, "bfloat16")
+    if network is None:
+        raise ModelError("expected a network that can be traced, to put it into bfloat16")
+    reshape_convolutions(network, sample.is_cuda, "bfloat16", lowered=True)
+    for rewrite in (fuse_activations, keep_columns, pack_attention, lower):
+        rewrite(network)
+    network.recompile()
     form = Lowered(network)
     expect_bfloat16(form, sample)
     return form
 
 
-def fold_for_gradients(model: nn.Module, sample: Tensor, bfloat16: bool, compiled: bool = False) -> nn.Module:
+def fold_for_gradients(model: nn.Module, sample: Tensor, precision: Precision, compiled: bool = False) -> nn.Module:
     """As `fold`, with only what is no slower, and can be differentiated, on the way back to the input.
 
     Other shapes of convolutions are so only in a compiled network.
     """
-    network = _traced(model, sample, bfloat16)
+    network = _traced(model, sample, precision)
     if network is None:
         return own_copy(model)
     if compiled:
-        reshape_convolutions(network, sample.is_cuda, bfloat16)
-    for node in network.graph.nodes if bfloat16 else ():
+        reshape_convolutions(network, sample.is_cuda, precision)
+    for node in network.graph.nodes if precision == "bfloat16" else ():
         called = layer(network, node)
         if isinstance(called, ROUNDED):
             called.to(torch.bfloat16)  # once, not on every call as by autocast
@@ -76,16 +80,16 @@ def fold_for_gradients(model: nn.Module, sample: Tensor, bfloat16: bool, compile
     return network
 
 
-def _traced(model: nn.Module, sample: Tensor, bfloat16: bool = False) -> Graph | None:
+def _traced(model: nn.Module, sample: Tensor, precision: Precision) -> Graph | None:
     """The network as a graph without batch norms that follow a convolution; None if it cannot be traced.
 
-    bfloat16: as it is under autocast, which its code may ask for.
+    It is what the network is in a precision: its code may ask about autocast.
     """
     if hooked(model):  # tracing would lose what the hooks do
         return None
     try:
         # torch prints a traceback of what a graph raises
-        with redirect_stderr(io.StringIO()), computing("bfloat16" if bfloat16 else "float32", sample.device):
+        with redirect_stderr(io.StringIO()), computing(precision, sample.device):
             network = traced(own_copy(model), sample)  # a copy of its own, which its code may change as it runs
             ShapeProp(network).propagate(sample.clone())  # which a network may change
         drop_identities(network)

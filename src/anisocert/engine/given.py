@@ -1,16 +1,15 @@
 """The model as it was given: a frozen copy, and its device."""
 
 import copy
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
-from anisocert.engine._content import is_compiled
+from anisocert.engine._content import is_compiled, within
 from anisocert.engine.exported import expect_copied_whole, expect_evaluation
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import ArgumentError, ModelError
@@ -55,7 +54,7 @@ def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
 
     named: the caller named the model, and answers for it; if it cannot be copied, it runs like a bare callable.
     """
-    while (inner := _within(model)) is not None:
+    while (inner := within(model)) is not None:
         if model._forward_hooks or model._forward_pre_hooks or _forward_replaced(model):
             raise ModelError(
                 f"expected no hooks on {told(model)} around a module, nor a forward of its own: put them on the module"
@@ -71,16 +70,6 @@ def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
         raise ModelError(
             f"{error}, or name the network with model_id=... (--model-id NAME) and it runs uncopied"
         ) from error
-
-
-def _within(model: nn.Module) -> nn.Module | None:
-    """The module that another one only calls; those for training would split its batches, or cannot be traced."""
-    if is_compiled(model):
-        return cast(nn.Module, model._orig_mod)
-    average = getattr(sys.modules.get("torch.optim.swa_utils"), "AveragedModel", None)  # none before its import
-    if type(model) in (nn.DataParallel, nn.parallel.DistributedDataParallel, average):
-        return cast(nn.Module, model.module)
-    return None
 
 
 def _forward_replaced(model: nn.Module) -> bool:

@@ -62,7 +62,7 @@ class Network:
         expect_classifier(model, model_id)
         self.device = home(model) if device is None else usable(device)
         self.model = frozen(model, self.device, model_id is not None) if isinstance(model, nn.Module) else model
-        self.told_theta = is_told(model) or is_told(self.model)  # a copy is of what is within, which may be told
+        self.told_theta = is_told(model)
         self.num_classes = int(num_classes)
         numerics = numerics or Numerics()
         self.grid = numerics.step
@@ -169,12 +169,11 @@ class Network:
         per_row = partial(self._gradients.kept_bytes, self._shape)
         return gradient_rows(self.device, self.numerics.rows, copies, per_row)
 
-    def without_gradient_graph(self) -> bool:
-        """Whether a CUDA graph of a search's steps had memory, and has just been given up for it."""
+    def give_up_gradient_graph(self) -> bool:
+        """Give up the CUDA graph of a search's steps, for its memory; whether there was one."""
         given_up = self._gradients.give_up_graph()
         if given_up:
             log.warning("out of memory; continuing without a CUDA graph of the search's steps")
-            torch.cuda.empty_cache()
         return given_up
 
     def expect_no_state(self) -> None:
@@ -200,7 +199,7 @@ class Network:
         """
         if not out_of_memory(error):
             raise error
-        if self._without_graph(error):
+        if self._give_up_graph():
             return
         smaller = [rows for rows in ladder(self.device) if rows < (self.numerics.rows or 0)]
         if not smaller:
@@ -211,16 +210,13 @@ class Network:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _without_graph(self, error: RuntimeError) -> bool:
-        """Whether memory ran out, a graph has some, and has just been given up for it."""
-        if not out_of_memory(error):
-            return False
-        if self.without_gradient_graph():
-            return True
-        if not isinstance(self._run, Replayed):
-            return False
-        log.warning("out of memory; continuing without a CUDA graph of the network")
-        self._run = self._run.launched
+    def _give_up_graph(self) -> bool:
+        """Give up a CUDA graph, for its memory; whether there was one."""
+        if not self.give_up_gradient_graph():
+            if not isinstance(self._run, Replayed):
+                return False
+            log.warning("out of memory; continuing without a CUDA graph of the network")
+            self._run = self._run.launched
         torch.cuda.empty_cache()
         return True
 
@@ -231,7 +227,7 @@ class Network:
             try:
                 return self._trial.evaluate(run, sample.clone())
             except RuntimeError as error:
-                if not self._without_graph(error):
+                if not out_of_memory(error) or not self._give_up_graph():
                     raise
 
     def _prepared(self, sample: Tensor, plain: Tensor, votes: int) -> Classifier:
@@ -240,7 +236,7 @@ class Network:
             self.numerics = replace(self.numerics, compile=False)
             return self.model
         right = self._trial.right(sample, plain)
-        run = first_right(vote_forms(self.model, sample, self.numerics.precision == "bfloat16"), right) or self.model
+        run = first_right(vote_forms(self.model, sample, self._trial.precision), right) or self.model
         fast: Classifier = run
         if self.numerics.compile or (self.numerics.compile is None and pays(self._trial.evaluate, run, sample, votes)):
             fast = self._compiled(run, sample, right)

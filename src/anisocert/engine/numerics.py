@@ -3,8 +3,6 @@
 import ctypes
 import os
 import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
@@ -77,7 +75,8 @@ def native_precision(device: torch.device) -> Precision:
 def computing(precision: Precision, device: torch.device) -> torch.autocast:
     """A network's products in a precision, whatever autocast is around.
 
-    That one may have kept weights in its own type, and would find them in ours: so nothing is kept.
+    Autocast keeps weights that it has cast until its outermost context ends: the caller's would be used here, and ours
+    there. So none are kept.
     """
     return torch.autocast(device.type, torch.bfloat16, precision == "bfloat16", cache_enabled=False)
 
@@ -112,10 +111,3 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and any(word in str(error) for word in words)
     )
-
-
-@contextmanager
-def differentiating() -> Iterator[None]:
-    """Where gradients are computed, whatever the caller has switched off around; tensors made here can have some."""
-    with torch.inference_mode(False), torch.enable_grad():
-        yield

@@ -56,8 +56,9 @@ def remedy(found: Any, num_classes: int | None = None, rows: int | None = None) 
         return ": return torch.tensor(scores)"
     names = ", ".join(map(repr, list(inside)[:MOST_NAMED]))
     wanted = f"(b, {num_classes or 'classes'})"
-    wide = "".join(f", {name!r} has {width(inside[name])} columns" for name in likely(inside)[:MOST_NAMED])
-    return f" with {names}, none of them floats of shape {wanted}{wide}: return such scores" if names else RETURN
+    wide = ", ".join(f"{name!r} has {width(inside[name])} columns" for name in likely(inside)[:MOST_NAMED])
+    said = f" ({wide})" if wide else ""
+    return f" with {names}, none of them floats of shape {wanted}{said}: return such scores" if names else RETURN
 
 
 def _of_tensor(found: Tensor, num_classes: int | None, rows: int | None) -> str:

@@ -1,6 +1,6 @@
-"""Settings of cuDNN that are on while somebody is at work, and then again what they were.
+"""Settings of torch while somebody is at work, and then again what they were.
 
-They are the process's, not a thread's: what the first of several at work finds, the last puts back.
+Those of cuDNN are the process's, not a thread's: what the first of several at work finds, the last puts back.
 `torch.backends.cudnn.flags` would set all the others too, of which TF32 and its like are the user's.
 """
 
@@ -48,3 +48,10 @@ def repeatable() -> AbstractContextManager[None]:
 def fastest() -> AbstractContextManager[None]:
     """Those of cuDNN's convolutions that are fastest when tried, once for each shape."""
     return _BENCHMARK.on()
+
+
+@contextmanager
+def differentiating() -> Iterator[None]:
+    """Where gradients are computed, whatever the caller has switched off around; tensors made here can have some."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from anisocert.engine._content import within
 from anisocert.engine.given import Classifier
 from anisocert.engine.noise import NoiseSource, sent, span
 from anisocert.engine.streams import Stream
@@ -20,8 +21,9 @@ from anisocert.errors import ArgumentError
 
 
 def is_told(model: object) -> bool:
-    """Whether a model is told theta."""
-    return bool(getattr(model, "told_theta", False))
+    """Whether a model, or one that it only calls, is told theta."""
+    inner = within(model) if isinstance(model, nn.Module) else None
+    return bool(getattr(model, "told_theta", False)) or (inner is not None and is_told(inner))
 
 
 def beside(noisy: Tensor, scale: Tensor | float, place: Tensor | None = None) -> Tensor:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from anisocert.engine import Network
-from anisocert.engine.numerics import differentiating, out_of_memory
-from anisocert.engine.settings import repeatable
+from anisocert.engine.numerics import out_of_memory
+from anisocert.engine.settings import differentiating, repeatable
 from anisocert.errors import ArgumentError
 from anisocert.optimize._ceiling import Ceiling, Limits
 from anisocert.optimize._steps import Adam, Plain
@@ -106,7 +106,7 @@ class Ascent:
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
-            if not problem.query.network.without_gradient_graph():
+            if not problem.query.network.give_up_gradient_graph():
                 if at_once == 1:
                     raise
                 at_once //= 2

@@ -12,7 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 from anisocert.engine import Query, Stage
 from anisocert.engine.noise import noise_source
-from anisocert.engine.numerics import ALIGN, differentiating, out_of_memory
+from anisocert.engine.numerics import ALIGN, out_of_memory
+from anisocert.engine.settings import differentiating
 from anisocert.errors import ModelError
 
 Outputs = Literal["logits", "probabilities"]

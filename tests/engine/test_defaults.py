@@ -49,7 +49,7 @@ class Told(nn.Module):
         return self.network(pair[:, 0] / (1 + pair[:, 1]))
 
 
-@pytest.fixture(params=["float64", "bfloat16", "meta"])
+@pytest.fixture(params=["float64", "meta"])
 def both(request):
     """both(work) -> what it gives as usual, and where a user has chosen another type or device for new tensors.
 

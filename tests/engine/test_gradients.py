@@ -58,7 +58,7 @@ class Replaying:
 
 
 @pytest.fixture
-def gpu(monkeypatch) -> Replaying:
+def replaying(monkeypatch) -> Replaying:
     made = Replaying()
     monkeypatch.setattr("anisocert.engine._gradients.replayed_passes", partial(replayed_passes, capture=made.capture))
     monkeypatch.setattr("anisocert.engine._gradients.compiled_if_works", made.compiled)
@@ -95,42 +95,42 @@ def batch(rows: int) -> Tensor:
     return torch.randn(rows, *SHAPE, generator=torch.Generator().manual_seed(rows))
 
 
-def test_searches_with_other_numbers_of_copies_are_replayed_and_compiled_for_no_second_time(gpu):
+def test_searches_with_other_numbers_of_copies_are_replayed_and_compiled_for_no_second_time(replaying):
     for copies in (100, 32, 100):
-        assert gpu.search(copies) >= 3
-        assert gpu.replayed
-    assert gpu.compilations == 1
-    torch.testing.assert_close(gpu.slope(batch(5)), gpu.slope(batch(5), one_shape=False))
+        assert replaying.search(copies) >= 3
+        assert replaying.replayed
+    assert replaying.compilations == 1
+    torch.testing.assert_close(replaying.slope(batch(5)), replaying.slope(batch(5), one_shape=False))
 
 
 OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory")
 
 
-def test_a_search_that_runs_out_of_memory_gives_up_its_graph_before_copies(gpu, monkeypatch, caplog):
+def test_a_search_that_runs_out_of_memory_gives_up_its_graph_before_copies(replaying, monkeypatch, caplog):
     def full(*_):
         raise OUT_OF_MEMORY
 
-    gpu.search(100)
-    (rows, _), _ = gpu.network._gradients._replayed
+    replaying.search(100)
+    (rows, _), _ = replaying.network._gradients._replayed
     monkeypatch.setattr(ReplayedPasses, "backward", full)
     with caplog.at_level(logging.WARNING):
-        gpu.search(100)
+        replaying.search(100)
     assert caplog.messages == ["out of memory; continuing without a CUDA graph of the search's steps"]
-    assert not gpu.replayed
-    assert gpu.network._gradients._replayed[0][0] == rows
-    assert gpu.search(100) == 0  # nor is it captured again
+    assert not replaying.replayed
+    assert replaying.network._gradients._replayed[0][0] == rows
+    assert replaying.search(100) == 0  # nor is it captured again
 
 
-def test_votes_that_run_out_of_memory_give_up_the_graph_of_searches_before_rows(gpu):
-    gpu.search(100)
-    gpu.network.shrink(OUT_OF_MEMORY)
-    assert not gpu.replayed
-    assert gpu.network.fit(SHAPE, 0) == 800
-    gpu.network.shrink(OUT_OF_MEMORY)
-    assert gpu.network.fit(SHAPE, 0) == 160
+def test_votes_that_run_out_of_memory_give_up_the_graph_of_searches_before_rows(replaying):
+    replaying.search(100)
+    replaying.network.shrink(OUT_OF_MEMORY)
+    assert not replaying.replayed
+    assert replaying.network.fit(SHAPE, 0) == 800
+    replaying.network.shrink(OUT_OF_MEMORY)
+    assert replaying.network.fit(SHAPE, 0) == 160
 
 
-def test_looking_for_state_gives_up_the_graph_of_searches(gpu, monkeypatch):
+def test_looking_for_state_gives_up_the_graph_of_searches(replaying, monkeypatch):
     evaluate, full = Trial.evaluate, [OUT_OF_MEMORY]
 
     def once(*args):
@@ -138,11 +138,11 @@ def test_looking_for_state_gives_up_the_graph_of_searches(gpu, monkeypatch):
             raise full.pop()
         return evaluate(*args)
 
-    gpu.search(100)
+    replaying.search(100)
     monkeypatch.setattr(Trial, "evaluate", once)
-    gpu.network.expect_no_state()
+    replaying.network.expect_no_state()
     assert not full
-    assert not gpu.replayed
+    assert not replaying.replayed
 
 
 @pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Tanh()), Rounding()])

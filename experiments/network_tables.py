@@ -58,8 +58,9 @@ def aims_table(results: Path) -> Table | None:
         *(Column(name, group="told theta / told its mean,") for name in ("ACR", "ACR~")),
     )  # fmt: skip
     caption = (
-        "Before any memory. In brackets the 95 % interval of the difference, input by input, about inputs not seen; ≈: "
-        f"it holds 0. The aim: no more than {AIM:g} points behind, and ratios above 1."
+        "Before any memory, one training of each network. In brackets the 95 % interval of the difference, input by "
+        "input, about inputs not seen, not about other trainings; ≈: it holds 0. Where theta is one number, both "
+        f"denoisers are told the same. The aim: no more than {AIM:g} points behind, and ratios above 1."
     )
     return Table("A denoiser against training with noise", columns, tuple(rows), caption)
 

@@ -10,8 +10,9 @@ import pytest
 
 from anisocert.data import digits
 from anisocert.engine import Network
-from anisocert.errors import ArgumentError
-from anisocert.models import Codebook, Denoiser, load
+from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.models import Codebook, Denoiser, load, save
+from anisocert.models.checkpoint import load_denoiser
 from anisocert.runs import read_run
 from anisocert.smoothing import Gaussian
 from anisocert.train import Denoising, Sgd, train
@@ -106,23 +107,17 @@ def test_the_network_behind_it_may_learn_from_its_own_clean_answers(cli, denoise
     ).out  # fmt: skip
     file = tmp_path / "made" / "last.safetensors"
     assert f"anisocert certify {file} --denoise {denoiser} --data digits --norm l2 --sigma 0.4" in said
-    run = tmp_path / "run"
-    cli(
-        "certify",
-        file,
-        "--denoise",
-        denoiser,
-        "--data",
-        "digits",
-        "--sigma",
-        "0.4",
-        "--method",
-        "fixed",
-        *FEW,
-        "--out",
-        run,
-    )
+    run, typed = tmp_path / "run", ("--data", "digits", "--sigma", "0.4", "--method", "fixed", *FEW)
+    said = cli("certify", file, "--denoise", denoiser, *typed, "--out", run)
+    assert "fine-tuned" not in said.out + said.err
     assert "nothing wrong" in cli("verify", run, "--recount", "1").out
+    with pytest.warns(AnisocertWarning, match="was fine-tuned behind a denoiser, got none: use --denoise FILE"):
+        cli("certify", file, *typed, "--out", tmp_path / "none")
+    other, known = load_denoiser(denoiser)
+    next(iter(other.parameters())).data += 0.01
+    save(other, tmp_path / "other.safetensors", known)
+    with pytest.warns(AnisocertWarning, match="was fine-tuned behind another denoiser than the one of --denoise"):
+        cli("certify", file, "--denoise", tmp_path / "other.safetensors", *typed, "--out", tmp_path / "others")
 
 
 def test_other_commands_take_it(cli, run, denoiser, trained_digits, tmp_path):

@@ -3,6 +3,7 @@ import pytest
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import compare, superset
+from anisocert.evaluate.paper import published
 
 
 def test_runs_are_grouped_by_data_and_norm(run, columns):
@@ -49,6 +50,15 @@ def test_published_algorithms_are_named(run, columns):
 def test_recipes_are_named_where_there_are_several(run, columns):
     runs = [run(columns("fixed", [0.5]), name, recipe=name) for name in ("cohen", "macer")]
     assert [e.label for e in compare(runs)[0].entries] == ["fixed, cohen", "fixed, macer"]
+
+
+def test_a_network_behind_a_denoiser_is_not_what_its_recipe_made(run, columns):
+    told = {"recipe": "cohen", "data": "cifar10"}
+    runs = [run(columns("fixed", [0.5]), f"{denoise}", denoise=denoise, **told) for denoise in (None, "d.safetensors")]
+    plain, behind = compare(runs)[0].entries
+    assert [plain.label, behind.label] == ["fixed, cohen", "fixed, cohen, behind a denoiser"]
+    assert published("cifar10", "l2", plain.recipe) is not None
+    assert published("cifar10", "l2", behind.recipe) is None
 
 
 def test_what_the_search_was_told_tells_runs_apart(run, columns):

@@ -24,8 +24,10 @@ def searched(run: "StoredRun") -> str:
 
 
 def recipe_of(run: "StoredRun") -> str | None:
-    """How the network was trained, if the run knows."""
+    """How the network was trained, if the run knows; behind a denoiser it is not what that recipe makes."""
     told = run.said("recipe")
+    if run.said("denoise"):
+        return f"{told or UNKNOWN}, behind a denoiser"
     return str(told) if told else None
 
 

@@ -159,8 +159,8 @@ def blueprint(model: nn.Module, num_classes: int) -> dict[str, Any]:
         return model.blueprint()
     if not isinstance(model, Normalized) or model.architecture is None:
         raise ArgumentError(
-            f"expected a network made by anisocert.models.build to save its training, got {type(model).__name__}; "
-            "train without a folder, and save your own weights"
+            f"expected a network made by anisocert.models.build to save its training, got {type(model).__name__}: use "
+            "--recipe denoiser, which takes any network, or train it in Python without a folder, and save it yourself"
         )
     return {
         "architecture": model.architecture,

@@ -17,7 +17,7 @@ from anisocert.engine.grid import REACH, check_range, warn_if_coarse
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.inputs import expect_labels
-from anisocert.models import Coded
+from anisocert.models import Coded, Denoised
 from anisocert.models.normalize import check_units, warn_of_units
 from anisocert.optimize import CODED, Average
 from anisocert.optimize.domain import check_domain
@@ -78,7 +78,7 @@ class Job:
             doubts.append(f"the network was trained with noise for norm {said['norm']}, got norm {c.norm}")
         if isinstance(said.get("sigma"), int | float) and not _any_noise(c, said) and said["sigma"] != c.sigma:
             doubts.append(f"the network was trained with noise of sigma {said['sigma']:g}, got {c.sigma:g}")
-        doubts += self.beyond_denoiser(c.norm, c.sigma)
+        doubts += self.beyond_denoiser(c.norm, c.sigma) + self._without_its_denoiser()
         farthest = float(c.smoothing().gap(*plan.best_case(c.num_classes))) * c.sigma
         if c.method == "fixed" and plan.target_radius is not None and farthest < plan.target_radius:
             doubts.append(f"no input will reach a radius of {plan.target_radius:g}: {plan.n} votes reach {farthest:g}")
@@ -100,6 +100,20 @@ class Job:
         levels = self.model.codes.flatten().tolist() if isinstance(self.model, Coded) else [sigma]
         beyond = [level for level in (min(levels), max(levels)) if not low * (1 - SLACK) <= level <= high * (1 + SLACK)]
         return [f"the denoiser was trained for noise of {low:g} to {high:g}, got {beyond[0]:g}"] if beyond else []
+
+    def _without_its_denoiser(self) -> list[str]:
+        """Whether a network that was fine-tuned behind a denoiser has none, or another."""
+        recipe = self.metadata.get("recipe")
+        own = recipe.get("denoiser") if isinstance(recipe, dict) else None
+        if not isinstance(own, dict):
+            return []
+        if self.configuration.denoise is None:
+            return ["the network was fine-tuned behind a denoiser, got none: use --denoise FILE"]
+        from anisocert.train.recipe import weights_hash  # which loads torch's compiler
+
+        found = self.model.denoiser if isinstance(self.model, Denoised) else None
+        other = isinstance(found, nn.Module) and weights_hash(found) != own.get("sha256")
+        return ["the network was fine-tuned behind another denoiser than the one of --denoise"] if other else []
 
     def hashed(self, numerics: Numerics) -> Configuration:
         """The configuration with the network's hash in these numerics, whose precision is known.

@@ -233,11 +233,15 @@ class Aliasing(nn.Module):
                 same = y.type_as(x)
             case "a part":
                 same = y.to(torch.float32)[:, :4]
+            case "turned":
+                same = y.float().T
+            case "its diagonal":
+                same = y.float().diagonal()
         same.clamp_(max=40.0)
         return self.two(y)
 
 
-@pytest.mark.parametrize("how", ["float", "type", "type_as", "a part"])
+@pytest.mark.parametrize("how", ["float", "type", "type_as", "a part", "turned", "its diagonal"])
 def test_what_may_be_a_copy_is_not_written_to(how):
     with pytest.raises(ModelError, match="writes to what is a copy in one layout or type and none in another"):
         traced(Aliasing(how).eval().requires_grad_(False), torch.rand(2, 12))

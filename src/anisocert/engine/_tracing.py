@@ -20,8 +20,9 @@ TO_PYTHON = {"item", "tolist", "numpy", "__array__", "data_ptr", "untyped_storag
 # What is a copy in some layouts or types and the tensor itself in others; and what shares the memory it is given.
 COPIES = {"contiguous", "to", "type", "type_as", "float", "double", "half", "bfloat16"}
 VIEWS = {
-    "getitem", "view", "view_as", "flatten", "unflatten", "reshape", "transpose", "permute", "movedim", "swapaxes",
-    "squeeze", "unsqueeze", "narrow", "select", "chunk", "split", "unbind", "expand", "detach",
+    "getattr", "getitem", "view", "view_as", "as_strided", "flatten", "unflatten", "ravel", "reshape", "t", "transpose",
+    "adjoint", "permute", "movedim", "moveaxis", "swapaxes", "swapdims", "squeeze", "unsqueeze", "narrow", "select",
+    "diagonal", "unfold", "chunk", "split", "tensor_split", "unbind", "expand", "expand_as", "detach", "real",
 }  # fmt: skip
 
 

@@ -180,11 +180,11 @@ class Remembering(nn.Module):
 
 
 class Waiting(Remembering):
-    """Asks the device for a number, which cannot be captured."""
+    """Fetches its scores from the device, which cannot be captured."""
 
     def forward(self, x: Tensor) -> Tensor:
         scores: Tensor = self.network(x)
-        return scores * (1 + abs(scores.sum().item()))
+        return scores.cpu().to(x.device)
 
 
 class Constant(Remembering):

@@ -16,10 +16,13 @@ GROUPS = 4
 # How far rounding moves scores of another form of the network: relative to how much a class's score changes from input
 # to input, and to its size. And how many votes: measured in bfloat16, 0 to 0.2 %, all of them near ties.
 ROUNDING = {"float32": (1e-2, 1e-5), "bfloat16": (0.1, 1e-2)}
-WORSE = 2.5  # times autocast's rounding that another form may have; of bfloat16 throughout, measured: up to 2.2
 MOVED = {"float32": 1e-3, "bfloat16": 1e-2}
-FAR = 4.0  # usual errors: a vote with a margin of more was not turned by rounding
-OFF = 16.0  # times its usual error: an input that is further off was not moved by rounding
+# In times of the errors that the model's own scores have in bfloat16. What is rounded in a weight is off for all inputs
+# alike: so chance makes a form better or worse as a whole, by 0.6 to 2.3 as measured, and one of 1,000 classes by 8.
+WORSE = 4.0  # errors of another form
+OFF = 16.0  # those of one class, or of one input
+FAR = 10.0  # the margin of a vote that no rounding turns
+MORE = 2.5  # times as many votes may move as move anyway
 STEP = 2.0**-9  # the least error, relative to an input's scores, that is taken for usual: bfloat16's rounding
 
 
@@ -68,13 +71,13 @@ def no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
         one, by_plain, by_other = (scores[group::GROUPS] for scores in (a, b, c))
         usual, found = ((scores - one).square().mean(0) for scores in (by_plain, by_other))  # of each class
         allowed = usual.clamp_min(usual.median())
-        if not (found.median() <= WORSE**2 * usual.median() and bool((found <= (2 * WORSE) ** 2 * allowed).all())):
-            times = float((found.median() / usual.median()).sqrt())
-            log.info("scores are off by %.1f times what bfloat16 rounds anyway", times)
+        if not (found.median() <= WORSE**2 * usual.median() and bool((found <= OFF**2 * allowed).all())):
+            times = [float(off.sqrt()) for off in (found.median() / usual.median(), (found / allowed).max())]
+            log.info("scores are off by %.1f times what bfloat16 rounds anyway, those of a class by %.1f", *times)
             return False
         if not _rows_no_worse(one, by_plain, by_other):
             return False
-        far += _moved_far(one, by_other, WORSE * allowed.sqrt())
+        far += _moved_far(one, by_other, allowed.sqrt())
     if far > max(1, int(MOVED["float32"] * len(a))):
         log.info("%d of %d votes moved that were no near ties", far, len(a))
         return False
@@ -99,7 +102,7 @@ def _rows_no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
 def moves_no_more(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
     """Whether about as many votes differ from float32's as by the model as it stands, near ties or not."""
     moved = [int((scores.argmax(1) != exact.argmax(1)).sum()) for scores in (plain, others)]
-    return moved[1] <= WORSE * moved[0] + max(1, int(MOVED["float32"] * len(exact)))
+    return moved[1] <= MORE * moved[0] + max(1, int(MOVED["float32"] * len(exact)))
 
 
 def _moved_far(a: Tensor, b: Tensor, error: Tensor) -> int:

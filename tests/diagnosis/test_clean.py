@@ -52,6 +52,13 @@ class Strict(Reads):
             raise ValueError("expected inputs in [0, 1]")
         return super().forward(x)
 
+class Noisy(Reads):
+    '''Knows only inputs with noise, whose spread it looks for.'''
+    def forward(self, x):
+        known = x.flatten(1).std(1, keepdim=True) > 0.1
+        return super().forward(x) * torch.where(known, 1.0, -1.0)
+
+def noisy(): return Noisy([0.2, 0.4, 0.6, 0.8]).eval()
 def strict(): return Strict([0.2, 0.4, 0.6, 0.8]).eval()
 def told(): return Told([0.2, 0.4, 0.6, 0.8]).eval()
 def told_of_bytes(): return Told([51.0, 102.0, 153.0, 204.0]).eval()
@@ -108,6 +115,24 @@ def test_a_network_that_is_told_theta_is_looked_at_under_hardly_any_noise(data: 
     assert (found.accuracy, found.normalization) == (0.25, "")
     with pytest.warns(AnisocertWarning, match="something before the noise is wrong"):
         warn_if_wrong(_job("told_of_bytes", data))
+
+
+def test_a_network_that_knows_inputs_with_noise_alone_is_not_doubted(data: Path) -> None:
+    """As one that was trained on a single noise level may."""
+    found = look(_job("noisy", data))
+    assert found is not None
+    assert found.accuracy == 0
+    assert found.noisy > 0.6
+    assert found.doubt == ""
+
+
+def test_luck_under_noise_excuses_nothing() -> None:
+    """Chance alone is below one in a thousand, also where a share without noise is just as low."""
+    assert Clean(0.25, 0.25, False, noisy=13 / 32).doubt
+    assert not Clean(0.25, 0.25, False, noisy=17 / 32).doubt
+    assert Clean(0.75, 0.25, True, noisy=1.0).doubt, "one answer for all, which is right for most"
+    lucky = np.random.default_rng(0).binomial(32, 0.25, 50_000) / 32
+    assert np.mean([not Clean(0.25, 0.25, False, noisy=share).doubt for share in lucky]) < 2e-3
 
 
 def test_a_normalisation_that_the_network_does_not_take_is_none(data: Path) -> None:

@@ -122,7 +122,8 @@ def diagnose(
     shaped = _with_gradients(job, network, sample)
     method = "isotropic" if shaped is None else "anisotropic"
     plain = look(job)
-    doubt = "" if plain is None else plain.doubt
+    noisy = max(one.accuracy for one in levels)
+    doubt = "" if plain is None else replace(plain, noisy=noisy).doubt
     costs, speed = ((), 0.0) if doubt else _costs(job, shaped, device, best, on_step)
     useful = best.certified > 0.5 * max(clean.smoothed, 0.01) and best.largest_class <= max(ONE_CLASS * most, 0.5)
     useful = useful and not doubt

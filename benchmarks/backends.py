@@ -67,7 +67,7 @@ def seconds(network, shape, n):
 
 
 def measure(name, args):
-    model, shape, classes = network_of(name, args.weights)
+    model, shape, classes = network_of(name)
     with tempfile.TemporaryDirectory() as folder:
         networks = candidates(model, shape, classes, args.rows, Path(folder))
         rows = {key: network.fit(shape, 1) for key, network in networks.items()}
@@ -89,7 +89,6 @@ def measure(name, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=["small-cnn", "resnet18", "resnet18-paper"])
-    parser.add_argument("--weights", help="of ours, of one network")
     parser.add_argument("--rows", type=int, help="per call; default: the engine's choice")
     parser.add_argument("--n", type=int, help="votes per measurement; default: five calls")
     parser.add_argument("--repeats", type=int, default=11)

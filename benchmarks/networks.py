@@ -1,8 +1,8 @@
-"""The networks of the benchmarks, by name: ours, `tv:NAME` of torchvision and `timm:NAME` of timm.
+"""The networks of the benchmarks by name, ours, `tv:NAME` of torchvision and `timm:NAME` of timm; trained ones by file.
 
-Random weights, with batch norms that have seen data: without, the scores of a deep network hardly depend on its input,
-and rounding would decide its votes. Speed does not depend on the values. Where answers matter, the digits' network is
-trained.
+All others have random weights, with batch norms that have seen data: without, the scores of a deep network hardly
+depend on its input, and rounding would decide its votes. Speed does not depend on the values, unless a form of the
+network in which it is fast is refused for what it rounds. Where answers matter, the digits' network is trained.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.data import digits
-from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized, build, save
+from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized, build, load, save
 from anisocert.smoothing import Smoothing
 from anisocert.train import Cohen, Sgd, train
 
@@ -22,12 +22,15 @@ LARGE = (
     "timm:mobilenetv3_large_100", "tv:swin_t", "timm:regnety_016", "tv:resnext50_32x4d",
 )  # fmt: skip
 OF_IMAGENET = ("resnet50", "efficientnet-lite0")  # ours, for its images and classes
+OF_IMAGES = {10: (3, 32, 32), 1000: (3, 224, 224)}  # by number of classes
 
 
-def network_of(name: str, weights: str | None = None) -> tuple[nn.Module, tuple[int, ...], int]:
+def network_of(name: str) -> tuple[nn.Module, tuple[int, ...], int]:
     """A network in evaluation mode, the shape of its inputs, and its number of classes."""
+    if Path(name).suffix:
+        model, said = load(name)
+        return model.eval(), OF_IMAGES[said["num_classes"]], said["num_classes"]
     torch.manual_seed(0)
-    model: nn.Module
     library, _, arch = name.rpartition(":")
     if arch in OF_IMAGENET and not library:
         shape, model = (3, 224, 224), build(arch, 1000, IMAGENET_MEAN, IMAGENET_STD)
@@ -35,11 +38,6 @@ def network_of(name: str, weights: str | None = None) -> tuple[nn.Module, tuple[
         shape = (1, 8, 8) if arch == "small-cnn" else (3, 32, 32)
         mean, std = ((0.3,), (0.38,)) if arch == "small-cnn" else (CIFAR10_MEAN, CIFAR10_STD)
         model = build(arch, 10, mean, std)
-        if weights:
-            from safetensors.torch import load_file
-
-            model.network.load_state_dict({k: v.float() for k, v in load_file(weights).items()})
-            return model.eval(), shape, 10
     else:
         shape, model = (3, 224, 224), Normalized(_theirs(library, arch), IMAGENET_MEAN, IMAGENET_STD)
     device = "cuda" if torch.cuda.is_available() else "cpu"

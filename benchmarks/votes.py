@@ -1,7 +1,7 @@
 """Votes per second in one run: the published loop, ten sensible lines of PyTorch, and the engine, on many networks.
 
     python benchmarks/votes.py                                              # a GPU: all networks
-    python benchmarks/votes.py resnet18-paper --weights MODEL.safetensors   # one of them, trained
+    python benchmarks/votes.py MODEL.safetensors                            # a trained one
     python benchmarks/votes.py small-cnn --n 20000                          # a CPU, digits network
     python benchmarks/votes.py --sides engine --no-compile --rows 20000 10016 2016 480    # how many rows per call pay
 
@@ -110,7 +110,7 @@ def child(args):
     name, side, device = args.networks[0], args.side, args.device
     if args.log:
         logging.basicConfig(level=logging.INFO, format=f"{name}: %(message)s")
-    model, shape, classes = network_of(name, args.weights)
+    model, shape, classes = network_of(name)
     x = torch.rand(shape, generator=torch.Generator().manual_seed(1)).to(device)
     model, n, found = model.to(device), args.n or (100_000 if shape[-1] <= 64 else 20_000), {}
     if side == "published":
@@ -164,13 +164,12 @@ def command(name, side, rows, args):
     return (__file__, name, "--side", side, *options)
 
 
-PASSED = ("n", "device", "precision", "repeats", "weights")
+PASSED = ("n", "device", "precision", "repeats")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", help=", ".join((*SMALL, *LARGE)))
-    parser.add_argument("--weights", help="of ours, of one network")
+    parser.add_argument("networks", nargs="*", help=f"{', '.join((*SMALL, *LARGE))}; or files of trained ones")
     parser.add_argument("--n", type=int, help="votes; default 100,000, or 20,000 at 224x224; published: at most 10,000")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--precision")

@@ -1,31 +1,24 @@
 """benchmarks/runtime.py measures what a user has: a network, and data by its name or as a file of arrays."""
 
-import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from anisocert.data import digits
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "runtime.py"
-
 
 @pytest.fixture
-def measured(monkeypatch, trained_digits):
+def measured(script, monkeypatch, trained_digits):
     """measured(*options) -> the images that are measured; what takes long is left out."""
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    spec = importlib.util.spec_from_file_location("benchmark_of_runtime", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    runtime = script("runtime")
     seconds, seen = {"fixed": (0.0, 1.0)}, []
-    monkeypatch.setattr(script, "alone", lambda side: seconds if side == "published" else 1.0)
-    monkeypatch.setattr(script, "ours", lambda model, images, *_: seen.append(images) or seconds)
+    monkeypatch.setattr(runtime, "alone", lambda side: seconds if side == "published" else 1.0)
+    monkeypatch.setattr(runtime, "ours", lambda model, images, *_: seen.append(images) or seconds)
 
     def run(*options):
         monkeypatch.setattr(sys, "argv", ["runtime", "--sigma", "0.25", "--weights", str(trained_digits), *options])
-        script.main()
+        runtime.main()
         return seen[-1]
 
     return run

@@ -1,27 +1,11 @@
 """benchmarks/votes.py and optimize.py: what is printed is of what was computed."""
 
-import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-NAMES = ("votes", "optimize", "gradients", "networks", "processes")
-
-
-@pytest.fixture
-def script(monkeypatch):
-    """script(name) -> a benchmark; its neighbours' names are free again afterwards."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    for name in NAMES:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    yield importlib.import_module
-    for name in NAMES:
-        sys.modules.pop(name, None)
 
 
 class Rows(nn.Module):

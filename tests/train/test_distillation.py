@@ -15,6 +15,7 @@ from anisocert.models import load as load_network
 from anisocert.train import Cohen, Denoising, Distillation, Sgd, distilled, noisy_accuracy, train
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
+from anisocert.train.recipe import classifier_of
 
 SIGMA = 0.5
 
@@ -95,6 +96,20 @@ def test_it_helps_under_noise_without_any_label(digits, plain, denoiser, behind,
     assert known["recipe"]["name"] == "distillation"
     x = torch.from_numpy(test.x[:8])
     torch.testing.assert_close(stored(x), model(x))
+
+
+def test_probabilities_are_not_taken_for_scores(digits, plain, tmp_path, monkeypatch):
+    (tmp_path / "nets_of_probabilities.py").write_text(
+        "from torch import nn\nfrom anisocert.models import load\n"
+        f"def probable(): return nn.Sequential(load({str(plain)!r})[0], nn.Softmax(1))\n"
+        f"def logs(): return nn.Sequential(load({str(plain)!r})[0], nn.LogSoftmax(1))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArgumentError, match=r"expected scores before the softmax, .* got probabilities"):
+        classifier_of("nets_of_probabilities:probable", digits[0])
+    x = torch.from_numpy(digits[0].x[:8])
+    logs = classifier_of("nets_of_probabilities:logs", digits[0])(x)
+    torch.testing.assert_close(logs.softmax(1), load_network(plain)[0](x).softmax(1))
 
 
 def test_noise_that_the_denoiser_does_not_know_is_refused(digits, plain, denoiser):

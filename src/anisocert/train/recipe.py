@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
+from anisocert.engine.given import home
 from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError
 from anisocert.models import Denoised, PerCode, build, load, suited
@@ -146,4 +147,17 @@ def classifier_of(source: str | Path, data: Dataset, denoise: str | None = None)
         raise ArgumentError(f"expected one network in {source}, got those of a codebook: name the file of one of them")
     if not isinstance(model, Denoised) and is_told(model):
         raise ArgumentError(f"expected a network that is not told theta in {source}, got one that is")
+    _expect_logits(model.network if isinstance(model, Denoised) else model, source, data)
     return model
+
+
+def _expect_logits(network: nn.Module, source: str | Path, data: Dataset) -> None:
+    """An error if it gives probabilities: their softmax would be learned from, which is nearly the same for all."""
+    x = torch.from_numpy(data.subset(most=8).x).to(home(network))
+    with torch.no_grad():
+        scores = network.eval()(x)
+    if bool((scores >= 0).all()) and bool(((scores.sum(1) - 1).abs() < 1e-2).all()):
+        raise ArgumentError(
+            f"expected scores before the softmax, of {source}, got probabilities: name a package.module:function whose "
+            "network returns their logarithm, or leaves the softmax out"
+        )

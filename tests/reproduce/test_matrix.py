@@ -234,7 +234,7 @@ def test_networks_may_begin_with_others(others, tmp_path):
         ('of = "plain-0.001"', "", "expected of, a network, in networks with recipe denoiser or distillation"),
         ("at = []", 'of = "given.pth"', "and with no other, got 'given.pth' with 'cohen'"),
         ('of = "plain-0.001"', 'of = "behind-0.5"', r"those above it \(plain-0.001\) or a file of weights"),
-        ('of = "given.pth"', 'of = "stranger:go"', "or a file of weights, got 'stranger:go'"),
+        ('of = "given.pth"', 'of = "stranger:go"', "or a file of weights, got 'stranger:go', which is not in /"),
         ("sigma = [0.25]", "sigma = [0.25, 0.5]", "'certify alone-0.5 ours' twice"),
         ('only = ["fixed"]', "methods.ours = true", "expected methods.ours in networks as a table, got True"),
     ],

@@ -46,6 +46,6 @@ def begun_with(file: Path, group: Mapping[str, Any], made: Mapping[str, Network]
     if not Path(of).is_file():
         raise ArgumentError(
             f"{file}: expected of in networks, one of those above it ({', '.join(made) or 'none'}) or a file of "
-            f"weights, got {of!r}"
+            f"weights, got {of!r}, which is not in {Path.cwd()}"
         )
     return Network(str(Path(of).resolve()))

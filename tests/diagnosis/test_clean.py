@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from anisocert.diagnosis.clean import Clean, look, warn_if_wrong
+from anisocert.diagnosis import diagnose
+from anisocert.diagnosis.clean import Look, look, warn_if_wrong
 from anisocert.errors import AnisocertWarning
 from anisocert.runs import Configuration
+from anisocert.smoothing import Gaussian
 from anisocert.work import load_job
 
 CODE = """
@@ -58,7 +60,32 @@ class Noisy(Reads):
         known = x.flatten(1).std(1, keepdim=True) > 0.1
         return super().forward(x) * torch.where(known, 1.0, -1.0)
 
+class Both(Reads):
+    '''Knows all classes as bytes, and all but the last in [0, 1].'''
+    def forward(self, x):
+        plain = self.levels.clone()
+        plain[-1] = -9.0
+        mean = x.flatten(1).mean(1, keepdim=True)
+        return -torch.minimum((mean - plain).abs(), (mean - 255 * self.levels).abs())
+
+class ByNoise(Both):
+    '''The same, but with noise it knows all in [0, 1], and none as bytes.'''
+    def forward(self, x):
+        noisy = x.flatten(1).std(1, keepdim=True) > 0.1
+        return torch.where(noisy, Reads.forward(self, x), super().forward(x))
+
 def noisy(): return Noisy([0.2, 0.4, 0.6, 0.8]).eval()
+def both(): return Both([0.2, 0.4, 0.6, 0.8]).eval()
+def by_noise(): return ByNoise([0.2, 0.4, 0.6, 0.8]).eval()
+
+class Level(Reads):
+    '''Is told the noise, and knows no other than 0.25.'''
+    told_theta = True
+    def forward(self, pair):
+        level = pair[:, 1].flatten(1).mean(1, keepdim=True)
+        return super().forward(pair[:, 0]) * torch.where((level - 0.25).abs() < 1e-4, 1.0, -1.0)
+
+def level(): return Level([0.2, 0.4, 0.6, 0.8]).eval()
 def strict(): return Strict([0.2, 0.4, 0.6, 0.8]).eval()
 def told(): return Told([0.2, 0.4, 0.6, 0.8]).eval()
 def told_of_bytes(): return Told([51.0, 102.0, 153.0, 204.0]).eval()
@@ -88,7 +115,7 @@ def _job(net: str, data: Path, **options: object):
 
 
 def test_a_network_that_answers_well_is_not_doubted(data: Path) -> None:
-    assert look(_job("right", data)) == Clean(1.0, 0.25, False)
+    assert look(_job("right", data)) == Look(1.0, 0.25, False)
     with warnings.catch_warnings(action="error"):
         warn_if_wrong(_job("right", data))
 
@@ -104,12 +131,12 @@ def test_options_that_mend_it_are_named(data: Path) -> None:
     found = look(_job("centred", data))
     assert found is not None
     assert (found.normalization, found.mended) == ("--mean 0.5 --std 0.5", 1.0)
-    assert look(_job("centred", data, mean=(0.5,), std=(0.5,))) == Clean(1.0, 0.25, False)
+    assert look(_job("centred", data, mean=(0.5,), std=(0.5,))) == Look(1.0, 0.25, False)
 
 
 def test_a_network_that_is_told_theta_is_looked_at_under_hardly_any_noise(data: Path) -> None:
     """Told none at all it might divide by it. Its normalisation is its own: no other goes in front of what it takes."""
-    assert look(_job("told", data)) == Clean(1.0, 0.25, False)
+    assert look(_job("told", data)) == Look(1.0, 0.25, False)
     found = look(_job("told_of_bytes", data))
     assert found is not None
     assert (found.accuracy, found.normalization) == (0.25, "")
@@ -117,26 +144,54 @@ def test_a_network_that_is_told_theta_is_looked_at_under_hardly_any_noise(data: 
         warn_if_wrong(_job("told_of_bytes", data))
 
 
-def test_a_network_that_knows_inputs_with_noise_alone_is_not_doubted(data: Path) -> None:
-    """As one that was trained on a single noise level may."""
-    found = look(_job("noisy", data))
+@pytest.mark.parametrize("net", ["noisy", "level"])
+def test_a_network_that_knows_inputs_with_noise_alone_is_not_doubted(data: Path, net: str) -> None:
+    """As one that was trained on a single noise level may. Each look has the same noise, and nobody else's changes."""
+    state = torch.get_rng_state()
+    found = look(_job(net, data))
+    assert torch.equal(torch.get_rng_state(), state)
     assert found is not None
-    assert found.accuracy == 0
-    assert found.noisy > 0.6
+    assert found.noisy
+    assert found.accuracy > 0.6
     assert found.doubt == ""
+    torch.rand(3)
+    assert look(_job(net, data)) == found
+    other = look(_job(net, data), Gaussian(1e-4))
+    assert other is not None
+    assert (other.accuracy, other.noisy) == (0.0, False)
+    assert other.doubt
+
+
+def test_diagnosing_looks_under_the_noise_that_it_recommends(data: Path) -> None:
+    found = diagnose(_job("noisy", data), "cpu", inputs=32, votes=20, sigmas=(1e-3, 0.25), norms=("l2",))
+    assert found.clean.accuracy == 0
+    assert found.recommendation.useful
+    assert found.recommendation.sigma == 0.25
+    assert not [line for line in found.findings if "something before the noise" in line or "normalisation" in line]
+
+
+def test_a_normalisation_is_judged_where_the_network_knows_its_inputs(data: Path) -> None:
+    """A better one without noise is none for a network that was trained with noise, if it is not better there."""
+    assert "its normalisation seems to be missing. With inputs of 0 to 255" in look(_job("both", data)).doubt
+    assert look(_job("both", data)).doubt.startswith("Under the noise it answers ")
+    found = look(_job("by_noise", data), Gaussian(1e-4))
+    assert (found.accuracy, found.mended) == (0.75, 1.0)
+    found = look(_job("by_noise", data))
+    assert (found.doubt, found.noisy) == ("", True)
 
 
 def test_luck_under_noise_excuses_nothing() -> None:
-    """Chance alone is below one in a thousand, also where a share without noise is just as low."""
-    assert Clean(0.25, 0.25, False, noisy=13 / 32).doubt
-    assert not Clean(0.25, 0.25, False, noisy=17 / 32).doubt
-    assert Clean(0.75, 0.25, True, noisy=1.0).doubt, "one answer for all, which is right for most"
+    """Nor does one answer to all, which is right for the most frequent label."""
+    assert not Look(13 / 32, 0.25, False).knowing(0.25)
+    assert Look(17 / 32, 0.25, False).knowing(0.25)
+    assert not Look(17 / 32, 0.25, False).knowing(0.5)
+    assert not Look(2 / 32, 1e-3, False).knowing(1 / 32), "of many classes a few may be right for any reason"
     lucky = np.random.default_rng(0).binomial(32, 0.25, 50_000) / 32
-    assert np.mean([not Clean(0.25, 0.25, False, noisy=share).doubt for share in lucky]) < 2e-3
+    assert np.mean([Look(share, 0.25, False).knowing(0.25) for share in lucky]) < 2e-3
 
 
 def test_a_normalisation_that_the_network_does_not_take_is_none(data: Path) -> None:
-    assert look(_job("strict", data)) == Clean(1.0, 0.25, False)
+    assert look(_job("strict", data)) == Look(1.0, 0.25, False)
 
 
 def test_nan_is_no_answer(data: Path) -> None:
@@ -165,20 +220,20 @@ def test_wrong_classes_and_one_answer_for_all(data: Path) -> None:
 )  # fmt: skip
 def test_bad_luck_is_told_from_a_bad_network(right: int, inputs: int, chance: float, doubted: bool) -> None:
     """The more inputs, the less can be luck; a warning from few is right as long as a fair network rarely gets it."""
-    assert bool(Clean(right / inputs, chance, False, inputs=inputs).doubt) == doubted
+    assert bool(Look(right / inputs, chance, False, inputs=inputs).doubt) == doubted
     fair = np.random.default_rng(0).random((20_000, inputs)) < (1 + chance) / 2
-    alarms = [bool(Clean(k / inputs, chance, False, inputs=inputs).doubt) for k in range(inputs + 1)]
+    alarms = [bool(Look(k / inputs, chance, False, inputs=inputs).doubt) for k in range(inputs + 1)]
     assert np.mean(np.array(alarms)[fair.sum(1)]) < 0.055
 
 
 def test_one_answer_to_all_but_few_inputs_may_be_right() -> None:
-    assert Clean(0.75, 0.25, True, inputs=8).doubt == ""
-    assert Clean(0.75, 0.25, True, inputs=32).doubt
+    assert Look(0.75, 0.25, True, inputs=8).doubt == ""
+    assert Look(0.75, 0.25, True, inputs=32).doubt
 
 
 def test_two_classes_at_95_percent_are_well() -> None:
-    assert Clean(0.95, 0.5, False).doubt == ""
-    assert Clean(0.5, 0.5, False).doubt
+    assert Look(0.95, 0.5, False).doubt == ""
+    assert Look(0.5, 0.5, False).doubt
 
 
 def test_few_inputs_no_labels_and_one_label_prove_nothing(data: Path) -> None:

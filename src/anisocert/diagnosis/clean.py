@@ -1,10 +1,13 @@
-"""A network's answers without noise: whether something before the noise is wrong, and which options may mend it."""
+"""A network's answers without noise, or under the run's noise where it knows nothing else: whether something before the
+noise is wrong, and which options may mend it.
+"""
 
 import copy
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from scipy.special import bdtr, bdtrc
 from torch import Tensor, nn
@@ -16,26 +19,25 @@ from anisocert.engine.told import is_told, under
 from anisocert.errors import AnisocertWarning
 from anisocert.evaluate import percent
 from anisocert.models import Normalized
-from anisocert.runs import Configuration
+from anisocert.smoothing import Smoothing
 from anisocert.train.recipe import noise_like
 from anisocert.work import Job
 
 INPUTS = 32  # to look at
 UNLIKELY = 0.05  # that a network which is fairly good does so badly on these inputs: more may be bad luck
-HARDLY = 1e-3  # that one which knows no more under noise than without it does so well there
+HARDLY = 1e-3  # that one which guesses does so well on them
 ABOVE_CHANCE = 0.1  # of the way from chance to 1: less is no better than guessing
-BETTER, MORE = 0.15, 3  # more of the inputs, and at least so many, for another normalisation to be worth a word
+BETTER, AT_LEAST = 0.15, 3  # more of the inputs, and so many, for another normalisation to be worth a word
 
 Normalization = tuple[tuple[float, ...], tuple[float, ...]]
 
 
 @dataclass(frozen=True)
-class Clean:
+class Look:
     """Answers to some inputs. one_answer: all get the same, though their labels differ. inputs: how many there are.
 
     normalization: what makes more of them correct, options where possible, and `mended` the share then; empty where
-    the network has its own, or none of those tried helps. noisy: the share under noise, where that was looked at: a
-    network that was trained on one noise alone may know nothing else.
+    the network has its own, or none of those tried helps. noisy: whether the inputs have the run's noise.
     """
 
     accuracy: float
@@ -44,18 +46,12 @@ class Clean:
     normalization: str = ""
     mended: float = 0.0
     inputs: int = INPUTS
-    noisy: float = 0.0
+    noisy: bool = False
 
     @property
     def low(self) -> bool:
-        """Whether few are correct without noise."""
+        """Whether few are correct."""
         return self.accuracy < self.chance + ABOVE_CHANCE * (1 - self.chance)
-
-    @property
-    def knows_noise(self) -> bool:
-        """Whether few are correct without noise, and so many under it that this is no good luck."""
-        right, same = round(self.noisy * self.inputs), max(self.accuracy, self.chance)
-        return self.low and float(bdtrc(right - 1, self.inputs, same)) < HARDLY
 
     @property
     def guessing(self) -> bool:
@@ -65,20 +61,25 @@ class Clean:
         """
         right = round(self.accuracy * self.inputs)
         fair = (1 + self.chance) / 2
-        unlucky = self.low and float(bdtr(right, self.inputs, fair)) < UNLIKELY
         wrong_all = (1 - fair) ** (self.inputs - right)  # of those that another answer would have been right for
-        return not self.knows_noise and (unlucky or (self.one_answer and wrong_all < UNLIKELY))
+        unlikely = float(bdtr(right, self.inputs, fair)) < UNLIKELY
+        return (self.low and unlikely) or (self.one_answer and wrong_all < UNLIKELY)
+
+    def knowing(self, most: float) -> bool:
+        """Whether it does better than chance, and than one answer to all, by no luck. most: the share of one label."""
+        right = round(self.accuracy * self.inputs)
+        lucky = float(bdtrc(right - 1, self.inputs, max(self.chance, most))) if right else 1.0
+        return not self.low and lucky < HARDLY
 
     @property
     def doubt(self) -> str:
         """What is wrong, in one sentence; empty if nothing seems to be."""
-        if self.knows_noise or not (self.guessing or self.normalization):
+        if not self.guessing and not self.normalization:
             return ""
         shares = (f"{percent(share, digits=0)}%" for share in (self.accuracy, self.chance, self.mended))
         right, chance, mended = shares
-        found = (
-            f"Without any noise it answers {right} of {self.inputs} sampled inputs correctly, and chance is {chance}"
-        )
+        where = "Under the noise" if self.noisy else "Without any noise"
+        found = f"{where} it answers {right} of {self.inputs} sampled inputs correctly, and chance is {chance}"
         if self.normalization:
             wrong = "something before the noise is wrong" if self.guessing else "its normalisation seems to be missing"
             return f"{found}: {wrong}. With {self.normalization} it answers {mended} correctly."
@@ -86,8 +87,12 @@ class Clean:
         return f"{found}: something before the noise is wrong. Look at {look}."
 
 
-def look(job: Job) -> Clean | None:
-    """How a job's network answers some of its inputs; None where there is nothing to compare, or it does not run."""
+def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
+    """How a job's network answers some of its inputs; None where there is nothing to compare, or it does not run.
+
+    smoothing: the noise of these inputs where without noise something seems wrong, and with it the network knows them:
+    it may have been trained on that noise alone. Default: the job's.
+    """
     examples, count = job.examples, job.configuration.num_classes
     if not examples.labelled or count is None:
         return None
@@ -95,21 +100,17 @@ def look(job: Job) -> Clean | None:
     x, y = torch.from_numpy(chunk.x).to(home(job.model)), torch.tensor(chunk.y, device="cpu")
     try:
         model = copy.deepcopy(job.model)  # the hash is of a network that was never called
-        answers = _answers(model, x, TINY * span(chunk.x))
-    except Exception:  # the user's network may raise anything; certifying will report it
+    except Exception:  # what the user's network is made of may raise anything
         return None
-    one = len(set(answers.tolist())) == 1 < len(set(chunk.y))
-    found = Clean(_share(answers, y), 1 / count, one, inputs=len(y))
-    if found.guessing:
-        found = replace(found, noisy=_share_under(job.configuration, model, x, y))
     own = job.metadata.get("mean") is not None or job.configuration.denoise is not None or is_told(model)
-    tried = () if own else _normalizations(examples)
-    mended, two = max(((_share_with(two, model, x, y), two) for two in tried), default=(0.0, ((), ())))
-    if mended < found.accuracy + max(BETTER, MORE / len(y)):
-        return found
-    mean, std = (",".join(f"{value:.4g}" for value in values) for values in two)
-    bytes_ = "inputs of 0 to 255 (by a package.module:function that multiplies them)"
-    return replace(found, normalization=f"--mean {mean} --std {std}" if any(two[0]) else bytes_, mended=mended)
+    tried = () if own else tuple(_normalizations(examples))
+    clean = _looked(model, x, y, TINY * span(chunk.x), 1 / count, tried)
+    if clean is None or not clean.doubt:
+        return clean
+    smoothing = smoothing or job.configuration.smoothing()
+    noisy = _looked(model, _with_noise(x, smoothing), y, float(smoothing.theta.max()), 1 / count, tried)
+    most = float(np.unique(chunk.y, return_counts=True)[1].max() / len(chunk.y))
+    return replace(noisy, noisy=True) if noisy is not None and noisy.knowing(most) else clean
 
 
 def warn_if_wrong(job: Job) -> None:
@@ -117,6 +118,30 @@ def warn_if_wrong(job: Job) -> None:
     found = look(job)
     if found is not None and found.doubt:
         warnings.warn(found.doubt, AnisocertWarning, stacklevel=2)
+
+
+def _looked(
+    model: nn.Module, x: Tensor, y: Tensor, level: float, chance: float, tried: tuple[Normalization, ...]
+) -> Look | None:
+    """level: of the noise in x, which a network may be told. None where the network does not run."""
+    try:
+        answers = _answers(model, x, level)
+    except Exception:  # as well; certifying will report it
+        return None
+    found = Look(_share(answers, y), chance, len(set(answers.tolist())) == 1 < len(set(y.tolist())), inputs=len(y))
+    mended, two = max(((_share_with(two, model, x, y), two) for two in tried), default=(0.0, ((), ())))
+    if mended < found.accuracy + max(BETTER, AT_LEAST / len(y)):
+        return found
+    mean, std = (",".join(f"{value:.4g}" for value in values) for values in two)
+    bytes_ = "inputs of 0 to 255 (by a package.module:function that multiplies them)"
+    return replace(found, normalization=f"--mean {mean} --std {std}" if any(two[0]) else bytes_, mended=mended)
+
+
+def _with_noise(x: Tensor, smoothing: Smoothing) -> Tensor:
+    """One noisy copy of each input, the same ones each time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        return x + noise_like(x.cpu(), smoothing).to(x.device)
 
 
 def _normalizations(examples: Dataset) -> Iterator[Normalization]:
@@ -138,17 +163,6 @@ def _share_with(two: Normalization, model: nn.Module, x: Tensor, y: Tensor) -> f
     """What another normalisation makes correct: nothing where the network takes no such inputs."""
     try:
         return _share(_answers(Normalized(model, *two), x, 0.0), y)  # none is told theta
-    except Exception:  # as above
-        return 0.0
-
-
-def _share_under(c: Configuration, model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """What is correct of one noisy copy of each input, the same ones each time."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        noise = noise_like(x.cpu(), c.smoothing()).to(x.device)
-    try:
-        return _share(_answers(model, x + noise, c.sigma), y)
     except Exception:  # as above
         return 0.0
 

@@ -23,7 +23,7 @@ from anisocert.models.denoiser import takes
 from anisocert.optimize.soft import Problem
 from anisocert.options import flags
 from anisocert.runs.loading import load_model
-from anisocert.smoothing import Gaussian
+from anisocert.smoothing import Gaussian, usual
 from anisocert.work import Job
 from anisocert.work.forecast import forecast
 
@@ -121,9 +121,8 @@ def diagnose(
     best = _best(levels, most)
     shaped = _with_gradients(job, network, sample)
     method = "isotropic" if shaped is None else "anisotropic"
-    plain = look(job)
-    noisy = max(one.accuracy for one in levels)
-    doubt = "" if plain is None else replace(plain, noisy=noisy).doubt
+    answers = look(job, usual(best.norm).of(best.sigma))
+    doubt = "" if answers is None else answers.doubt
     costs, speed = ((), 0.0) if doubt else _costs(job, shaped, device, best, on_step)
     useful = best.certified > 0.5 * max(clean.smoothed, 0.01) and best.largest_class <= max(ONE_CLASS * most, 0.5)
     useful = useful and not doubt

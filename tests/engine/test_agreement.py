@@ -1,6 +1,7 @@
 """What rounding may change between two forms of a network, and what it may not."""
 
 import logging
+import re
 
 import pytest
 import torch
@@ -122,22 +123,72 @@ def test_a_form_that_rounds_as_much_as_the_model_itself_is_no_worse():
     assert not no_worse(hidden, rounded, noise)  # one class of a huge size does not hide the others
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_what_rounded_weights_do_to_all_inputs_alike_refuses_no_form(seed):
-    """A trained network sees inputs of one kind much alike: of each class there is one error, for all of them."""
+def thousand(seed: int, rows: int = 256) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores of a trained network, and twice with errors: it sees inputs of one kind much alike, so do rounded weights.
+
+    Of each class there is one error for all of them, and smaller ones of each input. The form's are twice as large.
+    """
     draw = torch.Generator().manual_seed(seed)
-    exact = 2 * torch.randn(1, 1000, generator=draw) + 0.3 * torch.randn(64, 1000, generator=draw)
+    exact = 2 * torch.randn(1, 1000, generator=draw) + 0.3 * torch.randn(rows, 1000, generator=draw)
     scale = 0.04 * (0.4 * torch.randn(1000, generator=draw)).exp()
 
     def off(times: float) -> Tensor:
-        alike, apart = torch.randn(1000, generator=draw), torch.randn(64, 1000, generator=draw)
+        alike, apart = torch.randn(1000, generator=draw), torch.randn(rows, 1000, generator=draw)
         return exact + times * scale * (alike + 0.7 * apart)
 
-    plain, form = off(1.0), off(2.0)
+    return exact, off(1.0), off(2.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_rounded_weights_do_to_all_inputs_alike_refuses_no_form(seed):
+    exact, plain, form = thousand(seed)
     usual, found = ((scores - exact).square().mean(0) for scores in (plain, form))
     assert (found / usual.clamp_min(usual.median())).max().sqrt() > 4
     assert no_worse(exact, plain, form)
     form[:, 17] -= 3.0  # one class of a thousand, which need not be anybody's vote
+    assert not no_worse(exact, plain, form)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_classes_that_are_exchanged_are_found_where_they_are_as_likely(seed, caplog):
+    """Nobody votes for them in the sample, and both are wrong by no more than chance: but for each input otherwise."""
+    exact, plain, form = thousand(seed)
+    to = exact[:, 9].mean() - exact[:, 8].mean()
+    for scores in (exact, plain, form):
+        scores[:, 8] += to
+    assert no_worse(exact, plain, form)
+    form[:, [8, 9]] = form[:, [9, 8]]
+    with caplog.at_level(logging.INFO):
+        assert not no_worse(exact, plain, form)
+    _, one, apart = map(float, re.findall(r"\d+\.\d", caplog.text.partition("scores are")[2]))
+    assert one < 14
+    assert apart > 5
+
+
+@pytest.mark.parametrize(("times", "right"), [(2.5, True), (3.5, False)])
+def test_how_much_worse_a_form_may_be_as_a_whole(times, right):
+    draw = torch.Generator().manual_seed(0)
+    exact, one, other = torch.randn(3, 480, 10, generator=draw).unbind(0)
+    assert no_worse(exact, exact + 0.01 * one, exact + times * 0.01 * other) == right
+
+
+@pytest.mark.parametrize(("off", "right"), [(2.0, True), (4.3, False)])
+def test_of_few_classes_none_is_far_off_by_chance(off, right):
+    """Where rounding is coarse, so large a shift would give one class nearly every vote."""
+    draw = torch.Generator().manual_seed(0)
+    exact, one, other = torch.randn(3, 480, 10, generator=draw).unbind(0)
+    form = exact + 0.3 * other
+    form[:, 0] += off
+    assert no_worse(exact, exact + 0.3 * one, form) == right
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_probabilities_are_compared_by_their_logarithms(seed, monkeypatch):
+    """The few likely ones are off by far more than the others, and pull the others along."""
+    exact, plain, form = ((6 * scores).softmax(1) for scores in thousand(seed))
+    assert no_worse(exact, plain, form)
+    assert not no_worse(exact, plain, form.roll(1, 1))
+    monkeypatch.setattr(agreement, "_probabilities", lambda scores: False)
     assert not no_worse(exact, plain, form)
 
 

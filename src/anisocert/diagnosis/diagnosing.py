@@ -14,7 +14,7 @@ from anisocert.data import evenly, splits
 from anisocert.diagnosis import _words as words
 from anisocert.diagnosis.capture import Captured, capture
 from anisocert.diagnosis.capture import words as capture_words
-from anisocert.diagnosis.clean import look
+from anisocert.diagnosis.looking import look
 from anisocert.diagnosis.probing import GRID, TINY, Level, Sample, matching_noise, probe, span
 from anisocert.engine import Network, Query
 from anisocert.engine.told import is_told

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from anisocert.diagnosis import diagnose
-from anisocert.diagnosis.clean import Look, look, warn_if_wrong
+from anisocert.diagnosis.looking import Look, look, warn_if_wrong
 from anisocert.errors import AnisocertWarning
 from anisocert.runs import Configuration
 from anisocert.smoothing import Gaussian

@@ -90,8 +90,10 @@ def test_gradients_to_the_input_stay_as_they_are(name, device, precision):
         expected, found = slope(model), slope(network.differentiable_scores)
     rounding = 0.3 if precision == "bfloat16" else 1e-2 if device == "cuda" else 1e-4
     assert (found - expected).norm() <= rounding * expected.norm()
-    assert layers(network._gradients._plain, nn.BatchNorm2d) == 0
-    lowered = {module.weight.dtype for module in network._gradients._plain.modules() if isinstance(module, nn.Conv2d)}
+    assert layers(network._gradients._plain[1], nn.BatchNorm2d) == 0
+    lowered = {
+        module.weight.dtype for module in network._gradients._plain[1].modules() if isinstance(module, nn.Conv2d)
+    }
     assert lowered == {getattr(torch, precision)}
 
 

@@ -29,7 +29,7 @@ class Gradients:
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
-        self._plain: Classifier | None = None if isinstance(trial.model, nn.Module) else trial.model
+        self._plain: tuple[Shape, Classifier] | None = None  # for inputs of a shape
         self._compiled: tuple[Shape, nn.Module, Classifier] | None = None  # for inputs of a shape
         self._replayed: tuple[Shape, Classifier] | None = None  # for batches of a shape
         self._kept = dict[Shape, int]()
@@ -39,7 +39,7 @@ class Gradients:
         if compiled and isinstance(self.trial.model, nn.Module):
             scores: Tensor = self._for_batches_like(x)(x)
             return scores
-        return self._scored(self._for_any(tuple(x.shape[1:])), x)
+        return self._scored(self._for_inputs_of(tuple(x.shape[1:])), x)
 
     def _scored(self, run: Classifier, x: Tensor) -> Tensor:
         with computing(self.trial.precision, self.trial.device):
@@ -62,10 +62,12 @@ class Gradients:
         self._replayed = shape, run.launched
         return True
 
-    def _for_any(self, shape: Shape) -> Classifier:
-        if self._plain is None:
-            self._plain = self._form(shape, False)
-        return self._plain
+    def _for_inputs_of(self, shape: Shape) -> Classifier:
+        if not isinstance(self.trial.model, nn.Module):
+            return self.trial.model
+        if self._plain is None or self._plain[0] != shape:
+            self._plain = shape, self._form(shape, False)
+        return self._plain[1]
 
     def _for_batches_like(self, x: Tensor) -> Classifier:
         shape, made = tuple(x.shape), self._replayed

@@ -8,10 +8,11 @@ must have all of those that the network has, given the same things; and none who
 
 from collections.abc import Sized
 
+import torch
 from torch import Tensor, fx, nn
 
 from anisocert.engine._graph import in_place, name_of_call
-from anisocert.engine._operations import operations
+from anisocert.engine._operations import Operation, operations
 from anisocert.errors import ModelError
 
 OWN = {*vars(nn.Module())}  # attributes that every module has
@@ -30,11 +31,15 @@ class Graph(fx.GraphModule):
     """A network that was traced here: a graph that a user brings may be what tracing refuses."""
 
 
-def traced(model: nn.Module, sample: Tensor) -> Graph:
-    """The graph of a model; an error where it would not be the model. sample: `b x *shape`, which stays as it is."""
-    ones = operations(model, sample)
+def traced(model: nn.Module, sample: Tensor, tracer: fx.Tracer | None = None) -> Graph:
+    """The graph of a model; an error where it would not be the model. sample: `b x *shape`, which stays as it is.
+
+    tracer: one that tells the model more of its input than torch.fx does.
+    """
+    samples = [sample] if tracer is None else [sample, torch.cat([sample, sample[:1]])]
+    ones = [operations(model, one) for one in samples]
     before = _state(model)  # after a first call, in which some networks keep what they need in every call
-    network = Graph(model, fx.Tracer().trace(model))
+    network = Graph(model, (tracer or fx.Tracer()).trace(model))
     if _state(model) != before:
         raise ModelError("its forward changes it, which a graph would not")
     for node in network.graph.nodes:
@@ -42,10 +47,13 @@ def traced(model: nn.Module, sample: Tensor) -> Graph:
             raise ModelError(f"its forward calls {node.target}, and a graph does not see what that decides")
         if in_place(network, node) and _may_be_copy(node.all_input_nodes[:1]):
             raise ModelError("its forward writes to what is a copy in one layout or type and none in another")
-    others = operations(network, sample)
-    if len(ones) != len(others) or not all(one.same(other) for one, other in zip(ones, others, strict=True)):
+    if not all(_same(one, operations(network, sample)) for one, sample in zip(ones, samples, strict=True)):
         raise ModelError("its forward does other things with what traces it than with tensors")
     return network
+
+
+def _same(ones: list[Operation], others: list[Operation]) -> bool:
+    return len(ones) == len(others) and all(one.same(other) for one, other in zip(ones, others, strict=True))
 
 
 def _may_be_copy(sources: list[fx.Node]) -> bool:

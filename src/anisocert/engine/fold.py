@@ -20,6 +20,7 @@ from anisocert.engine._graph import hooked, layer
 from anisocert.engine._lowering import Lowered, expect_bfloat16, lower
 from anisocert.engine._norms import drop_checks, drop_identities, fold_batch_norms
 from anisocert.engine._reshaping import reshape_convolutions
+from anisocert.engine._sizes import SizesTracer
 from anisocert.engine._tracing import Graph, traced
 from anisocert.engine.given import own_copy
 from anisocert.engine.layers import BlockConv2d
@@ -87,17 +88,21 @@ def _traced(model: nn.Module, sample: Tensor, precision: Precision) -> Graph | N
     """
     if hooked(model):  # tracing would lose what the hooks do
         return None
-    try:
-        # torch prints a traceback of what a graph raises
-        with redirect_stderr(io.StringIO()), computing(precision, sample.device):
-            network = traced(own_copy(model), sample)  # a copy of its own, which its code may change as it runs
-            ShapeProp(network).propagate(sample.clone())  # which a network may change
-        drop_identities(network)
-        drop_checks(network)
-        fold_batch_norms(network)
-    except Exception as reason:  # tracing runs the user's code: whatever it raises, the network stays as it is
-        if out_of_memory(reason):
-            raise
-        log.info("network is not traced, so it stays as it is: %s", reason)
-        return None
-    return network
+    for by_size in (False, True):  # the second makes a graph for inputs of the sample's shape alone
+        try:
+            tracer = SizesTracer(sample) if by_size else None
+            # torch prints a traceback of what a graph raises
+            with redirect_stderr(io.StringIO()), computing(precision, sample.device):
+                network = traced(own_copy(model), sample, tracer)  # a copy of its own, which its code may change
+                ShapeProp(network).propagate(sample.clone())  # which a network may change
+            drop_identities(network)
+            drop_checks(network)
+            fold_batch_norms(network)
+        except Exception as reason:  # tracing runs the user's code: whatever it raises, the network stays as it is
+            if out_of_memory(reason):
+                raise
+            so = "so it stays as it is" if by_size else "and may be by what it is told of sizes"
+            log.info("network is not traced, %s: %s", so, reason)
+        else:
+            return network
+    return None

@@ -1,0 +1,122 @@
+"""Tracing of networks whose code decides by the sizes of its maps, which are the same for all inputs of a shape.
+
+torch.fx hands stand-ins to `forward`, and to it `x.shape` is a stand-in as well. Here each one knows what it stands
+for, in batches of two sizes and without values: what is the same in both does not depend on the batch, and is told.
+"""
+
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+TOLD = ("ndim", "device")  # attributes; not the type, which is another one where a network is put into bfloat16
+RUN = ("torch", "_operator", "builtins", "math")  # whose functions
+UNKNOWN = object()
+
+
+class Known(fx.Proxy):
+    """A stand-in that tells sizes. values: what it stands for in each batch; UNKNOWN: some code does not run so."""
+
+    values: tuple[Any, Any] = (UNKNOWN, UNKNOWN)
+
+    def __getattr__(self, name: str) -> Any:
+        shape = name == "shape" and self._sizes(lambda: super(Known, self).__getattr__(name))
+        if shape or (name in TOLD and isinstance(self.values[0], Tensor)):
+            return shape or getattr(self.values[0], name)
+        return super().__getattr__(name)
+
+    def size(self, dim: int | None = None) -> Any:
+        """As of a tensor."""
+        sizes = self._sizes(lambda: self.tracer.create_proxy("call_method", "size", (self,), {}))
+        if sizes is None:
+            return self.tracer.create_proxy("call_method", "size", (self,) if dim is None else (self, dim), {})
+        return sizes if dim is None else sizes[dim]
+
+    def dim(self) -> Any:
+        """As of a tensor."""
+        known = isinstance(self.values[0], Tensor)
+        return self.values[0].dim() if known else self.tracer.create_proxy("call_method", "dim", (self,), {})
+
+    def _sizes(self, stand_in: Callable[[], fx.Proxy]) -> tuple[Any, ...] | None:
+        """Numbers where they are known, and parts of a stand-in where they depend on the batch."""
+        if not all(isinstance(value, Tensor) for value in self.values):
+            return None
+        one, other = (value.shape for value in self.values)
+        if one == other:
+            return tuple(one)
+        whole, pairs = stand_in(), enumerate(zip(one, other, strict=True))
+        return tuple(a if a == b else operator.getitem(whole, i) for i, (a, b) in pairs)
+
+
+class SizesTracer(fx.Tracer):
+    """Traces a network for inputs of a sample's shape, in batches of any size. sample: `b x *shape`."""
+
+    def __init__(self, sample: Tensor) -> None:
+        from torch._subclasses import FakeTensorMode  # with torch's compiler, which takes a second
+
+        super().__init__()
+        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        with self._mode:
+            self._batches = tuple(torch.empty(rows, *sample.shape[1:], device=sample.device) for rows in (5, 7))
+        self._running = False  # a part of the network, for what a stand-in stands for: nothing of that is traced
+
+    def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """See Tracer."""
+        return forward(*args, **kwargs) if self._running else super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """See Tracer."""
+        return attr_val if self._running else super().getattr(attr, attr_val, parameter_proxy_cache)
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        """See Tracer."""
+        return Known(node, self)
+
+    def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *others: Any, **more: Any) -> Any:
+        """See Tracer."""
+        made = super().create_proxy(kind, target, args, kwargs, *others, **more)
+        if isinstance(made, Known):
+            one, other = (self._stood_for(at, kind, target, args, kwargs) for at in (0, 1))
+            made.values = one, other
+        return made
+
+    def _stood_for(self, at: int, kind: str, target: Any, args: Any, kwargs: Any) -> Any:
+        """What a stand-in stands for in one of the batches."""
+        try:
+            given, named = fx.node.map_aggregate((args, kwargs), partial(self._value, at))
+            self._running = True
+            with torch.no_grad(), self._mode:
+                return self._run(kind, target, given, named, at)
+        except Exception:  # code that looks at values, or at what is not known: torch.fx will see
+            return UNKNOWN
+        finally:
+            self._running = False
+
+    def _value(self, at: int, given: Any) -> Any:
+        if isinstance(given, fx.proxy.Attribute):
+            return getattr(self._value(at, given.root), given.attr)
+        if not isinstance(given, Known):
+            return given
+        if given.values[at] is UNKNOWN:
+            raise ValueError("unknown")
+        return given.values[at]
+
+    def _run(self, kind: str, target: Any, args: Any, kwargs: Any, at: int) -> Any:
+        if kind == "placeholder":
+            return self._batches[at]
+        if kind == "call_method":
+            return getattr(args[0], target)(*args[1:], **kwargs)
+        if kind == "call_function":
+            if target.__module__.partition(".")[0] not in RUN:  # the user's: it might keep what has no values
+                raise ValueError("not run")
+            return target(*args, **kwargs)
+        assert isinstance(self.root, nn.Module)
+        if kind == "get_attr":
+            found: Any = self.root
+            for name in target.split("."):
+                found = getattr(found, name)
+            return found
+        return self.root.get_submodule(target)(*args, **kwargs)

@@ -1,0 +1,92 @@
+"""Networks that decide by the sizes of their maps: traced for inputs of one shape, in batches of any size."""
+
+import pytest
+import torch
+from torch import Tensor, fx, nn
+from torch._subclasses import FakeTensor
+
+from anisocert.engine import Network, Numerics
+from anisocert.engine import fold as folding
+from anisocert.engine._sizes import SizesTracer
+from anisocert.engine._tracing import Graph, traced
+from anisocert.errors import ModelError
+
+SEEN = list[object]()
+
+
+@fx.wrap
+def kept(x: Tensor) -> Tensor:
+    SEEN.append(x)
+    return x * 2
+
+
+class Deciding(nn.Module):
+    """What it does besides a convolution, by name."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.biases = how, dict[str, Tensor]()
+        self.conv, self.norm, self.head = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Linear(8, 4)
+        self.bias = nn.Parameter(torch.randn(8, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(self.conv(x)).relu()
+        match self.how:
+            case "sizes":
+                rows, _, height, width = x.shape
+                if height > 4 and int(width) % 2 == 0 and x.dim() == 4:
+                    x = x.view(rows, 8, height // 2, 2, width).mean(3)
+                x = x.reshape(x.size(0) * 2, 4, -1).view(rows, 8, *x.shape[2:])
+            case "device":
+                key = str(x.device)
+                if key not in self.biases:
+                    self.biases[key] = self.bias * 2
+                x = x + self.biases[key]
+            case "wrapped":
+                x = kept(x) if x.shape[-1] > 4 else x
+            case "rows":
+                x = x * 2 if x.shape[0] > 4 else x
+            case "some rows":  # four, in the batches that tell sizes
+                x = x * x[:4].shape[0] if x.shape[-1] > 4 else x
+        return self.head(x.mean((2, 3)))
+
+
+def made(how: str) -> nn.Module:
+    torch.manual_seed(0)
+    model = Deciding(how)
+    model.norm.running_mean.normal_()
+    return model.eval().requires_grad_(False)
+
+
+@pytest.mark.parametrize("how", ["sizes", "device", "wrapped"])
+def test_they_are_traced_and_stay_what_they_are(how):
+    model, x = made(how), torch.rand(9, 3, 8, 6)
+    SEEN.clear()
+    form = folding.fold(model, x[:2], "float32")
+    assert isinstance(form, Graph)
+    assert "norm" not in [node.target for node in form.graph.nodes], "it is folded"
+    for rows in (1, 2, 5, 9):
+        torch.testing.assert_close(form(x[:rows]), model(x[:rows]))
+    assert not [one for one in SEEN if isinstance(one, FakeTensor)]
+    assert not [one for one in model.biases.values() if isinstance(one, FakeTensor)]
+
+
+@pytest.mark.parametrize("how", ["rows", "some rows"])
+def test_what_depends_on_the_batch_is_not_told(how):
+    sample = torch.rand(2, 3, 8, 6)
+    with pytest.raises((ModelError, fx.proxy.TraceError)):
+        traced(made(how), sample, SizesTracer(sample))
+    assert not isinstance(folding.fold(made(how), sample, "float32"), Graph)
+
+
+def test_inputs_of_another_shape_are_another_graph():
+    model = made("sizes")
+    network = Network(model, 4, "cpu", Numerics("float32", False, 32))
+    for shape in ((3, 8, 6), (3, 10, 4), (3, 3, 3)):
+        x = torch.rand(5, *shape)
+        found, expected = (x.clone().requires_grad_(True) for _ in range(2))
+        network.differentiable_scores(found).square().sum().backward()
+        model(expected).square().sum().backward()
+        torch.testing.assert_close(found.grad, expected.grad)
+        network.fit(shape, 0)
+        torch.testing.assert_close(network.scores(x), model(x))

@@ -22,26 +22,33 @@ LARGE = (
     "timm:mobilenetv3_large_100", "tv:swin_t", "timm:regnety_016", "tv:resnext50_32x4d",
 )  # fmt: skip
 OF_IMAGENET = ("resnet50", "efficientnet-lite0")  # ours, for its images and classes
-OF_IMAGES = {10: (3, 32, 32), 1000: (3, 224, 224)}  # by number of classes
 
 
 def network_of(name: str) -> tuple[nn.Module, tuple[int, ...], int]:
     """A network in evaluation mode, the shape of its inputs, and its number of classes."""
     if Path(name).suffix:
         model, said = load(name)
-        return model.eval(), OF_IMAGES[said["num_classes"]], said["num_classes"]
+        classes = said["num_classes"]
+        return model.eval(), _shape(said["architecture"], classes), classes
     torch.manual_seed(0)
     library, _, arch = name.rpartition(":")
-    if arch in OF_IMAGENET and not library:
-        shape, model = (3, 224, 224), build(arch, 1000, IMAGENET_MEAN, IMAGENET_STD)
-    elif not library:
-        shape = (1, 8, 8) if arch == "small-cnn" else (3, 32, 32)
-        mean, std = ((0.3,), (0.38,)) if arch == "small-cnn" else (CIFAR10_MEAN, CIFAR10_STD)
-        model = build(arch, 10, mean, std)
+    classes = 1000 if library or arch in OF_IMAGENET else 10
+    if library:
+        model = Normalized(_theirs(library, arch), IMAGENET_MEAN, IMAGENET_STD)
+    elif classes == 1000:
+        model = build(arch, classes, IMAGENET_MEAN, IMAGENET_STD)
     else:
-        shape, model = (3, 224, 224), Normalized(_theirs(library, arch), IMAGENET_MEAN, IMAGENET_STD)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return _calibrated(model.to(device), shape).cpu(), shape, 10 if shape[1] < 224 else 1000
+        mean, std = ((0.3,), (0.38,)) if arch == "small-cnn" else (CIFAR10_MEAN, CIFAR10_STD)
+        model = build(arch, classes, mean, std)
+    device, shape = "cuda" if torch.cuda.is_available() else "cpu", _shape(arch, classes)
+    return _calibrated(model.to(device), shape).cpu(), shape, classes
+
+
+def _shape(arch: str, classes: int) -> tuple[int, ...]:
+    """Of the images of digits, ImageNet or CIFAR-10."""
+    if arch == "small-cnn":
+        return (1, 8, 8)
+    return (3, 224, 224) if classes == 1000 else (3, 32, 32)
 
 
 def digits_network(smoothing: Smoothing, epochs: int = 60) -> nn.Module:

@@ -188,7 +188,7 @@ def test_probabilities_are_compared_by_their_logarithms(seed, monkeypatch):
     exact, plain, form = ((6 * scores).softmax(1) for scores in thousand(seed))
     assert no_worse(exact, plain, form)
     assert not no_worse(exact, plain, form.roll(1, 1))
-    monkeypatch.setattr(agreement, "_probabilities", lambda scores: False)
+    monkeypatch.setattr(agreement, "are_probabilities", lambda scores: False)
     assert not no_worse(exact, plain, form)
 
 

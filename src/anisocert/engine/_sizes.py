@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, fx, nn
 
 TOLD = ("ndim", "device")  # attributes; not the type, which is another one where a network is put into bfloat16
-RUN = ("torch", "_operator", "builtins", "math")  # whose functions
+RUN = ("torch", "_operator", "builtins", "math")  # whose functions are called for what they would return
 UNKNOWN = object()
 
 
@@ -23,9 +23,12 @@ class Known(fx.Proxy):
     values: tuple[Any, Any] = (UNKNOWN, UNKNOWN)
 
     def __getattr__(self, name: str) -> Any:
-        shape = name == "shape" and self._sizes(lambda: super(Known, self).__getattr__(name))
-        if shape or (name in TOLD and isinstance(self.values[0], Tensor)):
-            return shape or getattr(self.values[0], name)
+        if name == "shape":
+            sizes = self._sizes(lambda: super(Known, self).__getattr__(name))
+            if sizes is not None:
+                return sizes
+        if name in TOLD and isinstance(self.values[0], Tensor):
+            return getattr(self.values[0], name)
         return super().__getattr__(name)
 
     def size(self, dim: int | None = None) -> Any:

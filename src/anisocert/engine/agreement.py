@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from anisocert.engine.numerics import Precision
+from anisocert.engine.returned import are_probabilities
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ ROUNDING = {"float32": (1e-2, 1e-5), "bfloat16": (0.1, 1e-2)}
 MOVED = {"float32": 1e-3, "bfloat16": 1e-2}
 # In times of the errors that the model's own scores have in bfloat16. What is rounded in a weight is off for all inputs
 # alike, so chance makes a form better or worse as a whole: by 0.6 to 2.3, measured on 16 networks, trained and not. Of
-# many classes it moves one far: of 10 by up to 4.7, of 1,000 by 9.5. What changes from input to input it hardly does.
+# many classes it moves one far: of 10 by up to 2.3, of 1,000 by 7.8. What changes from input to input it hardly does.
 WORSE = 3.0  # errors of another form
 ALIKE = 4.0  # those of one class, times how far the largest of so many normal numbers lies
 APART = 5.0  # of one class, what changes from input to input: measured up to 2.8
@@ -71,24 +72,18 @@ def no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
     if not exact.shape == plain.shape == others.shape:
         return False
     a, b, c = (scores.double() for scores in (exact, plain, others))
-    if _probabilities(a):
+    if are_probabilities(a):
         a, b, c = map(_logits, (a, b, c))
     far = 0
     for group in range(min(GROUPS, len(a))):
         one, by_plain, by_other = (scores[group::GROUPS] for scores in (a, b, c))
-        usual = (by_plain - one).square().mean(0)  # of each class
-        allowed = usual.clamp_min(usual.median())
         if not _classes_no_worse(by_plain - one, by_other - one) or not _rows_no_worse(one, by_plain, by_other):
             return False
-        far += _moved_far(one, by_other, allowed.sqrt())
+        far += _moved_far(one, by_other, _allowed((by_plain - one).square().mean(0)).sqrt())
     if far > max(1, int(MOVED["float32"] * len(a))):
         log.info("%d of %d votes moved that were no near ties", far, len(a))
         return False
     return True
-
-
-def _probabilities(scores: Tensor) -> bool:
-    return bool((scores >= 0).all() and ((scores.sum(1) - 1).abs() < 1e-2).all())
 
 
 def _logits(probabilities: Tensor) -> Tensor:
@@ -101,7 +96,7 @@ def _classes_no_worse(plain: Tensor, others: Tensor) -> bool:
     """Whether errors of another form are about as large as the model's own, in all and in each class."""
     usual, found = (errors.square().mean(0) for errors in (plain, others))
     apart, found_apart = (errors.var(0, correction=0) for errors in (plain, others))  # without what all inputs share
-    allowed, allowed_apart = usual.clamp_min(usual.median()), apart.clamp_min(apart.median())
+    allowed, allowed_apart = map(_allowed, (usual, apart))
     farthest = ALIKE * math.sqrt(2 * math.log(plain.shape[1]))
     if (
         found.median() <= WORSE**2 * usual.median()
@@ -115,6 +110,11 @@ def _classes_no_worse(plain: Tensor, others: Tensor) -> bool:
         *(float(ratio.sqrt()) for ratio in ratios),
     )
     return False
+
+
+def _allowed(of_classes: Tensor) -> Tensor:
+    """Of each class what it has, or what a usual class has: it may happen to be exact."""
+    return of_classes.clamp_min(of_classes.median())
 
 
 def _rows_no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:

@@ -101,8 +101,9 @@ def _traced(model: nn.Module, sample: Tensor, precision: Precision) -> Graph | N
         except Exception as reason:  # tracing runs the user's code: whatever it raises, the network stays as it is
             if out_of_memory(reason):
                 raise
-            so = "so it stays as it is" if by_size else "and may be by what it is told of sizes"
-            log.info("network is not traced, %s: %s", so, reason)
+            log.info(
+                "network is not traced%s: %s", ", so it stays as it is" if by_size else " by torch.fx alone", reason
+            )
         else:
             return network
     return None

@@ -42,6 +42,11 @@ def comparable(scores: Tensor) -> bool:
     return scores.layout == torch.strided and not scores.is_complex()
 
 
+def are_probabilities(scores: Tensor) -> bool:
+    """Whether the scores of each row are, up to rounding. scores: `b x classes`."""
+    return bool((scores >= 0).all() and ((scores.sum(1) - 1).abs() < 1e-2).all())
+
+
 def remedy(found: Any, num_classes: int | None = None, rows: int | None = None) -> str:
     """How to make scores of what a network returned. rows: of the inputs that it was given, if they are known."""
     if isinstance(found, np.ndarray):

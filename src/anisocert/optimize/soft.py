@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from anisocert.engine import Query, Stage
 from anisocert.engine.noise import noise_source
 from anisocert.engine.numerics import ALIGN, out_of_memory
+from anisocert.engine.returned import are_probabilities
 from anisocert.engine.settings import differentiating
 from anisocert.errors import ModelError
 
@@ -73,11 +74,9 @@ class Problem:
                 "expected a network with gradients to its input for this method, got a black box: "
                 "use Isotropic() (--method isotropic), which needs votes alone, or Fixed() (--method fixed)"
             ) from cause
-        total = p.detach().sum(1)
-        if self.outputs == "probabilities" and not bool(((total - 1).abs() < 1e-2).all() and (p >= 0).all()):
-            raise ModelError(
-                f"expected probabilities (outputs='probabilities'), got scores that sum to {float(total[0]):.3g}"
-            )
+        if self.outputs == "probabilities" and not are_probabilities(p.detach()):
+            total = float(p.detach()[0].sum())
+            raise ModelError(f"expected probabilities (outputs='probabilities'), got scores that sum to {total:.3g}")
 
 
 class SoftVotes:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from anisocert.data import Dataset
 from anisocert.engine.given import home
+from anisocert.engine.returned import are_probabilities
 from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError
 from anisocert.models import Denoised, PerCode, build, load, suited
@@ -156,7 +157,7 @@ def _expect_logits(network: nn.Module, source: str | Path, data: Dataset) -> Non
     x = torch.from_numpy(data.subset(most=8).x).to(home(network))
     with torch.no_grad():
         scores = network.eval()(x)
-    if bool((scores >= 0).all()) and bool(((scores.sum(1) - 1).abs() < 1e-2).all()):
+    if are_probabilities(scores):
         raise ArgumentError(
             f"expected scores before the softmax, of {source}, got probabilities: name a package.module:function whose "
             "network returns their logarithm, or leaves the softmax out"

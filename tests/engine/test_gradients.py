@@ -153,3 +153,40 @@ def test_what_was_made_in_inference_mode_has_gradients_outside_of_it(model):
     leaf = batch(32).requires_grad_(True)
     slopes = [torch.autograd.grad(call(leaf)[:, 0].sum(), [leaf])[0] for call in (model, network.differentiable_scores)]
     torch.testing.assert_close(*slopes)
+
+
+class Slopes(torch.autograd.Function):
+    """What it is given, with gradients times a factor."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(factor)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, slope):
+        return slope * ctx.saved_tensors[0], None
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "kept"), [(1.0, 1.0, True), (1.02, 1.0, True), (1.0, torch.nan, False), (0.0, 1.0, False)]
+)
+def test_a_compiled_network_whose_gradients_are_wrong_is_done_without(monkeypatch, caplog, first, last, kept):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3), nn.Softmax(1)).eval()
+    x, factor = batch(96), torch.ones(96, 1)
+    factor[:16], factor[-1] = first, last  # the last row is none of those that are compared with float32
+
+    def compile(form, **options):
+        return lambda x: form(Slopes.apply(x, factor))
+
+    monkeypatch.setattr(torch, "compile", compile)
+    network = Network(model, 3, "cpu", Numerics("float32", True, 96))
+    with caplog.at_level(logging.WARNING):
+        form, run = network._gradients._compiled_for(x)
+    assert (run.args[0] is not form) is kept
+    assert ("its gradients differ from the model's" in caplog.text) is not kept
+    leaf = x.clone().requires_grad_(True)
+    (slope,) = torch.autograd.grad(run(leaf)[:, 0].sum(), [leaf])
+    (exact,) = torch.autograd.grad(model(leaf)[:, 0].sum(), [leaf])
+    torch.testing.assert_close(slope, exact, rtol=0.03, atol=1e-6)

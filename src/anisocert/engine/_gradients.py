@@ -13,10 +13,12 @@ from anisocert.engine._passes import ReplayedPasses, replayed_passes
 from anisocert.engine._rows import kept_bytes
 from anisocert.engine._trials import trial_inputs
 from anisocert.engine._trying import Trial
+from anisocert.engine.agreement import same_slopes
 from anisocert.engine.compiling import compiled_if_works
 from anisocert.engine.given import Classifier
-from anisocert.engine.numerics import ALIGN, computing
+from anisocert.engine.numerics import ALIGN, Precision, computing
 from anisocert.engine.settings import differentiating
+from anisocert.errors import ModelError
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +43,8 @@ class Gradients:
             return scores
         return self._scored(self._for_inputs_of(tuple(x.shape[1:])), x)
 
-    def _scored(self, run: Classifier, x: Tensor) -> Tensor:
-        with computing(self.trial.precision, self.trial.device):
+    def _scored(self, run: Classifier, x: Tensor, precision: Precision | None = None) -> Tensor:
+        with computing(precision or self.trial.precision, self.trial.device):
             scores: Tensor = run(x)
         return scores.float()
 
@@ -87,11 +89,22 @@ class Gradients:
         return made[1:]
 
     def _compile(self, form: nn.Module, x: Tensor) -> Classifier:
-        """A form compiled for batches like x, in both passes; or as it is where that fails."""
+        """A form compiled for batches like x, in both passes; or as it is where that fails, or gradients are wrong."""
+
+        def try_out(run: Classifier) -> None:
+            found = self._slopes(run, x)
+            if not same_slopes(self._slopes(self.trial.model, x[:ALIGN], "float32"), self._slopes(form, x), found):
+                raise ModelError("its gradients differ from the model's")
+
+        return compiled_if_works(form, try_out)
+
+    def _slopes(self, run: Classifier, x: Tensor, precision: Precision | None = None) -> Tensor:
+        """Gradients to a batch of a sum in which each class has a weight of its own: probabilities have a sum of 1."""
         leaf = x.detach().clone().requires_grad_(True)
-        return compiled_if_works(
-            form, lambda run: torch.autograd.grad(self._scored(run, leaf.clone()).sum(), [leaf], allow_unused=True)
-        )
+        scores = self._scored(run, leaf.clone(), precision)  # which a network may change
+        weights = torch.arange(scores.shape[1], dtype=scores.dtype, device=scores.device).cos()
+        (slopes,) = torch.autograd.grad((scores * weights).sum(), [leaf], allow_unused=True)
+        return torch.zeros_like(x) if slopes is None else slopes
 
     @differentiating()
     def _form(self, shape: Shape, compiled: bool) -> nn.Module:

@@ -28,6 +28,8 @@ APART = 5.0  # of one class, what changes from input to input: measured up to 2.
 OFF = 16.0  # those of one input
 FAR = 10.0  # the margin of a vote that no rounding turns
 MORE = 2.5  # times as many votes may move as move anyway
+STEEPER = 2.0  # errors of gradients by another form, of all inputs together
+SLOPES = 0.1  # the least error, relative to gradients, that may be too much: ReLUs that rounding turns
 TINY = torch.finfo(torch.float32).tiny
 STEP = 2.0**-9  # the least error, relative to an input's scores, that is taken for usual: bfloat16's rounding
 
@@ -84,6 +86,18 @@ def no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
         log.info("%d of %d votes moved that were no near ties", far, len(a))
         return False
     return True
+
+
+def same_slopes(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
+    """Whether gradients by another form are as good as those of the network as it stands: finite where these are, and
+    about as near to those in float32, of which the first rows are enough.
+    """
+    if not bool((others.isfinite() | ~plain.isfinite()).all()):
+        return False
+    a, b, c = (slopes[: len(exact)].double().flatten(1) for slopes in (exact, plain, others))
+    known = a.isfinite().all(1) & b.isfinite().all(1)
+    usual, found = ((slopes - a)[known].norm() for slopes in (b, c))
+    return bool(found <= (STEEPER * usual).maximum(SLOPES * a[known].norm()))
 
 
 def _logits(probabilities: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch._subclasses import FakeTensor
 
@@ -9,7 +10,7 @@ from anisocert.engine import Network, Numerics
 from anisocert.engine import fold as folding
 from anisocert.engine._sizes import SizesTracer
 from anisocert.engine._tracing import Graph, traced
-from anisocert.errors import ModelError
+from anisocert.errors import ArgumentError, ModelError
 
 SEEN = list[object]()
 
@@ -46,8 +47,15 @@ class Deciding(nn.Module):
                 x = kept(x) if x.shape[-1] > 4 else x
             case "rows":
                 x = x * 2 if x.shape[0] > 4 else x
-            case "some rows":  # four, in the batches that tell sizes
+            case "first rows":
                 x = x * x[:4].shape[0] if x.shape[-1] > 4 else x
+            case "later rows":
+                x = x * (1 + x[128:].shape[0]) if x.shape[-1] > 4 else x
+            case "in hundreds":
+                x = x * F.pad(x, [0] * 7 + [-len(x) % 128]).shape[0] if x.shape[-1] > 4 else x
+            case "squeezed":
+                pooled = x.mean((2, 3)).squeeze() if x.shape[-1] > 4 else x
+                return self.head(pooled.unsqueeze(0) if pooled.dim() == 1 else pooled)
         return self.head(x.mean((2, 3)))
 
 
@@ -71,12 +79,37 @@ def test_they_are_traced_and_stay_what_they_are(how):
     assert not [one for one in model.biases.values() if isinstance(one, FakeTensor)]
 
 
-@pytest.mark.parametrize("how", ["rows", "some rows"])
-def test_what_depends_on_the_batch_is_not_told(how):
+def test_what_depends_on_the_batch_is_not_told():
     sample = torch.rand(2, 3, 8, 6)
     with pytest.raises((ModelError, fx.proxy.TraceError)):
-        traced(made(how), sample, SizesTracer(sample))
-    assert not isinstance(folding.fold(made(how), sample, "float32"), Graph)
+        traced(made("rows"), sample, SizesTracer(sample))
+    assert not isinstance(folding.fold(made("rows"), sample, "float32"), Graph)
+
+
+@pytest.mark.parametrize("how", ["first rows", "later rows", "in hundreds", "squeezed"])
+def test_what_is_the_same_in_most_batches_is_right_in_all(how):
+    model, x = made(how), torch.rand(300, 3, 8, 6)
+    form = folding.fold(model, x[:2], "float32")
+    for rows in (1, 2, 3, 5, 128, 300):
+        torch.testing.assert_close(form(x[:rows]), model(x[:rows]))
+
+
+KEPT = dict[tuple[int, ...], Tensor]()
+
+
+def scale(_module: nn.Module, _given: object, made: Tensor) -> Tensor:
+    shape = tuple(made.shape)
+    if shape not in KEPT:
+        KEPT[shape] = torch.linspace(0.5, 1.5, shape[-1])
+    return made * KEPT[shape]
+
+
+def test_hooks_of_layers_are_not_given_what_has_no_values():
+    model = made("sizes")
+    model.conv.register_forward_hook(scale)
+    folding.fold(model, torch.rand(2, 3, 8, 6), "float32")
+    assert KEPT
+    assert not [one for one in KEPT.values() if isinstance(one, FakeTensor)]
 
 
 def test_inputs_of_another_shape_are_another_graph():
@@ -90,3 +123,5 @@ def test_inputs_of_another_shape_are_another_graph():
         torch.testing.assert_close(found.grad, expected.grad)
         network.fit(shape, 0)
         torch.testing.assert_close(network.scores(x), model(x))
+    with pytest.raises(ArgumentError, match=r"expected inputs, \(3, 3, 3\), got \(3, 8, 6\)"):
+        network.scores(torch.rand(5, 3, 8, 6))

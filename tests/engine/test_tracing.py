@@ -1,8 +1,12 @@
 """A graph is the network on every input, or there is none."""
 
 import logging
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -39,6 +43,11 @@ class Guarded(nn.Module):
             case "caught":
                 with suppress(TypeError):
                     x = self._guarded(x) if float(x.abs().max()) > 0 else x
+            case "listed":
+                x = self._turned(x, map(max, x.flatten(1).tolist())) if isinstance(x, Tensor) else x
+            case "an error of ours":
+                with suppress(ModelError):
+                    x = self._turned(x, x.numpy().max((1, 2, 3))) if isinstance(x, Tensor) else x
             case "another number":
                 x = x + (2 if isinstance(x, Tensor) else 1) * F.relu(x - FAR)
             case "another weight":
@@ -57,6 +66,9 @@ class Guarded(nn.Module):
                 x -= 2 * F.relu(x - FAR)
         return self.body(x)
 
+    def _turned(self, x: Tensor, largest: Iterable[float]) -> Tensor:
+        return x * torch.tensor([-1.0 if one > FAR else 1.0 for one in largest]).view(-1, 1, 1, 1)
+
     def _guarded(self, x: Tensor) -> Tensor:
         return torch.where(x.abs().amax((1, 2, 3), keepdim=True) > FAR, -x, x)
 
@@ -67,10 +79,11 @@ def _network(model: nn.Module) -> Network:
     return network
 
 
-LED_AROUND = ["isinstance", "type", "is_tensor", "not when traced", "caught", "another number", "another weight"]
+LED_AROUND = ["isinstance", "type", "is_tensor", "not when traced", "caught", "listed", "an error of ours"]
+OTHERS = ["another number", "another weight", "another part", "in place, behind a view"]
 
 
-@pytest.mark.parametrize("how", [*LED_AROUND, "another part", "in place, behind a view"])
+@pytest.mark.parametrize("how", [*LED_AROUND, *OTHERS])
 def test_code_that_knows_a_tracer_is_not_traced(how, caplog):
     torch.manual_seed(0)
     model = Guarded(how)
@@ -99,6 +112,7 @@ class Changing(nn.Module):
         self.how, self.body, self.calls = how, nn.Sequential(nn.Flatten(), nn.Linear(36, 5)), 0
         self.register_buffer("seen", torch.zeros(()))
         self.kept, self.plain, self.cached = list[int](), torch.zeros(()), dict[str, Tensor]()
+        self.counts, self.array, self.space = [0], np.zeros(1), SimpleNamespace(calls=0)
 
     def forward(self, x: Tensor) -> Tensor:
         match self.how:
@@ -112,12 +126,23 @@ class Changing(nn.Module):
                 self.kept.append(0)
             case "plain tensor":
                 self.plain.add_(1)
+            case "counted in a list":
+                self.counts[0] += 1
+            case "array":
+                self.array += 1
+            case "space":
+                self.space.calls += 1
+            case "data":
+                self.seen.data.add_(1)
             case "cached":
                 self.cached.setdefault("half", torch.full((), 0.5))
         return self.body(x)
 
 
-@pytest.mark.parametrize("how", ["number", "in place", "assigned", "kept", "plain tensor"])
+CHANGES = ["number", "in place", "assigned", "kept", "plain tensor", "counted in a list", "array", "space", "data"]
+
+
+@pytest.mark.parametrize("how", CHANGES)
 def test_a_network_that_changes_itself_is_not_traced(how):
     with pytest.raises(ModelError, match="its forward changes it"):
         traced(Changing(how).eval(), torch.rand(2, *SHAPE))
@@ -237,11 +262,26 @@ class Aliasing(nn.Module):
                 same = y.float().T
             case "its diagonal":
                 same = y.float().diagonal()
+            case "its halves":
+                same = y.contiguous().hsplit(2)[0]
+            case "itself":
+                same = torch.positive(y.contiguous())
+            case "not dropped":
+                same = F.dropout(y.contiguous(), 0.5, self.training)
+            case "the tensor":
+                y.contiguous()
+                same = y
+            case "for the result":
+                same = y.contiguous()
+                torch.clamp(same, max=40.0, out=same)
         same.clamp_(max=40.0)
         return self.two(y)
 
 
-@pytest.mark.parametrize("how", ["float", "type", "type_as", "a part", "turned", "its diagonal"])
+ALIASES = ["float", "type", "type_as", "a part", "turned", "its diagonal", "its halves", "itself", "not dropped"]
+
+
+@pytest.mark.parametrize("how", [*ALIASES, "the tensor", "for the result"])
 def test_what_may_be_a_copy_is_not_written_to(how):
     with pytest.raises(ModelError, match="writes to what is a copy in one layout or type and none in another"):
         traced(Aliasing(how).eval().requires_grad_(False), torch.rand(2, 12))
@@ -255,3 +295,39 @@ def test_operators_of_a_program_that_write_are_known():
     read = graph.call_function(torch.ops.aten.clamp.default, (x, 0.0))
     graph.output(written)
     assert [in_place(fx.GraphModule(nn.Module(), graph), node) for node in (written, read)] == [True, False]
+
+
+def test_threads_call_and_trace_beside_one_that_traces():
+    model, x = Guarded("plain").eval().requires_grad_(False), torch.rand(2, *SHAPE)
+    expected, tracing = model(x), True
+
+    def call() -> int:
+        calls = 0
+        while tracing or calls < 5:
+            assert torch.equal(model(x), expected)
+            calls += 1
+        return calls
+
+    with ThreadPoolExecutor(3) as pool:
+        calling = pool.submit(call)
+        graphs = [pool.submit(traced, Guarded("plain").eval(), x) for _ in range(20)]
+        try:
+            assert all(isinstance(one.result(), Graph) for one in graphs)
+        finally:
+            tracing = False
+        assert calling.result() >= 5
+
+
+def tenth(_module: nn.Module, slopes: tuple[Tensor, ...], _out: object) -> tuple[Tensor, ...]:
+    return slopes[0] / 10, *slopes[1:]
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-full backward hook")
+def test_hooks_of_the_backward_pass_stay():
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(64, 5)).eval()
+    model[1].register_backward_hook(tenth)
+    x, slopes = torch.rand(8, *SHAPE), []
+    for call in (model, Network(model, 5, numerics=Numerics("float32", rows=32)).differentiable_scores):
+        leaf = x.clone().requires_grad_(True)
+        slopes.append(torch.autograd.grad(call(leaf)[:, 0].sum(), [leaf])[0])
+    torch.testing.assert_close(*slopes)

@@ -42,7 +42,7 @@ def first_right(
             form = make()
             if right(form):
                 return form
-            log.warning("the network is not run %s: its scores differ from the model's", name)
+            log.warning("the network is not run %s: it differs from the model", name)
         except Exception as error:  # a `view` of channels-last maps, say; the model itself is known to run
             if out_of_memory(error):
                 raise

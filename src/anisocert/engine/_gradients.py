@@ -92,11 +92,15 @@ class Gradients:
         """A form compiled for batches like x, in both passes; or as it is where that fails, or gradients are wrong."""
 
         def try_out(run: Classifier) -> None:
-            found = self._slopes(run, x)
-            if not same_slopes(self._slopes(self.trial.model, x[:ALIGN], "float32"), self._slopes(form, x), found):
+            if not self._same_slopes(form, run, x):
                 raise ModelError("its gradients differ from the model's")
 
         return compiled_if_works(form, try_out)
+
+    def _same_slopes(self, plain: Classifier, run: Classifier, x: Tensor) -> bool:
+        return same_slopes(
+            self._slopes(self.trial.model, x[:ALIGN], "float32"), self._slopes(plain, x), self._slopes(run, x)
+        )
 
     def _slopes(self, run: Classifier, x: Tensor, precision: Precision | None = None) -> Tensor:
         """Gradients to a batch of a sum in which each class has a weight of its own: probabilities have a sum of 1."""
@@ -111,12 +115,15 @@ class Gradients:
         assert isinstance(self.trial.model, nn.Module)
         sample = self.trial.with_levels(trial_inputs(CHECKED, shape, self.trial.device))
         with _unwatched():
-            own = has_own_backward(self.trial.model, sample[:ALIGN], self.trial.precision)
-        if own:
-            log.info("the network has a backward pass of its own, so searches differentiate it as it is")
-            return self.trial.model
-        forms = gradient_forms(self.trial.model, sample, self.trial.precision, compiled)
-        return first_right(forms, self.trial.right(sample)) or self.trial.model
+            if has_own_backward(self.trial.model, sample[:ALIGN], self.trial.precision):
+                log.info("the network has a backward pass of its own, so searches differentiate it as it is")
+                return self.trial.model
+            same_scores = self.trial.right(sample)
+            found = first_right(
+                gradient_forms(self.trial.model, sample, self.trial.precision, compiled),
+                lambda form: same_scores(form) and self._same_slopes(self.trial.model, form, sample[:ALIGN]),
+            )
+        return found or self.trial.model
 
 
 def _unwatched() -> AbstractContextManager[None]:

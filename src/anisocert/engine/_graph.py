@@ -38,8 +38,9 @@ def attribute(network: fx.GraphModule, node: fx.Node) -> object:
 
 
 def hooked(module: nn.Module) -> bool:
-    """Whether something else runs when a module is called than its class says."""
-    return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
+    """Whether something else runs when a module is called, or on the way back, than its class says."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks) or any(callable(one) and hasattr(type(module), name) for name, one in vars(module).items())
 
 
 def name_of_call(node: fx.Node) -> str:

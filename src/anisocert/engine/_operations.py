@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from anisocert.engine._watching import Watch
@@ -12,6 +13,7 @@ from anisocert.errors import ModelError
 
 # Operators whose results Python can look at, or that draw: a graph has them, but not what they decide, nor their seed.
 UNSEEN = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.nondeterministic_seeded}
+TO_PYTHON = {"tolist", "numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__"}  # without an operator
 FRAGILE = ("aten.view.default", "aten._reshape_alias.default")  # views in one layout that are copies in another
 
 
@@ -32,8 +34,10 @@ class Operation(NamedTuple):
 def operations(call: nn.Module, sample: Tensor) -> list[Operation]:
     """Of a call, and what it returns; an error where they do not tell what it is. sample: it stays as it is."""
     watch = _OfInput(sample.clone())
-    with torch.no_grad(), watch:
+    with torch.no_grad(), _ToPython(watch), watch:
         returned = tree_leaves(call(watch.x))
+    if watch.refused is not None:  # which the call may have caught
+        raise watch.refused
     if not any(isinstance(one, Tensor) and watch.knows(one) for one in returned):
         raise ModelError("its scores are not made of its input by operators alone")
     return [*watch.operations, Operation("returned", watch.seen(returned))]
@@ -54,6 +58,20 @@ class _Write(NamedTuple):
     fragile: bool
 
 
+class _ToPython(TorchFunctionMode):
+    """Refuses what hands values of the input to Python."""
+
+    def __init__(self, watch: "_OfInput") -> None:
+        super().__init__()
+        self._watch = watch
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in TO_PYTHON and any(isinstance(one, Tensor) and self._watch.knows(one) for one in args):
+            self._watch.refuse(f"its forward calls {name}, and a graph does not see what that decides")
+        return func(*args, **(kwargs or {}))
+
+
 class _OfInput(Watch):
     """Keeps the operators that are given something of the input, in order, with all that they are given.
 
@@ -71,6 +89,7 @@ class _OfInput(Watch):
         self.writes: dict[int, list[_Write]] = {storage._cdata: []}  # in place
         self.born = {id(x): (x, 0, False)}  # tensors; after which operator, and whether fragile
         self.nesting = _nesting()
+        self.refused: ModelError | None = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         leaves = tree_leaves((args, kwargs or {}))
@@ -79,16 +98,16 @@ class _OfInput(Watch):
         if len(constants) == len(tensors):
             return func(*args, **(kwargs or {}))
         if _nesting() != self.nesting:
-            raise ModelError("its forward sets autocast, which a graph would not")
+            self.refuse("its forward sets autocast, which a graph would not")
         if UNSEEN.intersection(getattr(func, "tags", ())) and "attention" not in str(func):
-            raise ModelError(f"its forward calls {func}, and a graph does not see what that decides")
+            self.refuse(f"its forward calls {func}, and a graph does not see what that decides")
         self._refuse_aliases(one for one in tensors if self.knows(one))
         given = self.seen(leaves)  # before it may write to them
         out = func(*args, **(kwargs or {}))
         name = str(func).replace("_.", ".", 1)  # torch.fx makes y + x of y += x
         self.operations.append(Operation(name, given, constants))
         number, made = len(self.operations), [one for one in tree_leaves(out) if isinstance(one, Tensor)]
-        for tensor in _written(func, args, kwargs or {}):
+        for tensor in written(func, args, kwargs or {}):
             self._note(tensor, number, 0)
             _, _, fragile = self.born.setdefault(id(tensor), (tensor, number, False))
             self.writes[tensor.untyped_storage()._cdata].append(_Write(number, tensor, fragile))
@@ -99,6 +118,11 @@ class _OfInput(Watch):
                 fragile = False  # memory of its own
             self.born.setdefault(id(tensor), (tensor, number, fragile))
         return out
+
+    def refuse(self, why: str) -> None:
+        """Raise an error, and remember it."""
+        self.refused = ModelError(why)
+        raise self.refused
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether a tensor is of the input."""
@@ -131,7 +155,7 @@ class _OfInput(Watch):
             _, born, fragile = self.born.get(id(one), (one, 0, False))
             for write in self.writes[one.untyped_storage()._cdata]:
                 if write.operator > born and write.through is not one and (fragile or write.fragile):
-                    raise ModelError("its forward writes through a view that is a copy in another layout")
+                    self.refuse("its forward writes through a view that is a copy in another layout")
 
 
 def _nesting() -> int:
@@ -141,7 +165,7 @@ def _nesting() -> int:
     return found
 
 
-def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
+def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
     """What an operator writes to, of what it is given."""
     schema = getattr(func, "_schema", None)  # operators that take functions have none, and write to nothing
     for at, argument in enumerate(schema.arguments if schema is not None else ()):

@@ -1,7 +1,7 @@
 """Tracing of networks whose code decides by the sizes of its maps, which are the same for all inputs of a shape.
 
 torch.fx hands stand-ins to `forward`, and to it `x.shape` is a stand-in as well. Here each one knows what it stands
-for, in batches of two sizes and without values: what is the same in both does not depend on the batch, and is told.
+for, in batches of several sizes and without values: what is the same in all does not depend on the batch, and is told.
 """
 
 import operator
@@ -12,6 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from anisocert.engine._graph import hooked
+from anisocert.engine._tracing import Tracer
+
+ROWS = (1, 5, 7, 20_011)  # of a single one much is squeezed; code may cut or pad batches to some size
 TOLD = ("ndim", "device")  # attributes; not the type, which is another one where a network is put into bfloat16
 RUN = ("torch", "_operator", "builtins", "math")  # whose functions are called for what they would return
 UNKNOWN = object()
@@ -20,16 +24,15 @@ UNKNOWN = object()
 class Known(fx.Proxy):
     """A stand-in that tells sizes. values: what it stands for in each batch; UNKNOWN: some code does not run so."""
 
-    values: tuple[Any, Any] = (UNKNOWN, UNKNOWN)
+    values: tuple[Any, ...] = (UNKNOWN,) * len(ROWS)
 
     def __getattr__(self, name: str) -> Any:
         if name == "shape":
             sizes = self._sizes(lambda: super(Known, self).__getattr__(name))
             if sizes is not None:
                 return sizes
-        if name in TOLD and isinstance(self.values[0], Tensor):
-            return getattr(self.values[0], name)
-        return super().__getattr__(name)
+        told = self._told(name) if name in TOLD else None
+        return super().__getattr__(name) if told is None else told
 
     def size(self, dim: int | None = None) -> Any:
         """As of a tensor."""
@@ -40,21 +43,26 @@ class Known(fx.Proxy):
 
     def dim(self) -> Any:
         """As of a tensor."""
-        known = isinstance(self.values[0], Tensor)
-        return self.values[0].dim() if known else self.tracer.create_proxy("call_method", "dim", (self,), {})
+        told = self._told("ndim")
+        return self.tracer.create_proxy("call_method", "dim", (self,), {}) if told is None else told
+
+    def _told(self, name: str) -> Any:
+        """An attribute that is the same in all batches; None if it is not."""
+        if not all(isinstance(value, Tensor) for value in self.values):
+            return None
+        found = {getattr(value, name) for value in self.values}
+        return found.pop() if len(found) == 1 else None
 
     def _sizes(self, stand_in: Callable[[], fx.Proxy]) -> tuple[Any, ...] | None:
         """Numbers where they are known, and parts of a stand-in where they depend on the batch."""
-        if not all(isinstance(value, Tensor) for value in self.values):
+        if self._told("ndim") is None:
             return None
-        one, other = (value.shape for value in self.values)
-        if one == other:
-            return tuple(one)
-        whole, pairs = stand_in(), enumerate(zip(one, other, strict=True))
-        return tuple(a if a == b else operator.getitem(whole, i) for i, (a, b) in pairs)
+        found = [set(sizes) for sizes in zip(*(value.shape for value in self.values), strict=True)]
+        whole: Any = None if all(len(sizes) == 1 for sizes in found) else stand_in()
+        return tuple(sizes.pop() if len(sizes) == 1 else operator.getitem(whole, i) for i, sizes in enumerate(found))
 
 
-class SizesTracer(fx.Tracer):
+class SizesTracer(Tracer):
     """Traces a network for inputs of a sample's shape, in batches of any size. sample: `b x *shape`."""
 
     def __init__(self, sample: Tensor) -> None:
@@ -63,7 +71,7 @@ class SizesTracer(fx.Tracer):
         super().__init__()
         self._mode = FakeTensorMode(allow_non_fake_inputs=True)
         with self._mode:
-            self._batches = tuple(torch.empty(rows, *sample.shape[1:], device=sample.device) for rows in (5, 7))
+            self._batches = [torch.empty(rows, *sample.shape[1:], device=sample.device) for rows in ROWS]
         self._running = False  # a part of the network, for what a stand-in stands for: nothing of that is traced
 
     def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -82,8 +90,7 @@ class SizesTracer(fx.Tracer):
         """See Tracer."""
         made = super().create_proxy(kind, target, args, kwargs, *others, **more)
         if isinstance(made, Known):
-            one, other = (self._stood_for(at, kind, target, args, kwargs) for at in (0, 1))
-            made.values = one, other
+            made.values = tuple(self._stood_for(at, kind, target, args, kwargs) for at in range(len(ROWS)))
         return made
 
     def _stood_for(self, at: int, kind: str, target: Any, args: Any, kwargs: Any) -> Any:
@@ -109,7 +116,7 @@ class SizesTracer(fx.Tracer):
 
     def _run(self, kind: str, target: Any, args: Any, kwargs: Any, at: int) -> Any:
         if kind == "placeholder":
-            return self._batches[at]
+            return self._batches[at] if not args else args[0]  # what it is by default: another argument than the batch
         if kind == "call_method":
             return getattr(args[0], target)(*args[1:], **kwargs)
         if kind == "call_function":
@@ -122,4 +129,7 @@ class SizesTracer(fx.Tracer):
             for name in target.split("."):
                 found = getattr(found, name)
             return found
-        return self.root.get_submodule(target)(*args, **kwargs)
+        called = self.root.get_submodule(target)
+        if any(hooked(one) or not type(one).__module__.startswith("torch.nn.") for one in called.modules()):
+            raise ValueError("not run")
+        return called(*args, **kwargs)

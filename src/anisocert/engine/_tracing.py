@@ -6,32 +6,48 @@ whatever a network computes of its input, the values that it decides by included
 must have all of those that the network has, given the same things; and none whose results Python might look at.
 """
 
-from collections.abc import Sized
+import threading
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
-from anisocert.engine._graph import in_place, name_of_call
 from anisocert.engine._operations import Operation, operations
+from anisocert.engine._writing import expect_writes_alike
 from anisocert.errors import ModelError
 
 OWN = {*vars(nn.Module())}  # attributes that every module has
 MADE = "_tensor_constant"  # those that torch.fx adds
-TO_PYTHON = {"item", "tolist", "numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__"}
-# What is a copy in some layouts or types and the tensor itself in others; and what shares the memory it is given.
-COPIES = {"contiguous", "to", "type", "type_as", "float", "double", "half", "bfloat16"}
-VIEWS = {
-    "getattr", "getitem", "view", "view_as", "as_strided", "flatten", "unflatten", "ravel", "reshape", "t", "transpose",
-    "adjoint", "permute", "movedim", "moveaxis", "swapaxes", "swapdims", "squeeze", "unsqueeze", "narrow", "select",
-    "diagonal", "unfold", "chunk", "split", "tensor_split", "unbind", "expand", "expand_as", "detach", "real",
-}  # fmt: skip
+_ONE = threading.Lock()  # who traces: torch.fx replaces what all modules have in common
 
 
 class Graph(fx.GraphModule):
     """A network that was traced here: a graph that a user brings may be what tracing refuses."""
 
 
-def traced(model: nn.Module, sample: Tensor, tracer: fx.Tracer | None = None) -> Graph:
+class Tracer(fx.Tracer):
+    """One that leaves alone what other threads call meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.get_ident()
+
+    def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """See torch.fx."""
+        return super().call_module(m, forward, args, kwargs) if self._mine() else forward(*args, **kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """See torch.fx."""
+        return super().getattr(attr, attr_val, parameter_proxy_cache) if self._mine() else attr_val
+
+    def _mine(self) -> bool:
+        return threading.get_ident() == self._thread
+
+
+def traced(model: nn.Module, sample: Tensor, tracer: Tracer | None = None) -> Graph:
     """The graph of a model; an error where it would not be the model. sample: `b x *shape`, which stays as it is.
 
     tracer: one that tells the model more of its input than torch.fx does.
@@ -39,14 +55,12 @@ def traced(model: nn.Module, sample: Tensor, tracer: fx.Tracer | None = None) ->
     samples = [sample] if tracer is None else [sample, torch.cat([sample, sample[:1]])]
     ones = [operations(model, one) for one in samples]
     before = _state(model)  # after a first call, in which some networks keep what they need in every call
-    network = Graph(model, (tracer or fx.Tracer()).trace(model))
+    with _ONE:
+        graph = (tracer or Tracer()).trace(model)
+    network = Graph(model, graph)
     if _state(model) != before:
         raise ModelError("its forward changes it, which a graph would not")
-    for node in network.graph.nodes:
-        if node.op == "call_method" and node.target in TO_PYTHON:
-            raise ModelError(f"its forward calls {node.target}, and a graph does not see what that decides")
-        if in_place(network, node) and _may_be_copy(node.all_input_nodes[:1]):
-            raise ModelError("its forward writes to what is a copy in one layout or type and none in another")
+    expect_writes_alike(network, sample)
     if not all(_same(one, operations(network, sample)) for one, sample in zip(ones, samples, strict=True)):
         raise ModelError("its forward does other things with what traces it than with tensors")
     return network
@@ -56,16 +70,11 @@ def _same(ones: list[Operation], others: list[Operation]) -> bool:
     return len(ones) == len(others) and all(one.same(other) for one, other in zip(ones, others, strict=True))
 
 
-def _may_be_copy(sources: list[fx.Node]) -> bool:
-    names = [(name_of_call(source), source) for source in sources]
-    return any(name in COPIES or (name in VIEWS and _may_be_copy(one.all_input_nodes[:1])) for name, one in names)
-
-
 def _state(model: nn.Module) -> list[object]:
     """What tells whether a model has changed: which tensors it has, how often they were written, and what else."""
-    tensors = [_noted(one) for one in (*model.parameters(), *model.buffers())]
+    tensors = [_noted(one, set()) for one in (*model.parameters(), *model.buffers())]
     others = [
-        (name, _noted(value))
+        (name, _noted(value, set()))
         for module in model.modules()
         for name, value in vars(module).items()
         if name not in OWN and not name.startswith(MADE)
@@ -73,11 +82,26 @@ def _state(model: nn.Module) -> list[object]:
     return [*tensors, *others]
 
 
-def _noted(value: object) -> object:
+def _noted(value: Any, inside: set[int]) -> object:
+    """inside: what it is a part of."""
     if isinstance(value, Tensor):
-        return id(value), None if value.is_inference() else value._version
+        return id(value), None if value.is_inference() else value._version, _bytes(value)
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
     if isinstance(value, int | float | str):
         return value
+    if isinstance(value, fx.Proxy | nn.Module | type | FunctionType | ModuleType) or id(value) in inside:
+        return id(value)
+    within = inside | {id(value)}
     if isinstance(value, dict):
-        return [(key, _noted(one)) for key, one in value.items()]
-    return len(value) if isinstance(value, Sized) and not isinstance(value, fx.Proxy) else id(value)
+        return [(key, _noted(one, within)) for key, one in value.items()]
+    if isinstance(value, list | tuple | set):
+        return [_noted(one, within) for one in value]
+    return id(value), [(name, _noted(one, within)) for name, one in getattr(value, "__dict__", {}).items()]
+
+
+def _bytes(tensor: Tensor) -> bytes | None:
+    """What a tensor holds, unless it is a weight: what is written to `tensor.data` does not count as a write."""
+    if isinstance(tensor, nn.Parameter) or tensor.layout is not torch.strided:
+        return None
+    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()

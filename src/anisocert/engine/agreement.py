@@ -28,8 +28,8 @@ APART = 5.0  # of one class, what changes from input to input: measured up to 2.
 OFF = 16.0  # those of one input
 FAR = 10.0  # the margin of a vote that no rounding turns
 MORE = 2.5  # times as many votes may move as move anyway
-STEEPER = 2.0  # errors of gradients by another form, of all inputs together
-SLOPES = 0.1  # the least error, relative to gradients, that may be too much: ReLUs that rounding turns
+STEEPER = 2.0  # how far gradients by another form are from the model's, times how far those are from float32's
+SLOPES = 0.1  # the least such distance, relative to gradients, that is too much: rounding turns some ReLUs
 TINY = torch.finfo(torch.float32).tiny
 STEP = 2.0**-9  # the least error, relative to an input's scores, that is taken for usual: bfloat16's rounding
 
@@ -89,15 +89,20 @@ def no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
 
 
 def same_slopes(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
-    """Whether gradients by another form are as good as those of the network as it stands: finite where these are, and
-    about as near to those in float32, of which the first rows are enough.
+    """Whether gradients by another form are those of the network as it stands, up to what rounding changes in them.
+
+    That is how far these are from those in float32, of which the first rows are enough.
     """
-    if not bool((others.isfinite() | ~plain.isfinite()).all()):
-        return False
-    a, b, c = (slopes[: len(exact)].double().flatten(1) for slopes in (exact, plain, others))
-    known = a.isfinite().all(1) & b.isfinite().all(1)
-    usual, found = ((slopes - a)[known].norm() for slopes in (b, c))
-    return bool(found <= (STEEPER * usual).maximum(SLOPES * a[known].norm()))
+    a, b, c = (slopes.double().flatten(1) for slopes in (exact, plain, others))
+    known = b.isfinite().all(1)
+    usual = _distance(b[: len(a)], a)
+    return bool(_distance(c[known], b[known]) <= (STEEPER * usual.nan_to_num(0.0)).clamp_min(SLOPES))
+
+
+def _distance(a: Tensor, b: Tensor) -> Tensor:
+    """Relative to the second."""
+    found: Tensor = (a - b).norm() / b.norm().clamp_min(TINY)
+    return found
 
 
 def _logits(probabilities: Tensor) -> Tensor:

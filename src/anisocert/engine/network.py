@@ -82,10 +82,9 @@ class Network:
 
     def scores(self, x: Tensor) -> Tensor:
         """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`, as `Query.given` is."""
-        if self.told_theta and self._shape is not None and tuple(x.shape[1:]) != self._trial.takes(self._shape):
-            raise ArgumentError(
-                f"expected inputs beside theta, {self._trial.takes(self._shape)}, got {tuple(x.shape[1:])}"
-            )
+        if self._shape is not None and tuple(x.shape[1:]) != self._trial.takes(self._shape):
+            what = "inputs beside theta" if self.told_theta else "inputs"  # a graph may know their sizes
+            raise ArgumentError(f"expected {what}, {self._trial.takes(self._shape)}, got {tuple(x.shape[1:])}")
         scores = self._trial.evaluate(self._run, x)
         self._tell_rows(len(x), False)
         return scores

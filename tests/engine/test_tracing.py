@@ -1,9 +1,11 @@
 """A graph is the network on every input, or there is none."""
 
 import logging
+from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +17,7 @@ from torch import Tensor, fx, nn
 from anisocert.engine import Network, Numerics
 from anisocert.engine._graph import in_place
 from anisocert.engine._replaying import replayable
+from anisocert.engine._state import state
 from anisocert.engine._tracing import Graph, traced
 from anisocert.errors import ModelError
 
@@ -44,7 +47,14 @@ class Guarded(nn.Module):
                 with suppress(TypeError):
                     x = self._guarded(x) if float(x.abs().max()) > 0 else x
             case "listed":
-                x = self._turned(x, map(max, x.flatten(1).tolist())) if isinstance(x, Tensor) else x
+                x = self._turned(x, np.array(x.tolist()).max((1, 2, 3))) if isinstance(x, Tensor) else x
+            case "read as text":  # one number is large enough to be written otherwise
+                x = self._guarded(x) if "e+" in str(100 * x.detach()) else x
+            case "applied":
+                values = list[float]()
+                if isinstance(x, Tensor):
+                    x.apply_(lambda one: values.append(one) or one)
+                    x = self._turned(x, np.reshape(values, (len(x), -1)).max(1))
             case "an error of ours":
                 with suppress(ModelError):
                     x = self._turned(x, x.numpy().max((1, 2, 3))) if isinstance(x, Tensor) else x
@@ -67,7 +77,8 @@ class Guarded(nn.Module):
         return self.body(x)
 
     def _turned(self, x: Tensor, largest: Iterable[float]) -> Tensor:
-        return x * torch.tensor([-1.0 if one > FAR else 1.0 for one in largest]).view(-1, 1, 1, 1)
+        signs = [-1.0 if one > FAR else 1.0 for one in largest]
+        return x * torch.tensor(signs).view(-1, 1, 1, 1) if min(signs) < 0 else x  # no operator for trial inputs
 
     def _guarded(self, x: Tensor) -> Tensor:
         return torch.where(x.abs().amax((1, 2, 3), keepdim=True) > FAR, -x, x)
@@ -79,8 +90,15 @@ def _network(model: nn.Module) -> Network:
     return network
 
 
-LED_AROUND = ["isinstance", "type", "is_tensor", "not when traced", "caught", "listed", "an error of ours"]
-OTHERS = ["another number", "another weight", "another part", "in place, behind a view"]
+LED_AROUND = ["isinstance", "type", "is_tensor", "not when traced", "caught", "listed", "applied"]
+OTHERS = [
+    "read as text",
+    "an error of ours",
+    "another number",
+    "another weight",
+    "another part",
+    "in place, behind a view",
+]
 
 
 @pytest.mark.parametrize("how", [*LED_AROUND, *OTHERS])
@@ -104,6 +122,13 @@ def test_what_has_the_same_operations_is_traced(how):
     assert isinstance(_network(Guarded(how))._run, fx.GraphModule)
 
 
+class Slots:
+    __slots__ = ("calls",)
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+
 class Changing(nn.Module):
     """Changes as it runs."""
 
@@ -113,6 +138,7 @@ class Changing(nn.Module):
         self.register_buffer("seen", torch.zeros(()))
         self.kept, self.plain, self.cached = list[int](), torch.zeros(()), dict[str, Tensor]()
         self.counts, self.array, self.space = [0], np.zeros(1), SimpleNamespace(calls=0)
+        self.few, self.slots, self.counter = deque([0], 1), Slots(), count()
 
     def forward(self, x: Tensor) -> Tensor:
         match self.how:
@@ -132,6 +158,12 @@ class Changing(nn.Module):
                 self.array += 1
             case "space":
                 self.space.calls += 1
+            case "few":
+                self.few.append(self.few[-1] + 1)
+            case "slots":
+                self.slots.calls += 1
+            case "counter":
+                next(self.counter)
             case "data":
                 self.seen.data.add_(1)
             case "cached":
@@ -139,10 +171,11 @@ class Changing(nn.Module):
         return self.body(x)
 
 
-CHANGES = ["number", "in place", "assigned", "kept", "plain tensor", "counted in a list", "array", "space", "data"]
+CHANGES = ["number", "in place", "assigned", "kept", "plain tensor", "data"]
+IN_OBJECTS = ["counted in a list", "array", "space", "few", "slots", "counter"]
 
 
-@pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.parametrize("how", [*CHANGES, *IN_OBJECTS])
 def test_a_network_that_changes_itself_is_not_traced(how):
     with pytest.raises(ModelError, match="its forward changes it"):
         traced(Changing(how).eval(), torch.rand(2, *SHAPE))
@@ -153,6 +186,15 @@ def test_a_network_that_changes_itself_is_not_traced(how):
 
 def test_a_network_that_keeps_what_it_needs_is_traced():
     assert isinstance(_network(Changing("cached"))._run, fx.GraphModule)
+
+
+def test_objects_that_share_others_are_looked_at_once():
+    model, node = Changing("nothing").eval(), SimpleNamespace()
+    for _ in range(60):  # two ways to each of the last one's, 2^60 to the first
+        node = SimpleNamespace(left=node, right=node)
+    model.space = node
+    assert state(model) == state(model)
+    assert isinstance(traced(model, torch.rand(2, *SHAPE)), Graph)
 
 
 class Common(nn.Module):
@@ -239,6 +281,11 @@ def test_what_autocast_changes_is_traced_as_it_votes(precision, how):
     assert torch.equal(network.scores(x), expected)
 
 
+@fx.wrap
+def capped(x: Tensor) -> Tensor:
+    return x.contiguous().clamp_(max=40.0)
+
+
 class Aliasing(nn.Module):
     """Writes to what is its map in float32, and would be a copy of it in bfloat16."""
 
@@ -271,6 +318,8 @@ class Aliasing(nn.Module):
             case "the tensor":
                 y.contiguous()
                 same = y
+            case "in a function":
+                same = capped(y)
             case "for the result":
                 same = y.contiguous()
                 torch.clamp(same, max=40.0, out=same)
@@ -281,7 +330,7 @@ class Aliasing(nn.Module):
 ALIASES = ["float", "type", "type_as", "a part", "turned", "its diagonal", "its halves", "itself", "not dropped"]
 
 
-@pytest.mark.parametrize("how", [*ALIASES, "the tensor", "for the result"])
+@pytest.mark.parametrize("how", [*ALIASES, "the tensor", "in a function", "for the result"])
 def test_what_may_be_a_copy_is_not_written_to(how):
     with pytest.raises(ModelError, match="writes to what is a copy in one layout or type and none in another"):
         traced(Aliasing(how).eval().requires_grad_(False), torch.rand(2, 12))
@@ -295,6 +344,51 @@ def test_operators_of_a_program_that_write_are_known():
     read = graph.call_function(torch.ops.aten.clamp.default, (x, 0.0))
     graph.output(written)
     assert [in_place(fx.GraphModule(nn.Module(), graph), node) for node in (written, read)] == [True, False]
+
+
+class ByLayout(nn.Module):
+    """What it computes depends on the layout of its maps, or of its buffers."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.how, self.conv, self.head = how, nn.Conv2d(2, 4, 3, padding=1), nn.Linear(4, 5)
+        self.register_buffer("base", torch.rand(1, 2, 6, 6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.how == "a constant":
+            base = torch.clone(self.base.expand_as(x))
+            base.flatten(1).add_(F.relu(x.flatten(1) - FAR))
+            x = x + base
+        y = self.conv(x)
+        return self.head(torch.as_strided(y, (len(x), 4), (144, 1)) if self.how == "places" else y.mean((2, 3)))
+
+
+@pytest.mark.parametrize("how", ["a constant", "places"])
+def test_what_depends_on_a_layout_stays_in_it(how):
+    model, x = ByLayout(how).eval().requires_grad_(False), 2 * FAR * torch.randn(32, 2, 6, 6)
+    network = Network(model, 5, numerics=Numerics("float32", rows=32))
+    network.fit([2, 6, 6], 64)
+    torch.testing.assert_close(network.scores(x), model(x))
+
+
+class Fitting(nn.Module):
+    """Waits for a thread that traces another network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = Guarded("plain")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not isinstance(x, Tensor):
+            with ThreadPoolExecutor(1) as pool, suppress(ModelError):
+                pool.submit(traced, Guarded("plain").eval(), torch.rand(2, *SHAPE)).result()
+        return self.body(x)
+
+
+def test_who_traces_is_not_waited_for_forever(monkeypatch):
+    monkeypatch.setattr("anisocert.engine._tracing.PATIENCE", 0.1)
+    assert isinstance(traced(Fitting().eval(), torch.rand(2, *SHAPE)), Graph)
 
 
 def test_threads_call_and_trace_beside_one_that_traces():

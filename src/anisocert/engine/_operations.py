@@ -13,7 +13,12 @@ from anisocert.errors import ModelError
 
 # Operators whose results Python can look at, or that draw: a graph has them, but not what they decide, nor their seed.
 UNSEEN = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.nondeterministic_seeded}
-TO_PYTHON = {"tolist", "numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__"}  # without an operator
+# The same without an operator.
+TO_PYTHON = {
+    "tolist", "numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__", "to_dlpack", "tensor", "apply_",
+    "map_", "__repr__", "__str__", "__format__",
+}  # fmt: skip
+BY_PLACE = "aten.as_strided.default"  # reads memory by its places, which another layout changes
 FRAGILE = ("aten.view.default", "aten._reshape_alias.default")  # views in one layout that are copies in another
 
 
@@ -67,7 +72,7 @@ class _ToPython(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        if name in TO_PYTHON and any(isinstance(one, Tensor) and self._watch.knows(one) for one in args):
+        if name in TO_PYTHON and any(isinstance(one, Tensor) and self._watch.knows(one) for one in tree_leaves(args)):
             self._watch.refuse(f"its forward calls {name}, and a graph does not see what that decides")
         return func(*args, **(kwargs or {}))
 
@@ -96,11 +101,15 @@ class _OfInput(Watch):
         tensors = [one for one in leaves if isinstance(one, Tensor)]
         constants = tuple(one for one in tensors if not self.knows(one))
         if len(constants) == len(tensors):
-            return func(*args, **(kwargs or {}))
+            out = func(*args, **(kwargs or {}))
+            self._born(func, tensors, out)  # something of the input may be written to it
+            return out
         if _nesting() != self.nesting:
             self.refuse("its forward sets autocast, which a graph would not")
         if UNSEEN.intersection(getattr(func, "tags", ())) and "attention" not in str(func):
             self.refuse(f"its forward calls {func}, and a graph does not see what that decides")
+        if str(func) == BY_PLACE:
+            self.refuse("its forward reads memory by its places")
         self._refuse_aliases(one for one in tensors if self.knows(one))
         given = self.seen(leaves)  # before it may write to them
         out = func(*args, **(kwargs or {}))
@@ -112,12 +121,19 @@ class _OfInput(Watch):
             _, _, fragile = self.born.setdefault(id(tensor), (tensor, number, False))
             self.writes[tensor.untyped_storage()._cdata].append(_Write(number, tensor, fragile))
         for at, tensor in enumerate(made):
-            fragile = str(func) in FRAGILE or any(self._is_fragile(one, tensor) for one in tensors)
             if not self.knows(tensor):
                 self._note(tensor, number, at)
-                fragile = False  # memory of its own
-            self.born.setdefault(id(tensor), (tensor, number, fragile))
+        self._born(func, tensors, out)
         return out
+
+    def _born(self, func: Any, tensors: list[Tensor], out: Any) -> None:
+        """Remember what an operator has made. tensors: that it was given."""
+        given = {one.untyped_storage()._cdata for one in tensors}
+        for made in tree_leaves(out):
+            if isinstance(made, Tensor):
+                shares = made.untyped_storage()._cdata in given  # else it has memory of its own
+                fragile = shares and (str(func) in FRAGILE or any(self._is_fragile(one, made) for one in tensors))
+                self.born.setdefault(id(made), (made, len(self.operations), fragile))
 
     def refuse(self, why: str) -> None:
         """Raise an error, and remember it."""

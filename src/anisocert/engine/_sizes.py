@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 from anisocert.engine._graph import hooked
 from anisocert.engine._tracing import Tracer
 
-ROWS = (1, 5, 7, 20_011)  # of a single one much is squeezed; code may cut or pad batches to some size
+ROWS = (1, 5, 7, 64, 20_011)  # of a single one much is squeezed; code may cut or pad batches to some size
 TOLD = ("ndim", "device")  # attributes; not the type, which is another one where a network is put into bfloat16
 RUN = ("torch", "_operator", "builtins", "math")  # whose functions are called for what they would return
 UNKNOWN = object()

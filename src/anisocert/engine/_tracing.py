@@ -7,21 +7,20 @@ must have all of those that the network has, given the same things; and none who
 """
 
 import threading
-from collections.abc import Callable
-from types import FunctionType, ModuleType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
 from anisocert.engine._operations import Operation, operations
+from anisocert.engine._state import state
 from anisocert.engine._writing import expect_writes_alike
 from anisocert.errors import ModelError
 
-OWN = {*vars(nn.Module())}  # attributes that every module has
-MADE = "_tensor_constant"  # those that torch.fx adds
 _ONE = threading.Lock()  # who traces: torch.fx replaces what all modules have in common
+PATIENCE = 20.0  # seconds
 
 
 class Graph(fx.GraphModule):
@@ -54,11 +53,11 @@ def traced(model: nn.Module, sample: Tensor, tracer: Tracer | None = None) -> Gr
     """
     samples = [sample] if tracer is None else [sample, torch.cat([sample, sample[:1]])]
     ones = [operations(model, one) for one in samples]
-    before = _state(model)  # after a first call, in which some networks keep what they need in every call
-    with _ONE:
+    before = state(model)  # after a first call, in which some networks keep what they need in every call
+    with _turn():
         graph = (tracer or Tracer()).trace(model)
     network = Graph(model, graph)
-    if _state(model) != before:
+    if state(model) != before:
         raise ModelError("its forward changes it, which a graph would not")
     expect_writes_alike(network, sample)
     if not all(_same(one, operations(network, sample)) for one, sample in zip(ones, samples, strict=True)):
@@ -66,42 +65,16 @@ def traced(model: nn.Module, sample: Tensor, tracer: Tracer | None = None) -> Gr
     return network
 
 
+@contextmanager
+def _turn() -> Iterator[None]:
+    """One thread's at a time; not for ever, as who traces may wait for another that wants to."""
+    if not _ONE.acquire(timeout=PATIENCE):
+        raise ModelError("another network is being traced")
+    try:
+        yield
+    finally:
+        _ONE.release()
+
+
 def _same(ones: list[Operation], others: list[Operation]) -> bool:
     return len(ones) == len(others) and all(one.same(other) for one, other in zip(ones, others, strict=True))
-
-
-def _state(model: nn.Module) -> list[object]:
-    """What tells whether a model has changed: which tensors it has, how often they were written, and what else."""
-    tensors = [_noted(one, set()) for one in (*model.parameters(), *model.buffers())]
-    others = [
-        (name, _noted(value, set()))
-        for module in model.modules()
-        for name, value in vars(module).items()
-        if name not in OWN and not name.startswith(MADE)
-    ]
-    return [*tensors, *others]
-
-
-def _noted(value: Any, inside: set[int]) -> object:
-    """inside: what it is a part of."""
-    if isinstance(value, Tensor):
-        return id(value), None if value.is_inference() else value._version, _bytes(value)
-    if isinstance(value, np.ndarray):
-        return value.tobytes()
-    if isinstance(value, int | float | str):
-        return value
-    if isinstance(value, fx.Proxy | nn.Module | type | FunctionType | ModuleType) or id(value) in inside:
-        return id(value)
-    within = inside | {id(value)}
-    if isinstance(value, dict):
-        return [(key, _noted(one, within)) for key, one in value.items()]
-    if isinstance(value, list | tuple | set):
-        return [_noted(one, within) for one in value]
-    return id(value), [(name, _noted(one, within)) for name, one in getattr(value, "__dict__", {}).items()]
-
-
-def _bytes(tensor: Tensor) -> bytes | None:
-    """What a tensor holds, unless it is a weight: what is written to `tensor.data` does not count as a write."""
-    if isinstance(tensor, nn.Parameter) or tensor.layout is not torch.strided:
-        return None
-    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()

@@ -141,6 +141,7 @@ class Network:
         the ladder that fits into memory, rewrites the network and, where the votes repay it, compiles it. Inputs of
         a different shape settle everything anew, as the rewritten network knows the sizes of its maps.
         """
+        shape = tuple(shape)
         if self._shape is not None and shape != self._shape:
             self.numerics, self._shape = self._asked, None
             self._run = self.model  # before the next form needs the memory of this one's graph

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import binom, binomtest
 
 from anisocert.errors import ArgumentError
@@ -39,6 +40,17 @@ def test_bootstrap_does_not_depend_on_how_the_draws_are_cut(monkeypatch):
     whole = bootstrap(values, resamples=100)
     monkeypatch.setattr("anisocert.evaluate.intervals._AT_ONCE", 70)
     assert bootstrap(values, resamples=100) == whole
+
+
+@pytest.mark.parametrize("size", [2, 125, 3000])
+def test_bootstrap_is_scipys(size):
+    values = np.random.default_rng(1).exponential(size=size)
+    expected = stats.bootstrap(
+        (values,), np.mean, n_resamples=2000, batch=4_000_000 // size, confidence_level=0.9, method="percentile",
+        random_state=np.random.default_rng(0),
+    ).confidence_interval  # fmt: skip
+    for _ in range(2):  # the second time by draws that were kept
+        assert bootstrap(values, 0.9) == pytest.approx((expected.low, expected.high), rel=1e-12)
 
 
 def test_bootstrap_of_one_value():

@@ -123,7 +123,7 @@ def test_what_has_the_same_operations_is_traced(how):
 
 
 class Slots:
-    __slots__ = ("calls",)
+    __slots__ = "calls"
 
     def __init__(self) -> None:
         self.calls = 0

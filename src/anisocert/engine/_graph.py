@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
+LIBRARIES = ("torch", "_operator", "builtins", "math")  # whose functions are known, and keep nothing
 IN_PLACE = {operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.setitem}
 
 
@@ -48,6 +49,11 @@ def name_of_call(node: fx.Node) -> str:
     if isinstance(node.target, torch._ops.OpOverload):
         return str(node.target.overloadpacket.__name__)
     return str(node.target if node.op == "call_method" else getattr(node.target, "__name__", ""))
+
+
+def of_a_library(function: object) -> bool:
+    """Whether a function is not the user's."""
+    return (getattr(function, "__module__", None) or "").partition(".")[0] in LIBRARIES
 
 
 def in_place(network: fx.GraphModule, node: fx.Node) -> bool:

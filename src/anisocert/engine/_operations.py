@@ -72,7 +72,8 @@ class _ToPython(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        if name in TO_PYTHON and any(isinstance(one, Tensor) and self._watch.knows(one) for one in tree_leaves(args)):
+        given = tree_leaves((args, kwargs)) if name in TO_PYTHON else ()
+        if any(isinstance(one, Tensor) and self._watch.knows(one) for one in given):
             self._watch.refuse(f"its forward calls {name}, and a graph does not see what that decides")
         return func(*args, **(kwargs or {}))
 

@@ -12,12 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from anisocert.engine._graph import hooked
+from anisocert.engine._graph import hooked, of_a_library
 from anisocert.engine._tracing import Tracer
 
 ROWS = (1, 5, 7, 64, 20_011)  # of a single one much is squeezed; code may cut or pad batches to some size
 TOLD = ("ndim", "device")  # attributes; not the type, which is another one where a network is put into bfloat16
-RUN = ("torch", "_operator", "builtins", "math")  # whose functions are called for what they would return
 UNKNOWN = object()
 
 
@@ -120,7 +119,7 @@ class SizesTracer(Tracer):
         if kind == "call_method":
             return getattr(args[0], target)(*args[1:], **kwargs)
         if kind == "call_function":
-            if target.__module__.partition(".")[0] not in RUN:  # the user's: it might keep what has no values
+            if not of_a_library(target):  # the user's: it might keep what has no values
                 raise ValueError("not run")
             return target(*args, **kwargs)
         assert isinstance(self.root, nn.Module)

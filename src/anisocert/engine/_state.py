@@ -42,7 +42,8 @@ def _noted(value: Any, seen: set[int]) -> object:
         return [(key, _noted(one, seen)) for key, one in value.items()]
     if isinstance(value, list | tuple | set | frozenset | deque):
         return [_noted(one, seen) for one in value]
-    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    named = (getattr(kind, "__slots__", ()) for kind in type(value).__mro__)
+    slots = [name for names in named for name in ([names] if isinstance(names, str) else names)]
     inside = getattr(value, "__dict__", {}) | {name: getattr(value, name) for name in slots if hasattr(value, name)}
     if inside:
         return id(value), [(name, _noted(one, seen)) for name, one in inside.items()]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, fx
 from torch.utils._pytree import tree_leaves
 
-from anisocert.engine._graph import name_of_call
+from anisocert.engine._graph import name_of_call, of_a_library
 from anisocert.engine._operations import written
 from anisocert.engine._watching import Watch
 from anisocert.errors import ModelError
@@ -49,19 +49,14 @@ class _Nodes(fx.Interpreter):
         self._watch.storages.clear()
         made = super().run_node(n)
         given, out = _storages([self.env[one] for one in n.all_input_nodes]), _storages(made)
-        if self._watch.storages & (self._doubtful | (given if _of_the_user(n) else set())):
+        unseen = n.op == "call_function" and not of_a_library(n.target)  # its code is not looked into
+        if self._watch.storages & (self._doubtful | (given if unseen else set())):
             raise ModelError("its forward writes to what is a copy in one layout or type and none in another")
         if n.op in ("call_function", "call_method"):
             name = name_of_call(n)
             same = out & given if not self._watch.ran and ITSELF not in name else set()
             self._doubtful |= given | out if name in COPIES else same
         return made
-
-
-def _of_the_user(node: fx.Node) -> bool:
-    """Whether a node calls a function whose code is not looked into."""
-    module = getattr(node.target, "__module__", None) or ""
-    return node.op == "call_function" and module.partition(".")[0] not in ("torch", "_operator", "builtins", "math")
 
 
 def _storages(value: Any) -> set[int]:

@@ -14,7 +14,7 @@ from anisocert.evaluate.table import WHOM
 from anisocert.evaluate.tables import table_radii
 from anisocert.evaluate.withstood import Withstood, line_cells, line_columns, search_words
 from anisocert.smoothing import usual
-from first import Measured
+from first import FILE, Measured
 from levels import OURS, THEIRS, after
 
 if TYPE_CHECKING:
@@ -48,8 +48,11 @@ def protection_table(comparison: Comparison, lines: Sequence[Measured]) -> Table
     return Table(title, columns, tuple(rows), f"{_attack(same)} {EXACT}" if same else "")
 
 
-def first_table(lines: Sequence[Measured]) -> Table | None:
-    """A line per network and method that was attacked first, at one telling radius, and inside the regions."""
+def first_table(lines: Sequence[Measured], folder: str = "") -> Table | None:
+    """A line per network and method that was attacked first, at one telling radius, and inside the regions.
+
+    folder: of experiments/results, where the lines are.
+    """
     rows: list[tuple[Cell, ...]] = []
     for group in _groups(lines):
         told = [one.line for one in group]
@@ -62,7 +65,7 @@ def first_table(lines: Sequence[Measured]) -> Table | None:
     columns = (Column("network, noise"), Column("method"), Column(WHOM), *line_columns(norms))
     caption = (
         f"% certified: what the runs state about these inputs. % left: answered with their label after the attack. "
-        f"{_attack(lines)} {EXACT} {_command(lines)}"
+        f"{_attack(lines)} {EXACT} {_command(lines, folder)}"
     )
     return Table(f"What is {LEFT}", columns, tuple(rows), caption)
 
@@ -177,13 +180,13 @@ def _noise(one: Measured) -> Cell:
     return Cell(f"{one.recipe}, {usual(one.norm).symbol} = {one.sigma:g}")
 
 
-def _command(lines: Sequence[Measured]) -> str:
+def _command(lines: Sequence[Measured], folder: str) -> str:
     """What measures such lines, with the radii of the first network, and where the others are."""
     radii = dict.fromkeys(one.line.radius for one in _groups(lines)[0] if one.line.radius)
     asked = " ".join(f"--radius {radius:g}" for radius in radii)
     return (
         f"For {_noise(lines[0]).value}: `anisocert attack RUN --first {asked}`; which runs these are: "
-        "docs/reproduction.md; all radii: experiments/results/attacked-first.tsv."
+        f"docs/reproduction.md; all radii: {'/'.join(filter(None, ('experiments/results', folder, FILE)))}."
     )
 
 

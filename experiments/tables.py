@@ -108,7 +108,7 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
         left = read_lines(results / folder / FILE)
         expect_one_network(results / folder, left)
         named = [replace(line, recipe=NETWORK_NAMES.get(line.recipe, line.recipe)) for line in left]
-        made[folder] = [*network_tables(results, folder), first_table(named)]
+        made[folder] = [*network_tables(results, folder), first_table(named, folder)]
     if (results / "runtime.json").exists():
         made["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]
     kept = {name: [_shown(name, table) for table in tables if table is not None] for name, tables in made.items()}

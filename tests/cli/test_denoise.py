@@ -113,11 +113,13 @@ def test_the_network_behind_it_may_learn_from_its_own_clean_answers(cli, denoise
     assert "nothing wrong" in cli("verify", run, "--recount", "1").out
     with pytest.warns(AnisocertWarning, match="was fine-tuned behind a denoiser, got none: use --denoise FILE"):
         cli("certify", file, *typed, "--out", tmp_path / "none")
-    other, known = load_denoiser(denoiser)
-    next(iter(other.parameters())).data += 0.01
-    save(other, tmp_path / "other.safetensors", known)
-    with pytest.warns(AnisocertWarning, match="was fine-tuned behind another denoiser than the one of --denoise"):
-        cli("certify", file, "--denoise", tmp_path / "other.safetensors", *typed, "--out", tmp_path / "others")
+    for change in ("weights", "told"):
+        other, known = load_denoiser(denoiser)
+        if change == "weights":
+            next(iter(other.parameters())).data += 0.01
+        save(other, tmp_path / f"{change}.safetensors", known | ({"told": "scalar"} if change == "told" else {}))
+        with pytest.warns(AnisocertWarning, match="was fine-tuned behind another denoiser than the one of --denoise"):
+            cli("certify", file, "--denoise", tmp_path / f"{change}.safetensors", *typed, "--out", tmp_path / change)
 
 
 def test_other_commands_take_it(cli, run, denoiser, trained_digits, tmp_path):

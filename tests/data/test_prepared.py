@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from anisocert import inputs
 from anisocert.cli.app import app
 from anisocert.data import CATALOG, Dataset, imagenet, load, prepare, prepared, splits
+from anisocert.data._image_files import ImageFiles
 from anisocert.data.dataset import as_float
 from anisocert.durable import BusyError
 from anisocert.errors import ArgumentError
@@ -86,9 +87,13 @@ def test_what_is_missing_is_named(tiny: Path, root: Path) -> None:
 
 def class_list(folder: Path) -> None:
     """Keras's list, with classes in the field's order; all but two of them made up."""
-    said = {str(i): [f"n{i:08}", f"class {i}"] for i in range(1000)}
+    said = {str(i): [wordnet, f"class {i}"] for i, wordnet in enumerate(wordnets())}
     said |= {"1": [GOLDFISH, "goldfish"], "30": [BULLFROG, "bullfrog"]}
     (folder / "imagenet_class_index.json").write_text(json.dumps(said))
+
+
+def wordnets() -> list[str]:
+    return [f"n{(1443536 if i < 30 else 1641547) + i:08}" for i in range(1000)]
 
 
 def own_name(number: int) -> str:
@@ -117,7 +122,7 @@ def test_imagenet_layouts(tmp_path: Path, root: Path, layout: str) -> None:
     assert {name: test.preparation[name] for name in ("shape", "resize", "crop")} == {
         "shape": [3, 224, 224], "resize": 256, "crop": 224,
     }  # fmt: skip
-    assert test.notes == ("a part of ImageNet's validation images: 3 of 50,000",)
+    assert test.notes == ("a part of ImageNet's validation images: 1 of 50,000",)
 
 
 def test_imagenet_without_its_lists(tmp_path: Path, root: Path) -> None:
@@ -131,6 +136,9 @@ def test_imagenet_without_its_lists(tmp_path: Path, root: Path) -> None:
         prepare("imagenet", tmp_path)
     for name in (GOLDFISH, BULLFROG):
         paint(tmp_path / "val" / name / "photo.JPEG", 1)
+    with pytest.raises(ArgumentError, match=r"in the folder of its class in .*val, got ILSVRC2012_val_00000001.JPEG"):
+        prepare("imagenet", tmp_path)
+    (tmp_path / "val" / own_name(1)).unlink()
     with pytest.raises(ArgumentError, match=r"expected imagenet_class_index.json or .* got neither"):
         prepare("imagenet", tmp_path)
     class_list(tmp_path)
@@ -159,6 +167,50 @@ def test_lists_of_classes_are_taken_at_their_word(tiny: Path, tmp_path: Path, ro
         file.write(f"val_0.JPEG\t{GOLDFISH}\n")
     with pytest.raises(ArgumentError, match=f"val_annotations.txt, got {BULLFROG} and {GOLDFISH} for val_0.JPEG"):
         prepare("tiny-imagenet", tiny)
+
+
+@pytest.mark.parametrize("change", ["a line twice", "another order", "one left out", "another word"])
+def test_a_list_that_would_number_classes_otherwise(tmp_path: Path, root: Path, change: str) -> None:
+    for i, name in enumerate((GOLDFISH, BULLFROG)):
+        paint(tmp_path / "val" / name / own_name(i), 1)
+    names = {
+        "a line twice": [wordnets()[0], *wordnets()],
+        "another order": wordnets()[::-1],
+        "one left out": wordnets()[1:],
+        "another word": [*wordnets()[:-1], "../../etc"],
+    }[change]
+    (tmp_path / "LOC_synset_mapping.txt").write_text("".join(f"{name} some, thing\n" for name in names))
+    with pytest.raises(ArgumentError, match=r"expected 1000 WordNet ids in alphabetical order, each once"):
+        prepare("imagenet", tmp_path)
+    (tmp_path / "LOC_synset_mapping.txt").write_text("".join(f"{name} some, thing\n" for name in wordnets()))
+    assert load(prepare("imagenet", tmp_path, tmp_path / "out", resize=64, crop=64)).y.tolist() == [1, 30]
+
+
+def test_two_folders_of_one_class_number(tmp_path: Path, root: Path) -> None:
+    for i, name in enumerate(("5", "05")):
+        paint(tmp_path / "val" / name / own_name(i), 1)
+    with pytest.raises(ArgumentError, match=r"one folder per class in .*val, got two names for one number"):
+        prepare("imagenet", tmp_path)
+
+
+def test_classes_are_wordnet_ids_and_no_paths(tiny: Path, tmp_path: Path) -> None:
+    with (tiny / "wnids.txt").open("a") as file:
+        file.write(f"../../elsewhere/{GOLDFISH}\n")
+    with pytest.raises(ArgumentError, match=r"expected WordNet ids, as n01443537, in .*wnids.txt, got \.\./\.\./else"):
+        prepare("tiny-imagenet", tiny, tmp_path / "out")
+
+
+def test_splits_have_one_size(tiny: Path, tmp_path: Path) -> None:
+    for path in (tiny / "val" / "images").iterdir():
+        paint(path, 1, (32, 32))
+    with pytest.raises(ArgumentError, match=r"expected images of one size in .*, got another in each split"):
+        prepare("tiny-imagenet", tiny, tmp_path / "out")
+
+
+def test_sides_are_rounded_as_torchvision_does(tmp_path: Path) -> None:
+    """int(256 * long / short): 256 / 196 * 294 is a little less than 384 in floating point."""
+    paint(tmp_path / "a.png", 1, (294, 196))
+    assert ImageFiles([tmp_path / "a.png"], resize=256).shape == (1, 3, 256, 384)
 
 
 def test_the_whole_set_is_numbered_as_the_field_does(
@@ -190,6 +242,12 @@ def test_arrays_are_replaced_only_on_demand(tiny: Path, tmp_path: Path) -> None:
         load(out)
     prepare("tiny-imagenet", tiny, out)
     assert len(load(out)) == 3
+    broken = tiny / "val" / "images" / "val_10.JPEG"
+    broken.write_bytes(broken.read_bytes()[:-20])
+    with pytest.raises(ArgumentError, match=r"expected a whole image file at .*val_10.JPEG"):
+        prepare("tiny-imagenet", tiny, out, force=True)
+    assert len(load(out)) == 3  # what was there stays until there is something to replace it
+    assert not list(out.glob("*.part"))
     (out / "diary.txt").touch()
     with pytest.raises(ArgumentError, match=r"expected an empty folder, or none, at .*out, got diary.txt in it"):
         prepare("tiny-imagenet", tiny, out, force=True)

@@ -266,7 +266,7 @@ class Picky(nn.Module):
         return torch.stack([0.5 - first, first - 0.5], 1)
 
 
-@pytest.mark.parametrize("after", [0, 20])
+@pytest.mark.parametrize("after", [0, 24])
 @pytest.mark.parametrize("plan", [Plan(n=900), Plan(n=900, stop="betting", alpha=0.01)])
 def test_out_of_memory_at_first_and_in_mid_run(caplog, after, plan):
     from anisocert import certify

@@ -13,9 +13,9 @@ from anisocert.errors import ArgumentError
 from anisocert.models import Denoiser, build, denoised
 from anisocert.models import load as load_network
 from anisocert.train import Cohen, Denoising, Distillation, Sgd, distilled, noisy_accuracy, train
+from anisocert.train._classifier import classifier_of
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
-from anisocert.train.recipe import classifier_of
 
 SIGMA = 0.5
 

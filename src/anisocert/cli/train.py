@@ -8,13 +8,15 @@ import typer
 
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
-from anisocert.options import option
+from anisocert.options import flags, option
 
 EPILOG = "Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen"
 
 
 @options.takes(
-    "data", norm=option("l2", "l2: Gaussian noise; l1: uniform noise (cohen, stability, distillation and denoiser)."),
+    "data", "mean", "std",
+    layout=option(None, "Of --classifier: whose checkpoint (cohen, salman, macer), or flat, channels-last."),
+    norm=option("l2", "l2: Gaussian noise; l1: uniform noise (cohen, stability, distillation and denoiser)."),
     seed=option(0, "Seed of weights, order, augmentation and noise."),
 )  # fmt: skip
 def train(
@@ -120,7 +122,8 @@ def train(
     console, data, norm, seed, kind = Console(), asked["data"], asked["norm"], asked["seed"], setup.kind_of(recipe)
     own = {"denoise": denoise, "told": told, "levels": levels, "worth": worth}
     own = {name: value for name, value in own.items() if value is not None}
-    setup.expect_taken(kind, classifier, arch, own)
+    reading = {name: asked[name] for name in ("layout", "mean", "std") if asked[name] is not None}
+    setup.expect_taken(kind, classifier, arch, own, reading)
     book, smoothing = setup.noise_of(kind, norm, sigma, codebook)
     sigma = float(smoothing.theta.mean()) if sigma is None else sigma
     chosen = setup.recipe_of(kind, sigma, own, changes or [])
@@ -149,9 +152,10 @@ def train(
     test = load(data, "test") if splits(data) and kind.answers else None
     test = test if test is not None and test.labelled else None
     torch.manual_seed(seed)
-    model, chosen, examples = chosen.prepared(
-        Task(examples, smoothing, arch or "", classifier, denoise, book, seed, where, console.print, console.status)
+    task = Task(
+        examples, smoothing, arch or "", classifier, reading, denoise, book, seed, where, console.print, console.status
     )
+    model, chosen, examples = chosen.prepared(task)
     with progress(console, "training", epochs, "epochs") as advance:
         shown = 0
 
@@ -171,8 +175,8 @@ def train(
         return
     last = str(out / "last.safetensors")
     network, front = (str(classifier), last) if kind.in_front else (last, denoise and str(denoise))
-    certified = [network, *(["--denoise", front] if front else []), "--data", data, "--norm", norm]
-    _tell_result(console, out, records, [*certified, "--sigma", f"{sigma:g}"])
+    certified = [network, *(["--denoise", front] if front else []), *(flags(reading) if kind.in_front else [])]
+    _tell_result(console, out, records, [*certified, "--data", data, "--norm", norm, "--sigma", f"{sigma:g}"])
 
 
 def _line(record: dict[str, Any]) -> str:

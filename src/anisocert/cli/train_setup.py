@@ -24,11 +24,15 @@ def kind_of(name: str) -> Kind:
     return RECIPES[name]
 
 
-def expect_taken(kind: Kind, classifier: Path | None, arch: str | None, own: Mapping[str, object]) -> None:
+def expect_taken(
+    kind: Kind, classifier: Path | None, arch: str | None, own: Mapping[str, object], reading: Mapping[str, object]
+) -> None:
     """An error for options that the recipe does not take, and for a network that it needs and that is not named."""
     if kind.needs_classifier != (classifier is not None):
         needing = " or ".join(one.name for one in RECIPES.values() if one.needs_classifier)
         raise ArgumentError(f"expected --classifier, a network, with --recipe {needing} and with no other")
+    if classifier is None and reading:
+        raise ArgumentError(f"expected --{next(iter(reading))} with --classifier, which it is about, got it alone")
     for name, value in own.items():
         if name not in kind.own:
             owners = " or ".join(one.name for one in RECIPES.values() if name in one.own)

@@ -64,7 +64,7 @@ class ImageFiles:
                 if size != sizes[0]:
                     raise ArgumentError(
                         f"expected images of one size, {_by(sizes[0])} pixels as {self.paths[0]}, got {_by(size)} "
-                        f"in {path}: images.json in the folder can say how to resize and crop them"
+                        f"in {path}: resize them; of a folder of your own, images.json can say how"
                     )
             self._size = sizes[0]
         return (len(self.paths), self.channels, *self._size)
@@ -116,7 +116,7 @@ class ImageFiles:
         shorter = min(size)
         if self.resize is not None and shorter > 0:
             # torchvision's rounding, so that pixels agree with the field's
-            width, height = (self.resize if side == shorter else int(self.resize / shorter * side) for side in size)
+            width, height = (self.resize if side == shorter else int(self.resize * side / shorter) for side in size)
             size = (width, height)
         if size[0] * size[1] > MOST_PIXELS:
             raise ArgumentError(

@@ -1,5 +1,6 @@
 """Lists that come with image folders, and lists of names in messages."""
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from anisocert.inputs import opened_regular
 
 LARGEST = 1 << 24  # bytes of a list
 SHOWN = 3
+WORDNET = re.compile(r"n[0-9]{8}")
 
 
 def lines(path: Path) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 from anisocert.data import cache, prepared
 from anisocert.data._folder_notes import named_by_numbers, printable
 from anisocert.data._image_files import ImageFiles
-from anisocert.data._lists import classes_of, few, lines
+from anisocert.data._lists import WORDNET, classes_of, few, lines
 from anisocert.data.dataset import Dataset, Split
 from anisocert.data.folders import ENDINGS, files_in, scan
 from anisocert.errors import ArgumentError
@@ -28,7 +28,6 @@ RESIZE, CROP = 256, 224
 PLACES = ("val", "ILSVRC2012_img_val", "ILSVRC2012_img_val_subset", "ILSVRC/Data/CLS-LOC/val", ".")
 KERAS, KAGGLE = "imagenet_class_index.json", "LOC_synset_mapping.txt"
 LISTS = ("LOC_val_solution.csv", "val.txt")
-WORDNET = re.compile(r"n[0-9]{8}")
 LISTED = re.compile(r"([^\s,]+)[\s,]+(n[0-9]{8}|[0-9]{1,4})(?![^\s,])")
 OWN_NUMBER = re.compile(r"ILSVRC2012_val_([0-9]{8})")
 NEEDS = (
@@ -93,11 +92,16 @@ def read(folder: Path, resize: int = RESIZE, crop: int = CROP) -> Dataset:
         numbers = _own_numbers(paths)
         order = sorted(order, key=numbers.__getitem__)
         ids = [numbers[i] for i in order]
-    notes = () if whole else (f"a part of ImageNet's validation images: {len(paths):,} of {IMAGES:,}",)
     return Dataset(
         "imagenet", ImageFiles([paths[i] for i in order], 3, resize, crop), np.array(labels, np.int64)[order],
-        np.array(ids, np.int64), CLASSES, IMAGENET_MEAN, IMAGENET_STD, names, flip=True, notes=notes,
+        np.array(ids, np.int64), CLASSES, IMAGENET_MEAN, IMAGENET_STD, names, flip=True,
+        notes=() if whole else notes(len(paths)),
     )  # fmt: skip
+
+
+def notes(images: int) -> tuple[str, ...]:
+    """What is said of a part of the set."""
+    return (f"a part of ImageNet's validation images: {images:,} of {IMAGES:,}",)
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,13 @@ class Named:
 
 
 def _by_folder(place: Path, named: Named | None) -> tuple[list[Path], list[int], tuple[str, ...]]:
+    if loose := [path.name for path in files_in(place)]:
+        raise ArgumentError(f"expected each image in the folder of its class in {place}, got {few(loose)} outside")
     paths, positions, folders = scan(place)
     if named_by_numbers(folders):
         numbers = [int(name) for name in folders]
+        if len(set(numbers)) < len(numbers):
+            raise ArgumentError(f"expected one folder per class in {place}, got two names for one number")
         if max(numbers) >= CLASSES or min(numbers) < 0:
             raise ArgumentError(f"expected class folders 0 to 999 in {place}, got {min(numbers)} to {max(numbers)}")
         names = named.names if named else tuple(map(str, range(CLASSES)))
@@ -158,9 +166,13 @@ def _classes(folder: Path) -> Named | None:
             pairs = [(line[:9], line[9:].split(",")[0].strip()) for line in lines(where / KAGGLE) if line.strip()]
         else:
             continue
-        if len({wordnet for wordnet, _ in pairs}) != CLASSES or not all(WORDNET.fullmatch(one) for one, _ in pairs):
-            raise ArgumentError(f"expected 1000 WordNet ids in the list of classes in {where}, got {len(pairs)} lines")
-        return Named({wordnet: i for i, (wordnet, _) in enumerate(pairs)}, tuple(printable(name) for _, name in pairs))
+        ids = [wordnet for wordnet, _ in pairs]
+        if len(ids) != CLASSES or ids != sorted(set(ids)) or not all(map(WORDNET.fullmatch, ids)):
+            raise ArgumentError(
+                f"expected 1000 WordNet ids in alphabetical order, each once, in the list of classes in {where}, got "
+                f"{len(ids)} lines, or another order, or other words"
+            )
+        return Named({wordnet: i for i, wordnet in enumerate(ids)}, tuple(printable(name) for _, name in pairs))
     return None
 
 

@@ -5,9 +5,11 @@ Only the examples that a command works on are ever in memory. `preparing.lock` i
 """
 
 import json
+import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
+from functools import partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ SPLITS: tuple[Split, ...] = ("train", "test")
 LARGEST = 1 << 24  # bytes of data.json
 FILES = frozenset({FILE, *(f"{name}_{split}.npy" for name in ("x", "y", "ids") for split in SPLITS)})
 MORE = ": `anisocert data prepare imagenet FOLDER --test-every N` makes a train split, too"
-LOCK = "preparing.lock"
+LOCK, NEW = "preparing.lock", "preparing.part"  # NEW: a folder, until arrays are complete
 PIECE = 64  # images that are decoded at a time, by each reader
 
 
@@ -101,14 +103,23 @@ def held(folder: Path) -> AbstractContextManager[int]:
 
 
 def write(folder: Path, parts: Mapping[Split, Dataset]) -> None:
-    """Write splits of one data set to a folder; `data.json` comes last, so that it is complete or not there."""
+    """Write splits of one data set to a folder that is held; what is there is replaced once they are complete.
+
+    `data.json` comes last, so that it is complete or not there.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (FILE, *sorted(FILES)):  # data.json first: what is incomplete must not look complete
-        (folder / name).unlink(missing_ok=True)
-    for split, data in parts.items():
-        write_whole(folder / f"x_{split}.npy", lambda part, data=data: _write_pixels(part, data))  # type: ignore[misc]
-        for name, values in (("y", data.y), ("ids", data.ids)):
-            write_whole(folder / f"{name}_{split}.npy", lambda part, values=values: _write(part, values))  # type: ignore[misc]
+    new = folder / NEW
+    for left in folder.glob("*.part"):  # by a preparation that was killed
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    new.mkdir()
+    try:
+        _write_arrays(new, parts)
+        for name in (FILE, *sorted(FILES)):  # data.json first: what is incomplete must not look complete
+            (folder / name).unlink(missing_ok=True)
+        for path in sorted(new.iterdir()):
+            path.replace(folder / path.name)
+    finally:
+        shutil.rmtree(new)
     data = next(iter(parts.values()))
     how = data.preparation
     said = {
@@ -119,14 +130,22 @@ def write(folder: Path, parts: Mapping[Split, Dataset]) -> None:
     write_whole(folder / FILE, lambda part: part.write_text(json.dumps(said, indent=1) + "\n"))
 
 
+def _write_arrays(folder: Path, parts: Mapping[Split, Dataset]) -> None:
+    for split, data in parts.items():
+        write_whole(folder / f"x_{split}.npy", partial(_write_pixels, data=data))
+        for name, values in (("y", data.y), ("ids", data.ids)):
+            write_whole(folder / f"{name}_{split}.npy", partial(_write, values=values))
+
+
 def _write_pixels(path: Path, data: Dataset) -> None:
-    """The images one after the other, decoded by several threads."""
+    """The images one after the other, decoded by several threads, a few pieces ahead of the disk."""
     pieces = [np.arange(start, min(start + PIECE, len(data))) for start in range(0, len(data), PIECE)]
     shape = (len(data), *data.shape)  # all sizes are looked at before anything is decoded
     with path.open("wb") as file, ThreadPool(READERS) as pool:
         npy.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-        for images in pool.imap(lambda piece: np.asarray(data.pixels[piece]), pieces):
-            file.write(np.ascontiguousarray(images).data)
+        for start in range(0, len(pieces), READERS):
+            for images in pool.map(lambda piece: np.asarray(data.pixels[piece]), pieces[start : start + READERS]):
+                file.write(np.ascontiguousarray(images).data)
 
 
 def _write(path: Path, values: "np.ndarray[Any, np.dtype[np.int64]]") -> None:

@@ -1,6 +1,7 @@
 """`prepare`: a published folder of images becomes arrays that load at once, by name."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def prepare(
         crop: of imagenet, the side of the central square that is kept. Default: 224.
         test_every: of imagenet, make the first of so many images, in order of id, the test split, and the others the
             train split. Default: all are the test split.
-        force: replace arrays that are there.
+        force: replace arrays that are there, once the new ones are complete.
         say: called with what is found and done.
     """
     if name not in PREPARED:
@@ -51,6 +52,8 @@ def prepare(
         say(f"{split}: {len(data):,} images of {data.num_classes} classes, {' x '.join(map(str, data.shape))}")
         for note in data.notes:
             say(f"note: {note}")
+    if len({data.shape for data in parts.values()}) > 1:
+        raise ArgumentError(f"expected images of one size in {folder}, got another in each split")
     with prepared.held(out):
         _expect_room(out, force)  # another one may have been quicker
         prepared.write(out, parts)
@@ -90,4 +93,5 @@ def _imagenet(folder: Path, resize: int | None, crop: int | None, test_every: in
     test = np.arange(len(found)) % test_every == 0
     if test.all():
         raise ArgumentError(f"expected more than one image in {folder}, got {len(found)}")
-    return {split: found.at(np.flatnonzero(test == (split == "test"))) for split in prepared.SPLITS}
+    parts = {split: found.at(np.flatnonzero(test == (split == "test"))) for split in prepared.SPLITS}
+    return {split: replace(data, notes=imagenet.notes(len(data))) for split, data in parts.items()}

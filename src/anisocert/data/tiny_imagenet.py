@@ -12,7 +12,7 @@ import numpy as np
 from anisocert.data import cache, prepared
 from anisocert.data._folder_notes import printable
 from anisocert.data._image_files import ImageFiles
-from anisocert.data._lists import classes_of, few, lines
+from anisocert.data._lists import WORDNET, classes_of, few, lines
 from anisocert.data.dataset import FIRST_TRAIN_ID, Dataset, Split
 from anisocert.data.folders import files_in
 from anisocert.errors import ArgumentError
@@ -55,6 +55,8 @@ def read(folder: Path, split: Split) -> Dataset:
     if missing:
         raise ArgumentError(f"expected {NEEDS} in {folder}, got no {', '.join(missing)}")
     wordnet = sorted({line.strip() for line in lines(folder / CLASSES) if line.strip()})
+    if other := [name for name in wordnet if not WORDNET.fullmatch(name)]:
+        raise ArgumentError(f"expected WordNet ids, as n01443537, in {folder / CLASSES}, got {few(other)}")
     paths, classes, ids = (_train if split == "train" else _validation)(folder, wordnet)
     numbers = {name: i for i, name in enumerate(wordnet)}
     whole = WHOLE[split]

@@ -1,11 +1,10 @@
 """Whether votes can rest on what a model returns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
-from anisocert.engine._trials import companies
 from anisocert.engine.agreement import identical, leads_kept
 from anisocert.engine.numerics import out_of_memory
 from anisocert.engine.returned import comparable, remedy
@@ -22,9 +21,14 @@ def expect_shape(scores: object, rows: int, num_classes: int) -> None:
     raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}{what}")
 
 
-def expect_rows_apart(evaluate: Callable[[Tensor], Tensor], sample: Tensor, scores: Tensor) -> None:
-    """An error if scores of an input, those of a sample, change with the rest of its batch or from call to call."""
-    for changed, kept in companies(sample):
+def expect_rows_apart(
+    evaluate: Callable[[Tensor], Tensor], sample: Tensor, scores: Tensor, changes: Iterable[tuple[Tensor, Tensor]]
+) -> None:
+    """An error if scores of an input, those of a sample, change with the rest of its batch or from call to call.
+
+    changes: batches with some of the sample's rows, and which these are.
+    """
+    for changed, kept in changes:
         found = evaluate(changed)[kept]
         # the same rows in a batch of the same shape: not even rounding differs, if a device is deterministic
         if identical(scores[kept], found):

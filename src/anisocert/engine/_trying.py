@@ -5,17 +5,18 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from anisocert.engine._checking import expect_places_alike, expect_rows_apart, expect_shape, expect_sizes_alike
 from anisocert.engine._rows import largest_map
-from anisocert.engine._trials import trial_inputs
+from anisocert.engine._trials import companies, trial_inputs
 from anisocert.engine.agreement import moves_no_more, no_worse, same_votes
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import ALIGN, Precision, computing
+from anisocert.errors import ModelError
 
-SMALLEST = 1e-6  # theta that a model is tried with
+SMALLEST, LEVEL = 1e-6, 0.25  # thetas that a model is tried with
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +57,32 @@ class Trial:
         with taking(tuple(sample.shape[1 + self.told_theta :]), self.model):
             scores = self.evaluate(self.model, sample.clone())
         expect_shape(scores, len(sample), num_classes)
-        expect_rows_apart(lambda x: self.evaluate(self.model, self.with_levels(x)), sample, scores)
+        expect_rows_apart(lambda x: self.evaluate(self.model, self.with_levels(x)), sample, scores, companies(sample))
+        if self.told_theta:
+            self._expect_levels_apart(sample)
         evaluate = partial(self.evaluate, self.model)
         expect_places_alike(evaluate, sample, partial(self._repeats, sample, scores))
         few = min(ALIGN, len(sample) // 2)
         expect_sizes_alike(evaluate, sample[:few], partial(self._repeats, sample[:few], scores[:few]))
         return scores
+
+    def _expect_levels_apart(self, sample: Tensor) -> None:
+        """The same where all rows are told one level, as fixed noise does, or every second row another theta."""
+        one = sample.clone()
+        one[:, 1] = LEVEL
+        kept = torch.arange(len(one), device=one.device) % 2 == 0
+        mixed = torch.where(kept.view(-1, *(1 for _ in one.shape[1:])), one, sample)
+        evaluate = partial(self.evaluate, self.model)
+        expect_rows_apart(evaluate, one, evaluate(one.clone()), [(mixed, kept)])
+
+    def expect_any_beginning(self, fresh: nn.Module, sample: Tensor, scores: Tensor) -> None:
+        """An error if scores of a sample depend on what a network is asked first. fresh: a copy, never called."""
+        self.evaluate(fresh, self.with_levels(1 - 2 * sample))
+        if not self._repeats(sample, scores, self.evaluate(fresh, sample.clone())):
+            raise ModelError(
+                "expected scores of an input to depend on that input alone, got ones that depend on what the network "
+                "was asked first: what it keeps of its first call must not come from that call's values"
+            )
 
     def agrees(self, sample: Tensor, scores: Tensor, found: Tensor) -> bool:
         """Whether other scores of a batch are the model's up to rounding."""

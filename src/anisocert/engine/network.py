@@ -21,7 +21,7 @@ from anisocert.engine._trying import Trial
 from anisocert.engine.agreement import identical, leads_kept
 from anisocert.engine.compiling import compiled, pays
 from anisocert.engine.first_call import taking
-from anisocert.engine.given import Classifier, expect_classifier, frozen, home, usable
+from anisocert.engine.given import Classifier, expect_classifier, frozen, home, own_copy, usable
 from anisocert.engine.numerics import Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
 from anisocert.engine.told import is_told
@@ -127,9 +127,10 @@ class Network:
         A model that its own scores do not tell all about, as a `Coded`, has `scores_of_parts`: several such blocks.
         """
         x = self._trial.with_levels(torch.from_numpy(probe_inputs(self._trial.takes(shape))).to(self.device))
-        parts: Classifier | None = getattr(self.model, "scores_of_parts", None)
-        with taking(shape, self.model):
-            scores = self._trial.evaluate(parts or self.model, x)
+        model = self._fresh()  # whose first call it is: nothing that is kept of it reaches a vote
+        parts: Classifier | None = getattr(model, "scores_of_parts", None)
+        with taking(shape, model):
+            scores = self._trial.evaluate(parts or model, x)
         if parts is None:
             expect_shape(scores, len(x), self.num_classes)
         return scores.float().cpu().numpy()
@@ -145,6 +146,7 @@ class Network:
         if self._shape is not None and shape != self._shape:
             self.numerics, self._shape = self._asked, None
             self._run = self.model  # before the next form needs the memory of this one's graph
+        fresh = self._fresh() if self._shape is None else None
         while self._shape is None:
             takes, largest = self._trial.takes(shape), partial(self._trial.largest_map, shape)
             rows = self.numerics.rows or first_rung(self.device, takes, largest)
@@ -152,6 +154,8 @@ class Network:
             try:
                 sample = self._trial.inputs(rows, shape)
                 plain = self._trial.checked(sample, self.num_classes)
+                if isinstance(fresh, nn.Module):
+                    self._trial.expect_any_beginning(fresh, sample, plain)
                 self._run = self._prepared(sample, plain, votes)
                 self._first_scores = self._tried(sample)
                 if not self._trial.agrees(sample, plain, self._first_scores):
@@ -219,6 +223,10 @@ class Network:
             self._run = self._run.launched
         torch.cuda.empty_cache()
         return True
+
+    def _fresh(self) -> Classifier:
+        """A copy of the model, where it can be copied; before the first fit, one that was never called."""
+        return own_copy(self.model) if isinstance(self.model, nn.Module) else self.model
 
     def _tried(self, sample: Tensor, launched: bool = False) -> Tensor:
         """Scores of a sample by the form that votes; launched: not by replays of it."""

@@ -1,5 +1,6 @@
 """Reading tensors from files, and putting them into a network: by name, never by position, never by running code."""
 
+import hashlib
 import json
 import pickle
 import zipfile
@@ -132,3 +133,11 @@ def put(state: Mapping[str, Tensor], network: nn.Module, source: str) -> None:
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise ModelError(f"expected finite weights in {source}, got NaN or infinity in {name}")
     network.load_state_dict({**wanted, **cast})
+
+
+def weights_hash(network: nn.Module) -> str:
+    """SHA-256 of a network's weights and buffers."""
+    digest = hashlib.sha256()
+    for name, tensor in network.state_dict().items():
+        digest.update(name.encode() + tensor.detach().cpu().float().numpy().tobytes())
+    return digest.hexdigest()

@@ -1,7 +1,6 @@
 """Training of a denoiser: to give images back, then to give a classifier behind it what it needs."""
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args
@@ -15,17 +14,17 @@ from anisocert.engine.first_call import taking
 from anisocert.engine.given import home, own_copy
 from anisocert.engine.numerics import out_of_memory
 from anisocert.engine.told import beside
-from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Denoised, Denoiser, suited_denoiser
 from anisocert.smoothing import Smoothing
+from anisocert.train._classifier import classifier_of, network_hash
 from anisocert.train._mixed import Mixed
-from anisocert.train.levels import random_theta
-from anisocert.train.recipe import Recipe, classifier_of, noise_like, weights_hash
+from anisocert.train.levels import random_theta, warn_of_levels
+from anisocert.train.recipe import Recipe, noise_like
 from anisocert.train.sgd import Sgd
 from anisocert.train.task import Task
 
 Answer = Literal["labels", "clean"]
-SLACK = 1e-6  # of levels that went through float32
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class Denoising(Recipe):
     def prepared(self, task: Task) -> tuple[nn.Module, Self, Dataset]:
         """See Recipe: with the classifier, which takes the data's inputs and gives gradients."""
         assert task.classifier is not None
-        recipe = replace(self, classifier=classifier_of(task.classifier, task.data))
+        recipe = replace(self, classifier=classifier_of(task.classifier, task.data, reading=task.reading))
         return recipe.network(task.architecture, task.data, task.smoothing), recipe, task.data
 
     def sgd(self, examples: int, epochs: int) -> Sgd:
@@ -146,23 +145,16 @@ class Denoising(Recipe):
     def check(self, smoothing: Smoothing) -> None:
         """See Recipe; warns of a level that it does not learn."""
         super().check(smoothing)
-        sigma = float(smoothing.theta.mean())
-        if not self.low * (1 - SLACK) <= sigma <= self.high * (1 + SLACK):
-            warnings.warn(
-                f"expected levels (--levels) around the noise of {sigma:g} (--sigma), got {self.low:g} to "
-                f"{self.high:g}: the denoiser will not learn the noise that its accuracy is measured under",
-                AnisocertWarning,
-                stacklevel=2,
-            )
+        warn_of_levels(smoothing, self.low, self.high, "(--levels)")
 
     def during(self, epoch: int, epochs: int) -> Self:
         """See Recipe."""
         return replace(self, behind=epoch >= self.reconstruct * epochs)
 
     def options(self) -> dict[str, Any]:
-        """See Recipe; of the classifier the SHA-256 of its weights."""
+        """See Recipe; of the classifier its hash."""
         known = {name: getattr(self, name) for name in ("low", "high", "reconstruct", "answer", "weight", "keep")}
-        return {"name": self.name, **known, "classifier": weights_hash(self.classifier)}
+        return {"name": self.name, **known, "classifier": network_hash(self.classifier)}
 
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
         """||D - x||^2 in units of the linear guess's error; with a classifier f, keep times that and weight times f's.

@@ -1,6 +1,7 @@
 """Fine-tuning for noise without labels: a network learns to say under noise what it said before without."""
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -10,14 +11,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
-from anisocert.engine.given import own_copy
+from anisocert.engine.given import home, own_copy
 from anisocert.engine.told import beside
 from anisocert.errors import ArgumentError
 from anisocert.models import Denoised, Denoiser
+from anisocert.models.weights import weights_hash
 from anisocert.smoothing import Smoothing
+from anisocert.train._classifier import classifier_of, network_hash
 from anisocert.train._mixed import Mixed
-from anisocert.train.levels import random_theta
-from anisocert.train.recipe import Recipe, classifier_of, noise_like, weights_hash
+from anisocert.train.levels import random_theta, warn_of_levels
+from anisocert.train.recipe import Recipe, noise_like
 from anisocert.train.sgd import Sgd
 from anisocert.train.task import Task
 
@@ -46,7 +49,7 @@ class Distillation(Recipe):
     def prepared(self, task: Task) -> tuple[nn.Module, "Distillation", Dataset]:
         """See Recipe."""
         assert task.classifier is not None
-        return *distilled(task.classifier, task.denoise, task.data), task.data
+        return *distilled(task.classifier, task.denoise, task.data, task.reading), task.data
 
     @property
     def labelled(self) -> bool:
@@ -72,16 +75,15 @@ class Distillation(Recipe):
     def classes(self, data: Dataset) -> int:
         """See Recipe; as many as the network had before."""
         assert self.classifier is not None
-        like = next(self.classifier.parameters())
         with torch.no_grad():
-            return int(self.classifier(torch.zeros(1, *data.shape, device=like.device)).shape[1])
+            return int(self.classifier(torch.zeros(1, *data.shape, device=home(self.classifier))).shape[1])
 
     def options(self) -> dict[str, Any]:
-        """See Recipe; of the networks the SHA-256 of their weights, of the denoiser also what it was trained for."""
+        """See Recipe; of the network its hash, of the denoiser that of its weights and what it was trained for."""
         denoiser = (
             None if self.denoiser is None else self.denoiser.blueprint() | {"sha256": weights_hash(self.denoiser)}
         )
-        return {"name": self.name, "classifier": weights_hash(self.classifier), "denoiser": denoiser}
+        return {"name": self.name, "classifier": network_hash(self.classifier), "denoiser": denoiser}
 
     def check(self, smoothing: Smoothing) -> None:
         """See Recipe."""
@@ -90,6 +92,8 @@ class Distillation(Recipe):
             raise ArgumentError(
                 f"expected {self.denoiser.noise} noise, which the denoiser was trained for, got {smoothing.name}"
             )
+        if self.denoiser is not None:
+            warn_of_levels(smoothing, *self.denoiser.levels, "of the denoiser")
 
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
         """KL(f0(x) || f(x + eps)), or f of what the denoiser makes of x + eps."""
@@ -106,9 +110,14 @@ class Distillation(Recipe):
         return F.kl_div(model(seen).log_softmax(1), wanted, reduction="batchmean", log_target=True)
 
 
-def distilled(source: str | Path, denoise: str | Path | None, data: Dataset) -> tuple[nn.Module, Distillation]:
-    """The network of a file, to be trained, and the recipe that knows what it says now. denoise: a denoiser's file."""
-    model = classifier_of(source, data, None if denoise is None else str(denoise))
+def distilled(
+    source: str | Path, denoise: str | Path | None, data: Dataset, reading: Mapping[str, Any] | None = None
+) -> tuple[nn.Module, Distillation]:
+    """The network of a file, to be trained, and the recipe that knows what it says now.
+
+    denoise: a denoiser's file. reading: see `Task`.
+    """
+    model = classifier_of(source, data, None if denoise is None else str(denoise), reading)
     network, denoiser = (model.network, model.denoiser) if isinstance(model, Denoised) else (model, None)
     if denoiser is not None and not isinstance(denoiser, Denoiser):
         raise ArgumentError(

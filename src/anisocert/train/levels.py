@@ -4,11 +4,16 @@ Everything is drawn on the images' device, in shapes that are the same for every
 """
 
 import math
+import warnings
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from anisocert.errors import AnisocertWarning
+from anisocert.smoothing import Smoothing
+
+SLACK = 1e-6  # of levels that went through float32
 FLAT = 1 / 3  # of all thetas are of one level
 SMOOTH, BLOCKS = (2, 4, 8), 4  # places along each side of the fields that are drawn
 OWN = 0.25  # of a field's variance is of each channel by itself
@@ -28,6 +33,18 @@ def random_theta(x: Tensor, low: float, high: float) -> Tensor:
     raised = (_field(x, BLOCKS, "nearest", own=0.0) > 0.43) & (_uniform(x) < 0.5)
     shaped = DEEP * _uniform(x) * mixed + RAISED * _uniform(x) * raised
     return (level + shaped * (_uniform(x) > FLAT)).exp()
+
+
+def warn_of_levels(smoothing: Smoothing, low: float, high: float, whose: str) -> None:
+    """Warn of noise that is not among the levels of a training."""
+    sigma = float(smoothing.theta.mean())
+    if not low * (1 - SLACK) <= sigma <= high * (1 + SLACK):
+        warnings.warn(
+            f"expected levels {whose} around the noise of {sigma:g} (--sigma), got {low:g} to {high:g}: the noise that "
+            "accuracy is measured under will not be learned",
+            AnisocertWarning,
+            stacklevel=3,
+        )
 
 
 def _field(x: Tensor, side: int, mode: str, own: float = OWN) -> Tensor:

@@ -89,6 +89,7 @@ def train(
     placed, kind = recipe.on(device), Replays if graph and device.type == "cuda" else Steps
     answers = placed.answering(model)
     network, answering = Mixed(model, precision), Mixed(answers, precision)
+    known = {} if folder is None else blueprint(model, placed.classes(data))
     optimizer = torch.optim.SGD(
         model.parameters(), sgd.learning_rate, sgd.momentum, weight_decay=sgd.weight_decay,
         nesterov=sgd.momentum > 0, fused=device.type == "cuda",
@@ -101,7 +102,7 @@ def train(
         "sigma": _plain(smoothing.theta), "sgd": dataclasses.asdict(sgd), "crop": crop,
         "flip": flip, "seed": seed, "numerics": {"precision": precision, "compile": compile, "device": device.type},
     }  # fmt: skip
-    place = None if folder is None else Folder(Path(folder), blueprint(model, placed.classes(data)) | config, force)
+    place = None if folder is None else Folder(Path(folder), known | config, force)
     for one in filter(None, (data if recipe.labelled else None, test)):
         _refuse_labels(recipe, answers, one, device)
     placed.try_on(data)

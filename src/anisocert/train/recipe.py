@@ -1,21 +1,16 @@
 """What every training recipe must define: its loss on a batch under noise, and what it is prepared from."""
 
 import dataclasses
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
-from anisocert.engine.given import home
-from anisocert.engine.returned import are_probabilities
-from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError
-from anisocert.models import Denoised, PerCode, build, load, suited
+from anisocert.models import build, suited
 from anisocert.smoothing import Smoothing
 from anisocert.train.sgd import Sgd
 from anisocert.train.task import Task
@@ -127,38 +122,3 @@ def noise_like(x: Tensor, smoothing: Smoothing, copies: int = 1) -> Tensor:
 def mean_probabilities(logits: Tensor, copies: int) -> Tensor:
     """Mean softmax over the copies of each input. logits: `(copies b) x k` -> `b x k`."""
     return logits.softmax(1).view(copies, -1, logits.shape[1]).mean(0)
-
-
-def weights_hash(network: nn.Module | None) -> str:
-    """SHA-256 of a network's weights and buffers: a training is not resumed beside another one."""
-    digest = hashlib.sha256()
-    for name, tensor in ({} if network is None else network.state_dict()).items():
-        digest.update(name.encode() + tensor.detach().cpu().float().numpy().tobytes())
-    return digest.hexdigest()
-
-
-def classifier_of(source: str | Path, data: Dataset, denoise: str | None = None) -> nn.Module:
-    """The network of a file, or of a function, that takes the data's inputs, gives gradients and is not told theta.
-
-    denoise: a denoiser to put in front of it, which may be told.
-    """
-    classes = data.num_classes if data.labelled else None
-    model, _ = load(source, num_classes=classes, gradients=True, shape=data.shape, denoise=denoise)
-    if isinstance(model, PerCode):
-        raise ArgumentError(f"expected one network in {source}, got those of a codebook: name the file of one of them")
-    if not isinstance(model, Denoised) and is_told(model):
-        raise ArgumentError(f"expected a network that is not told theta in {source}, got one that is")
-    _expect_logits(model.network if isinstance(model, Denoised) else model, source, data)
-    return model
-
-
-def _expect_logits(network: nn.Module, source: str | Path, data: Dataset) -> None:
-    """An error if it gives probabilities: their softmax would be learned from, which is nearly the same for all."""
-    x = torch.from_numpy(data.subset(most=8).x).to(home(network))
-    with torch.no_grad():
-        scores = network.eval()(x)
-    if are_probabilities(scores):
-        raise ArgumentError(
-            f"expected scores before the softmax, of {source}, got probabilities: name a package.module:function whose "
-            "network returns their logarithm, or leaves the softmax out"
-        )

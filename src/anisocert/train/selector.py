@@ -62,7 +62,8 @@ class Selector(Recipe):
         assert task.classifier is not None
         assert task.codebook is not None
         data, book, noise = task.data, task.codebook, type(task.smoothing)
-        network = Network(load(task.classifier, num_classes=data.num_classes)[0], data.num_classes, task.device)
+        classifier, _ = load(task.classifier, num_classes=data.num_classes, **task.reading)
+        network = Network(classifier, data.num_classes, task.device)
         with task.busy("certifying the training examples with every code, from few votes"):
             values = code_values(network, data, book, noise, Plan(), self.worth, seed=task.seed)
         shares = np.bincount(values.argmax(1), minlength=len(book)) / len(data)

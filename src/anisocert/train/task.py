@@ -1,9 +1,10 @@
 """What a training is prepared from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,6 +22,7 @@ class Task:
         smoothing: the noise to train with.
         architecture: of a fresh network; "" for a recipe that trains none.
         classifier: file, or package.module:function, of the network that a recipe begins with.
+        reading: layout, mean and std of that network, as `models.load` takes them, where its file does not say them.
         denoise: file of the denoiser in front of that network.
         codebook: the codes that a selector chooses among.
         seed: of weights and votes.
@@ -33,6 +35,7 @@ class Task:
     smoothing: Smoothing
     architecture: str = ""
     classifier: Path | None = None
+    reading: Mapping[str, Any] = field(default_factory=dict)
     denoise: Path | None = None
     codebook: Codebook | None = None
     seed: int = 0

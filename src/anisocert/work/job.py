@@ -1,5 +1,6 @@
 """What a run works on: its network, its examples, and the configuration once both are known."""
 
+import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +18,9 @@ from anisocert.engine.grid import REACH, check_range, warn_if_coarse
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.inputs import expect_labels
-from anisocert.models import Coded, Denoised
+from anisocert.models import Coded, Denoised, Denoiser
 from anisocert.models.normalize import check_units, warn_of_units
+from anisocert.models.weights import weights_hash
 from anisocert.optimize import CODED, Average
 from anisocert.optimize.domain import check_domain
 from anisocert.runs import Configuration, read_run
@@ -109,10 +111,11 @@ class Job:
             return []
         if self.configuration.denoise is None:
             return ["the network was fine-tuned behind a denoiser, got none: use --denoise FILE"]
-        from anisocert.train.recipe import weights_hash  # which loads torch's compiler
-
         found = self.model.denoiser if isinstance(self.model, Denoised) else None
-        other = isinstance(found, nn.Module) and weights_hash(found) != own.get("sha256")
+        if not isinstance(found, nn.Module):
+            return []
+        known = (found.blueprint() if isinstance(found, Denoiser) else {}) | {"sha256": weights_hash(found)}
+        other = json.dumps(own, sort_keys=True) != json.dumps(known, sort_keys=True)
         return ["the network was fine-tuned behind another denoiser than the one of --denoise"] if other else []
 
     def hashed(self, numerics: Numerics) -> Configuration:

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from anisocert.data import digits, prepared
 from anisocert.errors import ArgumentError
 from anisocert.reproduce import read_matrix
 
@@ -226,6 +228,28 @@ def test_networks_may_begin_with_others(others, tmp_path):
     assert f"--recipe distillation --classifier {tmp_path / 'given.pth'}" in commands["train alone-0.25"]
     assert commands["certify alone-0.5 ours"].startswith("certify networks/alone-0.25/last.safetensors ")
     assert "--sigma 0.5 --method anisotropic" in commands["certify alone-0.5 ours"]
+
+
+def test_stages_know_the_files_of_the_users_that_they_depend_on(others, write, tmp_path):
+    given = str(tmp_path / "given.pth")
+    assert {name: stage.files for name, stage in others.items() if stage.files} == {
+        "train alone-0.25": (given,),
+        "certify alone-0.5 ours": (given,),
+    }
+    text = OTHERS.replace('"plain-0.001"', '"given.pth"')  # behind the denoiser, and behind it again
+    assert {stage.name for stage in read_matrix(write(text)) if stage.files == (given,)} == set(others) - {
+        "train plain-0.001"
+    }
+
+
+@pytest.mark.parametrize("place", ["few.npz", "prepared", "imagenet"])
+def test_data_in_files_is_one_of_them(write, tmp_path, monkeypatch, place):
+    few = digits("test").subset(most=4)
+    monkeypatch.setenv("ANISOCERT_DATA", str(tmp_path))
+    prepared.write(tmp_path / place, {"test": few}) if place != "few.npz" else np.savez(tmp_path / place, x=few.x)
+    data = place if place == "imagenet" else str(tmp_path / place)
+    names = {Path(file).name for file in read_matrix(write(TEXT.replace('"digits"', f'"{data}"')))[-1].files}
+    assert names == ({place} if place == "few.npz" else {"data.json", "y_test.npy", "ids_test.npy"})
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -64,6 +65,28 @@ def test_a_stage_done_by_another_command_is_refused(tmp_path):
     run_stages([quick("a")], tmp_path)
     with pytest.raises(ArgumentError, match="a different command"):
         run_stages([Stage("a", ("--help",))], tmp_path)
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["", "a mark from before files were noted"])
+def test_a_stage_done_with_other_files_is_refused(tmp_path, noted):
+    weights, mark = tmp_path / "w.pth", tmp_path / "stages" / "a.json"
+    weights.write_bytes(b"these")
+    stage = Stage("a", ("--version",), files=(str(weights),))
+    assert run_stages([stage], tmp_path).done == ["a"]
+    if not noted:
+        said = json.loads(mark.read_text())
+        mark.write_text(json.dumps({"command": said["command"], "seconds": said["seconds"]}))
+    assert run_stages([stage], tmp_path).done == ["a"]
+    weights.write_bytes(b"others")
+    if not noted:
+        assert run_stages([stage], tmp_path).done == ["a"]
+        return
+    words = f"a was done with another {weights}: use another --out, or remove {mark} and what it made, or put"
+    for chosen, among in (([stage], ()), ([quick("b", "a")], [stage])):
+        with pytest.raises(ArgumentError, match=re.escape(words)):
+            run_stages(chosen, tmp_path, among=among)
+    weights.write_bytes(b"these")
+    assert run_stages([stage], tmp_path).done == ["a"]
 
 
 def test_time_is_up_and_the_next_call_goes_on(tmp_path):

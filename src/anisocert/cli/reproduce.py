@@ -47,8 +47,8 @@ def reproduce(
     from anisocert.cli.console import Console
     from anisocert.errors import ArgumentError
     from anisocert.reproduce import read_matrix, run_stages
+    from anisocert.reproduce.marks import command_line
     from anisocert.reproduce.publishing import publish
-    from anisocert.reproduce.running import command_line
 
     console, budget = Console(), options.seconds(time_budget)
     stages = read_matrix(experiment)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from anisocert.data import CATALOG, cache, prepared
 from anisocert.errors import ArgumentError
 from anisocert.train import RECIPES
 
@@ -14,19 +15,23 @@ FROM_OTHERS = tuple(one.name for one in RECIPES.values() if one.needs_classifier
 
 @dataclass(frozen=True)
 class Network:
-    """What is certified: weights, the denoiser in front of them, if any, and the stages that make both."""
+    """What is certified: weights, the denoiser in front of them, if any, and the stages that make both.
+
+    files: of the user's, which it began with.
+    """
 
     weights: str
     denoise: str | None = None
     needs: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
     @classmethod
     def made(cls, recipe: str, weights: str, other: Self | None, stage: str) -> "Network":
         """Of a training: its weights, and what stands in front of them or behind them."""
         if other is None:
             return cls(weights, None, (stage,))
-        needs = (*other.needs, stage)
-        return cls(other.weights, weights, needs) if RECIPES[recipe].in_front else cls(weights, other.denoise, needs)
+        two = (other.weights, weights) if RECIPES[recipe].in_front else (weights, other.denoise)
+        return cls(*two, (*other.needs, stage), other.files)
 
     def given(self) -> dict[str, Any]:
         """What a training is told that begins with it."""
@@ -48,4 +53,14 @@ def begun_with(file: Path, group: Mapping[str, Any], made: Mapping[str, Network]
             f"{file}: expected of in networks, one of those above it ({', '.join(made) or 'none'}) or a file of "
             f"weights, got {of!r}, which is not in {Path.cwd()}"
         )
-    return Network(str(Path(of).resolve()))
+    path = str(Path(of).resolve())
+    return Network(path, files=(path,))
+
+
+def data_files(data: str) -> tuple[str, ...]:
+    """Files by which data is known from other data: its one file, or of prepared arrays all but the large ones."""
+    place = cache.root() / data if data in CATALOG else Path(data).expanduser().resolve()
+    if place.is_file():
+        return (str(place),)
+    small = (place / name for name in sorted(prepared.FILES) if not name.startswith("x_"))
+    return tuple(str(path) for path in small if prepared.holds(place) and path.is_file())

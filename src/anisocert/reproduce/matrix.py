@@ -34,7 +34,7 @@ at = [0.25, 0.5]                 # noise levels of the runs: sigma, unless told;
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ from anisocert.errors import ArgumentError
 from anisocert.inputs import read_toml
 from anisocert.models.loading import is_function
 from anisocert.options import fits, flags, words
-from anisocert.reproduce._networks import Network, begun_with
+from anisocert.reproduce._networks import Network, begun_with, data_files
 
 Values = dict[str, Any]
 NUMBERS = float | list[float]
@@ -55,11 +55,15 @@ OF_NETWORKS |= {"only": list[str], "first": list[str]}
 
 @dataclass(frozen=True)
 class Stage:
-    """One command; its name is unique, and `needs` names those that come before it."""
+    """One command; its name is unique, and `needs` names those that come before it.
+
+    files: of the user's, which what it makes depends on.
+    """
 
     name: str
     command: tuple[str, ...]
     needs: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 def read_matrix(file: Path) -> list[Stage]:
@@ -91,12 +95,21 @@ def read_matrix(file: Path) -> list[Stage]:
 
 
 def _networks(file: Path, said: Values, group: Values, made: dict[str, Network]) -> Iterator[Stage]:
-    """Training and runs of each noise level of one group. made: the networks so far; these are added."""
+    """The stages of one group. made: the networks so far; these are added."""
     _expect(file, "networks", group, OF_NETWORKS, {"recipe", "sigma"})
+    other = begun_with(file, group, made)
+    files = data_files(said["data"]) + (() if other is None else other.files)
+    for stage in _trained(file, said, group, other, made):
+        yield replace(stage, files=files)
+
+
+def _trained(
+    file: Path, said: Values, group: Values, other: Network | None, made: dict[str, Network]
+) -> Iterator[Stage]:
+    """Training and runs of each noise level of one group, whose networks begin with another, if any."""
     data = Path(said["data"]).resolve() if Path(said["data"]).exists() else said["data"]
     shared = {"data": data, "norm": group.get("norm", "l2")}
     name, common = group.get("name", group["recipe"]), said.get("train", {})
-    other = begun_with(file, group, made)
     if other is not None:  # which says what is built
         common = {option: value for option, value in common.items() if option != "arch"}
     for sigma in _levels(file, "sigma", group):

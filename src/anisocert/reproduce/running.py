@@ -4,9 +4,7 @@ A stage ends with the process that started it, however that ends, and holds a lo
 the same time, waits for it.
 """
 
-import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -18,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anisocert
-from anisocert.durable import BusyError, locked, write_whole
-from anisocert.errors import ArgumentError
+from anisocert.durable import BusyError, locked
+from anisocert.reproduce.marks import hash_of, is_done, mark, place
 from anisocert.reproduce.matrix import Stage
 
 STOPPED = 3  # exit code of a command that will resume where it stopped
@@ -44,11 +42,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Running:
-    """A stage at work, the lock that it and this process hold, and when it started (time.monotonic)."""
+    """A stage at work, the lock that it and this process hold, and when it started (time.monotonic).
+
+    files: the SHA-256 that its files had then.
+    """
 
     process: "subprocess.Popen[bytes]"
     lock: ExitStack
     since: float
+    files: dict[str, str]
 
 
 def run_stages(
@@ -64,12 +66,13 @@ def run_stages(
 
     among: all stages of the experiment, if those to run may need others that were done before.
 
-    A stage that ends well leaves a mark with its command in `out/stages`; one whose command has changed since then is
-    refused, as its results would not match the file. Output goes to `out/logs`.
+    A stage that ends well leaves a mark with its command, and the SHA-256 of the user's files, in `out/stages`; one
+    whose command or files have changed since then is refused, as its results would not match them. Output goes to
+    `out/logs`.
     """
-    outcome = Outcome(done=[stage.name for stage in stages if _is_done(stage, out)])
+    outcome = Outcome(done=[stage.name for stage in stages if is_done(stage, out)])
     needed = {name for stage in stages for name in stage.needs}
-    before = {stage.name for stage in among if stage.name in needed and _is_done(stage, out)}
+    before = {stage.name for stage in among if stage.name in needed and is_done(stage, out)}
     waiting = [stage for stage in stages if stage.name not in outcome.done]
     running: dict[str, tuple[Stage, Running]] = {}
     elsewhere: set[str] = set()
@@ -118,35 +121,30 @@ def _missing(waiting: Sequence[Stage], stages: Sequence[Stage], among: Sequence[
     needed, found = [name for stage in waiting for name in stage.needs], dict[str, Stage]()
     while needed:
         name = needed.pop()
-        if name in others and name not in found and not _is_done(others[name], out):
+        if name in others and name not in found and not is_done(others[name], out):
             found[name] = others[name]
             needed.extend(others[name].needs)
     return [name for name in others if name in found]
 
 
-def command_line(stage: Stage) -> str:
-    """A stage's command, to be typed in the experiment's folder."""
-    return shlex.join(("anisocert", *stage.command))
-
-
 def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
     """The stage at work, unless another process is doing it, or has just done it."""
-    lock = ExitStack()
+    files, lock = {file: hash_of(file) for file in stage.files}, ExitStack()
     try:
-        descriptor = lock.enter_context(locked(_place(out, "stages", stage, ".lock"), wait=False))
+        descriptor = lock.enter_context(locked(place(out, "stages", stage, ".lock"), wait=False))
     except BusyError:
         return "busy"
-    if _is_done(stage, out):
+    if is_done(stage, out):
         lock.close()
         return "done"
     (out / "memories").mkdir(exist_ok=True)
     sources = os.pathsep.join([str(Path(anisocert.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    with _place(out, "logs", stage, ".log").open("ab") as output:
+    with place(out, "logs", stage, ".log").open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "anisocert", *stage.command], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             cwd=out, env=os.environ | {"PYTHONPATH": sources, PARENT: str(os.getpid())}, **_apart(descriptor),
         )  # fmt: skip
-    return Running(process, lock, time.monotonic())
+    return Running(process, lock, time.monotonic(), files)
 
 
 def _apart(lock: int) -> dict[str, Any]:
@@ -162,7 +160,7 @@ def _end(
     """Note how a stage ended. asked: it was, so that whatever else than done it says, it is to resume."""
     code, seconds = one.process.returncode, time.monotonic() - one.since
     if code == 0:
-        _mark(stage, seconds, out)
+        mark(stage, seconds, one.files, out)
         outcome.done.append(stage.name)
         tell(stage.name, f"done in {seconds:.0f} s")
     elif asked or code == STOPPED:
@@ -170,7 +168,7 @@ def _end(
         tell(stage.name, "stopped; resumes next time")
     else:
         outcome.failed.append(stage.name)
-        lines = _place(out, "logs", stage, ".log").read_text(errors="replace").strip().splitlines()
+        lines = place(out, "logs", stage, ".log").read_text(errors="replace").strip().splitlines()
         tell(stage.name, f"failed: {lines[-1] if lines else f'exit code {code}'}")
 
 
@@ -189,28 +187,3 @@ def _wait(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _is_done(stage: Stage, out: Path) -> bool:
-    mark = _place(out, "stages", stage, ".json")
-    if not mark.exists():
-        return False
-    before = json.loads(mark.read_text())["command"]
-    if before != command_line(stage):
-        raise ArgumentError(
-            f"{stage.name} was done by a different command: use another --out, or remove {mark} and what it made; "
-            f"then: {before}; now: {command_line(stage)}"
-        )
-    return True
-
-
-def _mark(stage: Stage, seconds: float, out: Path) -> None:
-    mark = _place(out, "stages", stage, ".json")
-    text = json.dumps({"command": command_line(stage), "seconds": round(seconds, 1)}) + "\n"
-    write_whole(mark, lambda part: part.write_text(text))
-
-
-def _place(out: Path, kind: str, stage: Stage, suffix: str) -> Path:
-    folder = out / kind
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / (stage.name.replace(" ", "-") + suffix)

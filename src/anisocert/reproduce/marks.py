@@ -1,0 +1,60 @@
+"""What is known of a stage that was done: the command that did it, and which files of the user's it read."""
+
+import json
+import shlex
+from functools import lru_cache
+from pathlib import Path
+
+from anisocert.durable import write_whole
+from anisocert.errors import ArgumentError
+from anisocert.inputs import checksum, regular_file
+from anisocert.reproduce.matrix import Stage
+
+
+def command_line(stage: Stage) -> str:
+    """A stage's command, to be typed in the experiment's folder."""
+    return shlex.join(("anisocert", *stage.command))
+
+
+def is_done(stage: Stage, out: Path) -> bool:
+    """Whether a stage has ended well; an error if its command or a file of the user's was another then."""
+    path = place(out, "stages", stage, ".json")
+    if not path.exists():
+        return False
+    said = json.loads(path.read_text())
+    remedy = f"use another --out, or remove {path} and what it made"
+    if (before := said["command"]) != (now := command_line(stage)):
+        raise ArgumentError(f"{stage.name} was done by a different command: {remedy}; then: {before}; now: {now}")
+    for file in stage.files:
+        before = said.get("files", {}).get(file)  # a mark from before files were noted knows of none
+        if before is not None and before != (now := hash_of(file)):
+            raise ArgumentError(
+                f"{stage.name} was done with another {file}: {remedy}, or put that file back; then: SHA-256 {before}; "
+                f"now: {now}"
+            )
+    return True
+
+
+def mark(stage: Stage, seconds: float, files: dict[str, str], out: Path) -> None:
+    """Note that a stage has ended well. files: the SHA-256 that each of its files had when it began."""
+    path = place(out, "stages", stage, ".json")
+    text = json.dumps({"command": command_line(stage), "seconds": round(seconds, 1), "files": files}) + "\n"
+    write_whole(path, lambda part: part.write_text(text))
+
+
+def hash_of(file: str) -> str:
+    """SHA-256 of a file, read once as long as it stays what it is: many stages have the same."""
+    now = regular_file(file).stat()
+    return _hash(file, now.st_ino, now.st_size, now.st_mtime_ns)
+
+
+@lru_cache
+def _hash(file: str, *_: int) -> str:
+    return checksum(Path(file))
+
+
+def place(out: Path, kind: str, stage: Stage, suffix: str) -> Path:
+    """Where a file of a stage is, in a folder that is there."""
+    folder = out / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / (stage.name.replace(" ", "-") + suffix)

@@ -14,6 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from anisocert.errors import ArgumentError
 
 EXAMPLES, VOTES, NETWORK = "Which examples", "Votes and bounds", "The network"
+READING = ("layout", "mean", "std")  # how a network's file is read
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
 
 

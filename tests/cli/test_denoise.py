@@ -80,6 +80,11 @@ def test_another_denoiser_is_not_the_runs(cli, run, tmp_path, trained_digits):
     said = cli("verify", run, "--recount", "2", "--denoise", tmp_path / "last.safetensors", code=1)
     assert f"a different network: {trained_digits} behind the denoiser {tmp_path / 'last.safetensors'}" in said.out
     assert "drawn again" not in said.out
+    asked = ("certify", trained_digits, "--denoise", tmp_path / "last.safetensors", "--data", "digits", *FEW)
+    said = cli(*asked, "--sigma", "0.4", "--out", run, code=2).err.replace("\n", "")
+    assert f" behind {tmp_path / 'last.safetensors'} (" in said
+    said = cli(*asked, "--out", tmp_path / "run", code=2).err.replace("\n", " ")
+    assert "use --sigma, of 0.1 to 0.8 for this denoiser" in said
     number = read_run(run).rows[0]["idx"]
     said = cli("show", run, number, "--recount", "--denoise", tmp_path / "last.safetensors", code=1).err
     assert "got none drawn" in said.replace("\n", " ")
@@ -132,7 +137,7 @@ def test_other_commands_take_it(cli, run, denoiser, trained_digits, tmp_path):
     found = json.loads(
         cli("diagnose", *network, "--norm", "l2", "--max", "8", "--votes", "32", "--json", "--device", "cpu").out
     )
-    assert found["denoiser"] == ""  # it has one
+    assert found["remedies"] == []  # it has a denoiser
 
 
 def test_workers_elsewhere_get_the_denoisers_file(run):
@@ -153,6 +158,7 @@ def test_workers_elsewhere_get_the_denoisers_file(run):
         (["--recipe", "distillation", "--classifier", "NET", "--set", "denoiser=1"], "expected --set of nothing"),
         (["--recipe", "denoiser", "--classifier", "NET", "--told", "all"], "told of a denoiser among theta, scalar"),
         (["--recipe", "denoiser", "--classifier", "NET", "--levels", "1"], "expected --levels LOW,HIGH"),
+        (["--recipe", "cohen", "--mean", "0.5"], "expected --mean with --classifier, which it is about, got it alone"),
         (["--recipe", "cohen", "--told", "theta"], "expected --told with --recipe denoiser and with no other"),
         (["--recipe", "denoiser", "--classifier", "absent", "--data", "absent.npz"], "/absent, where nothing is"),
         (["--recipe", "denoiser", "--classifier", "BOTH"], "got those of a codebook: name the file of one"),
@@ -196,7 +202,7 @@ def test_a_run_is_refused_before_its_folder_is_claimed(quick, do, denoiser, trai
     [
         ({"sigma": 0.4}, None),
         ({"sigma": 0.8}, None),
-        ({"sigma": 1.6}, "the denoiser was trained for noise of 0.1 to 0.8, got 1.6"),
+        ({"sigma": 1.6}, "the denoiser was trained for noise of 0.1 to 0.8, got 1.6: train one for it"),
         ({"sigma": 0.05}, "the denoiser was trained for noise of 0.1 to 0.8, got 0.05"),
         ({"sigma": 0.4, "norm": "l1"}, "the denoiser was trained for gaussian noise, got uniform"),
         ({"sigma": 0.8, "method": "cascade", "codebook": "CODES"}, "noise of 0.1 to 0.8, got 0.05"),

@@ -2,8 +2,12 @@
 
 import json
 import shlex
+from dataclasses import replace
 
 import pytest
+
+from anisocert import diagnosis
+from anisocert.diagnosis import Remedy, diagnose
 
 QUICK = ("--max", 8, "--votes", 10)
 
@@ -26,6 +30,17 @@ def test_table_words_picture_and_command(cli, trained_digits, tmp_path):
         assert f"- {method}: " in said
     assert f"anisocert certify {shlex.quote(str(trained_digits))} --out RUN --data digits" in said
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_commands_stand_in_one_piece_on_lines_of_their_own(cli, trained_digits, monkeypatch):
+    commands = tuple(f"anisocert {name} {'--option value ' * 20}--out DENOISER" for name in ("train", "certify"))
+    remedies = (Remedy("A denoiser", commands), Remedy("Or fine-tuning", ("anisocert train",)))
+    monkeypatch.setattr(diagnosis, "diagnose", lambda *a, **k: replace(diagnose(*a, **k), remedies=remedies))
+    said = cli("diagnose", trained_digits, "--data", "digits", *QUICK, "--sigma", "0.25", "--norm", "l2").out
+    expected = ["", "A denoiser:", *commands, "", "Or fine-tuning:", "anisocert train"]
+    *_, recommended = said.splitlines()[: -len(expected)]
+    assert said.splitlines()[-len(expected) :] == expected
+    assert recommended.startswith(f"anisocert certify {shlex.quote(str(trained_digits))} --out RUN ")
 
 
 @pytest.mark.precision

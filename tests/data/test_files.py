@@ -311,7 +311,7 @@ def test_imagenet_says_what_it_needs(root: Path) -> None:
     with pytest.raises(ArgumentError, match=r"expected 1000 classes with 50,000 images .* got 2 with 2"):
         load("imagenet")
     with pytest.raises(
-        ArgumentError, match=r"expected split 'test' of imagenet .* --test-every N` makes a train split"
+        ArgumentError, match=r"expected split 'test' of imagenet .* --test-every N --force` makes a train split"
     ):
         load("imagenet", "train")
 

@@ -336,7 +336,9 @@ def test_pixels_stay_on_disk_until_they_are_needed(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(inputs, "HASHED", 1 << 20)
     tracemalloc.start()
     whole = load(tmp_path)
-    with pytest.raises(ArgumentError, match=r"expected split test of .*, got 'train': .* --test-every N` makes"):
+    with pytest.raises(
+        ArgumentError, match=r"expected split test of .*, got 'train': .* --test-every N --force` makes"
+    ):
         load(tmp_path, "train")
     spaced = whole.subset(skip=2)
     digest = arrays_hash(spaced.pixels)  # type: ignore[arg-type]

@@ -1,19 +1,22 @@
 """Diagnoses of networks whose behaviour under noise is known."""
 
 import re
+import shlex
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import norm as normal
+from typer.main import get_command
 
 import anisocert as ac
+from anisocert.cli.app import app
 from anisocert.data import digits, prepared
 from anisocert.diagnosis import GRID, diagnose, probe
 from anisocert.diagnosis._words import trained_on_noise
-from anisocert.diagnosis.diagnosing import _denoiser
-from anisocert.diagnosis.probing import Level, Sample, matching_noise
+from anisocert.diagnosis.commands import remedies
+from anisocert.diagnosis.probing import Sample, matching_noise
 from anisocert.engine import Numerics
 from anisocert.models import Denoised, Denoiser, build, save
 from anisocert.runs import Configuration
@@ -117,9 +120,12 @@ def test_a_noise_trained_network_is_told_from_a_plain_one(trained_digits, plain_
     assert any("needs training on noise" in one for one in plain.findings)
     assert not any("needs training on noise" in one for one in noisy.findings)
     lost = next(one for one in plain.levels if one.abstained >= 0.5 or one.certified < 0.5 * plain.clean.smoothed)
-    asked = f"anisocert train --recipe denoiser --classifier {plain_digits} --data digits --norm l2"
-    assert plain.denoiser == f"{asked} --sigma {max(0.25, lost.sigma):g} --out DENOISER"
-    assert any(f"({plain.denoiser}, then --denoise DENOISER/last.safetensors)" in one for one in plain.findings)
+    asked = f"--classifier {plain_digits} --data digits --norm l2 --sigma {max(0.25, lost.sigma):g}"
+    assert [one.commands[0] for one in plain.remedies] == [
+        f"anisocert train --recipe {recipe} {asked} --out {recipe.upper()}" for recipe in ("denoiser", "distillation")
+    ]
+    assert "more votes will not help. The commands are below." in " ".join(plain.findings)
+    assert noisy.remedies == ()
     assert noisy.recommendation.useful
     assert noisy.recommendation.sigma in (0.18, 0.25, 0.35)
     assert (noisy.recommendation.norm, noisy.recommendation.method) == ("l2", "anisotropic")
@@ -131,41 +137,80 @@ def test_a_noise_trained_network_is_told_from_a_plain_one(trained_digits, plain_
     assert best["noisy"] > best["plain"]
 
 
-def test_a_denoiser_is_recommended_only_where_one_can_be_trained(plain_digits, tmp_path):
-    clean, lost = (
-        Level("l2", 0.3, *(share,) * 3, 1 - share, 0.0, 0.0, 0.0, 0.1, 1.0)  # right everywhere, and nowhere
-        for share in (1.0, 0.0)
-    )
+def recipes(job, **changes):
+    job = replace(job, configuration=replace(job.configuration, **changes))
+    found = [one.commands[0] for one in remedies(job, 0.3, "l2", "fixed")]
+    return [re.search("--recipe ([a-z]+) |prepare", command)[1] for command in found]
+
+
+def test_remedies_are_recommended_only_where_they_can_be_trained(plain_digits):
     job = job_of(plain_digits, numerics=SETTLED)
-    assert " --data digits --norm l2 --sigma 0.3 " in _denoiser(job, [lost], clean, 1.0)
-    assert not _denoiser(job, [clean], clean, 1.0)
+    assert recipes(job) == ["denoiser", "distillation"]
     small = replace(job.examples, pixels=job.examples.pixels[:, :, :6, :6])
-    assert not _denoiser(replace(job, examples=small), [lost], clean, 1.0)  # even, and no multiple of 4
+    assert recipes(replace(job, examples=small)) == ["distillation"]  # even, and no multiple of 4
+    own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    assert recipes(replace(job, model=own)) == ["denoiser"]  # no file could say what it is
     told = Denoised(job.model, Denoiser("denoiser-small", (1, 8, 8), [0.5], [0.5]))
-    assert not _denoiser(replace(job, model=told), [lost], clean, 1.0)
-    for parts in (("test",), ("train", "test")):
-        prepared.write(tmp_path, dict.fromkeys(parts, job.examples))
-        found = _denoiser(
-            replace(job, configuration=replace(job.configuration, data=str(tmp_path))), [lost], clean, 1.0
-        )
-        assert bool(found) == ("train" in parts)
+    assert recipes(replace(job, model=told)) == []
+    for other in ({"layout": "channels-first"}, {"outputs": "probabilities"}):
+        assert recipes(job, **other) == []  # `train` could not be told
+    read = replace(job, configuration=replace(job.configuration, mean=(0.5,), std=(0.25,)))
+    front, tuned = (one.commands for one in remedies(read, 0.3, "l2", "fixed"))
+    assert all("--mean 0.5 --std 0.25" in command for command in (*front, tuned[0]))
+    assert "--mean" not in tuned[1]  # its file says it
+
+
+def test_without_a_train_split_the_command_that_makes_one_comes_first(plain_digits, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANISOCERT_DATA", str(tmp_path))
+    job = job_of(plain_digits, numerics=SETTLED)
+    prepared.write(tmp_path / "imagenet", {"test": job.examples})
+    job = replace(job, configuration=replace(job.configuration, data="imagenet"))
+    first, *others = remedies(job, 0.3, "l2", "fixed")
+    assert "a train split, which imagenet does not have" in first.what
+    assert first.commands == ("anisocert data prepare imagenet FOLDER --test-every 10 --force",)
+    assert len(others) == 2
+    place = str(tmp_path / "imagenet")
+    job = replace(
+        job, configuration=replace(job.configuration, data=place), examples=replace(job.examples, scaled=(256, 64))
+    )
+    made = f"anisocert data prepare imagenet FOLDER --out {place} --crop 64 --test-every 10 --force"
+    assert next(remedies(job, 0.3, "l2", "fixed")).commands == (made,)
+    prepared.write(tmp_path / "imagenet", dict.fromkeys(("train", "test"), job.examples))
+    assert recipes(job) == ["denoiser", "distillation"]
+
+
+def context_of(command):
+    """What a command line says, once the program has taken it."""
+    program, *names = shlex.split(command)
+    assert program == "anisocert"
+    found, rest = get_command(app), names
+    while hasattr(found, "commands"):
+        found, rest = found.commands[rest[0]], rest[1:]
+    return found.make_context(names[0], rest).params
+
+
+def test_remedies_are_commands_that_the_program_takes(plain_digits):
+    job = job_of(plain_digits, numerics=SETTLED, n=500)
+    denoiser, tuned = remedies(job, 0.3, "l1", "fixed")
+    for one, recipe in ((denoiser, "denoiser"), (tuned, "distillation")):
+        training, certifying = map(context_of, one.commands)
+        made = f"{training['out']}/last.safetensors"
+        assert (training["recipe"], str(training["classifier"])) == (recipe, str(plain_digits))
+        assert (training["sigma"], certifying["sigma"], certifying["norm"], certifying["n"]) == (0.3, 0.3, "l1", 500)
+        front = recipe == "denoiser"
+        assert certifying["model"] == (str(plain_digits) if front else made)
+        assert certifying["denoise"] == (made if front else None)
+    outs = [context_of(one.commands[1]) for one in (denoiser, tuned)]
+    assert len({(str(one["out"]), one["memory"]) for one in outs} | {("RUN", "memory.sqlite")}) == 3
 
 
 def test_the_recommended_command_is_one_that_certify_takes(trained_digits, quick):
-    import shlex
-
-    from typer.main import get_command
-
-    from anisocert.cli.app import app
-
     found = diagnose(job_of(trained_digits, numerics=SETTLED), "cpu", inputs=8, votes=10, sigmas=(0.25,), norms=("l2",))
-    program, name, *rest = shlex.split(found.recommendation.command)
-    assert (program, name) == ("anisocert", "certify")
-    context = get_command(app).commands["certify"].make_context("certify", rest)
-    assert context.params["sigma"] == 0.25
-    assert context.params["method"] == "anisotropic"
-    assert context.params["memory"] is not None
-    assert context.params["model"] == str(trained_digits)
+    said = context_of(found.recommendation.command)
+    assert said["sigma"] == 0.25
+    assert said["method"] == "anisotropic"
+    assert said["memory"] is not None
+    assert said["model"] == str(trained_digits)
 
 
 def test_costs(trained_digits, quick):

@@ -27,6 +27,7 @@ def learned():
     torch.manual_seed(0)
     return nn.Conv2d(1, 1, 3, padding=1)
 def bare(): return lambda x: x
+def scores(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
 """
 
 
@@ -107,3 +108,8 @@ def test_what_is_no_denoiser_is_said(file):
         models.load(file, denoise="users_denoisers:bare")
     with pytest.raises(ArgumentError, match="users_denoisers:nothing"):
         models.load(file, denoise="users_denoisers:nothing")
+    with pytest.raises(
+        ModelError, match=r"which gives inputs of shape \(1, 8, 8\) back, at users_.*:scores, got \(10,"
+    ):
+        models.load(file, denoise="users_denoisers:scores", shape=(1, 8, 8))
+    models.load(file, denoise="users_denoisers:learned", shape=(1, 8, 8))

@@ -126,3 +126,7 @@ def _print(found: "Diagnosis", total: int) -> None:
         )  # fmt: skip
     if r.useful:
         console.print(f"\n{r.command}", soft_wrap=True)
+    for remedy in found.remedies:
+        console.print(f"\n{remedy.what}:")
+        for command in remedy.commands:
+            console.print(command, soft_wrap=True)  # in one piece, to be pasted

@@ -8,7 +8,7 @@ import typer
 
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
-from anisocert.options import flags, option
+from anisocert.options import READING, flags, option
 
 EPILOG = "Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen"
 
@@ -122,7 +122,7 @@ def train(
     console, data, norm, seed, kind = Console(), asked["data"], asked["norm"], asked["seed"], setup.kind_of(recipe)
     own = {"denoise": denoise, "told": told, "levels": levels, "worth": worth}
     own = {name: value for name, value in own.items() if value is not None}
-    reading = {name: asked[name] for name in ("layout", "mean", "std") if asked[name] is not None}
+    reading = {name: asked[name] for name in READING if asked[name] is not None}
     setup.expect_taken(kind, classifier, arch, own, reading)
     book, smoothing = setup.noise_of(kind, norm, sigma, codebook)
     sigma = float(smoothing.theta.mean()) if sigma is None else sigma

@@ -193,7 +193,10 @@ def _own_numbers(paths: list[Path]) -> list[int]:
     if len(set(numbers)) < len(paths):
         wrong = [path.name for path, match in zip(paths, found, strict=True) if match is None]
         got = f"{few(wrong)} among others" if wrong else "one number for several images"
-        raise ArgumentError(f"expected images named ILSVRC2012_val_00000001.JPEG, ..., each once, got {got}")
+        raise ArgumentError(
+            f"expected images named ILSVRC2012_val_00000001.JPEG, ..., each once, got {got}: for other names use "
+            "the folder itself, as --data FOLDER, with images.json for their size (docs/imagenet.md)"
+        )
     return numbers
 
 

@@ -21,7 +21,7 @@ from anisocert.data._folder_notes import printable
 from anisocert.data._image_files import READERS
 from anisocert.data.dataset import Dataset, Split
 from anisocert.data.numpy_files import map_npy, read_npy
-from anisocert.durable import locked, write_whole
+from anisocert.durable import TEMPORARY, locked, write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import opened_regular
 
@@ -29,7 +29,7 @@ FILE = "data.json"
 SPLITS: tuple[Split, ...] = ("train", "test")
 LARGEST = 1 << 24  # bytes of data.json
 FILES = frozenset({FILE, *(f"{name}_{split}.npy" for name in ("x", "y", "ids") for split in SPLITS)})
-MORE = ": `anisocert data prepare imagenet FOLDER --test-every N` makes a train split, too"
+MORE = ": `anisocert data prepare imagenet FOLDER --test-every N --force` makes a train split, too"
 LOCK, NEW = "preparing.lock", "preparing.part"  # NEW: a folder, until arrays are complete
 PIECE = 64  # images that are decoded at a time, by each reader
 
@@ -109,8 +109,10 @@ def write(folder: Path, parts: Mapping[Split, Dataset]) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     new = folder / NEW
-    for left in folder.glob("*.part"):  # by a preparation that was killed
-        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    for left in folder.glob(TEMPORARY.format("*")):  # by a preparation that was killed
+        left.unlink()
+    if new.is_dir():
+        shutil.rmtree(new)
     new.mkdir()
     try:
         _write_arrays(new, parts)

@@ -43,9 +43,10 @@ def trained_on_noise(d: "Diagnosis", scale: float = 1.0) -> bool:
     return d.matches > LITTLE * scale or expects
 
 
-def is_lost(one: Level, clean: Level) -> bool:
-    """Whether the network does not stand noise of this level."""
-    return one.abstained >= MOSTLY or one.certified < MOSTLY * clean.smoothed
+def lost(d: "Diagnosis") -> list[Level]:
+    """Levels, of the first norm, of noise that the network does not stand."""
+    first = (one for one in d.levels if one.norm == d.levels[0].norm)
+    return [one for one in first if one.abstained >= MOSTLY or one.certified < MOSTLY * d.clean.smoothed]
 
 
 def _share(share: float, upper: bool = False) -> str:
@@ -73,9 +74,9 @@ def _training(d: "Diagnosis", scale: float) -> Iterator[str]:
 def _abstention(d: "Diagnosis", most: float, scale: float) -> Iterator[str]:
     """Why inputs abstain, at the noise that is usual in the field and beyond what the network tolerates."""
     first = [one for one in d.levels if one.norm == d.levels[0].norm]
-    lost = [one for one in first if is_lost(one, d.clean)]
-    if lost:
-        one = lost[0]
+    too_much = lost(d)
+    if too_much:
+        one = too_much[0]
         yield (
             f"From noise of {one.sigma:.3g} on, {_fate(one)}: its accuracy on noisy inputs is {_share(one.accuracy)} "
             f"there (chance: {_share(d.chance)}). A smoothed classifier is the vote over noisy inputs, and a vote of "
@@ -88,11 +89,12 @@ def _abstention(d: "Diagnosis", most: float, scale: float) -> Iterator[str]:
             f"From noise of {one.sigma:.3g} on it gives {_share(one.largest_class)} of all noisy inputs the same "
             "answer: certificates there are large and mean nothing."
         )
-    if lost and not trained_on_noise(d, scale):
-        trained = f"a denoiser in front of it ({d.denoiser}, then --denoise DENOISER/last.safetensors)"
+    if too_much and not trained_on_noise(d, scale):
         yield (
-            "For more than that it needs training on noise (anisocert train --recipe cohen --sigma ...), or "
-            f"{trained if d.denoiser else 'a denoiser in front of it (--denoise)'}; more votes will not help."
+            "For more than that it needs training on noise, from the start (anisocert train --recipe cohen) or, if it "
+            "is of anisocert's architectures, from its own answers (--recipe distillation), or a denoiser in front of "
+            "it (--recipe denoiser, then --denoise); more votes will not help."
+            f"{' The commands are below.' if d.remedies else ''}"
         )
 
 

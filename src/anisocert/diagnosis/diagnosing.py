@@ -1,6 +1,5 @@
 """The diagnosis: measurements, what they mean, and what to do."""
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -10,18 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from anisocert.data import evenly, splits
+from anisocert.data import evenly
 from anisocert.diagnosis import _words as words
 from anisocert.diagnosis.capture import Captured, capture
 from anisocert.diagnosis.capture import words as capture_words
+from anisocert.diagnosis.commands import Remedy, certifying, remedies
 from anisocert.diagnosis.looking import look
 from anisocert.diagnosis.probing import GRID, TINY, Level, Sample, matching_noise, probe, span
 from anisocert.engine import Network, Query
-from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
-from anisocert.models.denoiser import takes
 from anisocert.optimize.soft import Problem
-from anisocert.options import flags
 from anisocert.runs.loading import load_model
 from anisocert.smoothing import Gaussian, usual
 from anisocert.work import Job
@@ -60,8 +57,8 @@ class Diagnosis:
 
     clean: without noise. levels: of both norms, or of the one asked for. matches: noise, of the first norm, that the
     network seems to have been trained on; trained: what its file says, None where it says nothing. findings: in words.
-    captured: how surely its selector names codes, if it has one. denoiser: the command that trains one for it, empty
-    where it has one, or none could be trained.
+    captured: how surely its selector names codes, if it has one. remedies: how it would stand noise that it does not,
+    none where it was trained on noise, or nothing could be trained for it.
     """
 
     model: str
@@ -78,7 +75,7 @@ class Diagnosis:
     recommendation: Recommendation
     findings: tuple[str, ...]
     captured: Captured | None = None
-    denoiser: str = ""
+    remedies: tuple[Remedy, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON keeps it."""
@@ -126,12 +123,16 @@ def diagnose(
     costs, speed = ((), 0.0) if doubt else _costs(job, shaped, device, best, on_step)
     useful = best.certified > 0.5 * max(clean.smoothed, 0.01) and best.largest_class <= max(ONE_CLASS * most, 0.5)
     useful = useful and not doubt
-    recommended = Recommendation(best.sigma, best.norm, method, useful, _command(job, best, method) if useful else "")
+    command = certifying(job, best.sigma, best.norm, method) if useful else ""
+    recommended = Recommendation(best.sigma, best.norm, method, useful, command)
     found = Diagnosis(
         c.model, job.examples.name, len(sample.y), votes, 1 / c.num_classes, clean, tuple(levels), matches, known,
         costs, speed, recommended, (), capture(network, sample, norms[0], c.plan(), votes, c.seed),
-        "" if shaped is None else _denoiser(job, levels, clean, scale),
     )  # fmt: skip
+    lost = words.lost(found)
+    if shaped is not None and lost and not doubt and not words.trained_on_noise(found, scale):
+        sigma = max(lost[0].sigma, USUAL_NOISE * scale)
+        found = replace(found, remedies=tuple(remedies(job, sigma, lost[0].norm, method)))
     selector = () if found.captured is None else capture_words(found.captured)
     beyond = [f"At that noise {one}." for one in job.beyond_denoiser(best.norm, best.sigma)] if useful else []
     return replace(found, findings=(*words.findings(found, c.plan(), most, scale, doubt), *beyond, *selector))
@@ -180,26 +181,3 @@ def _costs(
             speed = speed or found.votes_per_second
         on_step()
     return tuple(costs), speed
-
-
-def _denoiser(job: Job, levels: Sequence[Level], clean: Level, scale: float) -> str:
-    """The command that trains a denoiser for noise that the network does not stand; empty where there is none."""
-    c, shape = job.configuration, job.examples.shape
-    lost = [one for one in levels if one.norm == levels[0].norm and words.is_lost(one, clean)]
-    can_train = takes(shape[0], shape) and "train" in (splits(c.data) or ("train",)) and not is_told(job.model)
-    if not lost or not can_train or c.denoise is not None or c.codebook is not None or c.mean is not None or c.layout:
-        return ""
-    sigma = max(lost[0].sigma, USUAL_NOISE * scale)
-    typed = {"recipe": "denoiser", "classifier": c.model, "data": c.data, "norm": lost[0].norm, "sigma": f"{sigma:g}"}
-    return shlex.join(["anisocert", "train", *flags(typed | {"out": "DENOISER"})])
-
-
-def _command(job: Job, best: Level, method: str) -> str:
-    """The command that certifies in this way; noise chosen per input goes with a memory."""
-    c = job.configuration
-    classes = None if job.metadata.get("num_classes") else c.num_classes
-    chosen = replace(
-        c, sigma=best.sigma, norm=best.norm, method=method, num_classes=classes, inputs=None, device=None,  # type: ignore[arg-type]
-        memory="memory.sqlite", codebook=None, selector=None,
-    )  # fmt: skip
-    return chosen.command(Path("RUN"))

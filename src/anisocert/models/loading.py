@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from anisocert.engine.told import is_told
+from anisocert.engine.first_call import taking
+from anisocert.engine.given import home, own_copy
+from anisocert.engine.told import beside, is_told
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import regular_file
 from anisocert.models.adapters import Declared, adapt
@@ -56,13 +59,27 @@ def load(
         return model, metadata
     # What the network was trained with says nothing about the two together.
     known = {name: value for name, value in metadata.items() if name not in ("noise", "norm", "sigma")}
-    denoiser, notes = from_function(denoise) if is_function(denoise) else _denoiser(denoise, like)
+    denoiser, notes = _from_function(denoise, like) if is_function(denoise) else _denoiser(denoise, like)
     if isinstance(denoiser, Denoiser):
         known |= {"denoiser": {"noise": denoiser.noise, "levels": denoiser.levels}}
     known |= {"denoise": denoise, "notes": (*known.get("notes", ()), *notes)}
     if isinstance(model, PerCode):
         return PerCode([Denoised(one, denoiser) for one in model.networks]).eval(), known
     return Denoised(model, denoiser).eval(), known
+
+
+def _from_function(named: str, shape: tuple[int, ...] | None) -> tuple[nn.Module, tuple[str, ...]]:
+    """A denoiser of the user's own; an error unless it gives images of their shape back."""
+    denoiser, notes = from_function(named)
+    if shape is not None:
+        x = torch.zeros(1, *shape, device=home(denoiser))
+        tried = own_copy(denoiser.eval())  # what it keeps of a call is not part of it
+        with torch.no_grad(), taking(shape, tried):
+            back = tried(beside(x, torch.ones_like(x)) if is_told(tried) else x)
+        if not isinstance(back, Tensor) or back.shape != x.shape:
+            got = tuple(back.shape[1:]) if isinstance(back, Tensor) else type(back).__name__
+            raise ModelError(f"expected a denoiser, which gives inputs of shape {shape} back, at {named}, got {got}")
+    return denoiser, notes
 
 
 def _denoiser(path: str, shape: tuple[int, ...] | None) -> tuple[nn.Module, tuple[str, ...]]:

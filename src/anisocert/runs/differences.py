@@ -74,5 +74,6 @@ def _compared(configuration: Configuration) -> dict[str, tuple[Any, str]]:
     found = {name: (value, "none" if value is None else str(value)) for name, value in values.items()}
     for name, hashed in HASHES.items():
         known, _ = found.pop(hashed)
-        found[name] = (known, f"{values[name]} ({str(known)[:12]}...)")
+        behind = f" behind {values['denoise']}" if name == "model" and values["denoise"] else ""
+        found[name] = (known, f"{values[name]}{behind} ({str(known)[:12]}...)")
     return {name: pair for name, pair in found.items() if name not in HASHED_TOO}

@@ -17,6 +17,7 @@ from anisocert.errors import ArgumentError
 from anisocert.inputs import hash_values
 from anisocert.models import Codebook, Coded, PerCode
 from anisocert.models.adapters import SeveralError
+from anisocert.models.loading import is_function
 from anisocert.runs.configuration import Configuration
 
 
@@ -102,5 +103,9 @@ def trained_sigma(model: str, norm: str, denoise: str | None = None) -> float:
     sigma = said.get("sigma")
     if said.get("norm") != norm or isinstance(sigma, bool) or not isinstance(sigma, int | float):
         other = f", which was trained for norm {said['norm']}" if said.get("norm") not in (None, norm) else ""
-        raise ArgumentError(f"expected sigma, as the {norm} noise of {model} is unknown{other}, got none: use --sigma")
+        known = None if denoise is None or is_function(denoise) else models.load_denoiser(denoise)[0].levels
+        among = "" if known is None else f", of {known[0]:g} to {known[1]:g} for this denoiser"
+        raise ArgumentError(
+            f"expected sigma, as the {norm} noise of {model} is unknown{other}, got none: use --sigma{among}"
+        )
     return float(sigma)

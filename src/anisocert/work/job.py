@@ -101,7 +101,9 @@ class Job:
             return [f"the denoiser was trained for {known['noise']} noise, got {noise}"]
         levels = self.model.codes.flatten().tolist() if isinstance(self.model, Coded) else [sigma]
         beyond = [level for level in (min(levels), max(levels)) if not low * (1 - SLACK) <= level <= high * (1 + SLACK)]
-        return [f"the denoiser was trained for noise of {low:g} to {high:g}, got {beyond[0]:g}"] if beyond else []
+        remedy = "train one for it (train --recipe denoiser --levels LOW,HIGH), or stay between these"
+        said = f"the denoiser was trained for noise of {low:g} to {high:g}, got {{:g}}: {remedy}"
+        return [said.format(beyond[0])] if beyond else []
 
     def _without_its_denoiser(self) -> list[str]:
         """Whether a network that was fine-tuned behind a denoiser has none, or another."""

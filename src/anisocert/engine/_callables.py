@@ -14,6 +14,7 @@ DESCRIPTORS = (
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
     types.MethodDescriptorType, types.WrapperDescriptorType,
 )  # fmt: skip
+ADDRESS = "_torchdynamo_wrapper_id"  # where torch.compile's wrapper lies in memory
 TORCH_OPERATORS = ("aten", "prim", "prims", "quantized", "torchvision")
 
 
@@ -71,7 +72,7 @@ class Callables(Content):
         if (known := name_in_library(function)) is not None:
             self._put("function of a library", *known)
             return
-        code, attributes = function.__code__, dict(vars(function))
+        code, attributes = function.__code__, {k: v for k, v in vars(function).items() if k != ADDRESS}
         if is_installed_file(code.co_filename):  # a decorator's, say: what it holds may still be the user's own
             self._put("code of a library", code.co_qualname)
         else:

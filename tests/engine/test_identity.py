@@ -427,9 +427,14 @@ def test_a_module_that_the_code_would_import_cannot_be_read(tmp_path, monkeypatc
         digest(Holding(later))
 
 
-def test_a_module_that_cannot_be_copied_runs_under_its_name():
+def _relu(x: Tensor) -> Tensor:
+    return torch.relu(x)
+
+
+@pytest.mark.parametrize("part", [threading.Lock, lambda: torch.jit.script(_relu)])
+def test_a_module_that_cannot_be_copied_runs_under_its_name(part):
     model = Holding(nn.Linear(2, 2)).eval()
-    model.lock = threading.Lock()
+    model.part = part()
     with pytest.raises(ModelError, match=r"copy\.deepcopy can copy.*--model-id"):
         Network(model, 2)
     network = Network(model, 2, numerics=FLOAT32, model_id="locked")

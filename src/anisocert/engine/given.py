@@ -89,7 +89,7 @@ def own_copy(model: Module, device: torch.device | None = None) -> Module:
         for parameter in copied.parameters():  # TorchScript knows no requires_grad_ of modules
             parameter.requires_grad_(False)
         return copied
-    except (TypeError, RuntimeError) as error:
+    except Exception as error:  # whatever the user's own classes raise; TorchScript's functions a PickleError
         if out_of_memory(error):
             raise
         raise ModelError(

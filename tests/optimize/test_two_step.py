@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import ndtri
+from torch import nn
 
 import anisocert as ac
 from anisocert.errors import ArgumentError
@@ -122,6 +123,44 @@ def test_scores_are_those_of_the_chosen_copy(bands):
     label = model.classifier(copies[torch.arange(200), 1 + code]).argmax(1)
     assert torch.equal(TwoSteps(model)(copies).argmax(1), 2 * code + label)
     assert len(set((2 * code + label).tolist())) == 4
+
+
+class Rescored(nn.Module):
+    """A classifier's scores, times a factor, beside a class that nobody votes for."""
+
+    def __init__(self, classifier, factor, masked):
+        super().__init__()
+        self.classifier, self.factor, self.masked = classifier, factor, masked
+
+    def forward(self, x):
+        scores = self.factor * self.classifier(x)
+        return torch.cat([scores, torch.full_like(scores[:, :1], self.masked)], 1)
+
+
+@pytest.mark.parametrize(
+    ("factor", "masked"), [(1.0, -1e9), (1.0, torch.finfo().min), (1.0, -torch.inf), (1e-9, -1e-3), (1e30, -1e38)]
+)
+def test_votes_are_the_networks_however_its_scores_are_spread(bands, factor, masked):
+    """Sums in float32 would make ties of them, which go to the first class."""
+    model = planes(bands, 0.0, 0.0, codes=(0.25, 1.0))
+    model.classifier = Rescored(model.classifier, factor, masked)
+    copies = torch.randn(200, 3, 2, generator=torch.Generator().manual_seed(0))
+    code = model.selector(copies[:, 0]).argmax(1)
+    label = model.classifier(copies[torch.arange(200), 1 + code]).argmax(1)
+    assert set(label.tolist()) == {0, 1}
+    assert torch.equal(TwoSteps(model)(copies).argmax(1), 3 * code + label)
+    x, ask = np.array([[3.0, 0.0]], np.float32), {"num_classes": 3, "plan": ac.Plan(n0=50, n=400)}
+    (certified,) = ac.certify(model.eval(), x, smoothing=ac.Gaussian(0.5), method=ac.TwoStep(), **ask)
+    (fixed,) = ac.certify(model.classifier, x, smoothing=ac.Gaussian(0.25), **ask)
+    assert certified.prediction == fixed.prediction >= 0
+
+
+def test_a_nan_is_nobodys_vote():
+    model = ac.Coded(nn.Linear(2, 2), nn.Linear(2, 2), ac.Codebook([0.25, 1.0], 0.5))
+    copies = torch.randn(4, 3, 2)
+    copies[1, 0] = torch.nan  # what the selector sees
+    copies[2, 1:] = torch.nan
+    assert TwoSteps(model)(copies).isnan().any(1).tolist() == [False, True, True, False]
 
 
 def test_results_do_not_depend_on_the_batch(problem):

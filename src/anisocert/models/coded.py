@@ -19,6 +19,7 @@ from anisocert.models.weights import check_tensors, read_safetensors, write_safe
 from anisocert.smoothing.base import positive
 
 MOST_CODES = 256
+LEAD = 1e-3  # of the largest of scores between 0 and 1: far more than float32 rounds
 NETWORKS = "networks."
 """With which the names of weights begin in a codebook's file that has a network per code."""
 
@@ -198,15 +199,20 @@ class TwoSteps(nn.Module):
 
     def forward(self, copies: Tensor) -> Tensor:
         """Scores of (code, class), in this order."""
-        code = self.selector(copies[:, 0]).argmax(1)
+        chosen = self.selector(copies[:, 0])
+        code = chosen.argmax(1)
         if len(self.networks) == 1:
             scores = self.networks[0](_at(copies[:, 1:], code)).float()
         else:  # every network sees its copy, as which rows a batch has for one of them is not known beforehand
             each = [network(copies[:, 1 + k]).float() for k, network in enumerate(self.networks)]
             scores = _at(torch.stack(each, 1), code)
-        block = nn.functional.one_hot(code, self.count).unsqueeze(2)
-        joint: Tensor = (block * (1 + scores - scores.amin(1, keepdim=True)).unsqueeze(1)).flatten(1)
-        return joint
+        # From 0 to 1 by how far a class is behind the largest, which leads by more than rounding hides: scores may be
+        # tiny, or that of a masked class enormous.
+        behind = scores - scores.amax(1, keepdim=True)
+        graded = 1 / (1 - behind) + LEAD * nn.functional.one_hot(scores.argmax(1), scores.shape[1])
+        block = nn.functional.one_hot(code, self.count)
+        joint = (block.unsqueeze(2) * graded.unsqueeze(1)).flatten(1)
+        return torch.where(chosen.isnan().any(1, keepdim=True), torch.nan, joint)  # as a NaN among scores does
 
 
 def _at(each: Tensor, code: Tensor) -> Tensor:

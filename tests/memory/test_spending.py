@@ -153,9 +153,11 @@ def test_an_abstention_uses_its_number_up(certificate):
         memory.admit(silent(certificate(1, alpha)))
         with pytest.raises(ArgumentError, match="number 1 was used for"):
             memory.admit(certificate(1, alpha))
-        (number,), (again,) = reserved(memory, certificate(1, 0.001))  # the same noise under another number
+        with pytest.raises(ArgumentError, match=r"another attempt must not begin with the votes of the first"):
+            reserved(memory, certificate(1, 0.001))
+        (number,), (again,) = reserved(memory, replace(certificate(1, 0.001), seed=7))
         assert number == 2
-        assert memory.admit(certificate(1, again)).note == "kept"
+        assert memory.admit(replace(certificate(1, again), seed=7)).note == "kept"
         assert memory.stats().spent == pytest.approx(0.01 * (1 / 2 + 1 / 6))
         assert memory.check().ok
 
@@ -251,16 +253,22 @@ def test_check_wants_each_entry_under_its_own_number(tmp_path, certificate, monk
         assert "has number 1, given to another input, id or seed" in " ".join(memory.check().damage)
 
 
-def test_noise_of_one_input_is_for_no_other(tmp_path):
+def test_noise_has_one_number(tmp_path):
     one, other = np.zeros(2, np.float32), np.ones(2, np.float32)
     with Memory.open(tmp_path / "m", lifetime=0.01) as memory:
         assert memory.reserve([0], 0, [one]) == 1
-        assert memory.reserve([0], 0, [one]) == 2  # another attempt with the same votes
-        for ids, x in (([0], [other]), ([3, 0], [other, other]), ([4, 4], [one, other])):
-            with pytest.raises(ArgumentError, match=r"id \d: expected noise that no other .*a different seed \(--seed"):
+        # another attempt, whose n may be chosen by the votes of the first, and other inputs
+        for ids, x in (
+            ([0], [one]),
+            ([0], [other]),
+            ([3, 0], [other, other]),
+            ([4, 4], [one, other]),
+            ([4, 4], [one, one]),
+        ):
+            with pytest.raises(ArgumentError, match=r"id \d: expected noise that has no .*a different seed \(--seed"):
                 memory.reserve(ids, 0, x)
-        assert memory.stats().numbers == 2
-        assert memory.reserve([0, 1], 1, [other, one]) == 3
+        assert memory.stats().numbers == 1
+        assert memory.reserve([0, 1], 1, [other, one]) == 2
         assert memory.check().ok
 
 

@@ -169,9 +169,9 @@ def test_an_error_undoes_a_whole_batch(place, proposal):
 
 def test_numbers_are_given_once(place, proposal):
     with Memory.open(place, lifetime=0.1) as memory, Memory.open(place) as other:
-        assert (memory.reserve([0, 1], 3, [[0.0], [1.0]]), other.reserve([0], 3, [[0.0]])) == (1, 3)
+        assert (memory.reserve([0, 1], 3, [[0.0], [1.0]]), other.reserve([0], 4, [[0.0]])) == (1, 3)
         assert (memory.attempts([0.0]), memory.attempts([1.0])) == (2, 1)
-        with pytest.raises(ArgumentError, match="to another input"):
+        with pytest.raises(ArgumentError, match="expected noise that has no number yet"):
             other.reserve([1], 3, [[0.0]])
         abstention = replace(proposal(1, 0, [1.0]), seed=3, alpha=float(lifetime_alpha(0.1, 2)))
         assert other.admit(abstention).note == "abstained"

@@ -5,7 +5,7 @@ the same votes that decide what is stored.
 
 Where one alpha covers all that a memory will ever promise, number i has alpha/(i(i+1)) of it, which over all i
 adds up to alpha. A number is given to an input, an id and a seed before their votes are drawn, and is spent from then
-on: another attempt has another name, and needs another number.
+on: another attempt needs another number, and other noise, as what it asks for may be chosen by the votes of the first.
 """
 
 from __future__ import annotations
@@ -69,15 +69,16 @@ def reserve(ledger: Ledger, ids: Sequence[int], seed: int, inputs: Sequence[byte
         raise ArgumentError(f"expected a memory with a lifetime alpha to reserve from, got {place} without")
     first = ledger.head.numbers + 1
     rows: list[tuple[bytes, bytes, bytes, float]] = []
-    drawn: dict[bytes, bytes] = {}
+    drawn = set[bytes]()
     for i, (id_, input_) in enumerate(zip(ids, inputs, strict=True), first):
         noise = name_of_noise(id_, seed)
-        before = (row["input"] for row in ledger.find("numbers", "noise", noise))
-        if drawn.setdefault(noise, next(before, input_)) != input_:
+        if noise in drawn or ledger.find("numbers", "noise", noise):
             raise ArgumentError(
-                f"id {id_}: expected noise that no other input has a number for, got seed {seed}, under which "
-                f"{place} has given this id's noise to another input: use a different seed (--seed) or id"
+                f"id {id_}: expected noise that has no number yet, got seed {seed}, under which {place} has given it one: "
+                "another attempt must not begin with the votes of the first, nor another input with its noise: use a "
+                "different seed (--seed) or id"
             )
+        drawn.add(noise)
         rows.append((name_of(id_, seed, input_), input_, noise, float(lifetime_alpha(lifetime, i))))
     ledger.append("numbers", rows)
     return first
@@ -124,11 +125,12 @@ def problems(ledger: Ledger, stored: Sequence[Account]) -> Iterator[str]:
     """What is wrong with the account. stored: what each entry must be in it under."""
     head = ledger.head
     given: dict[int, tuple[bytes, bytes, bytes, float]] = {}
-    owners: dict[bytes, bytes] = {}
+    drawn = set[bytes]()
     for number, name, input_, noise, alpha, _ in ledger.rows("numbers"):
         given[number] = (name, input_, noise, alpha)
-        if owners.setdefault(noise, input_) != input_:
-            yield f"number {number} is for noise that another input has a number for"
+        if noise in drawn:
+            yield f"number {number} is for noise that has another number"
+        drawn.add(noise)
         if head.lifetime is not None and alpha != lifetime_alpha(head.lifetime, number):
             yield f"number {number} has alpha {alpha!r}, which is not its part of {head.lifetime:g}"
     total, counted = 0.0, {}

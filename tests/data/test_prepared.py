@@ -248,6 +248,14 @@ def test_arrays_are_replaced_only_on_demand(tiny: Path, tmp_path: Path) -> None:
         prepare("tiny-imagenet", tiny, out, force=True)
     assert len(load(out)) == 3  # what was there stays until there is something to replace it
     assert not list(out.glob("*.part"))
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "x_train.npy").write_bytes(b"of the user's own")
+    for said in ("", "{}"):
+        with pytest.raises(ArgumentError, match=r"expected an empty folder, or none, at .*mine, got .*x_train.npy"):
+            prepare("tiny-imagenet", tiny, mine, force=True)
+        assert (mine / "x_train.npy").read_bytes() == b"of the user's own"
+        (mine / "data.json").write_text(said or "{}")
     (out / "diary.txt").touch()
     with pytest.raises(ArgumentError, match=r"expected an empty folder, or none, at .*out, got diary.txt in it"):
         prepare("tiny-imagenet", tiny, out, force=True)
@@ -259,7 +267,7 @@ def test_only_what_is_whole_counts_as_here(name: str, root: Path) -> None:
     assert not CATALOG[name].present()  # an empty folder is none
     with pytest.raises(ArgumentError, match=f"{name} is not in"):
         load(name)
-    for left in (".anisocert-1.part", "x_test.npy"):
+    for left in ("preparing.lock", ".anisocert-1.part", "x_test.npy"):
         (root / name / left).touch()
         assert not CATALOG[name].present()
         with pytest.raises(ArgumentError, match=r"got the beginning of it, .* run `anisocert data prepare` again"):

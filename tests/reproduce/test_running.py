@@ -89,6 +89,47 @@ def test_a_stage_done_with_other_files_is_refused(tmp_path, noted):
     assert run_stages([stage], tmp_path).done == ["a"]
 
 
+def test_a_stage_whose_file_changes_meanwhile_is_not_done(tmp_path):
+    """Nobody knows which of the two it has read."""
+    file, told = tmp_path / "w.npz", {}
+    file.write_bytes(b"before")
+
+    def tell(name, what):
+        told[name] = what
+        if what == "started":
+            file.write_bytes(b"after")
+
+    stage = Stage("a", ("--version",), files=(str(file),))
+    assert run_stages([stage], tmp_path / "out", tell=tell).failed == ["a"]
+    assert told["a"].startswith(f"failed: {file} changed while it ran")
+    assert run_stages([stage], tmp_path / "out").done == ["a"]
+
+
+def test_nothing_in_the_folder_is_imported(tmp_path, monkeypatch):
+    for name in ("rich", "typer", "numpy"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep)  # an empty part means the folder, too
+    assert run_stages([quick("a")], tmp_path).done == ["a"]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_log_that_is_a_link_is_not_followed(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "mine").touch()
+    (tmp_path / "logs" / "a.log").symlink_to(tmp_path / "mine")
+    with pytest.raises(OSError, match=r"symbolic link"):
+        run_stages([quick("a")], tmp_path)
+    assert (tmp_path / "mine").read_text() == ""
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '"done"', '{"command": 3}', '{"command": "x", "files": [1]}'])
+def test_a_mark_that_is_none_is_said(tmp_path, text):
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "stages" / "a.json").write_text(text)
+    with pytest.raises(ArgumentError, match=r"expected what is known of a stage in .*a.json, got something else"):
+        run_stages([quick("a")], tmp_path)
+
+
 def test_time_is_up_and_the_next_call_goes_on(tmp_path):
     log = tmp_path / "networks" / "n" / "log.jsonl"
 

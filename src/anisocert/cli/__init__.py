@@ -25,7 +25,7 @@ def main() -> NoReturn:
     if debug:
         sys.argv.remove("--debug")
     warnings.formatwarning = _warning_lines()
-    if parent := os.environ.pop("ANISOCERT_PARENT", ""):  # reproduce/running.py
+    if (parent := os.environ.pop("ANISOCERT_PARENT", "")).isdecimal():  # reproduce/running.py
         threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
         # by which it is asked to end; a shell's background jobs ignore it, and so would what they start
         signal.signal(signal.SIGINT, signal.default_int_handler)

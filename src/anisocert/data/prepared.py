@@ -74,6 +74,8 @@ def load(folder: Path, split: Split) -> Dataset:
         )
     if any(one.dtype != np.int64 or one.ndim != 1 for one in (y, ids)):
         raise ArgumentError(f"expected labels and ids as int64, one per image, in {folder}, got {y.dtype}, {ids.dtype}")
+    if said.padding > max(x.shape[2:]):
+        raise ArgumentError(f"expected padding of at most an image's side in {folder}, got {said.padding}")
     classes, notes = (tuple(map(printable, texts)) for texts in (said.classes, said.notes.get(split, ())))
     return Dataset(
         printable(said.name), x, y, ids, said.num_classes, tuple(said.mean), tuple(said.std), classes, said.padding,
@@ -83,8 +85,19 @@ def load(folder: Path, split: Split) -> Dataset:
 
 def others(folder: Path) -> list[str]:
     """What `write` has not put into a folder; what it left there when it was interrupted is its own."""
-    own = {*FILES, LOCK}
-    return sorted(one.name for one in folder.iterdir() if one.name not in own and not one.name.endswith(".part"))
+    own = {LOCK, NEW, *(FILES if _is_ours(folder) else ())}
+    parts = {one.name for one in folder.glob(TEMPORARY.format("*"))}
+    return sorted(one.name for one in folder.iterdir() if one.name not in own | parts)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether arrays in a folder, whose names are common ones, were written by a preparation."""
+    if (folder / LOCK).exists():
+        return True
+    try:
+        return holds(folder) and _said(folder / FILE) is not None
+    except ArgumentError:
+        return False
 
 
 def refuse_unfinished(folder: Path) -> None:

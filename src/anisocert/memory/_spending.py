@@ -74,9 +74,9 @@ def reserve(ledger: Ledger, ids: Sequence[int], seed: int, inputs: Sequence[byte
         noise = name_of_noise(id_, seed)
         if noise in drawn or ledger.find("numbers", "noise", noise):
             raise ArgumentError(
-                f"id {id_}: expected noise that has no number yet, got seed {seed}, under which {place} has given it one: "
-                "another attempt must not begin with the votes of the first, nor another input with its noise: use a "
-                "different seed (--seed) or id"
+                f"id {id_}: expected noise that has no number yet, got seed {seed}, under which {place} has given it "
+                "one: another attempt must not begin with the votes of the first, nor another input with its noise: "
+                "use a different seed (--seed) or id"
             )
         drawn.add(noise)
         rows.append((name_of(id_, seed, input_), input_, noise, float(lifetime_alpha(lifetime, i))))

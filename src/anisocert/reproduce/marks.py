@@ -7,8 +7,11 @@ from pathlib import Path
 
 from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError
-from anisocert.inputs import checksum, regular_file
+from anisocert.inputs import checksum, opened_regular, regular_file
+from anisocert.options import fits
 from anisocert.reproduce.matrix import Stage
+
+LARGEST = 1 << 20  # bytes of a mark
 
 
 def command_line(stage: Stage) -> str:
@@ -21,18 +24,31 @@ def is_done(stage: Stage, out: Path) -> bool:
     path = place(out, "stages", stage, ".json")
     if not path.exists():
         return False
-    said = json.loads(path.read_text())
+    command, files = _read(path)
     remedy = f"use another --out, or remove {path} and what it made"
-    if (before := said["command"]) != (now := command_line(stage)):
+    if (before := command) != (now := command_line(stage)):
         raise ArgumentError(f"{stage.name} was done by a different command: {remedy}; then: {before}; now: {now}")
     for file in stage.files:
-        before = said.get("files", {}).get(file)  # a mark from before files were noted knows of none
-        if before is not None and before != (now := hash_of(file)):
+        noted = files.get(file)  # a mark from before files were noted knows of none
+        if noted is not None and noted != (now := hash_of(file)):
             raise ArgumentError(
-                f"{stage.name} was done with another {file}: {remedy}, or put that file back; then: SHA-256 {before}; "
+                f"{stage.name} was done with another {file}: {remedy}, or put that file back; then: SHA-256 {noted}; "
                 f"now: {now}"
             )
     return True
+
+
+def _read(path: Path) -> tuple[str, dict[str, str]]:
+    """The command of a mark, and the SHA-256 of each file that it read."""
+    try:
+        with opened_regular(path, LARGEST) as file:
+            said = json.loads(file.read())
+        command, files = said["command"], said.get("files", {})
+        if fits(command, str) and fits(files, dict) and all(fits(one, str) for pair in files.items() for one in pair):
+            return command, files
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        pass
+    raise ArgumentError(f"expected what is known of a stage in {path}, got something else: remove it and what it made")
 
 
 def mark(stage: Stage, seconds: float, files: dict[str, str], out: Path) -> None:

@@ -33,6 +33,8 @@ sigma = 0.5
 at = [0.25, 0.5]                 # noise levels of the runs: sigma, unless told; [] for none
 """
 
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,6 +53,8 @@ TABLES = {"train": dict, "certify": dict, "methods": dict}
 TOP = {"data": str, "networks": list | dict, "first": dict, **TABLES}
 OF_NETWORKS: Values = {"recipe": str, "norm": str, "sigma": NUMBERS, "name": str, "of": str, "at": NUMBERS, **TABLES}
 OF_NETWORKS |= {"only": list[str], "first": list[str]}
+NAMED, OPTION = re.compile(r"[\w.+ -]+"), re.compile(r"--[a-z0-9-]+")
+REFUSED, WRITTEN = ("--force", "--config", "--help"), ("--out", "--memory")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ def read_matrix(file: Path) -> list[Stage]:
         if names.count(name) > 1:
             raise ArgumentError(f"{file}: expected each network once, got {name!r} twice: give one a name of its own")
     for stage in stages:
+        _expect_own_folder(file, stage)
         for part in stage.command:
             if "\0" in part:
                 raise ArgumentError(f"{file}: expected {stage.name!r} without the character 0, got {part!r}")
@@ -92,6 +97,20 @@ def read_matrix(file: Path) -> list[Stage]:
             if need not in names:
                 raise ArgumentError(f"{file}: expected {need!r} among the stages, which {stage.name!r} needs, got none")
     return stages
+
+
+def _expect_own_folder(file: Path, stage: Stage) -> None:
+    """An error unless all that a stage writes is in the experiment's folder, under names of its own."""
+    if not NAMED.fullmatch(stage.name):
+        raise ArgumentError(f"{file}: expected names of letters, digits, '.', '_' and '-', got {stage.name!r}")
+    asked = [part for part in stage.command if part.startswith("--")]
+    wrong = [option for option in asked if not OPTION.fullmatch(option) or option in REFUSED]
+    wrong += [option for option in WRITTEN if asked.count(option) > (stage.command[0] != "attack")]  # ours, once
+    if wrong:
+        raise ArgumentError(
+            f"{file}: expected options of anisocert {stage.command[0]} in {stage.name!r}, and none that says where to "
+            f"write, got {wrong[0]}"
+        )
 
 
 def _networks(file: Path, said: Values, group: Values, made: dict[str, Network]) -> Iterator[Stage]:
@@ -165,7 +184,7 @@ def _methods(file: Path, common: Values, group: Values) -> dict[str, Values]:
 def _attack(file: Path, said: Values, network: str, method: str, sigma: float) -> Stage:
     """What a stranger who comes first leaves: at the same radii for every method."""
     multiples = said.get("multiples", [])
-    if not fits(multiples, list[float]):
+    if not fits(multiples, list[float]) or not all(map(_is_finite, multiples)):
         raise ArgumentError(f"{file}: expected multiples in first as a list, each a number, got {multiples!r}")
     options = {name: value for name, value in said.items() if name != "multiples"}
     radii = [f"{one * sigma:g}" for one in multiples]
@@ -178,7 +197,16 @@ def _levels(file: Path, key: str, group: Values) -> list[float]:
     found = group[key] if isinstance(group[key], list) else [group[key]]
     if not found and key == "sigma":
         raise ArgumentError(f"{file}: expected sigma in networks, at least one, got none")
+    if not all(map(_is_finite, found)):
+        raise ArgumentError(f"{file}: expected finite numbers as {key} in networks, got {str(found)[:100]}")
     return found
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(float(number))
+    except OverflowError:  # of a whole number
+        return False
 
 
 def _expect_table(file: Path, where: str, value: Any) -> None:

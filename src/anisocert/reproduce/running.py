@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 import anisocert
 from anisocert.durable import BusyError, locked
+from anisocert.errors import ArgumentError
+from anisocert.inputs import NO_LINK
 from anisocert.reproduce.marks import hash_of, is_done, mark, place
 from anisocert.reproduce.matrix import Stage
 
@@ -138,11 +140,15 @@ def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
         lock.close()
         return "done"
     (out / "memories").mkdir(exist_ok=True)
-    sources = os.pathsep.join([str(Path(anisocert.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    with place(out, "logs", stage, ".log").open("ab") as output:
+    # What lies in the folder is data: -P, and no relative path, keep Python from importing modules there.
+    given = [str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    sources = os.pathsep.join([str(Path(anisocert.__file__).parents[1]), *given])
+    log = os.open(place(out, "logs", stage, ".log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK, 0o666)
+    with os.fdopen(log, "ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "anisocert", *stage.command], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            cwd=out, env=os.environ | {"PYTHONPATH": sources, PARENT: str(os.getpid())}, **_apart(descriptor),
+            [sys.executable, "-P", "-m", "anisocert", *stage.command], stdin=subprocess.DEVNULL, stdout=output,
+            stderr=output, cwd=out, env=os.environ | {"PYTHONPATH": sources, PARENT: str(os.getpid())},
+            **_apart(descriptor),
         )  # fmt: skip
     return Running(process, lock, time.monotonic(), files)
 
@@ -159,7 +165,10 @@ def _end(
 ) -> None:
     """Note how a stage ended. asked: it was, so that whatever else than done it says, it is to resume."""
     code, seconds = one.process.returncode, time.monotonic() - one.since
-    if code == 0:
+    if code == 0 and (changed := [file for file, before in one.files.items() if not _is_still(file, before)]):
+        outcome.failed.append(stage.name)
+        tell(stage.name, f"failed: {changed[0]} changed while it ran: remove what it made, and run it again")
+    elif code == 0:
         mark(stage, seconds, one.files, out)
         outcome.done.append(stage.name)
         tell(stage.name, f"done in {seconds:.0f} s")
@@ -170,6 +179,13 @@ def _end(
         outcome.failed.append(stage.name)
         lines = place(out, "logs", stage, ".log").read_text(errors="replace").strip().splitlines()
         tell(stage.name, f"failed: {lines[-1] if lines else f'exit code {code}'}")
+
+
+def _is_still(file: str, before: str) -> bool:
+    try:
+        return hash_of(file) == before
+    except ArgumentError:
+        return False  # it is gone
 
 
 def _ask(process: "subprocess.Popen[bytes]") -> None:

@@ -1,5 +1,6 @@
 """A service from what a user typed: the network, the memory, the noise, and examples for its page."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from anisocert.models.loading import is_function
 from anisocert.models.normalize import check_units
 from anisocert.optimize import Average
 from anisocert.runs import Configuration, read_run
+from anisocert.runs.differences import LARGEST_PROBE
 from anisocert.runs.loading import load_model
 from anisocert.service._telling import Names
 from anisocert.service.keys import KeyFile
@@ -68,7 +70,10 @@ def _of_denoiser(denoise: str | None) -> tuple[int, ...]:
     """The shape of images that a denoiser was trained on, by its file; empty if there is none that says it."""
     if denoise is None or is_function(denoise) or not Path(denoise).exists():
         return ()
-    return load_denoiser(denoise)[0].shape
+    shape = load_denoiser(denoise)[0].shape
+    if math.prod(shape) > LARGEST_PROBE:
+        raise ArgumentError(f"expected the shape of an image in {denoise}, got {shape}: use --shape")
+    return shape
 
 
 def open_system(

@@ -18,7 +18,7 @@ from anisocert.data import digits
 from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
 from anisocert.report import assumptions, evidence_of, evidence_page, sentence
-from anisocert.report.evidence_tables import vote_counts
+from anisocert.report.evidence_tables import vote_counts, votes_table
 from anisocert.runs import read_run
 from anisocert.runs.files import checksum, write_description
 from anisocert.work import add_to_memory
@@ -291,3 +291,15 @@ def test_commands_name_the_functions_that_must_be_typed(plain):
     page = evidence_page(evidence_of(replace(plain, description=described), number))
     for line in ("verify", "attack"):
         assert re.search(rf"anisocert {line} .* --model nets:make --denoise nets:clean", page)
+
+
+def test_bounds_are_rounded_to_the_safe_side(made):
+    e = evidence_of(read_run(made / "plain"), 0)
+    said, row = {one[0].value: one[1].value for one in votes_table(e).rows}, e.row
+    assert row["p_a"] - 1e-6 < float(said["lower bound of its share, p_A"]) <= row["p_a"]
+    assert row["p_b"] <= float(said["upper bound of any other's, p_B"]) < row["p_b"] + 1e-6
+    seventh = replace(e, row=row | {"alpha": 0.001 / 7, "p_a": 0.78302777, "p_b": 0.21697223})
+    said = {one[0].value: one[1].value for one in votes_table(seventh).rows}
+    assert [said[name] for name in ("alpha", "lower bound of its share, p_A", "upper bound of any other's, p_B")] == [
+        "0.000143", "0.783027", "0.216973",
+    ]  # fmt: skip

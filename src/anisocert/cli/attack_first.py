@@ -14,7 +14,7 @@ from anisocert.cli.console import Console
 from anisocert.cli.progress import progress
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
-from anisocert.evaluate import EVERYONE, OWN, Results, clopper_pearson, percent, probability, results_of
+from anisocert.evaluate import EVERYONE, OWN, Results, clopper_pearson, percent, probability, results_of, short_down
 from anisocert.runs import StoredRun
 from anisocert.runs.attacked import LEVEL as FALSE_ALARM
 from anisocert.runs.files import ATTACKED, WrongFileError, expect_own
@@ -80,8 +80,8 @@ def tell_first(found: FirstAttack, run: StoredRun, as_json: bool) -> None:
     m = len(found.found)
     for one in balls:
         table.add_row(
-            f"{one['radius']:g}", percent(one["certified"] / m), percent(one["right"] / m), _interval(one["interval"]),
-            f"{one['otherwise']} of {one['certified']}", str(one["abstained"]),
+            short_down(one["radius"], 6), percent(one["certified"] / m), percent(one["right"] / m),
+            _interval(one["interval"]), f"{one['otherwise']} of {one['certified']}", str(one["abstained"]),
         )  # fmt: skip
     console.print(table)
     for line in _lines(found, run, promise, balls):
@@ -138,9 +138,10 @@ def _lines(found: FirstAttack, run: StoredRun, promise: Results, balls: list[dic
         "right under attack: no point of the ball was found that the system, with an empty memory, answers otherwise "
         "than with the label; otherwise: of those certified at the radius, how many were answered with another class; "
         "no answer: how many of them were made to abstain, and no more.",
-        f"At radius {told['radius']:g}, {percent(told['certified'] / m)} % are {_verb(promise)}; a stranger who comes "
-        f"first leaves {percent(told['right'] / m)} % right, {_interval(told['interval'])}; {told['otherwise']} of "
-        f"{told['certified']} certified inputs were answered with another class{_at_most(told)}.",
+        f"At radius {short_down(told['radius'], 6)}, {percent(told['certified'] / m)} % are {_verb(promise)}; a "
+        f"stranger who comes first leaves {percent(told['right'] / m)} % right, {_interval(told['interval'])}; "
+        f"{told['otherwise']} of {told['certified']} certified inputs were answered with another "
+        f"class{_at_most(told)}.",
     ]
     if regions["certified"]:
         lines.append(

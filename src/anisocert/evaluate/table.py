@@ -57,8 +57,17 @@ class Table:
 
 def down(value: float, digits: int = 3) -> str:
     """A length in decimals, never rounded up."""
+    return _decimals(value, digits, ROUND_FLOOR)
+
+
+def above(value: float, digits: int = 3) -> str:
+    """An upper bound in decimals, never rounded down."""
+    return _decimals(value, digits, ROUND_CEILING)
+
+
+def _decimals(value: float, digits: int, rounding: str) -> str:
     with localcontext(prec=400):  # the largest float has 309 digits
-        return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
+        return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding))
 
 
 def short_down(value: float, digits: int = 3) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from anisocert.certificate import ABSTAIN
-from anisocert.evaluate import Cell, Column, Table, down
+from anisocert.evaluate import Cell, Column, Table, above, down, probability
 from anisocert.memory import INHERITED
 from anisocert.optimize import Cascade
 from anisocert.report.evidence import Evidence
@@ -33,8 +33,8 @@ def votes_table(e: Evidence) -> Table:
         "votes": f"{row['votes']:,}", f"for {_top(e)}": f"{row['top_votes']:,}",
         "for the next class": f"{row['runner_up_votes']:,}", "bound": str(row["bound"]),
         "taken after": f"{row['bound_n']:,} votes ({row['bound_k']:,} for the class)",
-        "alpha": f"{row['alpha']:g}",
-        "lower bound of its share, p_A": f"{row['p_a']:.6f}", "upper bound of any other's, p_B": f"{row['p_b']:.6f}",
+        "alpha": probability(row["alpha"]),
+        "lower bound of its share, p_A": down(row["p_a"], 6), "upper bound of any other's, p_B": above(row["p_b"], 6),
         "gap r": down(row["gap"], FINE), "noise θ": _theta(e),
     }  # fmt: skip
     if row.get("codes") is not None:

@@ -126,6 +126,14 @@ def test_stages_that_are_needed_but_not_chosen_are_named(cli, tmp_path):
     )
 
 
+def test_what_is_printed_to_be_pasted_holds_names_in_quotes(cli, tmp_path):
+    evil = SMALL.replace("max = 2", 'model-id = "net\\u001b["\nids = "/; touch PWNED #/"')
+    (tmp_path / "small.toml").write_text(evil)
+    command = ("reproduce", tmp_path / "small.toml", "--out", tmp_path / "work", "--only", "* average")
+    assert r"--model-id $'net\x1b[' --ids '/; touch PWNED #/'" in cli(*command, "--dry-run").out
+    assert "--only 'train cohen-0.25'" in cli(*command, code=1).out
+
+
 @pytest.mark.parametrize("name", [file.stem for file in sorted(EXPERIMENTS.glob("*.toml"))])
 def test_every_option_of_the_experiments_is_one(cli, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

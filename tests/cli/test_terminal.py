@@ -30,6 +30,16 @@ def test_plain_text():
     assert plain("\x1b" * 3 + "[") == "["
 
 
+@pytest.mark.parametrize("begun", ["\x1b[", "\x1b[0", "\x1b[ ", "\x1b]", "\x1b]0;a b", "\x1b"])
+def test_what_is_in_quotes_stays_in_them(begun):
+    """Else the rest of a printed command would be read as code."""
+    kept = begun.replace("\x1b", "")
+    assert (
+        plain(f"a 'net{begun}' --o '; b #\x07' \"{begun}\" `{begun}`")
+        == f"a 'net{kept}' --o '; b #' \"{kept}\" `{kept}`"
+    )
+
+
 @pytest.fixture(scope="module")
 def run(trained_digits, tmp_path_factory):
     """A run whose description, ids and class names say more than they should."""

@@ -279,6 +279,17 @@ def test_names_that_are_markup_stay_text(remembered, noted, note):
     assert not re.search(r"<[^>]*\sonerror", page)
 
 
+def test_commands_to_paste_hold_nothing_that_a_terminal_obeys(plain, tmp_path):
+    described = plain.description | {"data": "x\x1b[", "model_id": "\x1b]0;y"}
+    folder = shutil.copytree(plain.folder, tmp_path / "a\x1b[201~\n; touch PWNED")
+    run = replace(plain, description=described, folder=folder)
+    page = html.unescape(evidence_page(evidence_of(run, int(plain.column("idx")[0]))))
+    commands = page.split("How to check it")[1].split("<pre>")[1].split("</pre>")[0].splitlines()
+    assert len(commands) == 3
+    assert all(line.isprintable() and r"/a\x1b[201~\x0a; touch PWNED" in line for line in commands)
+    assert r"$'x\x1b['" in commands[2]
+
+
 def test_who_is_not_in_the_run(plain):
     with pytest.raises(ArgumentError, match=r"expected the id of an example in .*, got 3, which is not in it"):
         evidence_of(plain, 3)

@@ -61,6 +61,7 @@ def prepare(
     from anisocert.cli.console import Console
     from anisocert.data import prepare as prepare_data
     from anisocert.data import splits
+    from anisocert.shell import shell_quote
 
     console = Console()
     with console.status(f"preparing {name}"):
@@ -69,7 +70,7 @@ def prepare(
             say=lambda line: console.print(line, soft_wrap=True),
         )  # fmt: skip
     console.print(f"{' and '.join(splits(place))} images are in {place}", soft_wrap=True)
-    console.print(f"use them with --data {name if out is None else place}", soft_wrap=True)
+    console.print(f"use them with --data {shell_quote(name if out is None else place)}", soft_wrap=True)
 
 
 @app.command("info", epilog="Example: anisocert data info cifar10")

@@ -1,6 +1,5 @@
 """`anisocert quantize`: a network in 8-bit integers, for processors without bfloat16."""
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +8,7 @@ import typer
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
 from anisocert.options import option
+from anisocert.shell import shell_join
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -85,7 +85,7 @@ def quantize(
     noise = ["--norm", c.norm, "--sigma", f"{c.sigma:g}", "--method", "fixed"]
     data = ["--data", c.data, *(["--layout", first] if first else [])]
     command = ["anisocert", "certify", str(out), *data, *noise, "--out", "RUN"]
-    console.print(f"It is a network of its own, without gradients. Next:\n{shlex.join(command)}", soft_wrap=True)
+    console.print(f"It is a network of its own, without gradients. Next:\n{shell_join(command)}", soft_wrap=True)
 
 
 def _votes(network: "nn.Module", x: "Tensor") -> "Tensor":

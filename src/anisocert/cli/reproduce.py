@@ -49,6 +49,7 @@ def reproduce(
     from anisocert.reproduce import read_matrix, run_stages
     from anisocert.reproduce.marks import command_line
     from anisocert.reproduce.publishing import publish
+    from anisocert.shell import shell_join
 
     console, budget = Console(), options.seconds(time_budget)
     stages = read_matrix(experiment)
@@ -74,7 +75,7 @@ def reproduce(
         console.print(f"{len(publish(out, results, force))} runs in {results}, without their thetas")
     console.print(f"{len(outcome.done)} of {len(chosen)} stages done, {len(outcome.failed)} failed; logs in {out}/logs")
     if outcome.missing:
-        more = " ".join(f"--only '{name}'" for name in outcome.missing)
+        more = shell_join(part for name in outcome.missing for part in ("--only", name))
         console.print(
             f"expected what the chosen stages need to be done or chosen too, got neither of "
             f"{', '.join(outcome.missing)}: add {more}", soft_wrap=True,

@@ -1,6 +1,5 @@
 """`anisocert train`: a base classifier, trained for the noise that will smooth it."""
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +8,7 @@ import typer
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
 from anisocert.options import READING, flags, option
+from anisocert.shell import shell_join, shell_quote
 
 EPILOG = "Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen"
 
@@ -171,7 +171,9 @@ def train(
             seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell, force=force,
         )  # fmt: skip
     if not kind.answers:
-        console.print(f"{out}/last.safetensors is the {recipe} for --codebook {codebook}", soft_wrap=True)
+        console.print(
+            f"{out}/last.safetensors is the {recipe} for --codebook {shell_quote(str(codebook))}", soft_wrap=True
+        )
         return
     last = str(out / "last.safetensors")
     network, front = (str(classifier), last) if kind.in_front else (last, denoise and str(denoise))
@@ -202,6 +204,6 @@ def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], certifi
         )
     command = ["anisocert", "certify", *certified, "--out", "RUN"]
     console.print(
-        f"{out}/best.safetensors, last.safetensors and log.jsonl are written. Next:\n{shlex.join(command)}",
+        f"{out}/best.safetensors, last.safetensors and log.jsonl are written. Next:\n{shell_join(command)}",
         soft_wrap=True,
     )

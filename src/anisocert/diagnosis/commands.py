@@ -1,6 +1,5 @@
 """The commands that a diagnosis recommends: what certifies a network, and what lets it stand more noise."""
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from anisocert.engine.told import is_told
 from anisocert.models import Normalized
 from anisocert.models.denoiser import takes
 from anisocert.options import READING, flags
+from anisocert.shell import shell_join
 from anisocert.work import Job
 
 TEST_EVERY = 10  # images, one of them to certify and the others to train on
@@ -72,7 +72,7 @@ def _training(job: Job, recipe: str, sigma: float, norm: str) -> str:
     c = job.configuration
     typed = {"recipe": recipe, "classifier": c.model, "data": c.data, "norm": norm, "sigma": f"{sigma:g}"}
     typed |= {name: value for name in READING if (value := getattr(c, name)) is not None}
-    return shlex.join(["anisocert", "train", *flags(typed | {"out": recipe.upper()})])
+    return shell_join(["anisocert", "train", *flags(typed | {"out": recipe.upper()})])
 
 
 def _more_data(job: Job) -> Remedy:
@@ -85,5 +85,5 @@ def _more_data(job: Job) -> Remedy:
     return Remedy(
         f"Training needs a train split, which {data} does not have. This prepares the images of FOLDER again, one in "
         f"{TEST_EVERY} of them to certify and the others to train on",
-        (shlex.join(["anisocert", "data", "prepare", "imagenet", "FOLDER", *options]),),
+        (shell_join(["anisocert", "data", "prepare", "imagenet", "FOLDER", *options]),),
     )

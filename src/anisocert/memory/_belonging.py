@@ -14,6 +14,7 @@ from anisocert.memory._evidence import wrong_with
 from anisocert.memory._float_rows import Floats
 from anisocert.memory._head import Head
 from anisocert.memory.errors import ShapeError
+from anisocert.shell import shell_quote
 
 
 def checked_point(x: Any, name: str = "x") -> Floats:
@@ -57,7 +58,9 @@ def checked_certificates(given: Any) -> list[Certificate]:
 
 def way_out(place: str | None) -> str:
     """What to do with a memory that belongs to something else. place: where it is, None if in this process alone."""
-    return f"use a new file, or empty this one: anisocert memory reset {place}" if place else "use a new Memory()"
+    if not place:
+        return "use a new Memory()"
+    return f"use a new file, or empty this one: anisocert memory reset {shell_quote(place)}"
 
 
 def check_belongs(certificate: Certificate, point: Floats, head: Head, place: str | None) -> None:

@@ -14,6 +14,7 @@ from anisocert.memory._ledger import MOVED
 from anisocert.memory.check import Check
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.memory import Memory
+from anisocert.shell import shell_quote
 
 
 def migrate(source: str | Path, target: str | Path) -> Check:
@@ -35,7 +36,8 @@ def migrate(source: str | Path, target: str | Path) -> Check:
             if old._ledger.head != copied:
                 raise ArgumentError(
                     f"expected nobody to use {old.place} while it is moved, got changes, which {place} lacks: stop "
-                    f"those processes, empty the copy (anisocert memory reset {place}) and begin again"
+                    f"those processes, empty the copy (anisocert memory reset {shell_quote(str(place))}) and begin "
+                    "again"
                 )
             old._ledger.append("entries", [], policy=MOVED)
     return found

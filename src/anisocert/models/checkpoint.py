@@ -15,6 +15,7 @@ from anisocert.models.denoiser import KIND, Denoiser, expect_denoiser
 from anisocert.models.denoiser import NEEDED as OF_DENOISERS
 from anisocert.models.normalize import per_channel
 from anisocert.models.weights import check_fit, put, read_safetensors, write_safetensors
+from anisocert.shell import shell_quote
 
 NEEDED = ("architecture", "num_classes", "mean", "std")
 
@@ -52,9 +53,13 @@ def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple
         if isinstance(metadata, dict) and metadata.get("networks"):
             return _per_code(state, metadata["networks"], path)
         if isinstance(metadata, dict) and metadata.get("kind") == KIND:
-            raise ModelError(f"expected a network in {path}, got a denoiser: give the network, and --denoise {path}")
+            raise ModelError(
+                f"expected a network in {path}, got a denoiser: give the network, and --denoise {shell_quote(path)}"
+            )
         if isinstance(metadata, dict) and "codebook" in metadata:
-            raise ModelError(f"expected a network in {path}, got a codebook: give the network, and --codebook {path}")
+            raise ModelError(
+                f"expected a network in {path}, got a codebook: give the network, and --codebook {shell_quote(path)}"
+            )
         asked = [metadata[name] for name in NEEDED]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(

@@ -22,6 +22,7 @@ from anisocert.models.foreign import Foreign, Layout, normalization, take_apart
 from anisocert.models.functions import from_function
 from anisocert.models.normalize import Normalized, per_channel
 from anisocert.models.weights import put, read_safetensors, read_torch
+from anisocert.shell import shell_quote
 
 FEW = 32  # rows per call, below which a network is slow
 
@@ -117,7 +118,7 @@ def _network(
         (model, notes), metadata = from_function(text), dict[str, Any]()
     elif Path(source).suffix in (".npz", ".npy"):
         raise ArgumentError(
-            f"expected a network, got {text}, a file of data: name the network first, then --data {text}"
+            f"expected a network, got {text}, a file of data: name the network first, then --data {shell_quote(text)}"
         )
     elif not Path(source).exists():
         where = Path(source).absolute()

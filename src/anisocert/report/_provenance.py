@@ -1,6 +1,5 @@
 """Where a report's numbers come from, and how to get them again."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ from anisocert.errors import AnisocertError
 from anisocert.evaluate import Comparison, Entry
 from anisocert.evaluate.labels import searched
 from anisocert.report._notes import notes
+from anisocert.shell import shell_join
 
 SHOWN_LAST = ("files", "versions", "numerics")
 
@@ -28,7 +28,7 @@ def provenance(comparisons: Sequence[Comparison]) -> Iterator[Provenance]:
     for comparison in comparisons:
         for entry in comparison.entries:
             said = entry.run.description
-            check = shlex.join(("anisocert", "verify", str(entry.run.folder))) if entry.run.on_disk else ""
+            check = shell_join(("anisocert", "verify", entry.run.folder)) if entry.run.on_disk else ""
             order = sorted(said, key=lambda name: SHOWN_LAST.index(name) if name in SHOWN_LAST else -1)
             yield Provenance(
                 f"{comparison.data}, {comparison.norm}: {_named(entry)} ({len(entry.run):,} inputs)",

@@ -1,8 +1,7 @@
 """What a verdict says of a stranger whose input comes before the clean one, measured or not."""
 
-import shlex
-
 from anisocert.evaluate import OWN, Entry, effort, nearest, percent, probability, withstood
+from anisocert.shell import shell_quote
 
 
 def strangers_words(entry: Entry, at: float, confidence: float) -> str:
@@ -36,7 +35,7 @@ def unmeasured(entry: Entry, at: float) -> str:
     here = f", at radius {at:g}" if lines else ""
     radii = sorted({one.radius for one in lines if one.radius} | ({at} if lines else set()))  # with those that are kept
     asked = "".join(f" --radius {radius:g}" for radius in radii)
-    command = f": anisocert attack {shlex.quote(str(entry.run.folder))} --first{asked} does"
+    command = f": anisocert attack {shell_quote(entry.run.folder)} --first{asked} does"
     return (
         f"{begins}Nothing here measures what a stranger achieves whose input comes before the clean one{here}"
         f"{'' if entry.run.imported else command}."

@@ -1,9 +1,9 @@
 """One input's evidence as an HTML file that holds everything it shows."""
 
-import shlex
 from collections.abc import Iterator
 
 from anisocert.models.loading import is_function
+from anisocert.options import flags
 from anisocert.report._html import fill
 from anisocert.report._provenance import command
 from anisocert.report.assumptions import assumptions
@@ -12,6 +12,7 @@ from anisocert.report.evidence_tables import implied_table, memory_table, vote_c
 from anisocert.report.gallery import NOTES, cards
 from anisocert.report.region_words import limit_words, region_sentence
 from anisocert.report.sentence import sentence
+from anisocert.shell import shell_join
 
 
 def evidence_page(evidence: Evidence) -> str:
@@ -31,10 +32,9 @@ def evidence_page(evidence: Evidence) -> str:
 
 def _commands(e: Evidence) -> Iterator[str]:
     """How to check the evidence, to try to break it, and to make it again."""
-    folder = shlex.quote(str(e.run.folder))
     said = {option: str(e.run.said(option) or "") for option in ("model", "denoise")}
-    typed = "".join(f" --{option} {text}" for option, text in said.items() if is_function(text))  # a run may name none
-    yield f"anisocert verify {folder} --recount 10{typed}"
-    yield f"anisocert attack {folder} --ids {e.id}{typed}"
+    typed = list(flags({name: text for name, text in said.items() if is_function(text)}))  # a run may name none
+    yield shell_join(("anisocert", "verify", e.run.folder, "--recount", "10", *typed))
+    yield shell_join(("anisocert", "attack", e.run.folder, "--ids", str(e.id), *typed))
     if again := command(e.comparison.entries[0]):
         yield again

@@ -1,7 +1,6 @@
 """What is known of a stage that was done: the command that did it, and which files of the user's it read."""
 
 import json
-import shlex
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,13 +9,14 @@ from anisocert.errors import ArgumentError
 from anisocert.inputs import checksum, opened_regular, regular_file
 from anisocert.options import fits
 from anisocert.reproduce.matrix import Stage
+from anisocert.shell import shell_join
 
 LARGEST = 1 << 20  # bytes of a mark
 
 
 def command_line(stage: Stage) -> str:
     """A stage's command, to be typed in the experiment's folder."""
-    return shlex.join(("anisocert", *stage.command))
+    return shell_join(("anisocert", *stage.command))
 
 
 def is_done(stage: Stage, out: Path) -> bool:

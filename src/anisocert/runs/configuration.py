@@ -1,7 +1,6 @@
 """Everything that determines a run's results: what was asked for, and what was found out when the run began."""
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -21,6 +20,7 @@ from anisocert.optimize.domain import check_domain
 from anisocert.options import Options, flags
 from anisocert.runs._spending import alphas_of, shares
 from anisocert.runs.versions import versions
+from anisocert.shell import shell_join
 from anisocert.smoothing import Smoothing, named, usual
 
 UNNAMED = "None"  # as earlier versions wrote the file of a memory that had none
@@ -184,4 +184,4 @@ class Configuration(Options):
         values = vars(self) | asdict(self.numerics) | {"memory": self.memory and shown(self.memory)}
         asked = {one.name: values[one.name] for one in fields(Options)[1:] if values[one.name] != one.default}
         found = {name: values[name] for name in ("device", *asdict(self.numerics)) if values[name] is not None}
-        return shlex.join(("anisocert", "certify", self.model, "--out", str(out), *flags(asked | found)))
+        return shell_join(("anisocert", "certify", self.model, "--out", out, *flags(asked | found)))

@@ -19,6 +19,7 @@ from anisocert.models import Codebook, Coded, PerCode
 from anisocert.models.adapters import SeveralError
 from anisocert.models.loading import is_function
 from anisocert.runs.configuration import Configuration
+from anisocert.shell import shell_quote
 
 
 def chosen(configuration: Configuration, examples: Dataset) -> Dataset:
@@ -79,7 +80,7 @@ def load_model(
         if isinstance(model, PerCode):
             raise ArgumentError(
                 f"expected a method that asks the networks of a codebook, as cascade, for {c.model}, got {c.method}: "
-                f"use --codebook {c.model}, in certify with --method cascade"
+                f"use --codebook {shell_quote(c.model)}, in certify with --method cascade"
             )
         return model, said
     codebook = Codebook.load(c.codebook)
@@ -91,7 +92,7 @@ def load_model(
     ):
         raise ArgumentError(
             f"expected the codes of {place}, each of which has a network there, got others in {c.codebook}: use "
-            f"--codebook {place}"
+            f"--codebook {shell_quote(place)}"
         )
     selector = None if c.selector is None else models.load(c.selector, num_classes=len(codebook))[0]
     return Coded(model, selector, codebook), said

@@ -21,6 +21,7 @@ from typing import Any, Final
 from anisocert.durable import locked, write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import opened_regular
+from anisocert.shell import shell_quote
 
 LOOKUP, ADMIT, PLAN, REGIONS, OPERATE = "lookup", "admit", "plan", "regions", "operate"
 RIGHTS: Final = {
@@ -85,7 +86,8 @@ class KeyFile:
             found = os.stat(self.path)
         except OSError as error:
             raise ArgumentError(
-                f"expected a file of keys at {self.path}, got none: anisocert keys add {self.path} --name NAME"
+                f"expected a file of keys at {self.path}, got none: "
+                f"anisocert keys add {shell_quote(self.path)} --name NAME"
             ) from error
         changed = max(found.st_mtime_ns, found.st_ctime_ns)
         seen = (changed, found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode)
@@ -143,7 +145,9 @@ def _read(path: Path) -> tuple[Key, ...]:
     with opened_regular(path, most=MOST_FILE) as file:
         mode, content = os.fstat(file.fileno()).st_mode, file.read()
     if os.name == "posix" and mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ArgumentError(f"expected {path} to be writable by its owner alone, got more: chmod 600 {path}")
+        raise ArgumentError(
+            f"expected {path} to be writable by its owner alone, got more: chmod 600 {shell_quote(path)}"
+        )
     try:
         keys = tuple(Key(**one) for one in json.loads(content)["keys"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:

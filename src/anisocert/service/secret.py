@@ -6,6 +6,7 @@ from pathlib import Path
 
 from anisocert.errors import ArgumentError
 from anisocert.inputs import opened_regular
+from anisocert.shell import shell_quote
 from anisocert.system import SHORTEST_SECRET
 
 VARIABLE = "ANISOCERT_SECRET"
@@ -22,7 +23,9 @@ def secret_of(path: Path | None) -> bytes:
         with opened_regular(path, most=LONGEST) as file:
             mode, found = os.fstat(file.fileno()).st_mode, file.read().strip()
         if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
-            raise ArgumentError(f"expected {path} to be readable by its owner alone, got more: chmod 600 {path}")
+            raise ArgumentError(
+                f"expected {path} to be readable by its owner alone, got more: chmod 600 {shell_quote(path)}"
+            )
         where = str(path)
     if len(found) < SHORTEST_SECRET:
         raise ArgumentError(

@@ -1,7 +1,6 @@
 """Whether a run on disk is what it says: no byte of its files changed, every row recomputed from its votes."""
 
 import os
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from anisocert.runs import StoredRun, run_of
 from anisocert.runs.files import ATTACKED, JOURNAL, TABLE, Finding, WrongFileError, look
+from anisocert.shell import shell_quote
 from anisocert.verify._recomputing import check_rows
 from anisocert.verify.backing import backing
 
@@ -85,6 +85,6 @@ def _attacked(run: StoredRun) -> Iterator[Finding]:
 
 def _notes(folder: Path, described: dict[str, Any]) -> Iterator[str]:
     if os.path.lexists(folder / ATTACKED):  # a measurement beside the run, which run.json does not vouch for
-        yield f"{ATTACKED}: the attack was not repeated; anisocert attack {shlex.quote(str(folder))} --first does"
+        yield f"{ATTACKED}: the attack was not repeated; anisocert attack {shell_quote(folder)} --first does"
     if described.get("next") or (folder / JOURNAL).is_file():
         yield "adding this run to a memory was interrupted: the same `anisocert memory add` completes it"

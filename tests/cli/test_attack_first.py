@@ -124,8 +124,11 @@ def test_mistakes(cli, run, tmp_path):
         said = cli("attack", folder, "--first", "--radius", radius, code=2).err
         assert f"expected each radius {words}" in said
     assert "--seed" in cli("attack", folder, "--first", "--seed", -1, code=2).err
-    (folder / ATTACKED).symlink_to(tmp_path / "elsewhere")
-    assert "is a link, or not a regular file" in cli("attack", folder, "--first", *QUICK, "--max", 1, code=2).err
+    for name in (ATTACKED, UNFINISHED):
+        (folder / name).symlink_to(tmp_path / "elsewhere")
+        said = cli("attack", folder, "--first", *QUICK, "--max", 1, code=2).err
+        assert f"{name} is a link, or not a regular file" in said
+        (folder / name).unlink()
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -243,7 +246,9 @@ def test_a_killed_attack_goes_on_where_it_was_and_finds_the_same(cli, run, tmp_p
     hunt, begun = first.Hunt, []
     monkeypatch.setattr(first, "Hunt", lambda *given: begun.append(given) or hunt(*given))
     for place in (folder, whole):
-        cli("attack", place, *options, "--out", tmp_path / f"{place.name}.npz")
+        said = cli("attack", place, *options, "--out", tmp_path / f"{place.name}.npz").err
+        goes_on = f"going on from 4 of 6 inputs, done before and kept in {place / UNFINISHED}\n"
+        assert (goes_on in said) == (place == folder)
         assert not (place / UNFINISHED).exists()
     assert begun[0][1].ids == read_run(folder).column("idx")[4:].tolist()
     assert len(begun) == 1 + 3

@@ -1,12 +1,15 @@
 """Groups of inputs whose attack is done, in a file beside the run: an attack that was stopped goes on from them.
 
 Each group is kept under a key of all that its result depends on: the run, the network, the inputs, the radii and the
-options. What is kept of another attack is never used; nor is a damaged file, as nothing is lost with it but time.
+options. What is kept of another attack is never used. Nor is a damaged file, or one that came with the run from
+somebody who would like it to have withstood more: the file is sealed with a secret of this user.
 """
 
 import dataclasses
 import hashlib
 import json
+import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.attack._clean import Clean
+from anisocert.attack._secret import opened, sealed, secret
 from anisocert.attack.search import Search
 from anisocert.durable import write_whole
 from anisocert.engine import Network
-from anisocert.errors import ArgumentError
+from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.inputs import opened_regular
 from anisocert.runs import StoredRun
 from anisocert.runs.files import MOST_BYTES
 
-FILE = "attacking-first.safetensors"
+FILE = "attacking-first.kept"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,16 +66,27 @@ def key_of(run: StoredRun, network: Network, clean: Clean, radii: NDArray[np.flo
 
 
 class Kept:
-    """The groups that are done. path: their file; None keeps nothing."""
+    """The groups that are done. path: their file; None keeps nothing, nor does one that cannot be written."""
 
     def __init__(self, path: Path | None) -> None:
-        self._path, self._before = path, {} if path is None else _read(path)
+        self._path, self._secret, self._before = path, b"", dict[str, Part]()
         self._done = dict[str, Part]()
+        if path is None:
+            return
+        try:
+            self._secret = secret()
+        except ArgumentError as error:
+            self._keep_nothing(error)
+        else:
+            self._before = _read(path, self._secret)
 
-    def get(self, key: str) -> Part | None:
-        """The group of this key; None if it is not done."""
-        if (found := self._before.get(key)) is not None:
-            self._done[key] = found
+    def get(self, key: str, clean: Clean, radii: int) -> Part | None:
+        """The group of this key; None if it is not done. What was done after such a one is not used either."""
+        found = self._before.get(key)
+        if found is None or not _fits(found, clean, radii):
+            self._before = {}
+            return None
+        self._done[key] = found
         return found
 
     def add(self, key: str, part: Part) -> None:
@@ -81,22 +96,55 @@ class Kept:
             return
         from safetensors.numpy import save
 
-        content = save({
+        content = sealed(self._secret, save({
             f"{key}.{name}": np.ascontiguousarray(getattr(one, name))
             for key, one in self._done.items() for name in NAMES
-        })  # fmt: skip
-        write_whole(self._path, lambda part: part.write_bytes(content))
+        }))  # fmt: skip
+        try:
+            write_whole(self._path, lambda part: part.write_bytes(content), private=True)
+        except (ArgumentError, OSError) as error:
+            self._keep_nothing(error)
+
+    def _keep_nothing(self, error: Exception) -> None:
+        warnings.warn(
+            f"{error}: if this attack is stopped, it begins anew, as nothing is kept in {self._path}",
+            AnisocertWarning,
+            stacklevel=4,
+        )
+        self._path = None
 
 
-def _read(path: Path) -> dict[str, Part]:
-    """What an earlier attack has left; nothing where there is no such file, or another."""
+def _read(path: Path, key: bytes) -> dict[str, Part]:
+    """What an earlier attack of this user has left; nothing where there is no such file, or another."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
+    if not os.path.lexists(path):
+        return {}
     try:
         with opened_regular(path, MOST_BYTES, below=path.parent) as file:
-            arrays = load(file.read())
-        keys = dict.fromkeys(name.partition(".")[0] for name in arrays)
-        return {key: Part(*(arrays[f"{key}.{name}"] for name in NAMES)) for key in keys}
+            content = opened(key, file.read())
+        if content is not None:
+            arrays = load(content)
+            keys = dict.fromkeys(name.partition(".")[0] for name in arrays)
+            return {one: Part(*(arrays[f"{one}.{name}"] for name in NAMES)) for one in keys}
     except (ArgumentError, OSError, KeyError, SafetensorError):
-        return {}
+        pass
+    warnings.warn(
+        f"expected what an attack by this user has left in {path}, got a damaged file or somebody else's: it is not "
+        "used, and the attack begins anew",
+        AnisocertWarning,
+        stacklevel=4,
+    )
+    return {}
+
+
+def _fits(part: Part, clean: Clean, radii: int) -> bool:
+    """Whether the arrays have the types and the shapes of a result for these inputs."""
+    each, x = (len(clean),), clean.x.shape
+    wanted = (
+        ("int64", each), ("int64", each), ("float64", each), ("int64", (*each, radii)), ("int64", each),
+        ("float32", x), ("float32", x), ("float64", (part.errors.size,)), ("int64", (1,)),
+    )  # fmt: skip
+    found = (getattr(part, name) for name in NAMES)
+    return all((one.dtype, one.shape) == fit for one, fit in zip(found, wanted, strict=True))

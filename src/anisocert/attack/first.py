@@ -69,13 +69,15 @@ def attack_first(
     n: int = 10_000,
     keep: Path | None = None,
     on_done: Callable[[int], None] = lambda _: None,
+    on_kept: Callable[[int], None] = lambda _: None,
 ) -> FirstAttack:
     """Attack the system that a run is of, behind an empty memory that is new for every question.
 
     inputs: gives the input of an example id. ids: of those to attack (default: all). radii: of the balls (default:
     `usual_radii`); 0, the clean input, is always among them. n: votes per question. keep: a file for the inputs done so
-    far, from which the same attack goes on if this one is stopped; remove it once you have the result. on_done is
-    called with how many more limits (a ball or a region of one input) were searched; there are inputs x (radii + 1).
+    far, from which the same attack by the same user goes on if this one is stopped; remove it once you have the result.
+    on_done is called with how many more limits (a ball or a region of one input) were searched; there are
+    inputs x (radii + 1). on_kept is called once with how many inputs were done before, if any.
     """
     ids = [int(row["idx"]) for row in run.rows] if ids is None else sorted(set(ids))
     if not ids:
@@ -88,16 +90,21 @@ def attack_first(
             f"expected a run under noise that a search can follow, got {TwoStep.name}, whose noise is chosen anew for "
             "every vote"
         )
-    system, kept, parts = system_of(run, network, Memory(), n), Kept(keep), list[Part]()
+    system, kept, parts, before = system_of(run, network, Memory(), n), Kept(keep), list[Part](), 0
     for first in range(0, len(ids), AT_ONCE):
         clean = Clean.of(run, ids[first : first + AT_ONCE], inputs)
         key = key_of(run, network, clean, grid, how, n)
-        if (part := kept.get(key)) is None:
+        if (part := kept.get(key, clean, len(grid))) is None:
+            if before == first > 0:
+                on_kept(before)
             part = _attacked(Hunt(system, clean, how, run.domain), grid, on_done)
             kept.add(key, part)
         else:
+            before += len(clean)
             on_done(len(clean) * (len(grid) + 1))
         parts.append(part)
+    if before == len(ids):
+        on_kept(before)
     errors = joined(parts, "errors").tolist() if run.for_everyone else []
     found = AttackedFirst(
         radii=grid, ids=np.array(ids, np.int64), labels=joined(parts, "labels"), answers=joined(parts, "answers"),

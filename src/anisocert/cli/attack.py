@@ -93,7 +93,7 @@ def attack(
     which is about one input's own classifier or begins with admission: then it is a measurement. The search repeats
     with its seed; the system's noise is fresh for every question, so that close answers may differ. In a run with a
     --domain all points are valid inputs. The result is kept in RUN, in place of an earlier one that is no stronger; so
-    is what is done when it is stopped, from which the same command goes on.
+    is what is done when it is stopped, from which the same command of the same user goes on.
     """
     from anisocert.attack import STRONG, UNFINISHED, Search
     from anisocert.attack import attack as attack_certificates

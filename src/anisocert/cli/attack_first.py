@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from anisocert.attack import FirstAttack, Search, ascending, usual_radii
+from anisocert.attack import UNFINISHED, FirstAttack, Search, ascending, usual_radii
 from anisocert.attack import attack_first as attack
 from anisocert.bounds import upper
 from anisocert.cli.console import Console
@@ -26,7 +26,8 @@ def expect_stronger(
     run: StoredRun, how: Search, n: int, *, radii: Sequence[float] | None, ids: Sequence[int], force: bool
 ) -> None:
     """An error, before the attack, unless its result may take the place of what is kept beside the run."""
-    expect_own(run.folder / ATTACKED)
+    for name in (ATTACKED, UNFINISHED):
+        expect_own(run.folder / name)
     try:
         kept = None if force else run.attacked
     except WrongFileError:  # of other rows, or damaged: nothing is lost with it
@@ -59,10 +60,14 @@ def attack_first(
     """The attack, with a progress bar. keep: see `anisocert.attack.attack_first`."""
     grid = ascending(radii or usual_radii(run)).tolist()
     total = len(ids) * (len(grid) + 1)
-    with progress(Console(stderr=True), "attacking", total, "balls and regions") as advance:
+    console = Console(stderr=True)
+    with progress(console, "attacking", total, "balls and regions") as advance:
         return attack(
             run, network, run.inputs(), ids=ids, radii=grid, how=how, n=n, keep=keep,
             on_done=lambda count: advance(count, ""),
+            on_kept=lambda count: console.print(
+                f"going on from {count:,} of {len(ids):,} inputs, done before and kept in {keep}", soft_wrap=True
+            ),
         )  # fmt: skip
 
 

@@ -1,0 +1,56 @@
+"""A secret of this user, which shows that a file beside a run was written here and did not come with the run."""
+
+import hmac
+import os
+import secrets
+import stat
+import sys
+from pathlib import Path
+
+from anisocert.durable import write_whole
+from anisocert.errors import ArgumentError
+from anisocert.inputs import opened_regular
+
+BYTES = 32  # of the secret, and of a seal
+
+
+def place() -> Path:
+    """The file of the secret, in the platform's folder for what programs keep."""
+    if sys.platform == "win32":
+        folder = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        folder = Path.home() / "Library" / "Application Support"
+    else:
+        folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return folder / "anisocert" / "attacks.key"
+
+
+def secret() -> bytes:
+    """This user's secret, made when it is first needed; an ArgumentError where nobody but the user can keep one."""
+    try:
+        path = place()
+        if not os.path.lexists(path):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(path, lambda part: part.write_bytes(secrets.token_bytes(BYTES)), private=True)
+        with opened_regular(path, BYTES, below=path.parent) as file:
+            status, found = os.fstat(file.fileno()), file.read()
+    except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
+        raise ArgumentError(f"expected a place for a secret of this user, got none ({error})") from error
+    others = os.name != "nt" and stat.S_IMODE(status.st_mode) & 0o077
+    if others or len(found) != BYTES:
+        raise ArgumentError(
+            f"expected {BYTES} bytes that only this user may read in {path}, got another file: remove it, and a new "
+            "one is made"
+        )
+    return found
+
+
+def sealed(key: bytes, content: bytes) -> bytes:
+    """The content behind a seal that nobody can make without the key."""
+    return hmac.digest(key, content, "sha256") + content
+
+
+def opened(key: bytes, found: bytes) -> bytes | None:
+    """The content behind a seal; None where it was made without the key, or the content changed."""
+    seal, content = found[:BYTES], found[BYTES:]
+    return content if hmac.compare_digest(seal, hmac.digest(key, content, "sha256")) else None

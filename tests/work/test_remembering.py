@@ -8,6 +8,7 @@ import shutil
 import signal
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -16,7 +17,9 @@ from anisocert.durable import BusyError, locked
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
 from anisocert.runs import read_run
+from anisocert.runs.files import read_description, write_description
 from anisocert.verify.verifying import verify
+from anisocert.work import memory as room
 
 
 def add(run, memory, *options):
@@ -102,6 +105,46 @@ def test_asking_again_is_not_the_same(added, tmp_path):
     add(again / "run", again / "memory.sqlite", "--force")
     assert notes(again / "run") != notes(added / "run")
     assert "abstained" in notes(added / "run")
+
+
+def test_once_done_it_is_not_asked_again(plain, added, tmp_path):
+    """Whether in the run or in a copy: what is left after the journal is as good as the journal."""
+    again = shutil.copytree(added, tmp_path / "again")
+    with Memory.open(again / "memory.sqlite") as memory:
+        place, generation = str(memory.path.resolve()), memory.generation
+    assert generation == read_run(again / "run").memory.generation
+    described = read_description(again / "run")
+    write_description(again / "run", described | {"memory": described["memory"] | {"file": place}})
+    before = (again / "run" / "certificates.parquet").read_bytes()
+    add(again / "run", again / "memory.sqlite")
+    assert (again / "run" / "certificates.parquet").read_bytes() == before
+    assert not list((again / "run").glob("memory.jsonl*"))
+    for _ in range(2):
+        add(plain, tmp_path / "other.sqlite", "--out", tmp_path / "copy")
+        assert notes(tmp_path / "copy") == notes(added / "run")
+    add(plain, tmp_path / "other.sqlite", "--out", tmp_path / "copy", "--memory-prefer", "ball")
+    assert notes(tmp_path / "copy") != notes(added / "run")  # other regions: another question
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "what"),
+    [
+        ("memory_radius", 9.0, "but memory answers with radius 9.0"),
+        ("memory_note", "mine", "not an answer"),
+        ("memory_radius", None, "not an answer"),
+    ],
+)
+def test_answers_in_a_run_that_the_memory_does_not_back_are_not_believed(run, tmp_path, column, value, what):
+    add(run, tmp_path / "memory.sqlite")
+    good, table = notes(run), read_run(run).table
+    at = table.column_names.index(column)
+    table = table.set_column(at, column, pa.array([value] * len(table), table.schema.field(column).type))
+    room._replace_table(run, read_description(run), table)
+    with pytest.raises(ArgumentError, match=rf"certificates.parquet, got .*{what}.*: with --force \(force=True\)"):
+        add(run, tmp_path / "memory.sqlite")
+    add(run, tmp_path / "memory.sqlite", "--force")
+    assert notes(run) != good
+    assert verify(run).ok
 
 
 def test_killed_at_every_write(plain, added, same, tmp_path):

@@ -41,12 +41,16 @@ def add(
         Path | None, typer.Option(help="A folder for a copy of the run with these answers; the run stays as it is.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the answers of another memory in the run, or what is in --out.")
+        bool,
+        typer.Option(
+            "--force", help="Replace the answers of another memory in the run, or of this one, or what is in --out."
+        ),
     ] = False,
 ) -> None:
     """Pass a run through a memory in order of example id, and record its answers in the run (columns memory_*).
 
-    If it is interrupted, the same command resumes, with the same answers.
+    If it is interrupted, the same command resumes, with the same answers; so it does once it is done. With --force a
+    memory that has answered is asked again: an input that abstained may by now lie in the region of a later one.
     """
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
@@ -71,7 +75,7 @@ def add(
     ):
         if out is not None:
             copy_run(run, out, force)
-        notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""))
+        notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""), force=force)
         told = ", ".join(f"{notes[note]} {note}" for note in NOTES)
         whose = promised(POLICIES[opened.policy])
         console.print(

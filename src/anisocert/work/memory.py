@@ -32,21 +32,30 @@ def add_to_memory(
     memory: Memory,
     inputs: Mapping[int, NDArray[Any]],
     on_done: Callable[[int], None] = lambda _: None,
+    *,
+    force: bool = False,
 ) -> Counter[str]:
     """Pass a run's certificates through a memory in order of example id, and write the answers into the run.
 
     The columns `memory_*` of the table are added, or replaced. inputs: the input of each example id, as the network saw
     it, since a run does not hold them. Returns how many got each note. May be interrupted and repeated, with the same
-    answers.
+    answers: a run that has this memory's keeps them. force: it asks again, and an input that abstained may by now lie
+    in the region of a later one.
     """
     run, journal, lock = read_run(folder), folder / JOURNAL, folder / f"{JOURNAL}.lock"
     for row in run.rows:  # an error for what cannot be admitted, before anything is promised
         run.certificate(row["idx"], inputs.get(row["idx"]))
     expect_own(journal)
     with locked(lock, wait=False):
-        table, said = pass_through(run, memory, inputs.get, journal, on_done)
-        _replace_table(folder, run.description | {"memory": said}, table)
-        journal.unlink()
+        if force or journal.exists() or not _has_answers(run, memory):
+            table, said = pass_through(run, memory, inputs.get, journal, on_done)
+            _replace_table(folder, run.description | {"memory": said}, table)
+            journal.unlink()
+        else:
+            table, file = run.table, folder / TABLE
+            answers = [_answer(file, {name: row[name] for name in COLUMNS}) for row in run.rows]
+            _expect_backed(file, answers, run, memory, inputs.get)
+            on_done(len(answers))
         with suppress(OSError):  # on Windows it stays, which does no harm
             lock.unlink()
     return Counter(table["memory_note"].to_pylist())
@@ -115,9 +124,23 @@ def _place(memory: Memory) -> str | None:
     return memory.place if memory.path is None else str(memory.path.resolve())
 
 
+def _has_answers(run: StoredRun, memory: Memory) -> bool:
+    """Whether a run says that its answers are this memory's, and no exchange of its table was interrupted."""
+    said = run.description.get("memory")
+    if not isinstance(said, dict) or "next" in run.description or not set(COLUMNS) <= set(run.table.column_names):
+        return False
+    told = {"memory": said.get("file"), **{name: said.get(name) for name in ("generation", "prefer")}}
+    return told == _whose(memory)
+
+
+def _whose(memory: Memory) -> dict[str, Any]:
+    """What a memory's answers are known by."""
+    return {"memory": _place(memory), "generation": memory.generation, "prefer": memory.prefer}
+
+
 def _begin(journal: Path, memory: Memory) -> list[dict[str, Any]]:
     """The answers in a memory's journal, which is created if absent and left ready for the next one."""
-    whose = {"memory": _place(memory), "generation": memory.generation, "prefer": memory.prefer}
+    whose = _whose(memory)
     expect_own(journal)
     written = journal.read_bytes() if journal.exists() else b""
     lines = [line + b"\n" for line in written.split(b"\n")[:-1]]
@@ -127,41 +150,45 @@ def _begin(journal: Path, memory: Memory) -> list[dict[str, Any]]:
         to_disk(journal)
         to_disk(journal.parent)
     os.truncate(journal, sum(map(len, lines)))  # the last one may have been cut short
-    return [_answer(journal, line) for line in lines[1:]]
+    return [_line(journal, line) for line in lines[1:]]
 
 
-def _answer(journal: Path, line: bytes) -> dict[str, Any]:
+def _line(journal: Path, line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise _not_ours(journal, "a line that is not JSON") from error
+    return _answer(journal, found)
+
+
+def _answer(file: Path, found: Any) -> dict[str, Any]:
+    """What a file holds, if it is an answer."""
     if not isinstance(found, dict) or tuple(map(type, found.values())) != (int, float, float, str):
-        raise _not_ours(journal, "a line that is not an answer")
+        raise _not_ours(file, "a row that is not an answer")
     if tuple(found) != COLUMNS or found["memory_note"] not in (KEPT, SHRUNK, INHERITED, ABSTAINED):
-        raise _not_ours(journal, "a line that is not an answer")
+        raise _not_ours(file, "a row that is not an answer")
     return found
 
 
 def _expect_backed(
-    journal: Path,
+    file: Path,
     answers: list[dict[str, Any]],
     run: StoredRun,
     memory: Memory,
     inputs: Callable[[int], NDArray[Any] | None],
 ) -> None:
-    """An error unless the memory holds what its journal says: anyone may have written to it."""
+    """An error unless the memory holds what its journal, or the run's table, says: anyone may have written to it."""
     if len(answers) > len(run):
-        raise _not_ours(journal, f"{len(answers)} for {len(run)} inputs")
+        raise _not_ours(file, f"{len(answers)} for {len(run)} inputs")
     for row, answer in zip(run.rows, answers, strict=False):
         proposed = run.certificate(row["idx"], inputs(row["idx"]))
         for what in (*check_answer(row, *answer.values()), *unbacked(memory, row | answer, proposed)):
-            raise _not_ours(journal, f"for example {row['idx']} {answer['memory_note']}, but {what}")
+            raise _not_ours(file, f"for example {row['idx']} {answer['memory_note']}, but {what}")
 
 
-def _not_ours(journal: Path, what: str) -> ArgumentError:
-    return ArgumentError(
-        f"expected the memory's answers in {journal}, got {what}: remove it, and the memory is asked again"
-    )
+def _not_ours(file: Path, what: str) -> ArgumentError:
+    remedy = "with --force (force=True)" if file.name == TABLE else "remove it, and"
+    return ArgumentError(f"expected the memory's answers in {file}, got {what}: {remedy} the memory is asked again")
 
 
 def _with_columns(table: Any, answers: list[dict[str, Any]]) -> Any:

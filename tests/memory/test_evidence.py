@@ -70,3 +70,18 @@ def test_other_noise_makes_other_votes(proposal):
 def test_a_certificate_under_another_noise_than_its_votes_is_refused(proposal, noise, what):
     with Memory() as memory, pytest.raises(ArgumentError, match=what):
         memory.admit(replace(proposal(3, 1, [0.5, 1.0], [1.0, 2.0]), noise=noise))
+
+
+@pytest.mark.parametrize("stop", [None, "checkpoints"])
+def test_no_more_is_admitted_than_a_look_may_claim(coordinate_threshold, stop):
+    """A forger would take the best of several looks, each at the whole of alpha."""
+    x, plan = np.array([[0.4, 0.0]], np.float32), ac.Plan(n0=20, n=1000, stop=stop)
+    (found,) = ac.certify(coordinate_threshold, x, smoothing=ac.Gaussian(1.0), plan=plan, num_classes=2)
+    with Memory() as memory:
+        assert memory.admit(found).note == "kept"
+    fewer = 10 if stop is None else 0  # a prefix whose last votes were for the other class
+    counts = {"bound_n": found.bound_n - fewer, "runner_up_votes": found.runner_up_votes - fewer}
+    share = float(plan.estimate(found.bound_k, counts["runner_up_votes"], counts["bound_n"], 2, found.alpha)[0])
+    forged = counts | {"p_a": share, "p_b": 1 - share, "gap": float(ac.Gaussian(1.0).gap(share, 1 - share))}
+    with Memory() as memory, pytest.raises(ArgumentError, match=r"expected (bounds from all 1000 votes|p_a = )"):
+        memory.admit(replace(found, **forged))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from anisocert.bounds import Plan
+from anisocert.bounds.schedule import CHECKPOINTS
 from anisocert.certificate import ABSTAIN, COUNTING, Certificate
 from anisocert.errors import AnisocertError
 from anisocert.memory._float_rows import Floats
@@ -73,12 +74,15 @@ def _wrong_bounds(c: Certificate) -> str | None:
         noise, plan = named(c.noise), Plan(bound=c.bound, stop=c.stop)  # type: ignore[arg-type]  # it checks both
         for what in wrong_capture(vars(c), noise):
             return f"expected what its selector's votes give, got a certificate that {what}"
-        p_a, p_b, _ = claimable(noise, plan, vars(c), c.num_classes, level(vars(c)))
+        if c.stop is None and c.bound_n != c.votes:
+            return f"expected bounds from all {c.votes} votes, as nothing stops them, got those from {c.bound_n}"
+        # Checkpoints share alpha in parts that depend on the plan's n: after more than one vote none has more.
+        most = CHECKPOINTS[-1][1] if c.stop == "checkpoints" and c.bound_n > 1 else 1.0
+        p_a, p_b, _ = claimable(noise, plan, vars(c), c.num_classes, most * level(vars(c)))
     except AnisocertError as error:
         return str(error)
     if noise.norm != c.norm:
         return f"expected norm {noise.norm}, which {noise.name} noise has, got norm {c.norm}"
-    # Checkpoints share alpha in parts that depend on the plan's n: at the whole of it the votes give the most.
     less = math.inf if c.stop == "checkpoints" else TOLERANCE
     for name, claimed, fresh, better in (("p_a", c.p_a, float(p_a), 1), ("p_b", c.p_b, float(p_b), -1)):
         if not agrees(claimed, fresh, better, less=less):

@@ -299,6 +299,17 @@ def test_one_preparation_at_a_time(tiny: Path, tmp_path: Path, monkeypatch: pyte
     prepare("tiny-imagenet", tiny, out, force=True)  # the lock that stays there is nobody else's file
 
 
+@pytest.mark.parametrize("kind", ["link", "file", "folder"])
+def test_what_lies_in_the_place_of_new_arrays(tiny: Path, tmp_path: Path, kind: str) -> None:
+    out, new, kept = tmp_path / "out", tmp_path / "out" / "preparing.part", tmp_path / "kept"
+    prepare("tiny-imagenet", tiny, out)
+    kept.mkdir()
+    (kept / "diary.txt").touch()
+    {"link": lambda: new.symlink_to(kept), "file": new.touch, "folder": new.mkdir}[kind]()
+    prepare("tiny-imagenet", tiny, out, force=True)
+    assert (len(load(out)), new.exists(), (kept / "diary.txt").exists()) == (3, False, True)
+
+
 def test_the_slower_of_two_does_not_replace_what_the_other_made(tiny: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(ArgumentError, match="expected no prepared data at"):

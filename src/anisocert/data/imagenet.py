@@ -195,7 +195,7 @@ def _own_numbers(paths: list[Path]) -> list[int]:
         got = f"{few(wrong)} among others" if wrong else "one number for several images"
         raise ArgumentError(
             f"expected images named ILSVRC2012_val_00000001.JPEG, ..., each once, got {got}: for other names use "
-            "the folder itself, as --data FOLDER, with images.json for their size (docs/imagenet.md)"
+            "the folder itself, as --data FOLDER, with images.json for their size (docs/worked-examples.md)"
         )
     return numbers
 

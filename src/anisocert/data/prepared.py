@@ -85,7 +85,7 @@ def load(folder: Path, split: Split) -> Dataset:
 
 def others(folder: Path) -> list[str]:
     """What `write` has not put into a folder; what it left there when it was interrupted is its own."""
-    own = {LOCK, NEW, *(FILES if _is_ours(folder) else ())}
+    own = {LOCK, *((*FILES, NEW) if _is_ours(folder) else ())}
     parts = {one.name for one in folder.glob(TEMPORARY.format("*"))}
     return sorted(one.name for one in folder.iterdir() if one.name not in own | parts)
 
@@ -124,7 +124,9 @@ def write(folder: Path, parts: Mapping[Split, Dataset]) -> None:
     new = folder / NEW
     for left in folder.glob(TEMPORARY.format("*")):  # by a preparation that was killed
         left.unlink()
-    if new.is_dir():
+    if new.is_symlink() or new.is_file():
+        new.unlink()
+    elif new.exists():
         shutil.rmtree(new)
     new.mkdir()
     try:

@@ -19,7 +19,7 @@ from anisocert.models.weights import check_tensors, read_safetensors, write_safe
 from anisocert.smoothing.base import positive
 
 MOST_CODES = 256
-LEAD = 1e-3  # of the largest of scores between 0 and 1: far more than float32 rounds
+LEAD = 2.0**-5  # of the largest of scores between 0 and 1: more than bfloat16 rounds there
 NETWORKS = "networks."
 """With which the names of weights begin in a codebook's file that has a network per code."""
 

@@ -28,6 +28,8 @@ SIZES = {"denoiser": (Scale(48, 3, 2), Scale(96, 4)), "denoiser-small": (Scale(2
 """By the name of the architecture: 0.9 M and 0.07 M weights for colour images."""
 STEP = 4
 """Heights and widths are multiples of it."""
+SLACK = 1e-6
+"""Relative, of levels that went through float32."""
 SPREADS = {"gaussian": 1.0, "uniform": 1 / math.sqrt(3)}
 """Standard deviation of noise whose theta is 1."""
 NEEDED = ("architecture", "shape", "mean", "std", "told", "noise", "levels")
@@ -99,6 +101,12 @@ class Denoiser(nn.Module):
             "mean": self.mean.flatten().tolist(), "std": self.std.flatten().tolist(), "told": self.told,
             "noise": self.noise, "levels": list(self.levels),
         }  # fmt: skip
+
+
+def is_among(level: float, levels: Sequence[float]) -> bool:
+    """Whether noise of a level is between the lowest and the highest of a training, up to what float32 rounds."""
+    low, high = levels
+    return low * (1 - SLACK) <= level <= high * (1 + SLACK)
 
 
 def takes(channels: int, shape: Sequence[int]) -> bool:

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anisocert.errors import AnisocertWarning
+from anisocert.models.denoiser import is_among
 from anisocert.smoothing import Smoothing
 
-SLACK = 1e-6  # of levels that went through float32
 FLAT = 1 / 3  # of all thetas are of one level
 SMOOTH, BLOCKS = (2, 4, 8), 4  # places along each side of the fields that are drawn
 OWN = 0.25  # of a field's variance is of each channel by itself
@@ -38,7 +38,7 @@ def random_theta(x: Tensor, low: float, high: float) -> Tensor:
 def warn_of_levels(smoothing: Smoothing, low: float, high: float, whose: str) -> None:
     """Warn of noise that is not among the levels of a training."""
     sigma = float(smoothing.theta.mean())
-    if not low * (1 - SLACK) <= sigma <= high * (1 + SLACK):
+    if not is_among(sigma, (low, high)):
         warnings.warn(
             f"expected levels {whose} around the noise of {sigma:g} (--sigma), got {low:g} to {high:g}: the noise that "
             "accuracy is measured under will not be learned",

@@ -19,6 +19,7 @@ from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.inputs import expect_labels
 from anisocert.models import Coded, Denoised, Denoiser
+from anisocert.models.denoiser import is_among
 from anisocert.models.normalize import check_units, warn_of_units
 from anisocert.models.weights import weights_hash
 from anisocert.optimize import CODED, Average
@@ -26,8 +27,6 @@ from anisocert.optimize.domain import check_domain
 from anisocert.runs import Configuration, read_run
 from anisocert.runs.loading import arrays_hash, chosen, examples_hash, load_model
 from anisocert.smoothing import GaussianMixture, usual
-
-SLACK = 1e-6  # relative: codes are float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +99,12 @@ class Job:
         if noise != known["noise"]:
             return [f"the denoiser was trained for {known['noise']} noise, got {noise}"]
         levels = self.model.codes.flatten().tolist() if isinstance(self.model, Coded) else [sigma]
-        beyond = [level for level in (min(levels), max(levels)) if not low * (1 - SLACK) <= level <= high * (1 + SLACK)]
         remedy = "train one for it (train --recipe denoiser --levels LOW,HIGH), or stay between these"
-        said = f"the denoiser was trained for noise of {low:g} to {high:g}, got {{:g}}: {remedy}"
-        return [said.format(beyond[0])] if beyond else []
+        return [
+            f"the denoiser was trained for noise of {low:g} to {high:g}, got {level:g}: {remedy}"
+            for level in (min(levels), max(levels))
+            if not is_among(level, (low, high))
+        ][:1]
 
     def _without_its_denoiser(self) -> list[str]:
         """Whether a network that was fine-tuned behind a denoiser has none, or another."""

@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -20,6 +22,22 @@ def test_block_convolution(kernel, stride, padding, size, pool):
             expected = F.max_pool2d(F.relu(expected), 3, 2, 1)
         assert blocks(x).shape == expected.shape
         assert (blocks(x) - expected).abs().max() < 1e-5
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler")
+def test_compiled_gradients_of_a_pooled_block_convolution():
+    """Compiled kernels keep what eager ones round: the maximum of a window may equal none of its values there."""
+    torch.manual_seed(0)
+    blocks = BlockConv2d(nn.Conv2d(3, 8, 7, 2, 3, dtype=torch.bfloat16), pool=True)
+    x = torch.rand(2, 3, 16, 16, dtype=torch.bfloat16)
+
+    def slope(run):
+        given = x.clone().requires_grad_(True)
+        run(given).float().square().sum().backward()
+        return given.grad.float()
+
+    expected = slope(blocks)
+    assert (slope(torch.compile(blocks, dynamic=False)) - expected).norm() <= 0.05 * expected.norm() > 0
 
 
 @pytest.mark.parametrize(

@@ -65,11 +65,13 @@ class BlockConv2d(nn.Module):
     def _pooled(blocks: Tensor) -> Tensor:
         """A window of the pool is a block, the last row of the one above, the last column of the one to the left.
 
-        Zeros at the border and a maximum with zero are what the ReLU before the pool makes of it.
+        Zeros at the border and a maximum with zero are what the ReLU before the pool makes of it. Maxima of two, never
+        `amax`: its gradient divides by how many values equal the maximum, and where a compiled kernel computes those
+        more finely than the maximum was stored, none does.
         """
-        rows = blocks.amax(3)  # b x h x w x 2 x c: the maximum over a block's rows, then with the row above
+        rows = torch.maximum(*blocks.unbind(3))  # b x h x w x 2 x c: over a block's rows, then with the row above
         rows = torch.maximum(rows, F.pad(blocks[:, :-1, :, 1], (0, 0, 0, 0, 0, 0, 1, 0)))
-        columns = torch.maximum(rows.amax(3), F.pad(rows[:, :, :-1, 1], (0, 0, 1, 0)))
+        columns = torch.maximum(torch.maximum(*rows.unbind(3)), F.pad(rows[:, :, :-1, 1], (0, 0, 1, 0)))
         return columns.clamp(min=0)
 
 

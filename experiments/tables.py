@@ -22,6 +22,7 @@ from pathlib import Path
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import Cell, Comparison, Table, against_paper, compare, render
 from anisocert.runs import read_run
+from claims import claim_table
 from first import FILE, read_lines
 from gains import duel_table, gain_table, largest_table, memory_gain_table
 from levels import average_table, headline_table, level_table, many_table, sigma_table
@@ -40,8 +41,8 @@ STRONG = "strong"  # networks of the matrix that are not the paper's
 RECIPES = ("cohen", "smoothadv", "macer", "stability", STRONG)
 PICTURES = {"cohen": "l2", "smoothadv": "smoothadv", "macer": "macer", "stability": "l1", STRONG: STRONG}
 KINDS = ("headline", "many", "levels", "sigma", "paper", "average", "plans")
-NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "superset", "average", "gains", "memory-gains",
-         "duel", "means", "runtime", "protection", "attacked-first", "one-system", "denoised-aims",
+NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "claims", "superset", "average", "gains",
+         "memory-gains", "duel", "means", "runtime", "protection", "attacked-first", "one-system", "denoised-aims",
          *FOLDERS)  # fmt: skip
 MANY = "-many"  # ends the names of runs on more inputs, which are compared with each other alone
 # kinds of tables that keep all intervals
@@ -93,6 +94,7 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
         made[f"{recipe}-average"] = [against_paper(one, sigma) for one in comparisons[-1:]
                                      for sigma in one.sigmas]  # fmt: skip
     made |= {
+        "claims": [claim_table(broad)],
         "superset": [largest_table(every)],
         "average": [average_table(broad)],
         "gains": [gain_table(every)],

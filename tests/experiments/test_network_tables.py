@@ -93,7 +93,7 @@ def test_each_n_and_each_set_of_inputs_has_a_table_of_its_own(made, tmp_path):
 
 
 def test_aims(made, tmp_path):
-    for name, times in (("cohen", 1.0), ("theta", 0.9), ("scalar", 0.6)):
+    for name, times in (("cohen", 1.0), ("theta", 0.5), ("scalar", 0.4)):
         for method, inputs in (("fixed", 80), ("ours", 60)):
             rows = made("denoised", f"{name}-0.25", method, inputs=inputs, times=times)
     trained = made("denoised", "cohen-0.5", "fixed", inputs=60)
@@ -105,12 +105,12 @@ def test_aims(made, tmp_path):
     assert [line[0] for line in found[2:]] == ["1"]
     assert found[2][6:] == ["–", "–"]  # nothing there is told the mean of theta
     right = rows["prediction"] == rows["label"]
-    radius = np.where(right, rows["radius"], 0.0) / 0.6
-    lost = 100 * (((0.9 * radius >= 0.5) & right).mean() - ((radius >= 0.5) & right).mean())
+    radius = np.where(right, rows["radius"], 0.0) / 0.4
+    lost = 100 * (((0.5 * radius >= 0.5) & right).mean() - ((radius >= 0.5) & right).mean())
     assert lost < 0
     assert found[1][4].startswith("+0.0 (+0.0 to +0.0)")
     assert found[1][5].startswith(f"{lost:+.1f} (")
-    assert found[1][6:] == ["1.500", "1.500"]
+    assert found[1][6:] == ["1.250", "1.250"]
 
 
 def test_what_a_stranger_leaves_of_them_stands_beside(made, tmp_path):

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").glob("*.md"))))
 CERTIFIED = re.compile(
     r"\d %[^.|]{0,60}\bat (l[12] )?radius|\bcertif\w+ \d[\d.]* %|\bACR~? (of )?\d?\.\d|\bmedian[^.]{0,20} \d\.\d|"
-    r"% certified at|\bACR[:~ ][^.]{0,12}\||% at radius|accuracy abstain ACR"
+    r"% certified at|\bACR[:~ ][^.]{0,12}\||% at (l[12] )?radius|accuracy abstain ACR"
 )
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -65,6 +66,17 @@ def test_a_stage_done_by_another_command_is_refused(tmp_path):
     run_stages([quick("a")], tmp_path)
     with pytest.raises(ArgumentError, match="a different command"):
         run_stages([Stage("a", ("--help",))], tmp_path)
+
+
+def test_a_run_that_is_gone_is_not_done_and_a_network_may_be(tmp_path):
+    run, network = (Stage(name, (name, "--help", "--out", f"made/{name}")) for name in ("certify", "train"))
+    for folder in ("made/certify", "made/train"):
+        (tmp_path / folder).mkdir(parents=True)
+    assert run_stages([run, network], tmp_path).failed == []
+    shutil.rmtree(tmp_path / "made")
+    assert run_stages([network], tmp_path).done == ["train"]
+    with pytest.raises(ArgumentError, match=r"certify was done, and .*made/certify is gone: put it back, or remove "):
+        run_stages([run], tmp_path)
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["", "a mark from before files were noted"])

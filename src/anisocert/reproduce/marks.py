@@ -20,7 +20,10 @@ def command_line(stage: Stage) -> str:
 
 
 def is_done(stage: Stage, out: Path) -> bool:
-    """Whether a stage has ended well; an error if its command or a file of the user's was another then."""
+    """Whether a stage has ended well; an error if its command or a file of the user's was another, or its run is gone.
+
+    A trained network may be gone: it is large, and its runs stay what they are.
+    """
     path = place(out, "stages", stage, ".json")
     if not path.exists():
         return False
@@ -35,6 +38,10 @@ def is_done(stage: Stage, out: Path) -> bool:
                 f"{stage.name} was done with another {file}: {remedy}, or put that file back; then: SHA-256 {noted}; "
                 f"now: {now}"
             )
+    if stage.command[0] != "train" and "--out" in stage.command:
+        run = out / stage.command[stage.command.index("--out") + 1]
+        if not run.exists():
+            raise ArgumentError(f"{stage.name} was done, and {run} is gone: put it back, or remove {path}")
     return True
 
 

@@ -89,7 +89,7 @@ def certificates(
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))
 
     alphas = np.full(len(query), plan.alpha) if alphas is None else alphas
-    choices = method.decide(query, plan, alphas)  # SPEC 3 and 10, from noise of its own
+    choices = method.decide(query, plan, alphas)  # from noise of its own
     for i in sorted({*range(len(query))}.difference(*(choice.positions for choice in choices))):
         yield i, _uncaptured(query, i, method, plan, choices[0], alphas)
     for choice in choices:
@@ -104,15 +104,15 @@ def _voted(
 ) -> Iterator[tuple[int, Certificate]]:
     """Select, estimate, region, for the inputs of a choice."""
     asked, scales, spent = choice.query, choice.scales, 0.0 if choice.capture is None else choice.capture.alpha
-    event = choice.settle(all_votes(asked, scales, Stage.SELECT, [plan.n0], on_votes=on_votes))  # SPEC 2, stage 0
+    event = choice.settle(all_votes(asked, scales, Stage.SELECT, [plan.n0], on_votes=on_votes))
     smallest = event.theta.flatten(1).amin(1).double().cpu().numpy()
     _warn_if_out_of_reach(query, plan, float(smallest.max()))
     left = (alphas - spent)[list(choice.positions)]
     judge = Judge(plan, query.smoothing, query.network.num_classes, event.top, smallest, left)
     looks = [look.n for look in plan.looks]
-    for tally in count_votes(asked, scales, Stage.ESTIMATE, looks, event.judged(judge), on_votes):  # SPEC 2, stage 1
+    for tally in count_votes(asked, scales, Stage.ESTIMATE, looks, event.judged(judge), on_votes):
         i = choice.positions[tally.position]
-        yield i, _certificate(query, i, method, choice, event, judge, tally)  # SPEC 1: bound, gap, region
+        yield i, _certificate(query, i, method, choice, event, judge, tally)  # bound, gap, region
 
 
 def timed_certificates(

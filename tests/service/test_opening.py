@@ -1,5 +1,6 @@
 """What a user may type for a service: networks that must be made to fit, noise that a selector chooses."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,8 @@ from anisocert.work import load_job
 pytest.importorskip("starlette", reason="needs starlette: pip install '.[serve]'")
 pytest.importorskip("prometheus_client", reason="needs prometheus-client: pip install '.[serve]'")
 
+from anisocert.service._telling import Teller
+from anisocert.service.keys import Key
 from anisocert.service.opening import open_memory, open_system, settled
 
 SHAPE, CLASSES = (3, 4, 4), 5
@@ -163,6 +166,10 @@ def test_a_selector_chooses_the_noise(tmp_path):
         assert again[0].note == "inherited"
         np.testing.assert_array_equal([one.prediction for one in first], [one.prediction for one in again])
         assert memory.check().ok
+        (told,) = Teller(system).outputs(["evidence"], first, data.x[:1], Key("a", "0" * 64))["evidence"]
+        evidence = json.loads(told)  # with what the cap on the region follows from
+        assert (evidence["codes"], evidence["cap"]) == (first[0].codes, first[0].cap) != (None, None)
+        assert evidence["selector_votes"] == first[0].selector_votes > 0
     made = Denoiser("denoiser-small", data.shape, data.mean, data.std)
     save(made, tmp_path / "denoiser.safetensors", made.blueprint())
     told = replace(configuration, method="two-step", denoise=str(tmp_path / "denoiser.safetensors"), memory=None)

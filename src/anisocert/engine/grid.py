@@ -1,4 +1,4 @@
-"""Noise on a grid, drawn from its exact distribution (SPEC section 9).
+"""Noise on a grid, drawn from its exact distribution (docs/guarantees.md, Floating point).
 
 What is certified is f o Q: Q rounds every coordinate to the nearest multiple k h of the grid's step h, and f is
 whatever the machine computes from it, the rounding of k h to float32 included (exact below 2^24 steps). So a vote needs

@@ -2,7 +2,7 @@
 
 The answer at z is that of the classifier smoothed with theta_k, where k is the code that the selector, smoothed itself,
 names at z. Around x, where k is named with a share of at least p under noise of sigma, it is named within
-sigma * gap(p, 1 - p); and there the classifier smoothed with theta_k is one classifier. (SPEC 10; Dual Randomized
+sigma * gap(p, 1 - p); and there the classifier smoothed with theta_k is one classifier. (Dual Randomized
 Smoothing.) It may be a network of its own for each code. Nothing is remembered, so it makes no difference who asks, or
 in which order.
 """

@@ -5,7 +5,7 @@ evaluate. For a set of codes, let t be their smallest theta in each coordinate, 
 c and k is in the set. Noise of at least t is noise of t and more: on E the answer is that of a classifier of
 (m1, x + N(0, t^2)) and of noise that does not depend on x, which together are one Gaussian about x with
 1/tau^2 = 1/sigma^2 + 1/t^2. So P_{x+delta}(c) >= P_{x+delta}(E) >= Phi(Phi^-1(p) - ||delta/tau||) for p <= P_x(E): the
-certificate is that of theta = tau with E's votes (SPEC 10).
+certificate is that of theta = tau with E's votes.
 
 The set is chosen from the votes to select. All copies are drawn, one for each code; the network sees one of them.
 

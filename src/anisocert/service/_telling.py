@@ -20,12 +20,13 @@ from anisocert.report import answer_sentence
 from anisocert.report.sentence import SYSTEM
 from anisocert.service._question import USUAL
 from anisocert.service.keys import REGIONS, Key
+from anisocert.smoothing import SELECTOR
 from anisocert.system import System
 
 NONE: Final = "none"
 FACTS: Final = (
     "id", "alpha", "votes", "top_votes", "runner_up_votes", "bound_k", "bound_n", "bound", "stop", "p_a",
-    "p_b", "gap", "method", "norm", "noise", "num_classes", "model_hash",
+    "p_b", "gap", "method", "norm", "noise", "num_classes", "model_hash", *SELECTOR,
 )  # fmt: skip
 Answer = Certificate | None
 

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from anisocert.errors import MissingExtraError
 from anisocert.memory import Memory
 from anisocert.runs import Configuration, StoredRun
 from anisocert.runs.files import theta_names
@@ -16,12 +17,6 @@ from anisocert.runs.rows import SCHEMA
 from anisocert.work.job import Job
 from anisocert.work.memory import pass_through
 from anisocert.work.unfinished import Unfinished
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as error:
-    raise MissingExtraError("merging a run needs pyarrow: pip install 'anisocert[cli]'") from error
 
 
 def merge(

@@ -10,21 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from anisocert.durable import claim, locked, to_disk, write_whole
 from anisocert.engine.probe import from_json
-from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.errors import ArgumentError
 from anisocert.memory import ABSTAINED, COLUMNS, INHERITED, KEPT, SHRUNK, Memory, columns
 from anisocert.runs import StoredRun, read_run
 from anisocert.runs.answers import check_answer, unbacked
 from anisocert.runs.files import DESCRIPTION, JOURNAL, TABLE, checksum, expect_own, read_bytes, write_description
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as error:
-    raise MissingExtraError("reading a run needs pyarrow: pip install 'anisocert[cli]'") from error
 
 
 def add_to_memory(

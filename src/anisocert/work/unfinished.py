@@ -15,18 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from anisocert.durable import TEMPORARY, locked, write_whole
-from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.errors import ArgumentError
 from anisocert.runs import Configuration
 from anisocert.runs.files import JOURNAL
 from anisocert.runs.rows import SCHEMA
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as error:
-    raise MissingExtraError("a run needs pyarrow: pip install 'anisocert[cli]'") from error
 
 PART_SCHEMA = SCHEMA.append(pa.field("theta", pa.list_(pa.float32())))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -10,6 +11,10 @@ from anisocert.data._fetching import Say
 from anisocert.data.dataset import Dataset, Split
 from anisocert.data.digits import digits
 from anisocert.errors import ArgumentError
+
+
+def _both() -> tuple[Split, ...]:
+    return ("train", "test")
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,7 @@ class Entry:
     load: Callable[[Split], Dataset]
     present: Callable[[], bool]
     fetch: Callable[[Say], bool] | None = None
+    splits: Callable[[], tuple[Split, ...]] = _both
 
 
 def _idx(one: mnist.IdxSet) -> Entry:
@@ -43,7 +49,7 @@ CATALOG: dict[str, Entry] = {
         ),
         Entry(
             "imagenet", "validation images of 1,000 classes, 224x224 colour, from your folder",
-            imagenet.load, imagenet.present,
+            imagenet.load, imagenet.present, splits=imagenet.splits,
         ),
     )
 }  # fmt: skip
@@ -57,38 +63,12 @@ def load(name: str | Path, split: Split = "test", layout: str | None = None) -> 
     """
     if split not in get_args(Split):
         raise ArgumentError(f"expected split 'train' or 'test', got {split!r}")
-    if str(name) in CATALOG:
-        return CATALOG[str(name)].load(split)
-    path = _path(name)
-    if path.is_file():
-        return arrays.load(path, split, layout)
-    if prepared.holds(path):
-        return prepared.load(path, split)
-    if tiny_imagenet.holds(path):
-        return tiny_imagenet.read(path, split)
-    if (place := cifar10.find(path)) is not None:
-        return cifar10.read(place, split)
-    for place in (path, path / "raw"):
-        if mnist.holds(place):
-            return mnist.which(place).read(place, split)
-    prepared.refuse_unfinished(path)
-    return folders.load(path, split)
+    return _found(name, layout)[0](split)
 
 
 def splits(name: str | Path) -> tuple[Split, ...]:
     """The splits of a data set; none if all examples are one set, which `load` then returns for either."""
-    if str(name) in CATALOG:
-        return imagenet.splits() if str(name) == "imagenet" else ("train", "test")
-    path = _path(name)
-    if path.is_file():
-        return arrays.split_names(path)
-    if prepared.holds(path):
-        return prepared.splits(path)
-    if tiny_imagenet.holds(path):
-        return ("train", "test")
-    if cifar10.find(path) is not None or mnist.holds(path) or mnist.holds(path / "raw"):
-        return ("train", "test")
-    return folders.split_names(path)
+    return _found(name)[1]()
 
 
 def fetch(name: str, say: Say = lambda _: None) -> bool:
@@ -100,6 +80,28 @@ def fetch(name: str, say: Say = lambda _: None) -> bool:
         entry.load("test")  # says what to put where, if it is absent
         return False
     return entry.fetch(say)
+
+
+def _found(
+    name: str | Path, layout: str | None = None
+) -> tuple[Callable[[Split], Dataset], Callable[[], tuple[Split, ...]]]:
+    """How the data of a name or path is loaded, and which splits it has."""
+    if (entry := CATALOG.get(str(name))) is not None:
+        return entry.load, entry.splits
+    path = _path(name)
+    if path.is_file():
+        return partial(arrays.load, path, layout=layout), partial(arrays.split_names, path)
+    if prepared.holds(path):
+        return partial(prepared.load, path), partial(prepared.splits, path)
+    if tiny_imagenet.holds(path):
+        return partial(tiny_imagenet.read, path), _both
+    if (place := cifar10.find(path)) is not None:
+        return partial(cifar10.read, place), _both
+    for place in (path, path / "raw"):
+        if mnist.holds(place):
+            return partial(mnist.which(place).read, place), _both
+    prepared.refuse_unfinished(path)
+    return partial(folders.load, path), partial(folders.split_names, path)
 
 
 def _path(name: str | Path) -> Path:

@@ -1,17 +1,16 @@
 """`prepare`: a published folder of images becomes arrays that load at once, by name."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from anisocert.data import cache, imagenet, prepared, tiny_imagenet
+from anisocert.data._fetching import Say
 from anisocert.data._lists import few
 from anisocert.data.dataset import Dataset, Split
 from anisocert.errors import ArgumentError
 
-Say = Callable[[str], None]
 PREPARED = (tiny_imagenet.NAME, "imagenet")
 
 

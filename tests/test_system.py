@@ -269,6 +269,27 @@ def test_votes_of_a_question_that_was_interrupted_are_counted(system):
     assert [deployed.memory.attempts(one) for one in x] == [1, 1]
 
 
+def test_votes_of_inputs_asked_alone_before_an_interruption_are_counted(system):
+    """Together the network fails; alone the first is certified, and the second interrupted."""
+
+    class Failing(ac.Fixed):
+        asked = 0
+
+        def choose(self, query: Query, plan: ac.Plan) -> Tensor:
+            type(self).asked += 1
+            if self.asked == 1:
+                raise IndexError("together")
+            if self.asked == 3:
+                raise KeyboardInterrupt
+            return super().choose(query, plan)
+
+    deployed, x = system(method=Failing()), np.stack([point(2.0, 0.0), point(-2.0, 0.0)])
+    with pytest.raises(KeyboardInterrupt):
+        deployed.answers(x)
+    assert [deployed.memory.attempts(one) for one in x] == [2, 2]
+    assert deployed.memory.check().ok
+
+
 def test_a_promise_is_told_while_others_wait_for_the_network(system):
     deployed = system()
     promise = deployed.answer(point(1.0, 0.0))

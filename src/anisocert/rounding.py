@@ -13,8 +13,8 @@ TOLERANCE: Final = 1e-9
 """What recomputed numbers may differ by."""
 PORTABLE: Final = 1e-13
 """What a claim may exceed the recomputed one by, because two machines' libraries differ in the last digits. Gaps are
-rounded down by ten times as much, so that it stays a true claim. Radii follow from gap and theta by products alone,
-which are the same everywhere: they get no allowance."""
+rounded down by ten times as much, so that it stays a true claim; of a share near 1, which a gap magnifies, see
+`portable`. Radii follow from gap and theta by products alone, which are the same everywhere: they get no allowance."""
 UNIT_ROUNDOFF: Final = 2.0**-53
 FINE: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 """For `round_numbers`: more of them."""
@@ -31,6 +31,14 @@ def round_numbers(near: float, units: Sequence[float] = (1, 2, 2.5, 5, 10)) -> l
 def agrees(claimed: float, fresh: float, better: int = 1, *, less: float = TOLERANCE, more: float = PORTABLE) -> bool:
     """Whether a claim agrees with the recomputed number, and claims no more. better: -1 where smaller claims more."""
     return bool(-less * abs(fresh) <= better * (claimed - fresh) <= more * abs(fresh))
+
+
+def portable(share: float) -> float:
+    """`PORTABLE` for a claimed share, relative to it: of it or of what is missing to 1, and two bits below 1.
+
+    With 100,000 votes or fewer a gap grows by less from that than it is rounded down.
+    """
+    return (PORTABLE * min(share, 1 - share) + 2 * UNIT_ROUNDOFF) / share if share > 0 else 0.0
 
 
 def error_of_sum(dim: int) -> float:

@@ -207,7 +207,14 @@ class System:
             if len(points) == 1:
                 errors.append(error)
                 return failed
-        return [self._proposed(point[None], errors)[0] for point in points]
+        alone: list[Certificate] = []
+        try:
+            for point in points:
+                alone += self._proposed(point[None], errors)
+        except BaseException:
+            self.memory.admit_all(alone, self._probe(points.shape[1:]))  # votes of these were drawn, too
+            raise
+        return alone
 
     def _probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         if self._probed is None or self._probed[0] != shape:

@@ -85,3 +85,39 @@ def test_no_more_is_admitted_than_a_look_may_claim(coordinate_threshold, stop):
     forged = counts | {"p_a": share, "p_b": 1 - share, "gap": float(ac.Gaussian(1.0).gap(share, 1 - share))}
     with Memory() as memory, pytest.raises(ArgumentError, match=r"expected (bounds from all 1000 votes|p_a = )"):
         memory.admit(replace(found, **forged))
+
+
+def test_a_bound_from_some_of_the_votes_has_the_alpha_of_an_early_look(coordinate_threshold):
+    """Only the last look has more than a tenth, and its bound is from all votes."""
+    x, plan = np.array([[0.4, 0.0]], np.float32), ac.Plan(n0=20, n=1000, stop="checkpoints")
+    (found,) = ac.certify(coordinate_threshold, x, smoothing=ac.Gaussian(1.0), plan=plan, num_classes=2)
+    for part, kept in ((0.1, True), (0.11, False), (0.8, False)):
+        share = float(plan.estimate(95, 5, 100, 2, part * found.alpha)[0])
+        gap = float(ac.Gaussian(1.0).gap(share, 1 - share))
+        region = ac.Gaussian.region(x[0], found.theta, gap)
+        counts = {"votes": 1000, "top_votes": 700, "bound_n": 100, "bound_k": 95, "runner_up_votes": 5}
+        one = replace(found, **counts, p_a=share, p_b=1 - share, gap=gap, region=region)
+        with Memory() as memory:
+            if kept:
+                assert memory.admit(one).note == "kept"
+                continue
+            with pytest.raises(ArgumentError, match="expected p_a = "):
+                memory.admit(one)
+
+
+@pytest.mark.parametrize("n", [100, 100_000, 10**9])
+def test_a_claim_near_one_may_exceed_its_votes_in_the_last_bits_alone(proposal, n):
+    """A gap magnifies there what the share is off by."""
+    plan, one = ac.Plan(n=n), proposal(3, 1, [0.5, 1.0], [1.0, 2.0])
+
+    def claiming(share):
+        gap = float(ac.Gaussian(1.0).gap(share, 1 - share))
+        region = ac.Gaussian.region(np.array([0.5, 1.0]), one.theta, gap)
+        counts = dict.fromkeys(("votes", "top_votes", "bound_n", "bound_k"), n) | {"runner_up_votes": 0}
+        return replace(one, **counts, bound=plan.bound, stop=None, p_a=share, p_b=1 - share, gap=gap, region=region)
+
+    share = float(plan.estimate(n, 0, n, one.num_classes, one.alpha)[0])
+    with Memory() as memory:
+        assert memory.admit(claiming(float(np.nextafter(share, 1)))).note == "kept"
+        with pytest.raises(ArgumentError, match="expected p_a = "):
+            memory.admit(claiming(share + max(0.5e-13, 4e-13 * (1 - share))))

@@ -181,9 +181,8 @@ def test_run_and_memory_must_agree_before_the_work(few, do, tmp_path):
 
 def test_a_plain_run_cannot_be_added_to_a_lifetime_memory(few, do, tmp_path):
     do(few, tmp_path / "plain")
-    inputs = {int(i): np.zeros((1, 8, 8)) for i in read_run(tmp_path / "plain").column("idx")}
     with Memory(lifetime=0.9) as memory, pytest.raises(ArgumentError, match="have no number"):
-        add_to_memory(tmp_path / "plain", memory, inputs)
+        add_to_memory(tmp_path / "plain", memory)
 
 
 def test_a_memory_that_keeps_nothing_is_refused_before_the_work(few, do, tmp_path):

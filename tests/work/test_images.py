@@ -12,12 +12,13 @@ from typer.testing import CliRunner
 from anisocert.cli.app import app
 from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
+from anisocert.memory import Memory
 from anisocert.models import build, save
 from anisocert.report import evidence_of, sentence
 from anisocert.runs import Configuration, read_run
 from anisocert.verify.recounting import recount
 from anisocert.verify.verifying import verify
-from anisocert.work import load_job
+from anisocert.work import add_to_memory, load_job
 
 
 @pytest.fixture
@@ -107,6 +108,35 @@ def test_what_was_certified_is_not_checked_attacked_or_remembered_with_other_pix
         assert isinstance(refused, ArgumentError)
         assert str(refused).startswith(f"expected the examples that {tmp_path / 'run'} was made from, got others in")
     assert not (tmp_path / "memory.sqlite").exists()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
+def test_a_run_is_remembered_with_its_own_inputs_alone(asked, do, tmp_path, kind):
+    """Votes about one input say nothing about another, whatever file that comes in."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (4, 3, 8, 8)).astype(kind) / kind(1 if kind is np.uint8 else 255)
+    np.savez(tmp_path / "data.npz", x=x.astype(kind), y=np.array([0, 1, 2, 3]), ids=np.array([5, 3, 8, 2]))
+    do(replace(asked, data=str(tmp_path / "data.npz"), layout="channels-first"), tmp_path / "run")
+    inputs = read_run(tmp_path / "run").inputs()
+    own = {number: inputs(number) for number in (2, 3, 5, 8)}
+    with Memory() as memory:
+        for wrong in ({**own, 2: own[3]}, {2: own[2], 3: own[3]}, {**own, 5: own[5] + np.float32(2**-20)}):
+            with pytest.raises(ArgumentError, match=r"expected all inputs that .* was made from"):
+                add_to_memory(tmp_path / "run", memory, wrong)
+        assert len(memory) == memory.submissions == 0
+        assert add_to_memory(tmp_path / "run", memory, own | {77: own[2]}).total() == 4  # what is not the run's is left
+    (tmp_path / "data.npz").rename(tmp_path / "elsewhere.npz")
+    with Memory() as memory:
+        assert add_to_memory(tmp_path / "run", memory, data=str(tmp_path / "elsewhere.npz"), force=True).total() == 4
+
+
+def test_inputs_of_image_files_come_from_the_files(asked, do, tmp_path):
+    do(asked, tmp_path / "run")
+    examples = read_run(tmp_path / "run").examples()
+    with Memory() as memory:
+        with pytest.raises(ArgumentError, match="leave --inputs out"):
+            add_to_memory(tmp_path / "run", memory, dict(zip(examples.ids.tolist(), examples.x, strict=True)))
+        assert add_to_memory(tmp_path / "run", memory).total() == 4
 
 
 def test_only_the_chosen_files_are_read(asked, tmp_path):

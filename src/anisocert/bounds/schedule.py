@@ -33,6 +33,18 @@ def checkpoints(n: int, alpha: float) -> tuple[Look, ...]:
     return tuple(Look(votes, share * alpha * (1 - 2.0**-50)) for votes, share in shares.items())
 
 
+def most_share(bound_n: int, votes: int) -> float:
+    """The most of alpha that any plan with checkpoints gives to a bound from the first bound_n of all votes it counted.
+
+    The last look alone has more than a tenth, and its bound is from all votes. Up to 10 planned votes the first two
+    looks are one, after a single vote; a single planned vote has all of alpha.
+    """
+    early, later, last = (share for _, share in CHECKPOINTS)
+    if bound_n < votes:
+        return later if bound_n > 1 else early + later
+    return last if votes > 1 else 1.0
+
+
 def anytime(n: int, alpha: float) -> tuple[Look, ...]:
     """A ladder of looks, each with the full alpha: for bounds that hold at all of them at once."""
     return tuple(Look(votes, alpha) for votes in ladder(n, ratio=1.25))

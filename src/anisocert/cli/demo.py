@@ -108,11 +108,9 @@ def _report(console: "Console", folders: list[Path], out: Path) -> None:
     from anisocert.work import add_to_memory
 
     for folder in folders:
-        run = read_run(folder)
-        if run.configuration.method not in FOR_EVERYONE:
-            examples = run.examples()
+        if read_run(folder).configuration.method not in FOR_EVERYONE:
             with Memory() as memory:
-                add_to_memory(folder, memory, dict(zip(examples.ids.tolist(), examples.x, strict=True)))
+                add_to_memory(folder, memory)
     write_report([read_run(folder) for folder in folders], out)
     console.print(f"The report, for a browser: [cyan]{escape(str(out.resolve()))}[/cyan]", soft_wrap=True, markup=True)
 

@@ -10,8 +10,6 @@ from anisocert.cli import options
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from anisocert.runs import StoredRun
-
 app = typer.Typer(
     no_args_is_help=True,
     help="The certificate memory: add a run, look inputs up, prove that all promises can be kept. It is a file or, as "
@@ -37,6 +35,7 @@ def add(
     ] = None,
     prefer: options.MemoryPrefer = "volume",
     inputs: Inputs = None,
+    data: options.RunData = None,
     out: Annotated[
         Path | None, typer.Option(help="A folder for a copy of the run with these answers; the run stays as it is.")
     ] = None,
@@ -63,11 +62,17 @@ def add(
 
     Memory(policy or "inherit", prefer=prefer).close()  # type: ignore[arg-type]  # it checks both
     options.checked()
-    stored = read_run(run)
+    stored = read_run(run).moved(data=data)
     earlier = stored.memory and stored.memory.place
     if out is None and not force and earlier not in (None, "", options.absolute(shown(memory), new=True)):
         raise ArgumentError(f"expected --out DIR or --force, as {run} has the answers of {earlier}: a copy keeps both")
-    known = _from_file(inputs) if inputs else _of_run(stored)
+    known = _from_file(inputs) if inputs else None
+    if known is not None:
+        stored.expect_inputs(known)
+    elif stored.place("data") is None:
+        raise ArgumentError("the run does not name its data: give its inputs with --inputs")
+    else:
+        stored.examples()  # an error before a memory is made
     console = Console()
     with (
         Memory.open(memory, policy, prefer=prefer) as opened,  # type: ignore[arg-type]
@@ -75,7 +80,7 @@ def add(
     ):
         if out is not None:
             copy_run(run, out, force)
-        notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""), force=force)
+        notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""), data=data, force=force)
         told = ", ".join(f"{notes[note]} {note}" for note in NOTES)
         whose = promised(POLICIES[opened.policy])
         console.print(
@@ -239,7 +244,10 @@ def migrate(
 
 @app.command("reset", epilog="Example: anisocert memory reset memory.sqlite --yes")
 def reset(file: File, yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False) -> None:
-    """Drop all promises, and the raw inputs with them. What was promised from this memory no longer holds."""
+    """Drop all promises, and the raw inputs with them. What was promised from this memory no longer holds.
+
+    A lifetime alpha begins anew, and what noise was seen is forgotten: certify with other seeds from then on.
+    """
     from anisocert.memory import Memory, shown
 
     with Memory.open(file, read_only=True) as memory:  # so that an empty file stays empty
@@ -271,13 +279,3 @@ def _from_file(path: Path) -> "dict[int, NDArray[Any]]":
             f"{x.shape} and ids of shape {ids.shape}"
         )
     return dict(zip(ids.tolist(), x, strict=True))
-
-
-def _of_run(run: "StoredRun") -> "dict[int, NDArray[Any]]":
-    """Inputs by id of a run's data, which must be unchanged if the run has recorded it."""
-    from anisocert.errors import ArgumentError
-
-    if run.said("data") is None:
-        raise ArgumentError("the run does not name its data: give its inputs with --inputs")
-    examples = run.examples(run.column("idx").tolist())
-    return dict(zip(examples.ids.tolist(), examples.x, strict=True))

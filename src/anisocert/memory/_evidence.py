@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from anisocert.bounds import Plan
-from anisocert.bounds.schedule import CHECKPOINTS
+from anisocert.bounds.schedule import most_share
 from anisocert.certificate import ABSTAIN, COUNTING, Certificate
 from anisocert.errors import AnisocertError
 from anisocert.memory._float_rows import Floats
-from anisocert.rounding import TOLERANCE, agrees
+from anisocert.rounding import TOLERANCE, agrees, portable
 from anisocert.smoothing import claimable, impossible, level, named, unnamed, wrong_capture
 
 
@@ -76,8 +76,7 @@ def _wrong_bounds(c: Certificate) -> str | None:
             return f"expected what its selector's votes give, got a certificate that {what}"
         if c.stop is None and c.bound_n != c.votes:
             return f"expected bounds from all {c.votes} votes, as nothing stops them, got those from {c.bound_n}"
-        # Checkpoints share alpha in parts that depend on the plan's n: after more than one vote none has more.
-        most = CHECKPOINTS[-1][1] if c.stop == "checkpoints" and c.bound_n > 1 else 1.0
+        most = most_share(c.bound_n, c.votes) if c.stop == "checkpoints" else 1.0
         p_a, p_b, _ = claimable(noise, plan, vars(c), c.num_classes, most * level(vars(c)))
     except AnisocertError as error:
         return str(error)
@@ -85,7 +84,7 @@ def _wrong_bounds(c: Certificate) -> str | None:
         return f"expected norm {noise.norm}, which {noise.name} noise has, got norm {c.norm}"
     less = math.inf if c.stop == "checkpoints" else TOLERANCE
     for name, claimed, fresh, better in (("p_a", c.p_a, float(p_a), 1), ("p_b", c.p_b, float(p_b), -1)):
-        if not agrees(claimed, fresh, better, less=less):
+        if not agrees(claimed, fresh, better, less=less, more=portable(fresh)):
             return f"expected {name} = {fresh!r}, which its votes give, got {claimed!r}"
     gap = float(noise.gap(c.p_a, c.p_b))
     if not agrees(c.gap, gap):

@@ -4,7 +4,7 @@ A run may come from someone else. Loading executes nothing that it names: networ
 function (`package.module:function`) only from the user who types it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from anisocert.errors import ArgumentError, ModelError
 from anisocert.models.loading import is_function
 from anisocert.runs._said import Said
 from anisocert.runs.differences import same_network
-from anisocert.runs.loading import chosen, examples_hash, load_model
+from anisocert.runs.loading import arrays_hash, chosen, examples_hash, load_model
 
 
 class NotTheRunsError(ArgumentError):
@@ -95,6 +95,24 @@ class Sources(Said):
             return None if at is None else as_float(np.asarray(examples.pixels[np.array([at])]))[0]
 
         return found
+
+    def expect_inputs(self, inputs: Mapping[int, NDArray[Any]]) -> None:
+        """An error if these, by id, are not what the run was made from, where its hash of that tells."""
+        if (known := self.description.get("data_hash")) is None:
+            return
+        ids = self.column("idx")
+        order = np.argsort(ids)
+        given = [inputs.get(number) for number in ids[order].tolist()]
+        if not any(one is None for one in given):
+            x = np.stack(given).astype(np.float32)  # type: ignore[arg-type]
+            pixels = np.rint(255 * x.clip(0, 1)).astype(np.uint8)
+            forms = [x, pixels] if np.array_equal(as_float(pixels), x) else [x]
+            if known in (arrays_hash(ids[order], self.column("label")[order], form) for form in forms):
+                return
+        raise NotTheRunsError(
+            f"expected all inputs that {self.folder} was made from, each with its id, got others: its data_hash is not "
+            "theirs; of image files it is that of the files, so leave --inputs out there"
+        )
 
     @property
     def num_classes(self) -> int:

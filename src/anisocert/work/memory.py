@@ -26,31 +26,42 @@ from anisocert.runs.files import DESCRIPTION, JOURNAL, TABLE, checksum, expect_o
 def add_to_memory(
     folder: Path,
     memory: Memory,
-    inputs: Mapping[int, NDArray[Any]],
+    inputs: Mapping[int, NDArray[Any]] | None = None,
     on_done: Callable[[int], None] = lambda _: None,
     *,
+    data: str | None = None,
     force: bool = False,
 ) -> Counter[str]:
     """Pass a run's certificates through a memory in order of example id, and write the answers into the run.
 
-    The columns `memory_*` of the table are added, or replaced. inputs: the input of each example id, as the network saw
-    it, since a run does not hold them. Returns how many got each note. May be interrupted and repeated, with the same
-    answers: a run that has this memory's keeps them. force: it asks again, and an input that abstained may by now lie
-    in the region of a later one.
+    The columns `memory_*` of the table are added, or replaced. Returns how many got each note. May be interrupted and
+    repeated, with the same answers: a run that has this memory's keeps them.
+
+    Args:
+        folder: of the run.
+        memory: that answers.
+        inputs: the input of each example id, as the network saw it, since a run does not hold them. Default: those of
+            the run's data. Others than the run was made from are an error.
+        on_done: called with how many more are done.
+        data: where the run's data is, if not where the run says.
+        force: ask again, and an input that abstained may by now lie in the region of a later one.
     """
-    run, journal, lock = read_run(folder), folder / JOURNAL, folder / f"{JOURNAL}.lock"
+    run, journal, lock = read_run(folder).moved(data=data), folder / JOURNAL, folder / f"{JOURNAL}.lock"
+    if inputs is not None:
+        run.expect_inputs(inputs)
+    found = run.inputs() if inputs is None else inputs.get
     for row in run.rows:  # an error for what cannot be admitted, before anything is promised
-        run.certificate(row["idx"], inputs.get(row["idx"]))
+        run.certificate(row["idx"], found(row["idx"]))
     expect_own(journal)
     with locked(lock, wait=False):
         if force or journal.exists() or not _has_answers(run, memory):
-            table, said = pass_through(run, memory, inputs.get, journal, on_done)
+            table, said = pass_through(run, memory, found, journal, on_done)
             _replace_table(folder, run.description | {"memory": said}, table)
             journal.unlink()
         else:
             table, file = run.table, folder / TABLE
             answers = [_answer(file, {name: row[name] for name in COLUMNS}) for row in run.rows]
-            _expect_backed(file, answers, run, memory, inputs.get)
+            _expect_backed(file, answers, run, memory, found)
             on_done(len(answers))
         with suppress(OSError):  # on Windows it stays, which does no harm
             lock.unlink()

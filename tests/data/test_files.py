@@ -11,6 +11,7 @@ from anisocert.data import load, parse_ids, splits
 from anisocert.data._image_files import ImageFiles
 from anisocert.data.dataset import FIRST_TRAIN_ID
 from anisocert.data.folders import scan
+from anisocert.diagnosis.probing import span
 from anisocert.errors import ArgumentError
 
 RNG = np.random.default_rng(0)
@@ -74,6 +75,18 @@ def test_arrays_that_say_how_to_save_them(tmp_path: Path, arrays: dict[str, Any]
         load(tmp_path / "wrong.npz")
 
 
+def test_the_spread_of_rows_is_that_of_a_feature(tmp_path: Path) -> None:
+    """Features have units of their own: how far apart they lie is no spread."""
+    x = RNG.standard_normal((200, 3)) * [1.0, 2.0, 10.0] + [0.0, 50.0, 2000.0]
+    np.savez(tmp_path / "rows.npz", x=x)
+    rows = load(tmp_path / "rows.npz")
+    assert rows.spread() == pytest.approx(2.0, rel=0.2)
+    assert span(rows.x) == pytest.approx(np.ptp(x[:, 1]), rel=1e-6)
+    np.savez(tmp_path / "images.npz", x=x.reshape(-1, 1, 5, 5))
+    assert load(tmp_path / "images.npz").spread() == pytest.approx(x.std(), rel=1e-3)
+    assert span(load(tmp_path / "images.npz").x) == pytest.approx(np.ptp(x), rel=1e-6)
+
+
 def test_axes_that_are_moved_are_noted_and_channels_first_can_be_said(tmp_path: Path) -> None:
     x = RNG.standard_normal((4, 3, 8, 3)).astype(np.float32)
     np.savez(tmp_path / "unclear.npz", x=x)
@@ -85,6 +98,7 @@ def test_axes_that_are_moved_are_noted_and_channels_first_can_be_said(tmp_path: 
     np.testing.assert_array_equal(found.pixels, x)
     assert found.notes == ("images of 8 x 3 x 3 in last.npz are taken as 3 x 8 x 3, channels first",)
     np.savez(tmp_path / "grey.npz", x=x[:, 0])
+    assert load(tmp_path / "grey.npz", layout="channels-first").shape == (8, 3)  # a signal of 8 channels
     assert load(tmp_path / "grey.npz").notes == ("images of 8 x 3 in grey.npz are taken as 1 x 8 x 3, channels first",)
 
 

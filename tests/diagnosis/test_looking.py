@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from anisocert.diagnosis import diagnose
-from anisocert.diagnosis.looking import Look, look, warn_if_wrong
+from anisocert.diagnosis.looking import Look, look, rounding_doubt, warn_if_wrong
+from anisocert.engine import Numerics
 from anisocert.errors import AnisocertWarning
 from anisocert.runs import Configuration
 from anisocert.smoothing import Gaussian
@@ -74,6 +75,21 @@ class ByNoise(Both):
         noisy = x.flatten(1).std(1, keepdim=True) > 0.1
         return torch.where(noisy, Reads.forward(self, x), super().forward(x))
 
+class Years(nn.Module):
+    '''Two classes, a year apart, of inputs around 2000.'''
+    def __init__(self, inside=False):
+        super().__init__()
+        self.linear, self.inside = nn.Linear(2, 2), inside
+        self.linear.weight.data = torch.tensor([[-1.0, 0.0], [1.0, 0.0]])
+        self.linear.bias.data = torch.tensor([0.0, 0.0] if inside else [2000.0, -2000.0])
+    def forward(self, x):
+        return self.linear(x - 2000 if self.inside else x)
+
+def years(): return Years().eval()
+def centred_years(): return Years(inside=True).eval()
+class Maps(Reads):
+    def forward(self, x): return super().forward(x)[:, :, None, None]
+def maps(): return Maps([0.2, 0.4, 0.6, 0.8]).eval()
 def noisy(): return Noisy([0.2, 0.4, 0.6, 0.8]).eval()
 def both(): return Both([0.2, 0.4, 0.6, 0.8]).eval()
 def by_noise(): return ByNoise([0.2, 0.4, 0.6, 0.8]).eval()
@@ -258,3 +274,26 @@ def test_a_network_that_fails_is_left_to_the_run(data: Path, monkeypatch: pytest
     job = _job("right", data)
     monkeypatch.setattr(type(job.model), "forward", lambda self, x: nn.Linear(2, 2)(torch.zeros(1, 3)))
     assert look(job) is None
+
+
+@pytest.mark.parametrize(
+    ("net", "precision", "doubted"),
+    [("years", "bfloat16", True), ("years", "float32", False), ("centred_years", "bfloat16", False)],
+)
+def test_a_precision_that_changes_answers_is_doubted(data: Path, net: str, precision: str, doubted: bool) -> None:
+    y = np.arange(40) % 2
+    np.savez(data.parent / "years.npz", x=np.stack([1999.5 + y, np.linspace(0, 1, 40)], 1), y=y)
+    job = _job(net, data.parent / "years.npz", numerics=Numerics(precision), device="cpu")
+    found = rounding_doubt(job)
+    assert ("16 of 32 sampled inputs otherwise than in float32: use --precision float32" in found) == doubted
+    assert bool(found) == doubted
+    if doubted:
+        with pytest.warns(AnisocertWarning, match="In bfloat16, which votes here"):
+            warn_if_wrong(job)
+        assert any(told.startswith("In bfloat16") for told in diagnose(job, "cpu", inputs=8, votes=32).findings)
+
+
+def test_scores_of_another_shape_are_left_to_the_run(data: Path) -> None:
+    assert look(_job("maps", data)) is None
+    with warnings.catch_warnings(action="error"):
+        warn_if_wrong(_job("maps", data))

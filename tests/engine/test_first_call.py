@@ -12,6 +12,7 @@ from anisocert.errors import ModelError
 FLAT = nn.Linear(64, 5).eval()
 GREY = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 5)).eval()
 COLOUR = nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(72, 5)).eval()
+SIGNAL = nn.Sequential(nn.Conv1d(2, 2, 3), nn.Flatten(), nn.Linear(96, 5)).eval()
 ROWS = nn.Sequential(nn.Flatten(), nn.Linear(192, 5)).eval()
 
 
@@ -39,6 +40,7 @@ def _raised(model: nn.Module, shape: tuple[int, ...]) -> str:
         (GREY, (8, 8), "if x is a single input, pass x[None]; if its inputs have no axis of channels, x[:, None]"),
         (GREY, (64,), "pass x.reshape(-1, 1, 8, 8), or anisocert.models.Reshaped(model, [1, 8, 8])"),
         (GREY, (5, 1, 8, 8), "for several inputs at once call system.answers(x), not answer(x)"),
+        (SIGNAL, (1, 2, 50), "signals, n x channels x length in a file, say --layout channels-first"),
         (GREY, (1, 9, 9), "(2x98 and 72x5): its layers may be made for another size of inputs"),
     ],
 )

@@ -242,7 +242,9 @@ def test_a_grid_too_fine_for_the_inputs_is_said():
 
 def test_noise_that_the_grid_rounds_away_is_said():
     x = torch.zeros(1, 4)
-    with pytest.warns(AnisocertWarning, match=r"at least 64 steps of the grid.*choose a smaller grid"):
+    with pytest.warns(
+        AnisocertWarning, match=r"at least 64 steps of the grid.*choose a smaller one, as in --grid 1\.5\S+ "
+    ):
         ac.certify(Reveals().eval(), x, num_classes=2, smoothing=ac.Gaussian(0.001), plan=ac.Plan(n=100))
 
 

@@ -75,6 +75,12 @@ def test_it_says_what_a_run_on_disk_says(fixed, scaled, labels, write_run, tmp_p
     ]  # fmt: skip
 
 
+def test_a_sigma_that_fixed_noise_did_not_have_is_refused(fixed, scaled, labels):
+    with pytest.raises(ArgumentError, match=rf"expected the sigma of .*, {SIGMA:g}, got {2 * SIGMA:g}: leave it out"):
+        ac.evaluate(fixed, labels, sigma=2 * SIGMA)
+    assert ac.evaluate(scaled, labels, sigma=2 * SIGMA).results[0].sigma == 2 * SIGMA  # where a search may have begun
+
+
 @pytest.mark.parametrize(("policy", "protects"), [("inherit", ADMITTED), ("abstain", OR_ABSTAINS)])
 def test_a_memorys_answers_are_what_its_policy_promises(certified, labels, policy, protects):
     line = np.stack([np.linspace(0.2, 3, 24), np.zeros(24)], 1).astype(np.float32)

@@ -83,7 +83,8 @@ class Finder:
             self._problem(targets).require_gradients()
         except ModelError as error:
             raise ModelError(
-                "expected a network with gradients to its input, or a guide that has them, to search with, got none"
+                "expected a network with gradients to its input to search with, got none: in Python, Search(guide=...) "
+                "takes another network that has them and answers alike"
             ) from error
 
     def _problem(self, targets: Targets) -> Problem:

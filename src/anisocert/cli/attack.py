@@ -184,13 +184,16 @@ def _guide(stored: "StoredRun", network: "Network") -> "Network | None":
     """A network with gradients, if the run used its own for votes alone."""
     from anisocert.engine import Network
     from anisocert.errors import ModelError
+    from anisocert.models.onnx_torch import WITHOUT
 
     if stored.configuration.needs_gradients or not str(stored.place("model")).endswith(".onnx"):
         return None
     try:
         found = stored.module(gradients=True)
     except ModelError as error:
-        raise ModelError(f"expected a network with gradients to search with, got none: {error}") from error
+        raise ModelError(
+            f"expected a network with gradients to search with, got none: {str(error).removesuffix(WITHOUT)}"
+        ) from error
     return Network(found, network.num_classes, network.device, network.numerics)
 
 

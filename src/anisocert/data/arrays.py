@@ -28,7 +28,7 @@ def load(path: Path, split: Split, layout: str | None = None) -> Dataset:
     Images are uint8, or float32 in the data's own units; `n x h x w x c` and `n x h x w` are brought to
     `n x c x h x w`, but a row of values, as in `n x 784 x 1`, stays as it is. Mean and standard deviation are those of
     the training examples. Without labels, everything but accuracy can be found out.
-    layout: "channels-first" where images are `n x c x h x w` whatever their shape looks like.
+    layout: "channels-first" where images are `n x c x h x w`, or signals `n x c x t`, whatever their shape looks like.
     """
     arrays = read(path)
     suffix = f"_{split}" if has_splits(arrays) else ""
@@ -92,10 +92,10 @@ def channels_first(x: NDArray[np.generic], path: Path, layout: str | None = None
             x = x.astype(np.float32)
         if not np.isfinite(x).all():
             raise ArgumentError(f"expected finite examples in {path}, got NaN or infinity")
-    if x.ndim == 3 and 1 not in x.shape[1:]:  # else a row of values, not an image
-        x = x[:, None]
-    elif layout == CHANNELS_FIRST:
+    if layout == CHANNELS_FIRST:
         pass
+    elif x.ndim == 3 and 1 not in x.shape[1:]:  # else a row of values, not an image
+        x = x[:, None]
     elif x.ndim == 4 and x.shape[3] in (1, 3) and x.shape[1] not in (1, 3):
         x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     elif x.ndim == 4 and x.shape[3] in (1, 3) and x.shape[2] > 3:

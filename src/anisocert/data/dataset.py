@@ -119,6 +119,11 @@ class Dataset:
         at = evenly(len(self), most)
         return as_float(np.asarray(self.pixels[at])).reshape(len(at), *shape)
 
+    def spread(self) -> float:
+        """Standard deviation of the values; of rows, whose features have units of their own, the median feature's."""
+        x = self.sample(256).astype(np.float64)
+        return float(np.median(x.std(0)) if x.ndim == 2 else x.std())
+
     def subset(self, skip: int = 1, most: int | None = None, ids: Sequence[int] | None = None) -> "Dataset":
         """Of the examples with these ids (default: all), every skip-th, at most `most` of them, in this data's order.
 

@@ -14,7 +14,7 @@ from anisocert.diagnosis import _words as words
 from anisocert.diagnosis.capture import Captured, capture
 from anisocert.diagnosis.capture import words as capture_words
 from anisocert.diagnosis.commands import Remedy, certifying, remedies
-from anisocert.diagnosis.looking import look
+from anisocert.diagnosis.looking import look, rounding_doubt
 from anisocert.diagnosis.probing import GRID, TINY, Level, Sample, matching_noise, probe, span
 from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
@@ -119,7 +119,7 @@ def diagnose(
     shaped = _with_gradients(job, network, sample)
     method = "isotropic" if shaped is None else "anisotropic"
     answers = look(job, usual(best.norm).of(best.sigma))
-    doubt = "" if answers is None else answers.doubt
+    doubt = ("" if answers is None else answers.doubt) or rounding_doubt(job)
     costs, speed = ((), 0.0) if doubt else _costs(job, shaped, device, best, on_step)
     useful = best.certified > 0.5 * max(clean.smoothed, 0.01) and best.largest_class <= max(ONE_CLASS * most, 0.5)
     useful = useful and not doubt

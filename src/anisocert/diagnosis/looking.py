@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from anisocert.data import Dataset, evenly
 from anisocert.diagnosis.probing import TINY, span
 from anisocert.engine.given import home
+from anisocert.engine.numerics import computing, native_precision
 from anisocert.engine.told import is_told, under
-from anisocert.errors import AnisocertWarning
+from anisocert.errors import AnisocertWarning, ModelError
 from anisocert.evaluate import percent
 from anisocert.models import Normalized
 from anisocert.smoothing import Smoothing
@@ -27,6 +28,7 @@ INPUTS = 32  # to look at
 UNLIKELY = 0.05  # that a network which is fairly good does so badly on these inputs: more may be bad luck
 HARDLY = 1e-3  # that one which guesses does so well on them
 ABOVE_CHANCE = 0.1  # of the way from chance to 1: less is no better than guessing
+MOVED = 0.1  # of the inputs, for another answer in another precision to be worth a word
 BETTER, AT_LEAST = 0.15, 3  # more of the inputs, and so many, for another normalisation to be worth a word
 
 Normalization = tuple[tuple[float, ...], tuple[float, ...]]
@@ -116,8 +118,32 @@ def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
 def warn_if_wrong(job: Job) -> None:
     """Warn, before hours are spent on it, if a network seems not to get its inputs as it was trained on them."""
     found = look(job)
-    if found is not None and found.doubt:
-        warnings.warn(found.doubt, AnisocertWarning, stacklevel=2)
+    for doubt in (found.doubt if found is not None else "", rounding_doubt(job)):
+        if doubt:
+            warnings.warn(doubt, AnisocertWarning, stacklevel=2)
+
+
+def rounding_doubt(job: Job) -> str:
+    """Whether the network answers otherwise in the precision that will vote, in one sentence; empty if it does not."""
+    c = job.configuration
+    precision = c.numerics.precision or native_precision(torch.device(c.device or "cpu"))
+    if precision != "bfloat16":
+        return ""
+    chunk = job.chunk([job.ids[i] for i in evenly(len(job.ids), INPUTS)])
+    try:
+        model, level = copy.deepcopy(job.model), TINY * span(chunk.x)
+        x = torch.from_numpy(chunk.x).to(home(model))
+        own = _answers(model, x, level)
+        with computing(precision, x.device):
+            moved = int((_answers(model, x, level) != own).sum())
+    except Exception:  # as below
+        return ""
+    if moved < max(AT_LEAST, MOVED * len(own)):
+        return ""
+    return (
+        f"In bfloat16, which votes here and keeps 8 bits of a number, it answers {moved} of {len(own)} sampled inputs "
+        "otherwise than in float32: use --precision float32, or standardise the inputs, for the network too."
+    )
 
 
 def _looked(
@@ -156,7 +182,9 @@ def _answers(model: nn.Module, x: Tensor, level: float) -> Tensor:
     """Classes; -1, which no label is, where a score is NaN."""
     with torch.no_grad():
         scores = under(level, model.eval())(x)
-        return scores.argmax(1).masked_fill(scores.isnan().any(1), -1).cpu()
+    if scores.dim() != 2:
+        raise ModelError(f"expected scores of shape (b, classes), got {tuple(scores.shape)}")
+    return scores.argmax(1).masked_fill(scores.isnan().any(1), -1).cpu()
 
 
 def _share_with(two: Normalization, model: nn.Module, x: Tensor, y: Tensor) -> float:

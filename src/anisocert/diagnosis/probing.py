@@ -23,9 +23,14 @@ CALIBRATED = 0.93  # share of the best sharpness that counts as the same, in suc
 
 
 def span(x: NDArray[np.float32]) -> float:
-    """What noise levels are in proportion to: 1 for inputs in [0, 1], else the range of their values."""
-    low, high = float(x.min()), float(x.max())
-    return 1.0 if low >= 0 and high <= 1 else (high - low or 1.0)
+    """What noise levels are in proportion to: 1 for inputs in [0, 1], else the range of their values.
+
+    Of rows, whose features have units of their own, the median feature's range. x: `b x *shape`.
+    """
+    if float(x.min()) >= 0 and float(x.max()) <= 1:
+        return 1.0
+    each = x.reshape(len(x), -1) if x.ndim == 2 else x.reshape(-1, 1)
+    return float(np.median(np.ptp(each, 0))) or float(np.ptp(x)) or 1.0
 
 
 @dataclass(frozen=True)

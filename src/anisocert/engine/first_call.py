@@ -102,6 +102,8 @@ def _of_convolution(shape: Shape, channels: int, dimensions: int) -> str:
         return f"{told}, and inputs have {shape[0]}{_recoloured(shape, channels)}"
     if sides == dimensions - 1:
         return f"{told}: if x is a single input, pass x[None]; if its inputs have no axis of channels, x[:, None]"
+    if sides == dimensions + 1 and shape[:2] == (1, channels):
+        return f"{told}: if these are signals, n x channels x length in a file, say --layout channels-first"
     if sides == dimensions + 1:
         return f"{told}: for several inputs at once call system.answers(x), not answer(x)"
     side = math.isqrt(math.prod(shape) // channels)

@@ -64,9 +64,10 @@ def check_range(largest: float, grid: float) -> None:
 def warn_if_coarse(theta: NDArray[np.float32] | float, grid: float) -> None:
     """Say so where a grid rounds much of the noise away."""
     if float(np.min(theta)) < COARSE * grid:
+        finer = 2.0 ** math.floor(math.log2(float(np.min(theta)) / COARSE))
         warnings.warn(
             f"expected noise of at least {COARSE} steps of the grid, {COARSE * grid:g}, got {float(np.min(theta)):g}: "
-            "choose a smaller grid",
+            f"choose a smaller one, as in --grid {finer!r} (numerics=ac.Numerics(grid={finer!r}))",
             AnisocertWarning,
             stacklevel=3,
         )

@@ -133,7 +133,7 @@ def _told(reshaped: nn.Module, shape: Shape) -> str:
 
 
 def _by(sizes: Declared) -> str:
-    return " x ".join("?" if size is None else str(size) for size in sizes) or "single numbers"
+    return " x ".join("?" if size is None else str(size) for size in sizes) or "no stated shape"
 
 
 def _tried(model: nn.Module, shape: Shape) -> Any:

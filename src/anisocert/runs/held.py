@@ -20,6 +20,7 @@ from anisocert.optimize import SAME_FOR_ALL
 from anisocert.runs.answers import unbacked
 from anisocert.runs.rows import SCHEMA, row
 from anisocert.runs.stored import StoredRun
+from anisocert.smoothing import GaussianMixture
 
 NOWHERE = Path("(held in memory)")
 ONE = ("model_hash", "num_classes", "norm", "noise", "method")  # of certificates that are one run's
@@ -81,6 +82,10 @@ def held(
         raise ArgumentError(f"expected labels from 0 to {first.num_classes - 1} of {name}, got {labels.min()}")
     expect_labels(labels, first.num_classes, name)
     _expect_one_system(certificates, name, memory)
+    if first.method == "fixed" and said["sigma"] is not None and first.theta.ndim == 0:
+        own = float(first.theta)  # of a mixture a mean, which none of its sigmas need be
+        if first.noise != GaussianMixture.name and own != np.float32(said["sigma"]):
+            raise ArgumentError(f"expected the sigma of {name}, {own:g}, got {said['sigma']:g}: leave it out")
     order = np.argsort(ids)
     chosen = [certificates[i] for i in order]
     rows = [

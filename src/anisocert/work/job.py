@@ -73,7 +73,7 @@ class Job:
         plan.warn_if_hopeless(c.num_classes)
         warn_if_coarse(c.sigma, c.numerics.step)
         if said.get("mean") is None:  # a network that does not say which units it takes
-            warn_of_units(c.sigma, [float(self.examples.sample().std())], images=len(self.examples.shape) > 1)
+            warn_of_units(c.sigma, [self.examples.spread()], images=len(self.examples.shape) > 1)
         doubts = []
         if said.get("norm") not in (None, c.norm):
             doubts.append(f"the network was trained with noise for norm {said['norm']}, got norm {c.norm}")

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
@@ -146,6 +147,39 @@ def test_refuses_what_is_no_file(tmp_path, read_only):
     with pytest.raises(ArgumentError, match="a device"):
         Memory.open("/dev/zero", read_only=read_only)
     assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_journal_that_names_another_file_removes_nothing(path, proposal, tmp_path, read_only):
+    """SQLite removes what the end of a journal names, as the journal of a transaction over several databases."""
+    with Memory.open(path) as memory:
+        memory.admit(proposal(0, 0, [0.0, 0.0], [1.0, 1.0]))
+    victim, magic = tmp_path / "thesis.txt", bytes.fromhex("d9d505f920a163d7")
+    victim.write_text("years of work")
+    name, page = str(victim).encode(), 16384
+    header = magic + struct.pack(">IIIII", 0, 0x1234, path.stat().st_size // page, 512, page)
+    trailer = struct.pack(">I", 0x40000000 // page + 1) + name + struct.pack(">II", len(name), sum(name)) + magic
+    journal = path.with_name(path.name + "-journal")
+    journal.write_bytes(header.ljust(512, b"\0") + trailer)
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(path)  # SQLite looks beside what it leads to
+    for opened in (path, link):
+        with pytest.raises(ArgumentError, match="got one that names another file, which SQLite would remove"):
+            Memory.open(opened, read_only=read_only)
+    assert victim.exists()
+    journal.write_bytes(journal.read_bytes()[:-1])  # what a transaction that was cut short leaves, or rubbish
+    with Memory.open(path) as memory:
+        assert (len(memory), victim.exists()) == (1, True)
+
+
+@pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
+def test_refuses_what_is_no_file_beside_it(path, suffix):
+    Memory.open(path).close()
+    beside = path.with_name(path.name + suffix)
+    beside.unlink(missing_ok=True)
+    os.mkfifo(beside)
+    with pytest.raises(ArgumentError, match=rf"at .*{suffix}, got a FIFO: remove it"):
+        Memory.open(path)
 
 
 def test_reading_makes_nothing(path, proposal):

@@ -1,5 +1,6 @@
 import os
 import pickle
+import struct
 import sys
 import zipfile
 from collections.abc import Callable
@@ -177,6 +178,20 @@ def test_files_that_run_code_are_refused(tmp_path: Path) -> None:
     import builtins
 
     assert not hasattr(builtins, "anisocert_was_owned")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_file_that_asks_for_memory_is_refused(tmp_path: Path, zipped: bool) -> None:
+    """Torch's careful unpickler makes a bytearray of any length that a file names."""
+    body = b"\x80\x02cbuiltins\nbytearray\n\x8a\x08" + struct.pack("<q", 1 << 40) + b"\x85R."
+    if zipped:
+        with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+            for name, content in (("data.pkl", body), ("version", b"3\n"), ("byteorder", b"little")):
+                archive.writestr(f"archive/{name}", content)
+    else:
+        (tmp_path / "a.pt").write_bytes(body)
+    with pytest.raises(ModelError, match="got a bytearray"):
+        load(tmp_path / "a.pt")
 
 
 def metadata(**changes: object) -> dict[str, object]:

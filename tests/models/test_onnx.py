@@ -13,7 +13,7 @@ from torch import nn
 
 import anisocert as ac
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
-from anisocert.models import build, load
+from anisocert.models import build, load, onnx_file
 from anisocert.train import Cohen, Sgd, train
 
 onnx = pytest.importorskip("onnx", reason="needs the extra onnx: pip install '.[onnx]'")
@@ -294,6 +294,55 @@ def test_absurd_sizes_that_a_file_declares(tmp_path: Path, sizes: dict[str, int]
     for gradients in (False, True):
         with pytest.raises(ModelError, match=words):
             load(tmp_path / "net.onnx", gradients=gradients)
+
+
+def test_functions_that_multiply_are_refused(tmp_path: Path) -> None:
+    """Each of some forty calls the one before twice: onnxruntime would write them all out."""
+    from onnx import TensorProto, helper
+
+    opsets, made = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)], []
+    for k in range(40):
+        inner, domain = (f"F{k - 1}", "own") if k else ("Neg", "")
+        nodes = [helper.make_node(inner, [one], [two], domain=domain) for one, two in (("a", "t"), ("t", "o"))]
+        made.append(helper.make_function("own", f"F{k}", ["a"], ["o"], nodes, opsets))
+    own = helper.make_function(
+        "own", "Own", ["a"], ["o"], [helper.make_node("Own", ["a"], ["o"], domain="own")], opsets
+    )
+    for functions, name, words in (
+        (made, "F39", "expected at most 50,000 nodes"),
+        ([own], "Own", "expected functions that do not call themselves"),
+    ):
+        graph = helper.make_graph(
+            [helper.make_node(name, ["x"], ["scores"], domain="own")],
+            "net",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 4])],
+            [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["b", 4])],
+        )
+        model = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8)
+        (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+        with pytest.raises(ModelError, match=words):
+            load(tmp_path / "net.onnx")
+
+
+def test_tensors_that_share_the_bytes_of_a_file_are_counted_each(tmp_path: Path, monkeypatch) -> None:
+    from onnx import TensorProto, helper
+
+    monkeypatch.setattr(onnx_file, "LARGEST", 100_000)
+    (tmp_path / "w.bin").write_bytes(bytes(40_000))
+    x, scores = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b", 4]) for name in ("x", "scores"))
+    for count in (2, 3):
+        tensors = [TensorProto(name=f"t{k}", data_type=TensorProto.FLOAT, dims=[10_000]) for k in range(count)]
+        for one in tensors:
+            one.data_location = TensorProto.EXTERNAL
+            one.external_data.add(key="location", value="w.bin")
+        graph = helper.make_graph([helper.make_node("Identity", ["x"], ["scores"])], "net", [x], [scores], tensors)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+        if count == 2:
+            assert len(onnx_file.read_onnx(tmp_path / "net.onnx").graph.graph.initializer) == 2
+            continue
+        with pytest.raises(ModelError, match="expected tensors of at most 100,000 bytes together"):
+            onnx_file.read_onnx(tmp_path / "net.onnx")
 
 
 def test_custom_operators_are_refused(tmp_path: Path) -> None:

@@ -97,6 +97,30 @@ def test_a_mixture_is_resumed_under_its_former_name(tmp_path: Path) -> None:
     assert train(model, toy(), Cohen(), mixture, **again) == records
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"best": {"a": torch.zeros(1).expand(500_000_000)}},
+        {"best": {"zz": torch.zeros(2)}},
+        {"best": 7},
+        {"best": "own", "records": []},
+        {"records": "abc"},
+        {"records": {"epoch": 1}},
+        {"records": [{"epoch": 1}]},
+        {"records": [{"epoch": 1, "test_accuracy": "high"}]},
+    ],
+)  # fmt: skip
+def test_a_state_that_no_training_wrote_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    trained(tmp_path, Cohen(), epochs=1)
+    state = torch.load(tmp_path / "resume.state")
+    changes = changes | ({"best": state["model"]} if changes.get("best") == "own" else {})
+    torch.save(state | changes, tmp_path / "resume.state")
+    before = (tmp_path / "best.safetensors").read_bytes()
+    with pytest.raises(ModelError, match=r"expected the state of this training at .*resume\.state, got another"):
+        trained(tmp_path, Cohen(), epochs=1)
+    assert (tmp_path / "best.safetensors").read_bytes() == before
+
+
 def written(folder: Path) -> int:
     """Epochs that a training would not do again."""
     return len(torch.load(folder / "resume.state")["records"])

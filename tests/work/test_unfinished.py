@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anisocert.errors import ArgumentError
-from anisocert.work.unfinished import PART_SCHEMA, Unfinished
+from anisocert.work.unfinished import MOST_ROWS, PART_SCHEMA, Unfinished
 
 
 def empty(schema):
@@ -30,6 +30,7 @@ WRONG = {
     "without idx": empty(pa.schema([("x", pa.int64())])),
     "idx as text": empty(PART_SCHEMA.set(0, pa.field("idx", pa.string()))),
     "without theta": empty(PART_SCHEMA.remove(PART_SCHEMA.get_field_index("theta"))),
+    "too many": lambda path: pq.write_table(pa.Table.from_pylist([{"idx": 1}] * (MOST_ROWS + 1), PART_SCHEMA), path),
     "an input without id": lambda path: pq.write_table(pa.Table.from_pylist([{"gap": 1.0}], PART_SCHEMA), path),
 }
 

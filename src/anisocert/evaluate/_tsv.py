@@ -28,6 +28,7 @@ HEADERS: dict[Format, tuple[str, ...]] = {
 }
 OURS = ("norm", "method")
 """Columns that tell what the radii are of, and whom they protect."""
+MOST = 1e30  # of any number: more is no radius, and tables have no room for it
 CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):([0-5]?\d):([0-5]?\d(?:\.\d*)?)")
 
 
@@ -138,7 +139,11 @@ def seconds(text: str) -> float:
             raise ArgumentError(f"expected a time of at least 0, got {text!r}")
         return value
     days, hours, minutes, rest = clock.groups()
-    return timedelta(days=int(days or 0), hours=int(hours), minutes=int(minutes), seconds=float(rest)).total_seconds()
+    try:
+        whole = timedelta(days=int(days or 0), hours=int(hours), minutes=int(minutes), seconds=float(rest))
+    except (OverflowError, ValueError) as error:
+        raise ArgumentError(f"expected a time, got {text[:100]!r}") from error
+    return whole.total_seconds()
 
 
 def rounded_down(value: float, digits: int | None) -> str:
@@ -190,13 +195,16 @@ def _result(line: Line) -> tuple[Any, ...]:
 
 
 def _whole(name: str, text: str) -> int:
-    if not re.fullmatch(r"-?\d+", text):
-        raise ArgumentError(f"expected {name} as a whole number, got {text!r}")
+    if not re.fullmatch(r"-?\d{1,18}", text):
+        raise ArgumentError(f"expected {name} as a whole number of at most 18 digits, got {text[:100]!r}")
     return int(text)
 
 
 def _number(name: str, text: str) -> float:
     try:
-        return float(text)
+        value = float(text)
     except ValueError as error:
-        raise ArgumentError(f"expected {name} as a number, got {text!r}") from error
+        raise ArgumentError(f"expected {name} as a number, got {text[:100]!r}") from error
+    if not abs(value) <= MOST:
+        raise ArgumentError(f"expected {name} as a number of at most {MOST:g}, got {text[:100]!r}")
+    return value

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -17,6 +17,7 @@ from anisocert.memory._sqlite_schema import APPLICATION_ID
 from anisocert.memory.errors import BrokenMemoryError
 
 WAIT_SECONDS: Final = 60.0
+JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")  # at the end of a journal, after the name of another
 
 
 def file_at(path: str | Path) -> Path:
@@ -104,6 +105,28 @@ def refuse_foreign(path: Path) -> None:
     if found != APPLICATION_ID:
         what = "another database" if path.stat().st_size else "an empty file"
         raise ArgumentError(f"expected a certificate memory, got {what}, {path}")
+
+
+def refuse_hostile_journal(path: Path) -> None:
+    """An error if what lies beside a memory would make SQLite wait for ever, or remove another file.
+
+    A transaction that was cut short is undone from a journal, whose end may name a journal of several databases, which
+    SQLite then removes: any file, if somebody else wrote the journal. A memory is one database, and never names one.
+    """
+    place = path.resolve()  # beside which SQLite looks
+    for suffix in ("-journal", "-wal", "-shm"):
+        beside = place.with_name(place.name + suffix)
+        with suppress(FileNotFoundError):
+            if (kind := kind_of(beside.lstat().st_mode)) is not None:
+                raise ArgumentError(f"expected a file of SQLite's at {beside}, got {kind}: remove it")
+    journal = place.with_name(f"{place.name}-journal")
+    with suppress(FileNotFoundError), journal.open("rb") as file:
+        file.seek(max(0, journal.stat().st_size - len(JOURNAL_MAGIC)))
+        if file.read() == JOURNAL_MAGIC:
+            raise ArgumentError(
+                f"expected a journal of this memory alone at {journal}, got one that names another file, which SQLite "
+                "would remove: nothing of anisocert's writes such a journal. If somebody sent it, remove it"
+            )
 
 
 @contextmanager

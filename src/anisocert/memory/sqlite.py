@@ -36,6 +36,7 @@ class SqliteStore:
         if path is not None:
             if read_only and not path.exists():
                 raise ArgumentError(f"expected a certificate memory, got {path}, which does not exist")
+            sqlite_file.refuse_hostile_journal(path)
             self._unchanged = read_only and sqlite_file.still(path)
             if read_only:
                 sqlite_file.refuse_foreign(path)

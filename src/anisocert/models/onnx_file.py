@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ LARGEST = (1 << 31) - 1  # bytes of one graph with all its data: what the format
 # Operators of the standard and those that every onnxruntime has; any other would be someone's own code.
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft")
 LOOPS = ("Loop", "Scan")
+MOST_NODES = 50_000  # once each function of the file stands where it is called, as onnxruntime puts it there
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,9 @@ def read_onnx(path: Path) -> OnnxFile:
     except Exception as error:  # protobuf's own exceptions
         raise ModelError(f"expected a whole ONNX file at {path}, got: {str(error)[:200]}") from error
     _refuse_operators(nodes, graph, path)
+    _refuse_growth(onnx.NodeProto, graph, path)
     digest, data, room = hashlib.sha256(content), dict[str, bytes](), LARGEST - len(content)
+    left = room  # for tensors, several of which may take the same bytes of a file
     for tensor in tensors:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
@@ -56,7 +60,10 @@ def read_onnx(path: Path) -> OnnxFile:
             data[location] = _bytes(_beside(path, location), room)
             room -= len(data[location])
             digest.update(hashlib.sha256(location.encode()).digest() + hashlib.sha256(data[location]).digest())
-        tensor.raw_data = _part(data[location], said, tensor.name, path)
+        part = _part(data[location], said, tensor.name, path)
+        if (left := left - len(part)) < 0:
+            raise ModelError(f"expected tensors of at most {LARGEST:,} bytes together in {path}, got more")
+        tensor.raw_data = part
         tensor.data_location = onnx.TensorProto.DEFAULT
         del tensor.external_data[:]
     return OnnxFile(graph.SerializeToString() if data else content, graph, digest.digest(), tuple(data))
@@ -118,3 +125,19 @@ def _refuse_operators(nodes: list[Any], model: Any, path: Path) -> None:
                 f"expected an ONNX network without loops in {path}, got {node.op_type}, whose number of rounds the "
                 "file may set to any number, so that a call need not end: unroll loops when exporting"
             )
+
+
+def _refuse_growth(kind: type, model: Any, path: Path) -> None:
+    """An error if functions that call functions make a network of any size from a small file."""
+    calls = {
+        (one.domain, one.name): [(node.domain, node.op_type) for node in _every(kind, one)] for one in model.functions
+    }
+    sizes: dict[tuple[str, str], int] = {}
+    try:
+        for name in TopologicalSorter({name: calls.keys() & {*inner} for name, inner in calls.items()}).static_order():
+            sizes[name] = sum(sizes.get(one, 1) for one in calls[name])
+    except CycleError as error:
+        raise ModelError(f"expected functions that do not call themselves in {path}, got some that do") from error
+    total = sum(sizes.get((node.domain, node.op_type), 1) for node in _every(kind, model.graph))
+    if total > MOST_NODES:
+        raise ModelError(f"expected at most {MOST_NODES:,} nodes in {path}, got more, by functions that call functions")

@@ -5,6 +5,7 @@ import json
 import pickle
 import zipfile
 from collections.abc import Mapping
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ OWN = (
     "for an architecture of your own, write a function that builds it and loads the weights, "
     "and give package.module:function"
 )
+GROWING = b"bytearray"  # which no network needs, as its name in a pickle
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
@@ -57,6 +59,7 @@ def read_torch(path: Path) -> Any:
         if zipfile.is_zipfile(regular_file(path)):
             check_archive(path)
             _refuse_programs(path)
+        _refuse_growth(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except AnisocertError:
         raise
@@ -89,6 +92,18 @@ def _refuse_programs(path: Path) -> None:
         f"expected tensors and plain values in {path}, got {found} is not loaded: write a function that returns {how}, "
         f"and give package.module:function{also}"
     )
+
+
+def _refuse_growth(path: Path) -> None:
+    """An error if a file asks for a `bytearray`, which torch makes of any length that is written there."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            found = any(GROWING in archive.read(name) for name in archive.namelist() if name.endswith(".pkl"))
+    else:
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            found = content.find(GROWING) >= 0
+    if found:
+        raise ModelError(f"expected tensors and plain values in {path}, got a bytearray: save its state_dict() instead")
 
 
 def check_tensors(state: Mapping[str, Tensor], source: str) -> None:

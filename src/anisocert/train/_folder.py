@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from anisocert.durable import BusyError, claim, locked, write_whole
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Denoiser, Normalized
-from anisocert.models.weights import read_torch, write_safetensors
+from anisocert.models.weights import check_fit, read_torch, write_safetensors
 from anisocert.smoothing import GaussianMixture
 
 Record = dict[str, Any]
@@ -63,10 +63,13 @@ class Folder:
         try:
             model.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
-            records: list[Record] = state["records"]
+            records: list[Record] = _checked(state["records"])
+            if state.get("best") is not None:
+                check_fit(state["best"], model, str(self.state))
+                _best(records)
             self.best, self.epochs, self.written = state.get("best"), len(records), time.monotonic()
             lines = [json.dumps(line) + "\n" for line in (self.config, *records)]
-        except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, ModelError) as error:
             raise ModelError(f"expected the state of this training at {self.state}, got another") from error
         write_whole(self.log, lambda part: part.write_text("".join(lines)))
         self._write_best(records)
@@ -144,6 +147,14 @@ class Folder:
     def _write_weights(self, name: str, weights: Weights, record: Record) -> None:
         reached = {"epoch": record["epoch"], "test_accuracy": record["test_accuracy"]}
         write_safetensors(self.path / name, weights, self.config | reached)
+
+
+def _checked(records: Any) -> list[Record]:
+    """Records as they were written; an error if they are something else."""
+    for one in records if isinstance(records, list) else [records]:
+        if not isinstance(one["epoch"], int) or not isinstance(one["test_accuracy"], float | int | None):
+            raise TypeError(f"expected what an epoch reached, got {one}")
+    return list(records)
 
 
 def _best(records: list[Record]) -> Record:

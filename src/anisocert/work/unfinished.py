@@ -24,6 +24,7 @@ from anisocert.runs import Configuration
 from anisocert.runs.files import JOURNAL
 from anisocert.runs.rows import SCHEMA
 
+MOST_ROWS = 100_000  # of a part: many times as many as a worker is given at once
 PART_SCHEMA = SCHEMA.append(pa.field("theta", pa.list_(pa.float32())))
 
 
@@ -98,6 +99,8 @@ def _ids(part: Path) -> list[int]:
             raise ValueError("it is not a regular file")
         if pq.read_schema(part) != PART_SCHEMA:
             raise ValueError("it has different columns")
+        if (rows := pq.read_metadata(part).num_rows) > MOST_ROWS:
+            raise ValueError(f"it claims to have {rows:,} rows, expected {MOST_ROWS:,} at most")
         found = pq.read_table(part, columns=["idx"])["idx"].to_pylist()
         return [int(number) for number in found]
     except FileNotFoundError:

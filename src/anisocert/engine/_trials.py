@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from anisocert.engine.agreement import GROUPS
+from anisocert.engine.grid import Base
 
 
 def trial_inputs(rows: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
@@ -37,4 +38,29 @@ def companies(sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         (drawn, sample.roll(1, 0)),
         (row == count // 3, torch.zeros_like(sample)),
     ):
+        yield torch.where(kept.view(-1, *(1 for _ in sample.shape[1:])), sample, others), kept
+
+
+def noisy_inputs(x: Tensor, scales: Tensor, rows: int, base: Base, grid: float) -> Tensor:
+    """Inputs such as votes are about, with noise that no vote has, on the grid: `rows x *shape`.
+
+    x: `b x *shape`; scales: `b x j x *shape`, or what broadcasts to it.
+    """
+    at, component = (torch.arange(rows, device=x.device) % count for count in (len(x), scales.shape[1]))
+    eps = torch.empty(rows, *x.shape[1:], dtype=torch.float32, device=x.device)
+    generator = torch.Generator(x.device).manual_seed(3)
+    if base == "normal":
+        eps.normal_(generator=generator)
+    else:
+        eps.uniform_(-1, 1, generator=generator)
+    found = x[at] + scales.expand(len(x), *scales.shape[1:])[at, component] * eps
+    return (found / grid).round() * grid if grid else found
+
+
+def own_companies(sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """The same of such inputs: a network may look for their range in a batch, so others are quieter, or louder."""
+    row, quiet = torch.arange(len(sample), device=sample.device), torch.zeros_like(sample)
+    alone = [(row == len(sample) * part // 5, quiet) for part in range(5)]
+    even = row % 2 == 0
+    for kept, others in (*alone, (even, quiet), (~even, sample[:1]), (even, 100 * sample), (~even, -100 * sample)):
         yield torch.where(kept.view(-1, *(1 for _ in sample.shape[1:])), sample, others), kept

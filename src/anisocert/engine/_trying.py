@@ -9,14 +9,16 @@ from torch import Tensor, nn
 
 from anisocert.engine._checking import expect_places_alike, expect_rows_apart, expect_shape, expect_sizes_alike
 from anisocert.engine._rows import largest_map
-from anisocert.engine._trials import companies, trial_inputs
+from anisocert.engine._trials import companies, noisy_inputs, own_companies, trial_inputs
 from anisocert.engine.agreement import moves_no_more, no_worse, same_votes
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier
+from anisocert.engine.grid import Base
 from anisocert.engine.numerics import ALIGN, Precision, computing
 from anisocert.errors import ModelError
 
 SMALLEST, LEVEL = 1e-6, 0.25  # thetas that a model is tried with
+MOST_APART = ALIGN  # rows of inputs of a user's to be asked in other company
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,22 @@ class Trial:
                 "expected scores of an input to depend on that input alone, got ones that depend on what the network "
                 "was asked first: what it keeps of its first call must not come from that call's values"
             )
+
+    def own_inputs(self, x: Tensor, scales: Tensor, rows: int, base: Base, grid: float) -> Tensor:
+        """Inputs that votes are about, noisy, each as the model takes them."""
+        sample = noisy_inputs(x, scales, rows, base, grid)
+        if not self.told_theta:
+            return sample
+        theta = scales[:, 0].expand_as(x)[torch.arange(rows, device=x.device) % len(x)]
+        return self.with_levels(torch.stack([sample, theta], 1))
+
+    def own_scores(self, sample: Tensor) -> Tensor:
+        """The model's scores of such inputs; an error if they change with the rest of a batch."""
+        few = sample[:MOST_APART]
+        evaluate = partial(self.evaluate, self.model)
+        changes = own_companies(few)
+        expect_rows_apart(lambda x: evaluate(self.with_levels(x)), few, evaluate(few.clone()), changes)
+        return evaluate(sample.clone())
 
     def agrees(self, sample: Tensor, scores: Tensor, found: Tensor) -> bool:
         """Whether other scores of a batch are the model's up to rounding."""

@@ -22,6 +22,7 @@ from anisocert.engine.agreement import identical, leads_kept
 from anisocert.engine.compiling import compiled, pays
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier, expect_classifier, frozen, home, own_copy, usable
+from anisocert.engine.grid import Base
 from anisocert.engine.numerics import Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
 from anisocert.engine.told import is_told
@@ -29,6 +30,7 @@ from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)
 
+MOST_COMPARED = 1024  # rows of inputs of a user's, scored by the model itself and by the form that votes
 CHANGED = "expected the same scores for an input in every call, got different ones {} the votes"
 OnRows = Callable[[int, bool], None]
 """Called with the rows of each call of a network, and whether with gradients, while votes and searches are at work."""
@@ -76,6 +78,7 @@ class Network:
         self._shape: tuple[int, ...] | None = None
         self._parts = dict[str, Network]()
         self._first_scores: Tensor | None = None
+        self._tried_on_own = False
         self._gradients = Gradients(self._trial)
         if self.device.type == "cpu":
             keep_large_blocks()
@@ -160,11 +163,30 @@ class Network:
                 self._first_scores = self._tried(sample)
                 if not self._trial.agrees(sample, plain, self._first_scores):
                     raise ModelError(CHANGED.format("before"))
-                self._shape = shape
+                self._shape, self._tried_on_own = shape, False
             except RuntimeError as error:
                 self.shrink(error)
         assert self.numerics.rows is not None
         return self.numerics.rows
+
+    def try_on(self, x: Tensor, scales: Tensor, base: Base) -> None:
+        """The same on inputs that votes are about, once, with noise of its own: their range may be another.
+
+        x: `b x *shape`; scales: `b x j x *shape`, or what broadcasts to it. In a form that scores them otherwise than
+        the model, the model itself votes instead.
+        """
+        if self._tried_on_own:
+            return
+        assert self._shape is not None
+        assert self.numerics.rows is not None
+        sample = self._trial.own_inputs(x, scales, self.numerics.rows, base, self.grid)
+        few = sample[:MOST_COMPARED]
+        plain = self._trial.own_scores(few)
+        if self._run is not self.model and not self._trial.agrees(few, plain, self._tried(sample)[: len(few)]):
+            log.warning("rewritten or compiled, the network scores these inputs otherwise: it runs as it is")
+            self._run, self.numerics = self.model, replace(self.numerics, compile=False)
+            self._first_scores = self._tried(self._trial.inputs(self.numerics.rows or 0, self._shape))
+        self._tried_on_own = True
 
     def gradient_rows(self, copies: int) -> int:
         """Rows of a step with gradients that pay and fit, in a network that is fitted. copies: of one input."""

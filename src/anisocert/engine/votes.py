@@ -74,7 +74,7 @@ def count_votes(
     """
     network, inputs = query.network, len(query)
     at_once, seen = (looks[0], 0) if stop is not None else (looks[-1], len(looks) - 1)
-    rows = network.fit(query.shape, inputs * looks[-1])
+    rows = _settled(query, scales, inputs * looks[-1])
     # where each round waits, many batches make the wait small; and a few votes of many inputs leave no padding
     per_round = rows * (40 if network.device.type == "cuda" or stop is None else 1)
     arrays = 1 + len(query.smoothing.weights) + network.told_theta
@@ -115,7 +115,7 @@ def count_votes(
             network.shrink(error)  # and count what was in flight again from its start, in the new shape
             waiting.extendleft(sorted((one.position for one in flying.values()), reverse=True))
             free, flying = deque(range(width)), {}
-            rows = network.fit(query.shape, inputs * looks[-1])
+            rows = _settled(query, scales, inputs * looks[-1])
             continue
         while fresh := [one for one in flying.values() if one.seen < one.look]:
             judged = np.array([one.seen for one in fresh])
@@ -129,6 +129,18 @@ def count_votes(
                     del flying[one.slot]
                     free.append(one.slot)
                     yield Tally(one.position, counts[one.slot, : one.seen], looks[one.seen - 1])
+
+
+def _settled(query: Query, scales: Tensor, votes: int) -> int:
+    """Rows per call of a network that is fitted, and tried on inputs such as these."""
+    while True:
+        rows = query.network.fit(query.shape, votes)
+        try:
+            query.network.try_on(query.x, scales, query.smoothing.base)
+        except RuntimeError as error:
+            query.network.shrink(error)
+            continue
+        return rows
 
 
 def all_votes(

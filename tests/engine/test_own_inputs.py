@@ -8,6 +8,9 @@ from torch import Tensor, nn
 
 import anisocert as ac
 from anisocert.errors import ModelError
+from anisocert.models import build
+
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
 class Scaling(nn.Module):
@@ -27,15 +30,15 @@ class Scaling(nn.Module):
         return self.linear(x)
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
 @pytest.mark.parametrize("looks_like", ["bytes", "signed"])
 @pytest.mark.parametrize(("size", "sigma"), [(64, 0.2), (784, 0.12), (784, 0.05)])
-def test_the_range_of_a_batch_may_not_matter(size, sigma, looks_like):
+def test_the_range_of_a_batch_may_not_matter(size, sigma, looks_like, device):
     """However rarely noise reaches beyond it: one such vote would turn all others of its batch."""
+    model, x = Scaling(size, looks_like).eval().to(device), torch.full((1, size), 0.4)
+    asked = {"num_classes": 2, "smoothing": ac.Gaussian(sigma), "plan": ac.Plan(n=100)}
     with pytest.raises(ModelError, match="depend on that input alone"):
-        ac.certify(
-            Scaling(size, looks_like).eval(), torch.full((1, size), 0.4), num_classes=2, smoothing=ac.Gaussian(sigma),
-            plan=ac.Plan(n=100), numerics=ac.Numerics(rows=160),
-        )  # fmt: skip
+        ac.certify(model, x, numerics=ac.Numerics(rows=160), **asked)
 
 
 @pytest.mark.parametrize("noise", [ac.Gaussian(0.2), ac.Uniform(0.3), ac.GaussianMixture([0.5, 0.5], [0.1, 0.3])])
@@ -74,3 +77,15 @@ def test_a_form_that_scores_own_inputs_otherwise_does_not_vote(caplog):
     votes = model(noisy.round() / 2**8).argmax(1)
     assert found.prediction == 0
     assert abs(found.top_votes - int((votes == 0).sum())) < 50
+
+
+@GPU
+@pytest.mark.parametrize("compile", [False, True])
+def test_a_form_that_scores_them_alike_votes(caplog, compile):
+    torch.manual_seed(0)
+    model = build("resnet18-paper", 10, (0.5,) * 3, (0.2,) * 3).eval().cuda()
+    network = ac.Network(model, 10, numerics=ac.Numerics("bfloat16", compile=compile))
+    with caplog.at_level(logging.WARNING):
+        ac.certify(network, torch.rand(3, 3, 32, 32), smoothing=ac.Gaussian(0.25), plan=ac.Plan(n=10_000))
+    assert "otherwise" not in caplog.text
+    assert network._run is not network.model

@@ -34,11 +34,11 @@ def agrees(claimed: float, fresh: float, better: int = 1, *, less: float = TOLER
 
 
 def portable(share: float) -> float:
-    """`PORTABLE` for a claimed share, relative to it: of it or of what is missing to 1, and two bits below 1.
+    """`PORTABLE` for a claimed share, relative to it; near 1, of what is missing to 1, and two bits.
 
     With 100,000 votes or fewer a gap grows by less from that than it is rounded down.
     """
-    return (PORTABLE * min(share, 1 - share) + 2 * UNIT_ROUNDOFF) / share if share > 0 else 0.0
+    return min(PORTABLE, (PORTABLE * min(share, 1 - share) + 2 * UNIT_ROUNDOFF) / share) if share > 0 else 0.0
 
 
 def error_of_sum(dim: int) -> float:

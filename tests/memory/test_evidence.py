@@ -110,13 +110,14 @@ def test_a_claim_near_one_may_exceed_its_votes_in_the_last_bits_alone(proposal, 
     """A gap magnifies there what the share is off by."""
     plan, one = ac.Plan(n=n), proposal(3, 1, [0.5, 1.0], [1.0, 2.0])
 
-    def claiming(share):
-        gap = float(ac.Gaussian(1.0).gap(share, 1 - share))
+    share = float(plan.estimate(n, 0, n, one.num_classes, one.alpha)[0])
+
+    def claiming(claimed):
+        gap = float(ac.Gaussian(1.0).gap(claimed, 1 - share))
         region = ac.Gaussian.region(np.array([0.5, 1.0]), one.theta, gap)
         counts = dict.fromkeys(("votes", "top_votes", "bound_n", "bound_k"), n) | {"runner_up_votes": 0}
-        return replace(one, **counts, bound=plan.bound, stop=None, p_a=share, p_b=1 - share, gap=gap, region=region)
+        return replace(one, **counts, bound=plan.bound, stop=None, p_a=claimed, p_b=1 - share, gap=gap, region=region)
 
-    share = float(plan.estimate(n, 0, n, one.num_classes, one.alpha)[0])
     with Memory() as memory:
         assert memory.admit(claiming(float(np.nextafter(share, 1)))).note == "kept"
         with pytest.raises(ArgumentError, match="expected p_a = "):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from anisocert.evaluate import ADMITTED, EVERYONE, OWN, Cell, Column, Comparison, Table, oracle, superset
 from anisocert.evaluate.paper import published, published_superset
 from anisocert.evaluate.results import SIZES, Results, Size
-from levels import MEMORIES, OURS, THEIR_START, THEIRS, UNBOUND, after, before, place
+from levels import MEMORIES, OURS, THEIR_START, THEIRS, UNBOUND, after, before, place, their_steps
 from paired import Paired, accuracy_gain, average_gain
 
 TIE = 0.01
@@ -33,7 +33,7 @@ def largest_table(comparisons: Sequence[Comparison]) -> Table | None:
                 head = (*place(comparison, level), Cell(name), Cell(float(len(comparison))))
                 rows.append((*head, *map(Cell, shares)))
         told = published_superset(comparison.data, comparison.norm, comparison.recipe)
-        if told is not None and _is_last(comparison, comparisons):
+        if told is not None:
             theirs = (Cell(f"{100 * share:.0f}") for share in told)
             rows.append((*place(comparison, "oracle"), Cell("paper"), Cell(None), *theirs, Cell(None), Cell(None)))
     columns = (
@@ -47,7 +47,7 @@ def largest_table(comparisons: Sequence[Comparison]) -> Table | None:
     caption = (
         "Share of inputs whose certificate is at least as large as those of fixed and of isotropic noise (the "
         f"published one for the published algorithm), {UNBOUND}. Oracle: of each method the best noise level for each "
-        "input, chosen with its label, as in the paper."
+        f"input, chosen with its label, as in the paper. {their_steps(comparisons)}"
     )
     return Table("Whose certificate is the largest", columns, tuple(rows), caption) if rows else None
 
@@ -61,7 +61,7 @@ def gain_table(comparisons: Sequence[Comparison]) -> Table | None:
             if any(cell.value is not None for cell in cells):
                 rows.append((*place(comparison, level), Cell(f"{len(comparison):,} inputs"), *cells))
         told = published(comparison.data, comparison.norm, comparison.recipe)
-        if told is not None and _is_last(comparison, comparisons):
+        if told is not None:
             means = [[(row.acr, row.acr_proxy)[i] for row in told.rows.values()] for i in range(len(SIZES))]
             gains = [(isotropic / fixed, ancer / isotropic) for fixed, isotropic, ancer in means]
             theirs = [(Cell(f"{one:.3f}"), Cell(f"{other:.3f}"), Cell(None), Cell(None)) for one, other in gains]
@@ -72,7 +72,7 @@ def gain_table(comparisons: Sequence[Comparison]) -> Table | None:
     )  # fmt: skip
     caption = (
         f"Ratios of means {UNBOUND}; the paper finds every one above 1. Oracle: the best noise level for each input, "
-        f"chosen with its label. {MARKS}"
+        f"chosen with its label. {MARKS} {their_steps(comparisons)}"
     )
     return Table("Relative gains", columns, tuple(rows), caption) if rows else None
 
@@ -102,7 +102,8 @@ def memory_gain_table(comparisons: Sequence[Comparison]) -> Table | None:
     )  # fmt: skip
     caption = (
         f"Ours should be above 1, and its accuracy at radius 0 not below that of fixed noise, which is {EVERYONE}; "
-        f"ours is {OWN} before the memory and {ADMITTED} after it. {MARKS}"
+        f"ours is {OWN} before the memory and {ADMITTED} after it. {MARKS} After a memory, where answers depend on "
+        f"earlier ones, that is approximate. {their_steps(comparisons)}"
     )
     return Table("Ours against the published algorithm", columns, tuple(rows), caption) if rows else None
 
@@ -131,25 +132,22 @@ def duel_table(comparisons: Sequence[Comparison]) -> Table | None:
         Column("published, with no smaller radius", "share", "% with the larger proxy radius:"),
     )  # fmt: skip
     caption = (
-        f"Correct certificates before the memory ({OWN}); a wrong answer has size 0; what is missing to 100 % is equal."
+        f"Correct certificates before the memory ({OWN}); a wrong answer has size 0; what is missing to 100 % is "
+        f"equal. {their_steps(comparisons)}"
     )
     return Table("Ours and the published algorithm, input by input", columns, tuple(rows), caption) if rows else None
 
 
 def _levels(comparison: Comparison, names: Sequence[str], size: Size) -> dict[str, list[Results]]:
-    """Results of each method by noise level, where all were run; with several levels, also their oracle by a size."""
+    """Results of each method by noise level, where all were run; if that is at every level, also their oracle."""
     found = {}
     for sigma in comparison.sigmas:
         line = [one for name in names if (one := before(comparison, name, sigma)) is not None]
         if len(line) == len(names):
             found[f"{sigma:g}"] = line
-    best = [oracle(levels, size) for levels in zip(*found.values(), strict=True)] if len(found) > 1 else []
+    whole = len(found) == len(comparison.sigmas) > 1
+    best = [oracle(levels, size) for levels in zip(*found.values(), strict=True)] if whole else []
     return found | ({"oracle": best} if best else {})
-
-
-def _is_last(comparison: Comparison, comparisons: Sequence[Comparison]) -> bool:
-    """Whether no other of this recipe follows: the paper's line comes once."""
-    return [one for one in comparisons if one.recipe == comparison.recipe][-1] is comparison
 
 
 def _stages(comparison: Comparison, name: str, sigma: float) -> list[Results | None]:

@@ -1,6 +1,9 @@
 """Tables of an experiment: networks of several noise levels and recipes, each certified by several methods."""
 
+import math
 from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from anisocert.evaluate import Comparison, Entry, wilson
 from anisocert.evaluate.beside_paper import their_numbers
@@ -11,6 +14,7 @@ from anisocert.evaluate.protection import EVERYONE, OWN, either
 from anisocert.evaluate.results import Results
 from anisocert.evaluate.table import WHOM, Cell, Column, Kind, Table, short_down
 from anisocert.evaluate.tables import table_radii
+from anisocert.optimize.published import PublishedIsotropic
 
 OURS, THEIRS = "anisotropic", "anisotropic" + AS_PUBLISHED
 THEIR_START = "isotropic" + AS_PUBLISHED
@@ -103,11 +107,24 @@ def many_table(comparison: Comparison) -> Table:
 
 def within(inputs: int) -> str:
     """How far an accuracy of so many inputs may be from that of all, in words."""
-    low, high = wilson(inputs / 2, inputs)
+    seen = np.arange(inputs + 1) / inputs
+    low, high = wilson(seen * inputs, inputs)
+    farthest = 100 * float(np.maximum(seen - low, high - seen).max())
     return (
-        f"In brackets: 95 % intervals of the medians about inputs not seen, exact by order; that of an accuracy is at "
-        f"most ±{50 * float(high - low):.1f} points."
+        "In brackets: 95 % intervals of the medians about inputs not seen, exact by order; after a memory, where "
+        "answers depend on earlier ones, approximate. That of an accuracy reaches at most "
+        f"{math.ceil(10 * farthest - 1e-9) / 10:g} points from it."
     )
+
+
+def their_steps(comparisons: Iterable[Comparison]) -> str:
+    """How many of its isotropic steps the published algorithm was given, in words; nothing where it had them all."""
+    default = PublishedIsotropic().iterations
+    runs = (
+        e.run for comparison in comparisons for e in comparison.entries if algorithm(e.run) in (THEIR_START, THEIRS)
+    )
+    given = sorted({int(steps) for run in runs if (steps := run.said("iterations") or default) < default})
+    return f"Published: with {' or '.join(map(str, given))} of its {default} isotropic steps." if given else ""
 
 
 def sigma_table(comparison: Comparison) -> Table | None:

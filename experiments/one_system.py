@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from anisocert.errors import ArgumentError
 from anisocert.evaluate import EVERYONE, Cell, Column, Comparison, Table, compare
 from anisocert.evaluate.cells import accuracies, medians
 from anisocert.evaluate.table import short_down
@@ -20,7 +21,10 @@ def read_systems(results: Path) -> Comparison | None:
     folders = [folder for folder in found if folder is not None]
     if len(folders) < len(places):
         return None
-    (comparison,) = compare([read_run(folder) for folder in folders])
+    runs = [read_run(folder) for folder in folders]
+    if len(counts := {run.said("n") for run in runs}) > 1:
+        raise ArgumentError(f"expected as many votes in all runs of one table, got {counts} in {folders}")
+    (comparison,) = compare(runs)
     return comparison
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from anisocert.errors import ArgumentError
 from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, Cell, Column, Comparison, Table, nearest, short_down
 from anisocert.evaluate.comparison import ORDER
 from anisocert.evaluate.results import Results
@@ -37,7 +38,10 @@ def protection_table(comparison: Comparison, lines: Sequence[Measured]) -> Table
         return None
     known = {one.method for one in same} if same else {"fixed", OURS}
     names = [name for method, name in SHOWN.items() if method in known]
-    inputs = max(one.line.inputs for one in same) if same else len(comparison)
+    counts = {one.line.inputs for one in same} or {len(comparison)}
+    if len(counts) > 1:
+        raise ArgumentError(f"expected all runs of a table attacked on as many inputs, got {sorted(counts)}: {FILE}")
+    (inputs,) = counts
     columns = (
         Column(comparison.symbol), Column(f"{comparison.norm} radius"),
         Column(names[0], "share", f"% {EVERYONE}:"), *(Column(name, "share", f"% {ADMITTED}:") for name in names[1:]),

@@ -50,20 +50,20 @@ WHOLE = ("headline", "many", "protection", "attacked-first", "one-system", *FOLD
 BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
-def read_results(results: Path, many: bool = False) -> dict[str, list[Comparison]]:
-    """By recipe: the runs that have the most inputs; and, where some have fewer, all runs on the inputs all have.
-
-    many: the runs on more inputs instead.
-    """
+def read_results(results: Path, many: bool = False) -> dict[str, Comparison]:
+    """The runs of each recipe, all on the same inputs. many: the runs on more inputs instead."""
     found = {}
     for recipe in RECIPES:
         folders = [file.parent for file in sorted(results.glob(f"{recipe}-*/*/run.json"))]
         runs = [read_run(folder) for folder in folders if folder.name.endswith(MANY) == many]
         if runs:
-            most = max(len(run) for run in runs)
-            whole = [run for run in runs if len(run) == most]
-            groups = [whole] if len(whole) == len(runs) else [whole, runs]
-            found[recipe] = [_own_name(recipe, comparison) for group in groups for comparison in compare(group)]
+            (comparison,) = compare(runs)
+            if comparison.left_out:  # what a memory answers depends on all that it has seen
+                raise ArgumentError(
+                    f"expected the same inputs in all runs of {recipe}, got {comparison.left_out} that not all have: "
+                    "finish the runs, or take away those on other inputs"
+                )
+            found[recipe] = _own_name(recipe, comparison)
     return found
 
 
@@ -80,30 +80,27 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
     lines = read_lines(results / FILE)
     expect_one_network(results, lines)
     recipes, more = read_results(results), read_results(results, many=True)
-    every = [comparison for comparisons in recipes.values() for comparison in comparisons]
-    broad = [comparisons[-1] for comparisons in recipes.values()]  # of all methods, if on fewer inputs
-    made: dict[str, list[Table | None]] = {}
-    for recipe, comparisons in recipes.items():
-        made[f"{recipe}-levels"] = [level_table(comparison) for comparison in comparisons]
-        made[f"{recipe}-headline"] = [headline_table(comparisons[-1])]
-        made[f"{recipe}-many"] = [many_table(comparison) for comparison in more.get(recipe, [])]
-        made[f"{recipe}-sigma"] = [sigma_table(comparisons[0])]
-        made[f"{recipe}-plans"] = [plan_table(comparisons[0])]
-        made[f"{recipe}-paper"] = [against_paper(comparison) for comparison in comparisons]
+    every, made = list(recipes.values()), dict[str, list[Table | None]]()
+    for recipe, comparison in recipes.items():
+        made[f"{recipe}-levels"] = [level_table(comparison)]
+        made[f"{recipe}-headline"] = [headline_table(comparison)]
+        made[f"{recipe}-many"] = [many_table(more[recipe])] if recipe in more else []
+        made[f"{recipe}-sigma"] = [sigma_table(comparison)]
+        made[f"{recipe}-plans"] = [plan_table(comparison)]
+        made[f"{recipe}-paper"] = [against_paper(comparison)]
         # the paper has its average theta at one noise level
-        made[f"{recipe}-average"] = [against_paper(one, sigma) for one in comparisons[-1:]
-                                     for sigma in one.sigmas]  # fmt: skip
+        made[f"{recipe}-average"] = [against_paper(comparison, sigma) for sigma in comparison.sigmas]
     made |= {
-        "claims": [claim_table(broad)],
+        "claims": [claim_table(every)],
         "superset": [largest_table(every)],
-        "average": [average_table(broad)],
+        "average": [average_table(every)],
         "gains": [gain_table(every)],
         "memory-gains": [memory_gain_table(every)],
-        "duel": [duel_table(broad)],
-        "means": [mean_table(broad)],
+        "duel": [duel_table(every)],
+        "means": [mean_table(every)],
     }
     made["attacked-first"] = [first_table(lines)]
-    made["protection"] = [protection_table(one, lines) for one in recipes.get("cohen", [])[:1]]
+    made["protection"] = [protection_table(recipes["cohen"], lines)] if "cohen" in recipes else []
     made["one-system"] = [one_system_table(read_systems(results))]
     made["denoised-aims"] = [aims_table(results)]
     for folder in FOLDERS:

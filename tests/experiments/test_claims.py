@@ -53,6 +53,18 @@ def test_curves_are_compared_where_the_other_is_largest(counted):
     assert told["ours / published: ACR, cut, above 1"][0] == "1 of 1"
 
 
+def test_curves_are_compared_to_their_ends_and_where_a_tenth_is_left(counted):
+    """Beyond 0.3, where ours ends, the other has two giants, and a tenth only in the second case."""
+    for giants, least in ((2, "0.0 %"), (5, "-10.0 %")):
+        told = counted({"ours": {0.25: [0.3] * MANY}, "published": {0.25: [0.3] * (MANY - giants) + [50.0] * giants}})
+        whole = f"-{100 * giants / MANY:.1f} % (cohen σ 0.25)"
+        assert told["ours − published: % at every radius, not below 0"][:2] == ["0 of 1", whole]
+        assert (
+            told["ours − published: % at every radius that a tenth reaches, not below 0"][1]
+            == f"{least} (cohen σ 0.25)"
+        )
+
+
 def test_nothing_certified_by_the_other_is_a_gain(counted):
     told = counted({"ours": {0.25: [0.3] * MANY}, "published": {0.25: [0.0] * MANY}})
     assert told["ours / published: median above 1"][0] == "1 of 1"

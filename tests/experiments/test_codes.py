@@ -5,6 +5,7 @@ import pytest
 
 import codes
 import one_system
+from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
 from codes import Steps, box_radius, budgets, lines
 
@@ -70,3 +71,6 @@ def test_a_table_of_systems_finds_the_runs_that_were_taken(run, columns, tmp_pat
         folder.mkdir(parents=True)
         (folder / "run.json").touch()
     assert [entry.before.sigma for entry in one_system.read_systems(tmp_path).entries] == [0.25, 0.5, 0.5]
+    read[folder] = run(columns("fixed", [0.5], 0.25), "another", n=77)
+    with pytest.raises(ArgumentError, match="as many votes in all runs of one table"):
+        one_system.read_systems(tmp_path)

@@ -1,5 +1,7 @@
+import re
+
 import pytest
-from scipy.stats import norm
+from scipy.stats import binomtest
 
 from anisocert.evaluate import ADMITTED, EVERYONE, compare
 from levels import OURS, average_table, headline_table, level_table, many_table, within
@@ -33,10 +35,16 @@ def test_a_line_tells_what_each_memory_left(group):
 
 def test_accuracies_of_few_inputs_are_told_with_how_far_they_may_be_off():
     for inputs in (100, 500, 2000):
-        z = norm.ppf(0.975)
-        off = 50 * z / (inputs + z * z) ** 0.5  # Wilson's interval of one half
-        assert f"±{off:.1f} points" in within(inputs)
-    assert "±2.2 points" in within(2000)
+        told = float(re.search(r"at most ([\d.]+) points", within(inputs))[1])
+        ends = [proportion_ci(count, inputs) for count in range(inputs + 1)]
+        off = max(abs(100 * (end - count / inputs)) for count, both in enumerate(ends) for end in both)
+        assert off <= told < off + 0.1
+    assert "2.2 points" in within(2000)
+
+
+def proportion_ci(count, total):
+    """Wilson's interval by scipy."""
+    return binomtest(count, total).proportion_ci(method="wilson")
 
 
 @pytest.fixture

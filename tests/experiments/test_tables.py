@@ -71,13 +71,13 @@ recipe = "stability"
 norm = "l1"
 sigma = 0.5
 certify = { max = 3 }
-methods.published = { max = 2 }
 """
 RUNTIME = [
-    {"network": "resnet18-paper", "norm": "l2", "sigma": 0.25, "n": 100000, "method": "anisotropic",
+    {"network": "resnet18-paper", "norm": "l2", "sigma": 0.25, "n": 100000, "method": method,
      "algorithm": algorithm, "seconds_choose": choose, "seconds_votes": votes, "images": 4, "device": "here",
      "isotropic_steps": 900}
-    for algorithm, choose, votes in (("published", 1.0, 0.5), ("sensible", 1.0, 0.2), ("ours", 0.2, 0.1))
+    for algorithm, chosen, votes in (("published", 1.0, 0.5), ("sensible", 1.0, 0.2), ("ours", 0.2, 0.1))
+    for method, choose in (("fixed", 0.0), ("anisotropic", chosen))
 ]  # fmt: skip
 
 
@@ -121,8 +121,8 @@ def like_cifar(results, tmp_path_factory):
 class Rows:
     """A run's sizes by numpy alone: 0 where the answer is wrong. prefix: memory_ for those after it."""
 
-    def __init__(self, results, run, prefix="", first=None):
-        table = pq.read_table(results / run / "certificates.parquet").sort_by("idx")[:first]
+    def __init__(self, results, run, prefix=""):
+        table = pq.read_table(results / run / "certificates.parquet").sort_by("idx")
         rows = {name: np.array(values) for name, values in table.to_pydict().items()}
         self.right = rows[f"{prefix}prediction"] == rows["label"]
         self.radius, self.proxy = (
@@ -181,16 +181,12 @@ def test_means_come_with_what_the_memories_left_of_them(results, printed):
     assert row[-2:] == Rows(results, "cohen-0.25/ours-ball", "memory_").numbers()[1:]
 
 
-def test_runs_with_fewer_inputs_have_a_table_on_the_inputs_all_have(results, printed):
-    assert "stability, l1: 3 inputs" in printed
-    assert "stability, l1: 2 inputs" in printed
-    rows = lines(printed, "stability-levels")
-    ours = [row for row in rows if row[1] == "anisotropic"]
-    assert [[row[2], *row[-8:-6]] for row in ours] == [
-        Rows(results, "stability-0.5/ours", first=first).typical() for first in (3, 2)
-    ]
-    (published,) = [row for row in rows if row[1] == "anisotropic, as published"]
-    assert [published[2], *published[-8:-6]] == Rows(results, "stability-0.5/published").typical()
+def test_runs_on_other_inputs_are_not_drawn_beside_the_rest(script, results, tmp_path):
+    copy = tmp_path / "results"
+    shutil.copytree(results, copy)
+    (copy / "cohen-0.25" / "fixed-many").rename(copy / "cohen-0.25" / "more")
+    with pytest.raises(ArgumentError, match="the same inputs in all runs of cohen, got 7 that not all have"):
+        script.all_tables(copy)
 
 
 def test_more_inputs_stand_apart_from_the_comparison_of_all_methods(results, printed):
@@ -268,10 +264,11 @@ def test_gains_and_their_signs(results, beside):
 
 
 def test_runtime(printed):
-    published, sensible, ours = lines(printed, "runtime")[1:]
-    assert published[4:11] == ["1", "0.5", "1.5", "1.00", "0.80", "2.7", "1.80"]
-    assert sensible[4:11] == ["1", "0.2", "1.2", "1.25", "1.00", "2.7", "2.25"]
-    assert ours[4:11] == ["0.2", "0.1", "0.3", "5.00", "4.00", "2.7", "9.00"]
+    (_, published), (_, sensible), (fixed, ours) = zip(*[iter(lines(printed, "runtime")[1:])] * 2, strict=True)
+    assert published[4:11] == ["1", "0.5", "1.5", "1.00", "–", "2.7", "1.80"]
+    assert sensible[4:11] == ["1", "0.2", "1.2", "1.25", "–", "2.7", "2.25"]
+    assert ours[4:11] == ["0.2", "0.1", "0.3", "5.00", "–", "2.7", "9.00"]
+    assert fixed[4:11] == ["0", "0.1", "0.1", "5.00", "2.00", "1.6", "16.00"]
     assert "900 isotropic steps" in printed
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from anisocert.evaluate.cells import accuracies, averages, best_accuracies
 from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.paper import NOTE_L1, PaperTable, Published, published
-from anisocert.evaluate.protection import EVERYONE, NOBODY, OR_ABSTAINS
+from anisocert.evaluate.protection import AT_EACH, EVERYONE, NOBODY, OR_ABSTAINS
 from anisocert.evaluate.results import Results
 from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.table import WHOM, Cell, Column, Table, down, short_down
@@ -30,10 +30,11 @@ def against_paper(comparison: Comparison, sigma: float | None = None) -> Table |
         return None
     chosen = tuple(entry for entry in comparison.entries if sigma in (None, entry.before.sigma))
     families = list(replace(comparison, entries=chosen).families(least=1))
+    levels = sorted({one.sigma for family in families for one in family if one.sigma is not None})
     rule = "oracle" if sigma is None else f"{sigma:g}"
     rows: list[tuple[Cell, ...]] = []
     for method, row in told.rows.items():
-        ours = [line for family in families if family[0].method == method for line in _ours(family, told.radii)]
+        ours = [line for family in families if family[0].method == method for line in _ours(family, told.radii, levels)]
         if ours:
             # its memory abstains; of what it prints for input-dependent noise, more cannot be true
             whose = NOBODY if sigma is None else EVERYONE if method in SAME_FOR_ALL else OR_ABSTAINS
@@ -49,7 +50,7 @@ def against_paper(comparison: Comparison, sigma: float | None = None) -> Table |
         Column("ACR", "length"), Column("ACR~", "length"),
     )  # fmt: skip
     title = f"Beside the paper: {comparison.data}, {told.recipe}, {comparison.norm}, {len(comparison):,} inputs"
-    return Table(title, columns, tuple(rows), _caption(told, families, comparison.symbol))
+    return Table(title, columns, tuple(rows), _caption(told, levels, comparison.symbol))
 
 
 def their_numbers(row: Published) -> list[Cell]:
@@ -59,28 +60,31 @@ def their_numbers(row: Published) -> list[Cell]:
     return [*(Cell(f"{100 * share:.0f}") for share in row.accuracy), *(Cell(down(mean + 1e-9)) for mean in means)]
 
 
-def _ours(family: Sequence[Results], radii: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
+def _ours(family: Sequence[Results], radii: Sequence[float], levels: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
     first = family[0]
     if len(family) == 1:
-        yield *_head(first, f"{first.sigma:g}"), *accuracies(first, radii), *averages(family)
+        yield *_head(first, f"{first.sigma:g}", first.protects), *accuracies(first, radii), *averages(family)
         return
-    yield *_head(first, "envelope"), *best_accuracies(family, radii), Cell(None), Cell(None)
+    have = sorted(one.sigma for one in family if one.sigma is not None)
+    among = "" if have == list(levels) else f" of {', '.join(f'{level:g}' for level in have)}"
+    whom = f"{first.protects}{AT_EACH}"
+    yield *_head(first, f"envelope{among}", whom), *best_accuracies(family, radii), Cell(None), Cell(None)
     if all(one.knows("radius") for one in family):
         best = oracle(family)
-        yield *_head(replace(best, label=first.label), "oracle"), *accuracies(best, radii), *averages(family)
+        head = _head(replace(best, label=first.label), f"oracle{among}", best.protects)
+        yield *head, *accuracies(best, radii), *averages(family)
 
 
-def _head(one: Results, rule: str) -> tuple[Cell, ...]:
-    return Cell(one.label), Cell("here"), Cell(rule), Cell(one.stage), Cell(one.protects)
+def _head(one: Results, rule: str, whom: str) -> tuple[Cell, ...]:
+    return Cell(one.label), Cell("here"), Cell(rule), Cell(one.stage), Cell(whom)
 
 
-def _caption(told: PaperTable, families: Sequence[Sequence[Results]], symbol: str) -> str:
-    levels = sorted({one.sigma for family in families for one in family if one.sigma is not None})
+def _caption(told: PaperTable, levels: Sequence[float], symbol: str) -> str:
     parts = [
         f"Paper: {told.source}, {told.recipe} training, {told.network}, σ {', '.join(f'{s:g}' for s in told.sigmas)}; "
         f"rounded to nearest there. Here: {symbol} {', '.join(f'{level:g}' for level in levels)}; rounded down."
     ]
-    if any(len(family) > 1 for family in families):
+    if len(levels) > 1:
         parts.append(RULES)
     if told.norm == "l1":
         parts.append(NOTE_L1)

@@ -14,6 +14,7 @@ ADMITTED = "promised from admission on"
 OWN = "about one input's own classifier"
 OR_ABSTAINS = f"{ADMITTED}: the class or an abstention"
 NOBODY = "no system's: chosen with the label"
+AT_EACH = ", one radius at a time"  # after any of these, of a curve that takes the best noise level at each radius
 
 MEANING = {
     EVERYONE: "one smoothed classifier answers all inputs, so it makes no difference who asks, or in which order",

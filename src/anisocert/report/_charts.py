@@ -18,6 +18,7 @@ from anisocert.evaluate import (
     probability,
     withstood,
 )
+from anisocert.evaluate.protection import AT_EACH
 from anisocert.evaluate.results import SIZES, Size, numbers
 from anisocert.rounding import round_numbers
 
@@ -123,7 +124,7 @@ def _level_name(comparison: Comparison, sigma: float | None) -> str:
 def _series(kind: str, content: Any, grids: dict[Size, dict[str, Any]]) -> dict[str, Any]:
     members: list[Results] = [content] if kind == "one" else content
     first = members[0]
-    protects = {"one": first.protects, "envelope": f"{first.protects}, one radius at a time", "oracle": NOBODY}[kind]
+    protects = {"one": first.protects, "envelope": f"{first.protects}{AT_EACH}", "oracle": NOBODY}[kind]
     made: dict[str, Any] = {
         "label": first.label, "method": first.method, "stage": first.stage, "protects": protects,
     }  # fmt: skip

@@ -119,6 +119,18 @@ class Options:
             check(one, kinds[one.name], getattr(self, one.name))
 
 
+@dataclass(frozen=True)
+class Computing:
+    """How the network is to compute: what can be typed of `engine.Numerics`, which checks it."""
+
+    precision: str | None = option(None, "float32 or bfloat16. Default: what is fast here.", NETWORK)
+    compile: bool | None = option(None, "Use torch.compile. Default: where it pays.", NETWORK)
+    rows: int | None = option(None, "Votes per network call. Default: as many as fit.", NETWORK)
+    grid: float | None = option(
+        None, "Round noisy inputs to multiples of this; 0: plain float32 noise. Default: 2^-12.", NETWORK
+    )
+
+
 def check(declared: Field[Any], kind: Any, value: Any) -> None:
     """An error unless a value is one that an option may have."""
     name, least = declared.name, declared.metadata.get("least")

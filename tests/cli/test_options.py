@@ -7,9 +7,10 @@ import pytest
 from typer.main import get_command
 
 from anisocert.cli.app import app
+from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
 from anisocert.optimize import METHODS
-from anisocert.options import Options, fits, flags, words
+from anisocert.options import Computing, Options, fits, flags, words
 from anisocert.runs import Configuration
 
 ASKED = {"model": "net.safetensors", "data": "digits", "sigma": 0.25}
@@ -73,6 +74,16 @@ def test_the_command_has_every_option_as_it_is_declared():
             assert parameter.rich_help_panel == one.metadata.get("panel")
             assert parameter.opts == [f"--{one.name.replace('_', '-')}"]
             assert parameter.secondary_opts == []
+
+
+def test_what_can_be_typed_of_the_numerics():
+    assert [(one.name, one.default) for one in fields(Computing)] == [
+        (one.name, one.default) for one in fields(Numerics)
+    ]
+    command = get_command(app).commands["predict"]
+    found = {parameter.name: parameter for parameter in command.params}
+    assert all(found[one.name].help == one.metadata["help"] for one in fields(Computing))
+    assert (found["compile"].opts, found["compile"].secondary_opts) == (["--compile"], ["--no-compile"])
 
 
 def test_types_in_words_and_values_of_them():

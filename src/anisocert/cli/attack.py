@@ -22,6 +22,7 @@ EPILOG = (
 EFFORT = "How hard to look"
 
 
+@options.finds("model", "denoise", "codebook", "selector", "data")
 def attack(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", file_okay=False)],
     memory: Annotated[
@@ -51,11 +52,8 @@ def attack(
         typer.Option(help="Noisy copies per step. Default: 32, with --first 64.", min=1, rich_help_panel=EFFORT),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search's noise.", min=0)] = 0,
-    model: options.RunModel = None,
-    denoise: options.RunDenoise = None,
-    codebook: options.RunCodebook = None,
-    selector: options.RunSelector = None,
-    data: options.RunData = None,
+    *,
+    places: options.Places,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     out: Annotated[Path | None, typer.Option(help="An .npz file for the points that were found.")] = None,
     save: Annotated[
@@ -114,7 +112,6 @@ def attack(
     if out is not None:
         expect_place(out, force)
     options.checked()
-    places = {"model": model, "denoise": denoise, "codebook": codebook, "selector": selector, "data": data}
     stored, usual = read_run(run).moved(**places), STRONG if first else Search()
     network = stored.network(device, same_kind=False)
     how = Search(

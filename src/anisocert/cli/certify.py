@@ -29,10 +29,6 @@ def certify(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run; an interrupted run resumes. Needed unless --dry-run.")
     ] = None,
-    precision: options.Precision = None,
-    compile: options.Compile = None,
-    rows: options.Rows = None,
-    grid: options.Grid = None,
     device: Annotated[str, place(help="auto, cpu, cuda, or several: cuda:0,cuda:1.")] = "auto",
     ray: Annotated[bool, place("--ray", help="On a new Ray cluster, of this machine alone.")] = False,
     ray_address: Annotated[str | None, place(help="On the Ray cluster at this address, or auto.")] = None,
@@ -55,7 +51,6 @@ def certify(
     """
     from anisocert.cli.certify_text import Told
     from anisocert.diagnosis import warn_if_wrong
-    from anisocert.engine import Numerics
     from anisocert.engine.devices import device_kind, devices_of
     from anisocert.errors import ArgumentError
     from anisocert.work import Circumstances
@@ -69,10 +64,7 @@ def certify(
         _shard(shard), options.seconds(time_budget), told.begin, told.rows, told.remembered, force
     )
     tell = partial(told.console.print, soft_wrap=True)
-    configuration = options.configured(
-        asked, tell, device=None if on_cluster else device_kind(devices),
-        numerics=Numerics(precision, compile, rows, grid),  # type: ignore[arg-type]  # it checks the name
-    )  # fmt: skip
+    configuration = options.configured(asked, tell, device=None if on_cluster else device_kind(devices))
     options.checked()
     job = options.loaded(configuration, tell)
     job.check()

@@ -17,7 +17,7 @@ EPILOG = "Example: anisocert diagnose nets/cohen/last.safetensors --data cifar10
 
 @options.takes(
     "model", "data", "bound", "seed", "split", "outputs", "num_classes", "layout", "mean", "std", "denoise", "model_id",
-    "codebook", "selector",
+    "codebook", "selector", "precision", "rows", "grid",
     n=option(100_000, "Votes per input that you mean to certify with."),
     alpha=option(0.001),
     max=option(64, "Examples to look at under noise, evenly spaced; whether it works without any is seen on 32."),
@@ -30,9 +30,6 @@ def diagnose(
     figure: Annotated[Path | None, typer.Option(help="Also draw a .png or .pdf file.", dir_okay=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: options.Device = "auto",
-    precision: options.Precision = None,
-    rows: options.Rows = None,
-    grid: options.Grid = None,
     force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
@@ -51,7 +48,6 @@ def diagnose(
     from anisocert.diagnosis import diagnose as look
     from anisocert.diagnosis.diagnosing import COMPARED
     from anisocert.durable import claim
-    from anisocert.engine import Numerics
     from anisocert.engine.devices import devices_of
     from anisocert.errors import ArgumentError
 
@@ -65,10 +61,7 @@ def diagnose(
     if figure is not None:
         claim(figure, force)
     coded = "cascade" if asked["selector"] is None else "selected"
-    c = options.configured(
-        asked, sigma=1.0, norm=norms[0], method="fixed" if asked["codebook"] is None else coded,
-        numerics=Numerics(precision, None, rows, grid),  # type: ignore[arg-type]  # it checks the name
-    )  # fmt: skip
+    c = options.configured(asked, sigma=1.0, norm=norms[0], method="fixed" if asked["codebook"] is None else coded)
     job = options.loaded(replace(c, max=None), partial(typer.echo, err=True))
     steps = 1 + len(norms) * len(sigmas or GRID) + len(COMPARED)
     with progress(Console(stderr=True), "diagnosing", steps, "steps") as advance:

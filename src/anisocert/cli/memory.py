@@ -35,7 +35,7 @@ def add(
     ] = None,
     prefer: options.MemoryPrefer = "volume",
     inputs: Inputs = None,
-    data: options.RunData = None,
+    data: Annotated[str | None, typer.Option(help=options.PLACES["data"])] = None,
     out: Annotated[
         Path | None, typer.Option(help="A folder for a copy of the run with these answers; the run stays as it is.")
     ] = None,

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from anisocert.options import NETWORK, Options, check, choices, plain
+from anisocert.options import NETWORK, Computing, Options, check, choices, plain
 
 if TYPE_CHECKING:
     from anisocert.runs import Configuration
     from anisocert.work import Job
 
 ONLY_CHECK = ContextVar("ONLY_CHECK", default=False)
-DECLARED = {one.name: one for one in fields(Options)}
-KINDS = get_type_hints(Options)
+COMPUTING = tuple(one.name for one in fields(Computing))
+DECLARED = {one.name: one for one in (*fields(Options), *fields(Computing))}
+KINDS = get_type_hints(Options) | get_type_hints(Computing)
 MOST_METAVAR = 18  # characters: the column of longer ones would leave no room for the help
 Asked = dict[str, Any]
 Command = Callable[..., None]
@@ -29,16 +30,30 @@ def takes(*names: str, **changed: Any) -> Callable[[Command], Command]:
 
     changed: what this command declares differently, as in n=option(10_000, "Votes per digit.").
     """
+    ours = [_parameter(name, changed.get(name)) for name in DECLARED if name in {*names, *changed}]
+    return _gathering("asked", ours, _read)
+
+
+def finds(*names: str) -> Callable[[Command], Command]:
+    """Give a command that reads a run options for where its files are; it gets them as one dictionary, `places`."""
+    return _gathering("places", [_place(name) for name in names], lambda _, value: value)
+
+
+def _gathering(
+    into: str, ours: list[inspect.Parameter], read: Callable[[str, Any], Any]
+) -> Callable[[Command], Command]:
+    """Let options stand where a command has one parameter, the dictionary of what was typed for them."""
 
     def decorate(command: Command) -> Command:
         own, hints = inspect.signature(command).parameters, get_type_hints(command, include_extras=True)
-        ours = [_parameter(name, changed.get(name)) for name in DECLARED if name in {*names, *changed}]
-        theirs = [one.replace(annotation=hints[name], kind=one.KEYWORD_ONLY) for name, one in own.items()]
-        parameters = sorted((*ours, *theirs[1:]), key=lambda one: one.default is not one.empty)  # required ones first
+        parameters = list[inspect.Parameter]()
+        for name, one in own.items():
+            parameters += ours if name == into else [one.replace(annotation=hints[name], kind=one.KEYWORD_ONLY)]
+        parameters.sort(key=lambda one: one.default is not one.empty)  # required ones first
 
         @functools.wraps(command)
         def typed(**given: Any) -> None:
-            command(asked={one.name: _read(one.name, given.pop(one.name)) for one in ours}, **given)
+            command(**{into: {one.name: read(one.name, given.pop(one.name)) for one in ours}}, **given)
 
         typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         typed.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -57,8 +72,9 @@ def _parameter(name: str, changed: Any = None) -> inspect.Parameter:
     )
     if choices(kind) or get_origin(kind) is tuple:
         kind = str
+    flag = kind is bool and default is not None  # which has no --no- beside it
     info = typer.Option(
-        *([f"--{name.replace('_', '-')}"] if kind is bool else ()), help=said["help"],
+        *([f"--{name.replace('_', '-')}"] if flag else ()), help=said["help"],
         metavar=metavar if 0 < len(metavar) <= MOST_METAVAR else None, rich_help_panel=said.get("panel"),
     )  # fmt: skip
     if name == "model":
@@ -80,6 +96,7 @@ def _read(name: str, value: Any) -> Any:
 
 def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: Any) -> "Configuration":
     """The configuration of what was typed; sigma defaults to what the network was trained with, which is reported."""
+    from anisocert.engine import Numerics
     from anisocert.errors import ArgumentError
     from anisocert.models import Codebook
     from anisocert.optimize import FOR_EVERYONE, Cascade
@@ -95,7 +112,9 @@ def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: 
         sigma = trained_sigma(asked["model"], asked["norm"], asked["denoise"])
         tell(f"sigma {sigma:g}, which {asked['model']} was trained with")
         asked = asked | {"sigma": sigma}
-    configuration = Configuration(**asked, **known)
+    numerics = Numerics(**{name: asked[name] for name in COMPUTING if name in asked})
+    known |= {name: value for name, value in asked.items() if name not in COMPUTING}
+    configuration = Configuration(**known, numerics=numerics)
     # Of what is asked for now: earlier versions took them, and their runs still open.
     for name, unset in (("paper", False), ("iterations", None), ("limit", None)):
         if configuration.method in FOR_EVERYONE and getattr(configuration, name) != unset:
@@ -116,27 +135,23 @@ def loaded(configuration: "Configuration", tell: Callable[[str], None] = typer.e
 
 
 MemoryPrefer = Annotated[str, typer.Option("--memory-prefer", help=DECLARED["memory_prefer"].metadata["help"])]
-_network = functools.partial(typer.Option, rich_help_panel=NETWORK)
-Precision = Annotated[str | None, _network(help="float32 or bfloat16. Default: what is fast here.")]
-Compile = Annotated[bool | None, _network(help="Use torch.compile. Default: where it pays.")]
-Rows = Annotated[int | None, _network(help="Votes per network call. Default: as many as fit.")]
-Grid = Annotated[
-    float | None, _network(help="Round noisy inputs to multiples of this; 0: plain float32 noise. Default: 2^-12.")
-]
-Device = Annotated[str, _network(help="auto, cpu, cuda, cuda:1, ...")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...", rich_help_panel=NETWORK)]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there, even if anisocert did not write it.")]
-# For commands that read a run, which may name files but no code.
-RunModel = Annotated[
-    str | None,
-    typer.Option("--model", help="The network, if not where the run says; a function must be typed here."),
-]
-RunDenoise = Annotated[
-    str | None,
-    typer.Option("--denoise", help="The run's denoiser, if not where the run says; a function must be typed here."),
-]
-RunCodebook = Annotated[str | None, typer.Option("--codebook", help="The run's codebook, if not where the run says.")]
-RunSelector = Annotated[str | None, typer.Option("--selector", help="The run's selector, if not where the run says.")]
-RunData = Annotated[str | None, typer.Option("--data", help="The run's data, if not where the run says.")]
+# Of commands that read a run, which may name files but no code.
+PLACES = {
+    "model": "The network, if not where the run says; a function must be typed here.",
+    "denoise": "The run's denoiser, if not where the run says; a function must be typed here.",
+    "codebook": "The run's codebook, if not where the run says.",
+    "selector": "The run's selector, if not where the run says.",
+    "data": "The run's data, if not where the run says.",
+    "memory": "The run's memory, if not a file where the run says.",
+}
+Places = dict[str, str | None]
+
+
+def _place(name: str) -> inspect.Parameter:
+    info = typer.Option(help=PLACES[name], callback=memory_there if name == "memory" else None)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, info])
 
 
 def checked() -> None:
@@ -152,12 +167,6 @@ def memory_there(place: str | None) -> str | None:
     if place is not None and not Memory.exists(place):
         raise typer.BadParameter(f"expected a certificate memory, got {shown(place)}, which does not exist")
     return place
-
-
-RunMemory = Annotated[
-    str | None,
-    typer.Option("--memory", help="The run's memory, if not a file where the run says.", callback=memory_there),
-]
 
 
 def absolute(place: str, new: bool = False) -> str:

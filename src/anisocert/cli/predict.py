@@ -20,7 +20,7 @@ COLUMNS = ("id", "label", "answer")
 
 @options.takes(
     "model", "data", "sigma", "norm", "seed", "split", "skip", "max", "ids", "num_classes", "layout", "mean", "std",
-    "denoise", "model_id",
+    "denoise", "model_id", *options.COMPUTING,
     codebook=option(None, "Answer as the cascade of these codes does: a file of `codebook`."),
     n=option(100_000, "Votes per input."),
     alpha=option(0.001, "Probability with which an answer may be wrong."),
@@ -32,10 +32,6 @@ def predict(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A .csv or .json file.", dir_okay=False)] = None,
     device: options.Device = "auto",
-    precision: options.Precision = None,
-    compile: options.Compile = None,
-    rows: options.Rows = None,
-    grid: options.Grid = None,
     force: options.Force = False,
     config: ConfigFile = None,
 ) -> None:
@@ -51,7 +47,7 @@ def predict(
     from anisocert import __version__
     from anisocert.cli.console import Console
     from anisocert.durable import claim
-    from anisocert.engine import Network, Numerics
+    from anisocert.engine import Network
     from anisocert.engine.devices import devices_of
     from anisocert.errors import ArgumentError
     from anisocert.evaluate import percent
@@ -61,10 +57,9 @@ def predict(
         raise ArgumentError(f"expected --format csv or json, or table without --out, got {form!r}")
     if out is not None:
         claim(out, force)
-    numerics = Numerics(precision, compile, rows, grid)  # type: ignore[arg-type]  # it checks the name
     tell = partial(typer.echo, err=True)
     asked |= {"method": "fixed" if asked["codebook"] is None else "cascade"}
-    job = options.loaded(options.configured(asked, tell, numerics=numerics), tell)
+    job = options.loaded(options.configured(asked, tell), tell)
     c = job.configuration
     assert c.num_classes is not None
     network = Network(job.model, c.num_classes, devices_of(device)[0], c.numerics, c.model_id)

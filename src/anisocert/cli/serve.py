@@ -22,6 +22,7 @@ place = partial(typer.Option, rich_help_panel="Where, who and how much")
     "model", "sigma", "norm", "noise", "components", "method", "paper", "iterations", "limit", "prefer", "domain",
     "average_of", "codebook", "selector", "memory_policy", "memory_prefer", "n0", "n", "alpha", "lifetime", "bound",
     "stop", "target_radius", "outputs", "num_classes", "layout", "mean", "std", "denoise", "model_id",
+    *options.COMPUTING,
     data=option(None, "Examples for the page at /, which also tell the shape of inputs and the classes' names."),
     memory=option(None, "Where promises are kept, a file or URL. Default: they end with the process.", metavar="PLACE"),
 )  # fmt: skip
@@ -43,10 +44,6 @@ def serve(
     at_once: Annotated[int, place(help="Inputs that are certified together.", min=1)] = 64,
     tls_certificate: Annotated[Path | None, place(help="For https: the certificate, PEM.", exists=True)] = None,
     tls_key: Annotated[Path | None, place(help="For https: its key, PEM.", exists=True)] = None,
-    precision: options.Precision = None,
-    compile: options.Compile = None,
-    rows: options.Rows = None,
-    grid: options.Grid = None,
     device: options.Device = "auto",
     config: ConfigFile = None,
 ) -> None:
@@ -55,7 +52,6 @@ def serve(
     The Open Inference Protocol v2, JSON and binary; a page for people at /, the protocol at /docs, metrics at /metrics.
     """
     from anisocert.data import load
-    from anisocert.engine import Numerics
     from anisocert.engine.devices import devices_of
     from anisocert.service import KeyFile
     from anisocert.service.limits import Limits
@@ -64,10 +60,9 @@ def serve(
     from anisocert.service.serving import Address
     from anisocert.service.serving import serve as serve_until_told
 
-    numerics = Numerics(precision, compile, rows, grid)  # type: ignore[arg-type]  # it checks the name
     data = asked.pop("data")
     tell = partial(typer.echo, err=True)
-    configuration = options.configured(asked, tell, data=data or "", numerics=numerics, input_shape=_shape(shape))
+    configuration = options.configured(asked, tell, data=data or "", input_shape=_shape(shape))
     address = Address(host, port, tls_certificate, tls_key)
     holders, limits = KeyFile(keys), Limits(waiting=waiting, at_once=at_once, seconds=time_limit)
     options.checked()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 EPILOG = "Example: anisocert show runs/demo/l2-anisotropic 15 --out input15.html"
 
 
+@options.finds(*options.PLACES)
 def show(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
     id: Annotated[str, typer.Argument(metavar="ID", help="An example id in the run, or the name of its image file.")],
@@ -25,12 +26,8 @@ def show(
     recount: Annotated[
         bool, typer.Option("--recount", help="Draw the votes again, to show those of every class.")
     ] = False,
-    model: options.RunModel = None,
-    denoise: options.RunDenoise = None,
-    codebook: options.RunCodebook = None,
-    selector: options.RunSelector = None,
-    data: options.RunData = None,
-    memory: options.RunMemory = None,
+    *,
+    places: options.Places,
     device: Annotated[str, typer.Option(help="For --recount: a device of the run's kind.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     force: options.Force = False,
@@ -47,8 +44,7 @@ def show(
 
     if out is not None:
         claim(out, force)
-    places = {"model": model, "denoise": denoise, "codebook": codebook, "selector": selector}
-    stored = read_run(run).moved(**places, data=data, memory=memory)
+    stored = read_run(run).moved(**places)
     number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else _named(stored, id)
     counts = _recounted(stored, number, device) if recount else None
     evidence = evidence_of(stored, number, counts)

@@ -15,17 +15,14 @@ if TYPE_CHECKING:
     from anisocert.verify import Verification
 
 
+@options.finds(*options.PLACES)
 def verify(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
     recount: Annotated[
         int, typer.Option(min=0, metavar="K", help="Draw the votes of K rows again, chosen at random.")
     ] = 0,
-    model: options.RunModel = None,
-    denoise: options.RunDenoise = None,
-    codebook: options.RunCodebook = None,
-    selector: options.RunSelector = None,
-    data: options.RunData = None,
-    memory: options.RunMemory = None,
+    *,
+    places: options.Places,
     device: Annotated[
         str, typer.Option(help="For --recount: auto, cpu, cuda, ...; a device of the run's kind.")
     ] = "auto",
@@ -49,11 +46,10 @@ def verify(
     """
     from anisocert.verify import verify as check
 
-    found = check(run, memory, data)
+    found = check(run, places["memory"], places["data"])
     recounted: list[int] = []
     if recount and found.run is not None:
-        run_there = found.run.moved(model=model, denoise=denoise, codebook=codebook, selector=selector)
-        found, recounted = _recounted(found, run_there, recount, device)
+        found, recounted = _recounted(found, found.run.moved(**places), recount, device)
     if json_:
         _print_json(run, found, recounted)
     else:

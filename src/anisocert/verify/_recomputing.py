@@ -143,7 +143,8 @@ def _check_selector(row: Row, plan: Plan) -> Iterator[str]:
             yield f"selector_sigma is {row['selector_sigma']!r}, beyond the run's largest noise of {own!r}"
     elif row["selector_sigma"] not in (None, own):
         yield f"selector_sigma is {row['selector_sigma']!r}, the run's is {row['sigma']!r}"
-    if row["method"] == TwoStep.name and not row["theta_max"] < float(row["selector_sigma"]):
+    known = row["selector_sigma"] is not None  # else `wrong_capture` says so
+    if row["method"] == TwoStep.name and known and not row["theta_max"] < row["selector_sigma"]:
         yield f"theta reaches {row['theta_max']!r}, beyond the selector's noise of {row['selector_sigma']!r}"
     if row["selector_alpha"] not in (None, SHARE * row["alpha"]):
         yield f"selector_alpha is {row['selector_alpha']!r}, its share of {row['alpha']!r} is {SHARE * row['alpha']!r}"

@@ -17,13 +17,6 @@ from anisocert.memory.errors import BrokenMemoryError
 Table = Literal["entries", "submissions", "numbers"]
 Row = tuple[Any, ...]
 TABLES: Final[tuple[Table, ...]] = ("entries", "submissions", "numbers")
-# By which rows are looked up. The last two hold inputs, votes and noise as digests: about an input that abstained, a
-# memory knows only whether it came before.
-KEYS: Final[dict[Table, tuple[str, ...]]] = {
-    "entries": ("number", "id"),
-    "submissions": ("evidence", "input", "reserved"),
-    "numbers": ("name", "input", "noise"),
-}
 
 
 @dataclass(frozen=True)

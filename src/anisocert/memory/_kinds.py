@@ -1,4 +1,7 @@
-"""The type of each value in a memory's file. SQLite keeps any type in any column, whoever put it there."""
+"""The columns of a memory's tables, for every store: their types, and by which of them rows are looked up.
+
+SQLite keeps any type in any column, whoever put it there, so that each value is checked when it is read.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,26 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
     "numbers": _NUMBERS,
     "certificate": get_type_hints(Certificate),
 }
+# Besides `number`, the primary key. Submissions and numbers hold inputs, votes and noise as digests: about an input
+# that abstained, a memory knows only whether it came before.
+UNIQUE: Final[dict[str, tuple[str, ...]]] = {"entries": ("id",), "submissions": ("evidence", "reserved")}
+# No index of text anywhere: in PostgreSQL it is of no use once the operating system sorts letters differently.
+INDEXED: Final[dict[str, dict[str, str]]] = {
+    "submissions": {"submitted": "input"},
+    "numbers": {"named": "name", "drawn": "noise", "reserved": "input"},
+}
+_STORED: Final = (int, float, str, bytes)
+
+
+def keys(table: str) -> tuple[str, ...]:
+    """The columns by which rows are looked up."""
+    return ("number", *UNIQUE.get(table, ()), *INDEXED.get(table, {}).values())
+
+
+def columns(table: str) -> dict[str, tuple[type, bool]]:
+    """Type of each column, and whether it must have a value."""
+    plain = {name: next(one for one in _STORED if kind in (one, one | None)) for name, kind in KINDS[table].items()}
+    return {name: (one, KINDS[table][name] is one) for name, one in plain.items()}
 
 
 def expect(table: str, names: Iterable[str], values: Iterable[Any]) -> None:

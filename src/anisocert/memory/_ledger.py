@@ -141,7 +141,7 @@ class Ledger:
         return _whole(self.store.rows(table), table, self.head, 0, chain.first(table, self.head.generation))
 
     def find(self, table: Table, column: str, value: Any) -> list[dict[str, Any]]:
-        """Rows with a value in a column of KEYS (_head.py), by column."""
+        """Rows with a value in a column of `keys` (_kinds.py), by column."""
         found = self.store.find(table, column, value)
         for row in found:
             kinds.expect(table, kinds.KINDS[table], row)

@@ -10,28 +10,20 @@ from functools import cache
 from typing import Final
 
 from anisocert.memory import _head as head
-from anisocert.memory._kinds import KINDS
+from anisocert.memory import _kinds as kinds
 from anisocert.memory.errors import BrokenMemoryError
 
 FORMAT: Final = "anisocert memory, format 2"  # the comment of the table `head`
 
 _TYPES: Final = {int: "bigint", float: "double precision", str: "text", bytes: "bytea"}
-_UNIQUE: Final = {"entries": ("id",), "submissions": ("evidence", "reserved")}
-# Not an index of text anywhere: those are of no use once the operating system sorts letters differently.
-_INDEXED: Final = {"submissions": {"submitted": "input"},
-                   "numbers": {"named": "name", "drawn": "noise", "reserved": "input"}}  # fmt: skip
 _BULK: Final = ("theta", "center", "axes")  # floats, which do not compress
 
 
 @cache
 def _columns(table: str) -> dict[str, tuple[str, bool]]:
     """Type and whether it is required, by column."""
-    kinds = ({"number": int} if table == "head" else {}) | KINDS[table]
-    found = {}
-    for column, kind in kinds.items():
-        (one,) = (part for part in _TYPES if part is kind or kind == part | None)
-        found[column] = _TYPES[one], one is kind
-    return found
+    known = ({"number": (int, True)} if table == "head" else {}) | kinds.columns(table)
+    return {column: (_TYPES[kind], needed) for column, (kind, needed) in known.items()}
 
 
 def create(schema: str) -> list[str]:
@@ -39,9 +31,9 @@ def create(schema: str) -> list[str]:
     lines = [f'CREATE SCHEMA IF NOT EXISTS "{schema}"']
     for table in (*head.TABLES, "head"):
         parts = [f"{name} {kind}{' NOT NULL' * needed}" for name, (kind, needed) in _columns(table).items()]
-        parts += ["PRIMARY KEY (number)", *(f"UNIQUE ({column})" for column in _UNIQUE.get(table, ()))]
+        parts += ["PRIMARY KEY (number)", *(f"UNIQUE ({column})" for column in kinds.UNIQUE.get(table, ()))]
         lines.append(f'CREATE TABLE "{schema}".{table} ({", ".join(parts)})')
-        for name, column in _INDEXED.get(table, {}).items():
+        for name, column in kinds.INDEXED.get(table, {}).items():
             lines.append(f'CREATE INDEX {name} ON "{schema}".{table} ({column})')
         lines.append(f'REVOKE ALL ON TABLE "{schema}".{table} FROM PUBLIC')
     for column in _BULK:
@@ -90,10 +82,10 @@ def _expected() -> frozenset[tuple[str, str, str]]:
         for i, (name, (kind, needed)) in enumerate(columns.items(), 1):
             found.append(("column", f"{table}.{name}", f"{i} {kind} {'t' if needed else 'f'} f f f"))
         indexes = [(f"{table}_pkey", "number", "t t")]
-        indexes += [(f"{table}_{column}_key", column, "t f") for column in _UNIQUE.get(table, ())]
+        indexes += [(f"{table}_{column}_key", column, "t f") for column in kinds.UNIQUE.get(table, ())]
         for name, _, unique in indexes:
             found.append(("constraint", name, f"{table} {'p' if unique == 't t' else 'u'} f"))
-        indexes += [(name, column, "f f") for name, column in _INDEXED.get(table, {}).items()]
+        indexes += [(name, column, "f f") for name, column in kinds.INDEXED.get(table, {}).items()]
         for name, column, unique in indexes:
             sorts = "int8_ops" if columns[column][0] == "bigint" else "bytea_ops"
             found.append(("relation", name, "i p btree f f f 0"))

@@ -19,7 +19,8 @@ from typing import Any
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.memory import _sqlite_file as sqlite_file
 from anisocert.memory import _sqlite_schema as sqlite_schema
-from anisocert.memory._head import COLUMNS, KEYS, TABLES, Head, Row, Table
+from anisocert.memory._head import COLUMNS, TABLES, Head, Row, Table
+from anisocert.memory._kinds import keys
 
 
 class SqliteStore:
@@ -179,7 +180,7 @@ class SqliteStore:
 
     def find(self, table: Table, column: str, value: Any) -> list[Row]:
         """Rows with a value in a column that has an index, in order."""
-        assert column in KEYS[table], (table, column)
+        assert column in keys(table), (table, column)
         return self._db.execute(f"SELECT * FROM {table} WHERE {column} = ? ORDER BY number", (value,)).fetchall()
 
     def regions(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:

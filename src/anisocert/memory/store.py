@@ -68,7 +68,7 @@ class Store(Protocol):
         """All rows of a table after a number, in order."""
 
     def find(self, table: Table, column: str, value: Any) -> list[Row]:
-        """Rows with a value in a column of KEYS (_head.py), in order."""
+        """Rows with a value in a column of `keys` (_kinds.py), in order."""
 
     def regions(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
         """Centre and semi-axes of some entries, in that order: the bulk of what is read to answer."""

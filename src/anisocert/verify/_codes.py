@@ -1,17 +1,38 @@
-"""The codes of a run's rows, against each other: all are of one codebook, even where its file is not at hand."""
+"""What rows of methods with a codebook say about it, against the run and each other: even where its file is missing."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.optimize import Cascade, Selected
+from anisocert.bounds import Plan
+from anisocert.optimize import Cascade, Selected, TwoStep
+from anisocert.optimize.selected import SHARE
 from anisocert.runs.files import Finding
 from anisocert.runs.rows import Row
 
 
+def check_selector(row: Row, plan: Plan) -> Iterator[str]:
+    """What a row says about its selector, against what the run says."""
+    own = float(np.float32(row["sigma"]))
+    if row["selector_alpha"] is not None and row["selector_votes"] != plan.n:
+        yield f"selector_votes is {row['selector_votes']}, the plan's is {plan.n}"
+    if row["method"] == Cascade.name:
+        if row["selector_sigma"] is None and row["theta_min"] != own:
+            yield f"theta is {row['theta_min']!r} under the first code of the cascade, the run's is {own!r}"
+        elif row["selector_sigma"] is not None and not row["selector_sigma"] <= own:
+            yield f"selector_sigma is {row['selector_sigma']!r}, beyond the run's largest noise of {own!r}"
+    elif row["selector_sigma"] not in (None, own):
+        yield f"selector_sigma is {row['selector_sigma']!r}, the run's is {row['sigma']!r}"
+    known = row["selector_sigma"] is not None  # else `wrong_capture` says so
+    if row["method"] == TwoStep.name and known and not row["theta_max"] < row["selector_sigma"]:
+        yield f"theta reaches {row['theta_max']!r}, beyond the selector's noise of {row['selector_sigma']!r}"
+    if row["selector_alpha"] not in (None, SHARE * row["alpha"]):
+        yield f"selector_alpha is {row['selector_alpha']!r}, its share of {row['alpha']!r} is {SHARE * row['alpha']!r}"
+
+
 def check_codes(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) -> Iterator[Finding]:
-    """What is wrong with them. rows: sound by themselves, each with a theta."""
+    """What is wrong with the rows' codes: all are of one codebook. rows: sound by themselves, each with a theta."""
     known = dict[str, NDArray[np.float32]]()
     order = max((row["codes"] for row in rows if row["method"] == Cascade.name), key=len, default="")
     for row in rows:

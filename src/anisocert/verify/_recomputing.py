@@ -13,14 +13,13 @@ from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, COUNTS
 from anisocert.data.dataset import UNLABELLED
 from anisocert.errors import AnisocertError
-from anisocert.optimize import SAME_FOR_ALL, Cascade, TwoStep
-from anisocert.optimize.selected import SHARE
+from anisocert.optimize import SAME_FOR_ALL
 from anisocert.rounding import PORTABLE, TOLERANCE, agrees
 from anisocert.runs import StoredRun
 from anisocert.runs.files import TABLE, Finding
 from anisocert.runs.rows import OPTIONAL, SCHEMA, Row, region_of
 from anisocert.smoothing import NOISES, Smoothing, claimable, impossible, level, named, usual, wrong_capture
-from anisocert.verify._codes import check_codes
+from anisocert.verify._codes import check_codes, check_selector
 from anisocert.verify.backing import check_columns
 
 Thetas = Mapping[int, NDArray[np.float32]]
@@ -62,7 +61,7 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
         wrong = wrong or [*_check_said(row, run, plan, alpha)]
         wrong = wrong or [
             *wrong_capture(row, named(row["noise"])),
-            *_check_selector(row, plan),
+            *check_selector(row, plan),
             *_check_counts(row, plan),
         ]
         yield from (Finding(f"example {row['idx']}", what) for what in wrong)
@@ -129,25 +128,6 @@ def _check_counts(row: Row, plan: Plan) -> Iterator[str]:
     n, votes = row["bound_n"], row["votes"]
     if plan.stop is not None and not {n, votes} <= {look.n for look in plan.looks}:
         yield f"has a bound after {n} votes and stopped after {votes}, where the plan does not look"
-
-
-def _check_selector(row: Row, plan: Plan) -> Iterator[str]:
-    """What a row says about its selector, against what the run says."""
-    own = float(np.float32(row["sigma"]))
-    if row["selector_alpha"] is not None and row["selector_votes"] != plan.n:
-        yield f"selector_votes is {row['selector_votes']}, the plan's is {plan.n}"
-    if row["method"] == Cascade.name:
-        if row["selector_sigma"] is None and row["theta_min"] != own:
-            yield f"theta is {row['theta_min']!r} under the first code of the cascade, the run's is {own!r}"
-        elif row["selector_sigma"] is not None and not row["selector_sigma"] <= own:
-            yield f"selector_sigma is {row['selector_sigma']!r}, beyond the run's largest noise of {own!r}"
-    elif row["selector_sigma"] not in (None, own):
-        yield f"selector_sigma is {row['selector_sigma']!r}, the run's is {row['sigma']!r}"
-    known = row["selector_sigma"] is not None  # else `wrong_capture` says so
-    if row["method"] == TwoStep.name and known and not row["theta_max"] < row["selector_sigma"]:
-        yield f"theta reaches {row['theta_max']!r}, beyond the selector's noise of {row['selector_sigma']!r}"
-    if row["selector_alpha"] not in (None, SHARE * row["alpha"]):
-        yield f"selector_alpha is {row['selector_alpha']!r}, its share of {row['alpha']!r} is {SHARE * row['alpha']!r}"
 
 
 def _bounds(rows: list[Row], plan: Plan) -> dict[int, tuple[float, float, float]]:

@@ -148,6 +148,13 @@ def opened_regular(path: str | Path, most: int | None = None, below: Path | None
         os.close(descriptor)
 
 
+def read_private(path: str | Path, most: int, below: Path | None = None) -> tuple[bytes, bool]:
+    """What a file holds, and whether its owner alone may read it, as far as the system tells; see `opened_regular`."""
+    with opened_regular(path, most, below) as file:
+        shared = os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077
+        return file.read(), not shared
+
+
 def kind_of(mode: int) -> str | None:
     """What a file is, from its mode, in words; None for a regular one."""
     return None if stat.S_ISREG(mode) else KINDS.get(stat.S_IFMT(mode), "a device")

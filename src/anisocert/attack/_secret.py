@@ -3,13 +3,12 @@
 import hmac
 import os
 import secrets
-import stat
 import sys
 from pathlib import Path
 
 from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError
-from anisocert.inputs import opened_regular
+from anisocert.inputs import read_private
 
 BYTES = 32  # of the secret, and of a seal
 
@@ -32,12 +31,10 @@ def secret() -> bytes:
         if not os.path.lexists(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(path, lambda part: part.write_bytes(secrets.token_bytes(BYTES)), private=True)
-        with opened_regular(path, BYTES, below=path.parent) as file:
-            status, found = os.fstat(file.fileno()), file.read()
+        found, private = read_private(path, BYTES, below=path.parent)
     except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
         raise ArgumentError(f"expected a place for a secret of this user, got none ({error})") from error
-    others = os.name != "nt" and stat.S_IMODE(status.st_mode) & 0o077
-    if others or len(found) != BYTES:
+    if not private or len(found) != BYTES:
         raise ArgumentError(
             f"expected {BYTES} bytes that only this user may read in {path}, got another file: remove it, and a new "
             "one is made"

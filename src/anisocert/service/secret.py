@@ -1,11 +1,10 @@
 """The key of all noise: from a file that only its owner may read, from the environment, or drawn for this process."""
 
 import os
-import stat
 from pathlib import Path
 
 from anisocert.errors import ArgumentError
-from anisocert.inputs import opened_regular
+from anisocert.inputs import read_private
 from anisocert.shell import shell_quote
 from anisocert.system import SHORTEST_SECRET
 
@@ -20,13 +19,12 @@ def secret_of(path: Path | None) -> bytes:
         found = os.urandom(32) if named is None else named.strip().encode()
         where = f"the variable {VARIABLE}"
     else:
-        with opened_regular(path, most=LONGEST) as file:
-            mode, found = os.fstat(file.fileno()).st_mode, file.read().strip()
-        if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+        content, private = read_private(path, LONGEST)
+        if not private:
             raise ArgumentError(
                 f"expected {path} to be readable by its owner alone, got more: chmod 600 {shell_quote(path)}"
             )
-        where = str(path)
+        found, where = content.strip(), str(path)
     if len(found) < SHORTEST_SECRET:
         raise ArgumentError(
             f"expected a secret of at least {SHORTEST_SECRET} bytes in {where}, got fewer: openssl rand -hex 32"

@@ -15,6 +15,7 @@ from anisocert.errors import ArgumentError
 
 EXAMPLES, VOTES, NETWORK = "Which examples", "Votes and bounds", "The network"
 READING = ("layout", "mean", "std")  # how a network's file is read
+PARTS = ("codebook", "selector", "denoise")  # what else a network is made of: what chooses its noise, what removes it
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
 
 

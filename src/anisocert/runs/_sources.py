@@ -167,8 +167,7 @@ class Sources(Said):
                 return str(path.resolve())  # absolute, so that no file's name can be taken for a function
         kind = {"codebook": "codebook", "denoise": "denoiser"}.get(option, "network")
         raise ArgumentError(
-            f"expected a {kind} file at {named}, where the run says, got nothing there"
-            + f": say where it is with --{option}"
+            f"expected a {kind} file at {named}, where the run says, got nothing there: say where it is with --{option}"
         )
 
     def _no_function(self, option: str, said: str) -> None:

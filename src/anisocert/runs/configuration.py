@@ -17,7 +17,7 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import POLICIES, shown
 from anisocert.optimize import CODED, METHODS, PUBLISHED, SAME_FOR_ALL, SELECTING, Method, Settings
 from anisocert.optimize.domain import check_domain
-from anisocert.options import Options, flags
+from anisocert.options import PARTS, Options, flags
 from anisocert.runs._spending import alphas_of, shares
 from anisocert.runs.versions import versions
 from anisocert.shell import shell_join
@@ -135,8 +135,8 @@ class Configuration(Options):
 
     @property
     def parts(self) -> dict[str, str | None]:
-        """What else the network is made of, by option: what chooses its noise, what removes it; None without one."""
-        return {"codebook": self.codebook, "selector": self.selector, "denoise": self.denoise}
+        """What else the network is made of, by option; None without one."""
+        return {name: getattr(self, name) for name in PARTS}
 
     @property
     def bounded_reach(self) -> bool:

@@ -10,21 +10,12 @@ from numpy.typing import NDArray
 from anisocert.engine import Network, Numerics, same_behaviour
 from anisocert.engine.probe import from_json
 from anisocert.errors import ArgumentError
+from anisocert.options import PARTS, READING
 from anisocert.runs.configuration import Configuration
 
 # Where things are may change while a run is under way; their hashes say what they are.
 HASHES = {"model": "model_hash", "data": "data_hash", "average_of": "theta_hash"}
-HASHED_TOO = (
-    "layout",
-    "mean",
-    "std",
-    "denoise",
-    "codebook",
-    "selector",
-    "model_id",
-    "probe",
-    "input_shape",
-)  # part of the network, or its hash
+HASHED_TOO = (*READING, *PARTS, "model_id", "probe", "input_shape")  # part of the network, or its hash
 # What may be left open by whoever joins a run.
 NUMERICS = tuple(f"numerics.{one.name}" for one in fields(Numerics))
 SETTLED = ("lifetime_from", "num_classes", "inputs", "device", *NUMERICS, *HASHES)

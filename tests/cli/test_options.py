@@ -1,17 +1,21 @@
 """Each option is declared once: the same sentence answers a wrong value wherever it was written."""
 
+import re
 from dataclasses import fields
 from typing import Literal
 
 import pytest
 from typer.main import get_command
 
+from anisocert.bounds import BOUNDS
 from anisocert.cli.app import app
 from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
+from anisocert.memory import POLICIES
 from anisocert.optimize import METHODS
 from anisocert.options import Computing, Options, fits, flags, words
 from anisocert.runs import Configuration
+from anisocert.train import RECIPES
 
 ASKED = {"model": "net.safetensors", "data": "digits", "sigma": 0.25}
 WRONG = [
@@ -74,6 +78,19 @@ def test_the_command_has_every_option_as_it_is_declared():
             assert parameter.rich_help_panel == one.metadata.get("panel")
             assert parameter.opts == [f"--{one.name.replace('_', '-')}"]
             assert parameter.secondary_opts == []
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "known"),
+    [
+        ("certify", "method", METHODS), ("certify", "bound", BOUNDS), ("certify", "memory_policy", POLICIES),
+        ("train", "recipe", RECIPES),
+    ],
+)  # fmt: skip
+def test_help_names_all_that_is_known(command, option, known):
+    """Help is printed before anything is imported, and so repeats these names."""
+    (found,) = (one for one in get_command(app).commands[command].params if one.name == option)
+    assert set(known) <= set(re.findall(r"[\w-]+", found.help))
 
 
 def test_what_can_be_typed_of_the_numerics():

@@ -1,8 +1,10 @@
 """scikit-learn's bundled 8x8 digits: the data set that needs no download."""
 
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anisocert.data.dataset import Dataset
 from anisocert.errors import MissingExtraError
@@ -12,13 +14,20 @@ TEST_EVERY = 5
 
 def digits(split: Literal["train", "test"]) -> Dataset:
     """1,797 handwritten digits, 8x8 pixels in [0, 1]; every fifth is a test example. Ids are scikit-learn's order."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise MissingExtraError("the digits data set needs scikit-learn: pip install 'anisocert[cli]'") from error
-    x, y = load_digits(return_X_y=True)
+    x, y = _read()
     ids = np.arange(len(x))
     keep = (ids % TEST_EVERY == 0) == (split == "test")
     images = (x[keep] / 16).astype(np.float32).reshape(-1, 1, 8, 8)
     names = tuple("0123456789")
     return Dataset("digits", images, y[keep].astype(np.int64), ids[keep], 10, (0.3053,), (0.3760,), names)
+
+
+@cache
+def _read() -> tuple[NDArray[Any], NDArray[Any]]:
+    """All of them, kept, as reading them from text takes a while; what `digits` gives are copies."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise MissingExtraError("the digits data set needs scikit-learn: pip install 'anisocert[cli]'") from error
+    x, y = load_digits(return_X_y=True)
+    return x, y

@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from anisocert.certificate import ABSTAIN
 from anisocert.data import load
 from anisocert.models import Codebook, described
 from anisocert.models import load as load_network
@@ -230,11 +231,12 @@ def main() -> None:
         print(f"{'Dual RS (paper)':<16}" + "".join(f"{one:8.1f}" for one in DUAL))
     if (largest := f"fixed {steps.levels[0]:g}") in sizes and a is None:
         print(f"cascade beside {largest}: {lost(sizes['cascade'], sizes[largest])}")
-    answered = [row["codes"].count(",") for row in runs["cascade"].rows]
-    shares = np.bincount(answered, minlength=len(steps.levels)) / len(answered)
+    rows = runs["cascade"].rows
+    answered = [row["codes"].count(",") for row in rows if row["prediction"] != ABSTAIN]
+    shares = np.bincount(answered, minlength=len(steps.levels)) / len(rows)
     print("answered by each level: " + ", ".join(f"{s:g}: {p:.1%}" for s, p in zip(steps.levels, shares, strict=True)))
-    rows = {name: {"radii": list(at), "percent": curve(each, at)} for name, each in sizes.items()}
-    Path(asked.out, "curves.json").write_text(json.dumps({"asked": vars(asked), "curves": rows}, indent=1) + "\n")
+    curves = {name: {"radii": list(at), "percent": curve(each, at)} for name, each in sizes.items()}
+    Path(asked.out, "curves.json").write_text(json.dumps({"asked": vars(asked), "curves": curves}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ def one_system_table(comparison: Comparison | None) -> Table | None:
         f"All {EVERYONE}: no memory, no order. ResNet18 with a 3x3 stem, 80 epochs, the last weights: consistency "
         f"regularisation of weight 2 at σ = 0.5, Cohen's recipe at 0.25; n = {n:,}. "
         "`python experiments/codes.py --networks nets/50/last.safetensors,nets/25/last.safetensors --fixed 0.5,0.25 "
-        f"--skip 20 --max {len(comparison)} --n {n} --compile --out OUT`."
+        f"--skip 20 --max {len(comparison)} --n {n} --compile --out OUT`. The last line is that paper's own (arXiv "
+        "2512.01782), of its networks, votes and images, which are not these."
     )
     return Table(
         f"{comparison.data}: one system for all radii; {len(comparison):,} inputs", columns, tuple(rows), caption

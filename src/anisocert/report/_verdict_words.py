@@ -26,6 +26,9 @@ WORDS = {
     "average": "one shaped noise for every input",
     "isotropic": "noise whose strength is chosen for each input",
     "anisotropic": "noise whose shape is chosen for each input",
+    "cascade": "the largest noise under which the input has an answer",
+    "selected": "noise that a selector chooses for each input",
+    "two-step": "noise that a selector chooses for each noisy copy",
 }
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 COLOURS = {
     "fixed": "#7a7f87", "average": "#b0619a", "isotropic": "#d98200", "anisotropic": "#0b63a8",
-    "anisotropic, as published": "#2f9e62",
+    "anisotropic, as published": "#2f9e62", "cascade": "#2c8f7b", "selected": "#8a5a2b", "two-step": "#5b5ea6",
 }  # fmt: skip
 STYLE = {
     "font.size": 8, "axes.titlesize": 8.5, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6,
@@ -25,7 +25,7 @@ STYLE = {
 
 def colour(method: str, label: str = "") -> str:
     """A method's colour, the same in all figures; the published algorithm of that name has its own."""
-    return COLOURS.get(label) or COLOURS.get(method, "#2c8f7b")
+    return COLOURS.get(label) or COLOURS.get(method, "#444444")
 
 
 def new_figure(width: float, height: float) -> "Figure":

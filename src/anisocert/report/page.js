@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const groups = JSON.parse(document.getElementById("numbers").textContent);
-  const KNOWN = ["fixed", "average", "isotropic", "anisotropic"];
+  const KNOWN = ["fixed", "average", "isotropic", "anisotropic", "cascade", "selected", "two-step"];
   const colour = (method) => `var(--${KNOWN.includes(method) ? method : "other"})`;
 
   function svg(name, attributes = {}, ...children) {

@@ -66,6 +66,7 @@ def reproduce(
         console.print(f"# {len(chosen)} stages: {told}", soft_wrap=True)
         return
     out.mkdir(parents=True, exist_ok=True)
+    console.print(f"{len(chosen)} stages; how far each has come is in {out}/logs", soft_wrap=True)
     deadline = None if budget is None else time.monotonic() + budget
     outcome = run_stages(
         chosen, out, among=stages, jobs=jobs, out_of_time=lambda: deadline is not None and time.monotonic() > deadline,
@@ -73,7 +74,7 @@ def reproduce(
     )  # fmt: skip
     if results is not None:
         console.print(f"{len(publish(out, results, force))} runs in {results}, without their thetas")
-    console.print(f"{len(outcome.done)} of {len(chosen)} stages done, {len(outcome.failed)} failed; logs in {out}/logs")
+    console.print(f"{len(outcome.done)} of {len(chosen)} stages done, {len(outcome.failed)} failed")
     if outcome.missing:
         more = shell_join(part for name in outcome.missing for part in ("--only", name))
         console.print(

@@ -53,6 +53,7 @@ LONGEST = (
     "train/test_recipes_on_digits.py", "cli/test_demo.py", "cli/test_certify.py", "work/test_surviving.py",
     "diagnosis/test_diagnosis.py", "cli/test_reproduce.py", "reproduce/test_running.py", "work/test_running.py",
     "cli/test_attack_first.py", "work/test_remembering.py", "train/test_denoising.py", "verify/test_verifying.py",
+    "cli/test_denoise.py", "cli/test_serve.py", "test_system.py", "test_imports.py", "service/test_fire.py",
 )  # fmt: skip
 
 

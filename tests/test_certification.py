@@ -253,8 +253,15 @@ def test_floats_that_float32_holds_are_taken_exactly(known_shares):
 
 
 def test_bare_callable():
-    found = certify(lambda x: -x, np.ones((2, 2)) * [0, 9], model_id="mine", num_classes=2, smoothing=Gaussian(1.0))
-    assert [(c.prediction, c.model_hash) for c in found] == [(0, "mine on grid 2^-12")] * 2
+    found = certify(
+        lambda x: -x,
+        np.ones((2, 2)) * [0, 9],
+        model_id="mine",
+        num_classes=2,
+        smoothing=Gaussian(1.0),
+        numerics=FLOAT32,
+    )
+    assert [(c.prediction, c.model_hash) for c in found] == [(0, "mine, float32 on grid 2^-12")] * 2
 
 
 # Bad input

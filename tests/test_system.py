@@ -130,6 +130,17 @@ def test_a_memory_of_another_network_is_refused(system, half_space, tmp_path):
             )  # fmt: skip
 
 
+def test_a_named_network_in_other_numerics_is_another(system, tmp_path):
+    """Else one memory would hold promises of two classifiers, as after a move to a device with another default."""
+    with ac.Memory.open(tmp_path / "m.sqlite") as memory:
+        system(memory=memory, model_id="mine", numerics=ac.Numerics("bfloat16")).answer(point(2.0, 0.0))
+        for other in (ac.Numerics("float32"), ac.Numerics("bfloat16", grid=0.0), ac.Numerics("float32", grid=0.0)):
+            with pytest.raises(ArgumentError, match=r"model mine, bfloat16 on grid 2\^-12, .*--precision, --grid"):
+                system(memory=memory, model_id="mine", numerics=other)
+            with pytest.raises(ArgumentError, match="has the form of a model hash"):
+                system(memory=memory, model_id=memory.stats().model_hash, numerics=other)
+
+
 def test_some_inputs_at_once_are_answered_like_one(half_space):
     """Known ones by their promise, the others by shared network calls; each has noise, and an attempt, of its own."""
     calls = list[int]()

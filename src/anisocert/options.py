@@ -112,7 +112,9 @@ class Options:
         NETWORK,
         place="name",
     )
-    model_id: str | None = option(None, "Its name instead of a hash, if parts of it cannot be read.", NETWORK)
+    model_id: str | None = option(
+        None, "Its name instead of a hash, if parts of it cannot be read; precision and grid are added.", NETWORK
+    )
 
     def __post_init__(self) -> None:
         kinds = get_type_hints(type(self))

@@ -394,10 +394,13 @@ def test_a_network_that_cannot_be_hashed_needs_a_name(cli, tmp_path, monkeypatch
     assert "--model-id" in cli(*run, code=1).err
     cli(*run, "--model-id", "locked 1")
     said = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert (said["model_id"], said["model_hash"]) == ("locked 1", "locked 1 on grid 2^-12")
+    assert (said["model_id"], said["model_hash"]) == (
+        "locked 1",
+        f"locked 1, {said['numerics']['precision']} on grid 2^-12",
+    )
     assert "--model-id 'locked 1'" in said["command"]
     answered = cli("predict", *options, "--model-id", "locked 1", "--format", "json")
-    assert json.loads(answered.out)["model_hash"] == "locked 1 on grid 2^-12"
+    assert json.loads(answered.out)["model_hash"] == said["model_hash"]
     assert "expected model_id" in cli(*run, "--model-id", "", code=2).err
     looked = ("diagnose", "users_locked:make", "--data", "digits", "--max", 2, "--votes", 20, "--json")
     assert "--model-id" in cli(*looked, code=1).err

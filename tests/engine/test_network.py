@@ -56,8 +56,25 @@ def test_model_that_returns_no_tensor():
 def test_bare_callable_needs_a_name():
     with pytest.raises(ArgumentError, match=r"expected model_id with a bare callable.*got <function"):
         Network(lambda x: x, 2)
-    names = [Network(lambda x: x, 2, model_id="mine", numerics=Numerics(grid=g)).hash for g in (0, 1, 1.0, 2.0**-12)]
-    assert names == ["mine", "mine on grid 2^0", "mine on grid 2^0", "mine on grid 2^-12"]
+
+
+def test_a_name_has_precision_and_grid_added():
+    """Neither is the user's to remember, and the default precision changes with the device."""
+
+    def name(precision, grid, model_id="mine"):
+        return Network(lambda x: x, 2, "cpu", Numerics(precision, grid=grid), model_id).hash
+
+    assert [name("float32", grid) for grid in (0, 1, 1.0)] == [
+        "mine, float32 on grid 0",
+        *2 * ["mine, float32 on grid 2^0"],
+    ]
+    assert name("bfloat16", None) == "mine, bfloat16 on grid 2^-12"
+    for taken in ("mine on grid 2^-12", name("float32", 0), name("bfloat16", None), "3b" * 32, "3B" * 32):
+        with pytest.raises(
+            ArgumentError, match=r"a name of your own, .*, which has the form of a model hash: leave out"
+        ):
+            name("float32", 0, taken)
+    assert name("float32", 0, "of the 3rd on grid") == "of the 3rd on grid, float32 on grid 0"
 
 
 @pytest.mark.parametrize("device", ["nonsense", "cuda:99", 3.5])

@@ -114,8 +114,8 @@ def test_a_network_behaves_as_the_run_has_noted(run, network_file, tmp_path):
     model, metadata = load(network_file)
     model.network.head.bias.data += 1
     save(model, tmp_path / "other.safetensors", metadata)
-    refit(run, **noted, model_id="mine", model_hash="mine on grid 2^-12")
-    assert read_run(run).network().hash == "mine on grid 2^-12"
+    refit(run, **noted, model_id="mine", model_hash="mine, float32 on grid 2^-12")
+    assert read_run(run).network().hash == "mine, float32 on grid 2^-12"
     with pytest.raises(NotTheRunsError, match="got a different network"):
         read_run(run).moved(model=str(tmp_path / "other.safetensors")).network()
     for shape in ([10**9, 10**9], [-1], "much", None, [1.5]):

@@ -93,7 +93,7 @@ def test_a_run_keeps_its_networks_behaviour(quick, whole):
 def test_a_name_takes_the_place_of_the_hash(named, do, tmp_path):
     assert do(named, tmp_path).finished
     said = read_run(tmp_path).description
-    assert (said["model_id"], said["model_hash"]) == ("our digits, spring", "our digits, spring on grid 2^-12")
+    assert (said["model_id"], said["model_hash"]) == ("our digits, spring", "our digits, spring, float32 on grid 2^-12")
     assert "--model-id 'our digits, spring'" in said["command"]
     assert do(named, tmp_path).finished
     run = read_run(tmp_path)
@@ -102,7 +102,9 @@ def test_a_name_takes_the_place_of_the_hash(named, do, tmp_path):
 
 def test_another_network_of_that_name_resumes_nothing(named, other, do, tmp_path):
     do(named, tmp_path, shard=(1, 3))
-    with pytest.raises(ArgumentError, match=r"under one name \(our digits, spring on grid 2\^-12\), it behaves"):
+    with pytest.raises(
+        ArgumentError, match=r"under one name \(our digits, spring, float32 on grid 2\^-12\), it behaves"
+    ):
         do(replace(named, model=other), tmp_path)
     assert do(named, tmp_path).finished
     with pytest.raises(ArgumentError, match="behaves differently"):

@@ -36,9 +36,12 @@ NO_BEHAVIOUR = {
 }  # fmt: skip
 
 
-def name_of(model_id: str, grid: float) -> str:
-    """What stands for a network that its user named, on a grid: the grid is not the user's to remember."""
-    return f"{model_id} on grid 2^{math.log2(grid):g}" if grid else model_id
+def name_of(model_id: str, precision: Precision, grid: float) -> str:
+    """What stands for a network that its user named: precision and grid are not the user's to remember.
+
+    Both always, so that no two classifiers share a name: the default precision depends on the device.
+    """
+    return f"{model_id}, {precision} on grid {f'2^{math.log2(grid):g}' if grid else 0}"
 
 
 def hash_of(model: Classifier, precision: Precision | None, grid: float = 0.0) -> str:

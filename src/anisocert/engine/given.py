@@ -1,6 +1,7 @@
 """The model as it was given: a frozen copy, and its device."""
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -17,12 +18,19 @@ from anisocert.inputs import told
 
 Classifier = nn.Module | Callable[[Tensor], Tensor]
 Module = TypeVar("Module", bound=nn.Module)
+TAKEN = re.compile(r"[0-9a-fA-F]{64}|.* on grid (0|2\^-?\d+)", re.DOTALL)  # what hash_of and name_of make
 
 
 def expect_classifier(model: object, model_id: object) -> None:
     """An error that names the remedy unless a model can be called, and can be named in hashes."""
     if not isinstance(model_id, str | None) or model_id == "":
         raise ArgumentError(f"expected model_id as a name, as in model_id='digits-3', got {told(model_id)}")
+    if model_id is not None and TAKEN.fullmatch(model_id):
+        raise ArgumentError(
+            f"expected model_id as a name of your own, as in model_id='digits-3', got {model_id!r}, which has the form "
+            "of a model hash: leave out what was added to a name (its precision and grid); a hash is no name, as it "
+            "stands for one network in one precision on one grid"
+        )
     if isinstance(model, nn.Module):
         return
     if isinstance(model, type):

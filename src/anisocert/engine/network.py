@@ -48,7 +48,7 @@ class Network:
         device: where it runs. Default: where its weights are.
         numerics: precision, compilation, rows per call and grid. Default: what suits the device.
         model_id: stands for the model in hashes; required when the model is not an `nn.Module`, or one with parts that
-            cannot be read. It must change whenever the model's answers do.
+            cannot be read. It must change whenever the model's answers do; precision and grid are added to it.
     """
 
     def __init__(
@@ -70,7 +70,8 @@ class Network:
         self.grid = numerics.step
         precision = numerics.precision or native_precision(self.device)
         self.numerics = replace(numerics, precision=precision, grid=self.grid)
-        self.hash = hash_of(self.model, precision, self.grid) if model_id is None else name_of(model_id, self.grid)
+        known = (precision, self.grid)
+        self.hash = hash_of(self.model, *known) if model_id is None else name_of(model_id, *known)
         self.on_rows: OnRows | None = None
         self.compile_seconds = 0.0
         self._trial = Trial(self.model, precision, self.device, self.told_theta)

@@ -20,7 +20,7 @@ def expect(ledger: Ledger, model_hash: str, probe: Any) -> None:
     if head.model_hash not in (None, model_hash):
         raise ArgumentError(
             f"expected model {head.model_hash}, to which this memory belongs, got {model_hash}: {out}, "
-            "or, if it was made before noise was drawn on a grid, continue without one: --grid 0"
+            "or, if only precision or grid are others, ask with those that it was made with (--precision, --grid)"
         )
     if head.probe is None or head.probe_hash != model_hash:  # of another network, to which nothing was promised
         if not ledger.store.read_only:

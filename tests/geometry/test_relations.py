@@ -183,6 +183,18 @@ def test_units_do_not_matter(norm, scale, random_region):
 
 
 @NORMS
+@pytest.mark.parametrize("reach", [0.9, 1.1, 1.4])
+def test_squares_that_round_up_as_they_underflow_prove_nothing(norm, reach, exact_touch):
+    for scale in [1.6e-162, *np.geomspace(1e-163, 1e-148, 60), *np.geomspace(1e-323, 1e-300, 20)]:
+        for y in ([1.0, 0.0], [1.0, 0.6], [0.5, 0.5]):
+            a, b = (Region(np.multiply(scale, place), reach / 2 * scale, norm) for place in ([0.0, 0.0], y))
+            truth = exact_touch(a, b)
+            assert disjoint(a, b) == disjoint(b, a) == (truth > 1)
+            assert Fraction(touch_scale(a, b)) <= truth
+            assert Fraction(distance(a, b.center)) <= exact_touch(a, Region(b.center, 1.0, norm))
+
+
+@NORMS
 def test_regions_of_very_different_size(norm):
     # (axes of a, axes of b, separation): apart or not, and how far b can grow.
     for small in (1e-12, 1e-60, 1e-150):

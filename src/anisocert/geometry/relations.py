@@ -31,6 +31,8 @@ class Body(Protocol):
         """Proven disjoint, and too close to tell."""
 
 
+# Beside the square of a reach beyond this, what squares lose or gain by underflow is below the rounding of their sum.
+_SMALLEST: Final = 1e-150
 BODIES: Final[dict[int, Body]] = {1: crosspolytope, 2: ellipsoid}
 
 
@@ -53,10 +55,11 @@ def disjoint(a: Region | Regions, b: Region) -> bool | NDArray[np.bool_]:
     error = error_of_sum(b.dim)
     with np.errstate(all="ignore"):
         for rows, separation, axes in _separations(stack, b.center):
-            # ||y|| beyond the two enclosing balls. An overflowing square proves nothing and is left to the solver.
+            # ||y|| beyond the two enclosing balls. An overflowing square proves nothing and is left to the solver, and
+            # so are balls so small that squares round up as they underflow.
             length = separation.sum(axis=1) if b.norm == 1 else np.sqrt(np.square(separation).sum(axis=1))
             reach = (axes.max(axis=1) + longest_b) * (1.0 + 4.0 * UNIT_ROUNDOFF)
-            apart = (length * (1.0 - error) > reach) & np.isfinite(length)
+            apart = (length * (1.0 - error) > reach) & (reach > _SMALLEST) & np.isfinite(length)
             rest = np.flatnonzero(~apart)
             if 0 < len(rest) < len(separation):
                 separation, axes = separation[rest], axes[rest]

@@ -53,6 +53,8 @@ def test_a_run_verifies_and_its_votes_are_drawn_again(run):
     stored = read_run(run)
     assert {row["codes"] for row in stored.rows if row["prediction"] >= 0} == {"1", "1,0"}
     assert list(recount(stored, [row["idx"] for row in stored.rows])) == []
+    with pytest.raises(ArgumentError, match=r"whose theta somebody chose, .*, got one by cascade"):
+        list(recount(stored, [0], fresh=(100, 1)))
     assert results_of(stored).protects == EVERYONE
 
 

@@ -50,6 +50,8 @@ def test_a_run_asks_for_it_by_name(quick, do, tmp_path, cli, monkeypatch):
     for row in run.rows:
         assert (row["theta_min"], row["theta_max"]) == pytest.approx((0.25, 0.5))
     assert verify(tmp_path / "run").ok
+    (note,) = verify(tmp_path / "run").notes
+    assert note.startswith("theta is each input's own; that it was chosen without the votes that certify it cannot be")
     assert cli("verify", tmp_path / "run", "--recount", 3)
     told = json.loads(cli("show", tmp_path / "run", run.rows[0]["idx"], "--json").out)
     assert told["row"]["method"] == "contrast"

@@ -95,6 +95,15 @@ def test_recount(cli, run):
     assert "a few votes need not be anyone's fault" in said
 
 
+def test_fresh_votes(cli, run):
+    said = cli("verify", run, "--recount", 2, "--fresh", 200).out
+    assert "5 rows recomputed, 200 fresh votes each for 2 (ids " in said
+    seeds = {cli("verify", run, "--recount", 1, "--fresh", 100).out.splitlines()[0] for _ in range(2)}
+    assert len(seeds) == 2
+    assert all(line.startswith("note: fresh votes are those of seed ") for line in seeds)
+    assert "expected --recount K with --fresh" in cli("verify", run, "--fresh", 100, code=2).err
+
+
 def test_recount_with_a_network_that_is_elsewhere(cli, run, tmp_path):
     described = json.loads((run / "run.json").read_text())
     net = shutil.copy(described["model"], tmp_path / "moved.safetensors")

@@ -1,6 +1,7 @@
 """Runs that were tampered with, by accident or so that the checksums fit, and the truth beside them."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -464,6 +465,43 @@ def test_votes_that_nobody_cast_are_found_by_drawing_them_again(run):
     wrong = list(recount(read_run(run), pick(read_run(run), 10)))
     assert len({finding.where for finding in wrong}) == 1
     assert wrong[0].what.startswith("bound_k is ")
+
+
+@pytest.mark.parametrize("run", RUNS, indirect=True)
+def test_fresh_votes_do_not_contradict_what_is_right(run):
+    stored, drawn = read_run(run), list[int]()
+    ids = stored.column("idx").tolist()
+    assert list(recount(stored, ids, on_votes=lambda _, votes: drawn.append(votes.sum()), fresh=(500, 11))) == []
+    assert drawn == [500 if row["votes"] else 0 for row in stored.table.to_pylist()]
+
+
+def test_fresh_votes_contradict_a_bound_that_luck_has_made(run):
+    """As by a theta that was chosen by its own votes, of which a recount says that they are the network's."""
+    lucky = []
+
+    def all_of_them(rows):
+        row = next(row for row in rows if row["prediction"] >= 0 and 0.6 < row["bound_k"] / row["bound_n"] < 0.96)
+        lucky.append(row["idx"])
+        row["p_a"] = float(stats.beta.ppf(0.001, row["bound_n"], 1))
+        row["p_b"] = 1 - row["p_a"]
+
+    tamper(run, all_of_them)
+    stored = read_run(run)
+    found = list(recount(stored, stored.column("idx").tolist(), fresh=(4000, 11)))
+    assert {one.where for one in found} == {f"example {lucky[0]}"}
+    assert re.match(r"p_a is 0.98\d*, fresh votes \(\d+ of 4000 for class \d\) allow 0.\d+ at most", found[0].what)
+
+
+@pytest.mark.parametrize("run", ["anisotropic"], indirect=True)
+def test_fresh_votes_contradict_another_answer(run):
+    """Where two classes have bounds of their own, the other one's too."""
+    tamper(run, lambda rows: certified(rows).update(prediction=(certified(rows)["prediction"] + 1) % 10))
+    stored = read_run(run)
+    number = certified(stored.table.to_pylist())["idx"]
+    assert [found.what[:4] for found in recount(stored, [number], fresh=(500, 11))] == ["p_a ", "p_b "]
+    tamper(run, lambda rows: next(row for row in rows if row["idx"] == number).update(prediction=10))
+    (found,) = recount(read_run(run), [number], fresh=(500, 11))
+    assert found.what == "prediction is 10, the network has 10 classes"
 
 
 def test_recount_finds_another_answer_label_theta_and_network(run):

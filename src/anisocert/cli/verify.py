@@ -22,6 +22,9 @@ def verify(
         int, typer.Option(min=0, metavar="K", help="Draw the votes of K rows again, chosen at random.")
     ] = 0,
     *,
+    fresh: Annotated[
+        int, typer.Option(min=0, metavar="N", help="For --recount: draw N votes per row with a new seed instead.")
+    ] = 0,
     places: options.Places,
     device: Annotated[
         str, typer.Option(help="For --recount: auto, cpu, cuda, ...; a device of the run's kind.")
@@ -39,6 +42,11 @@ def verify(
     finds examples that were left out. You must know yourself whether
     network, data and seed are the ones you believe them to be.
 
+    Nor can it tell a theta, or a number of votes, that was chosen by the very votes that certify it; alpha is then not
+    the probability of an error. --recount K --fresh N draws N votes under the stored theta of K rows, with a random
+    seed that nobody can have known, and finds rows whose p_a or p_b they contradict. A row that is right is named with
+    probability 0.001; one that claims too much, by no more than chance moves N votes, is not found: take many.
+
     Nothing that a run names is executed. A network or denoiser that is a function runs only if you type it.
 
     Exit codes: 0 everything was recomputed and nothing is wrong, 1 something is wrong, 2 wrong usage, 3 nothing wrong
@@ -46,23 +54,28 @@ def verify(
     """
     from anisocert.verify import verify as check
 
+    if fresh and not recount:
+        raise typer.BadParameter("expected --recount K with --fresh, the number of rows to draw votes for, got none")
     found = check(run, places["memory"], places["data"])
     recounted: list[int] = []
     if recount and found.run is not None:
-        found, recounted = _recounted(found, found.run.moved(**places), recount, device)
+        found, recounted = _recounted(found, found.run.moved(**places), recount, device, fresh)
     if json_:
         _print_json(run, found, recounted)
     else:
         undone = (f"not recomputed: {one}" for one in found.undone)
         for line in (*found.findings, *undone, *(f"note: {note}" for note in found.notes)):
             typer.echo(line)
-        typer.echo(_summary(run, found, recounted))
+        typer.echo(_summary(run, found, recounted, fresh))
     if not found.ok or found.undone:
         raise typer.Exit(NOT_ALL if found.ok else FAILED)
 
 
-def _recounted(found: "Verification", run: "StoredRun", count: int, device: str) -> "tuple[Verification, list[int]]":
+def _recounted(
+    found: "Verification", run: "StoredRun", count: int, device: str, fresh: int
+) -> "tuple[Verification, list[int]]":
     """The verification with the findings of some rows' votes, drawn again, and which rows these are."""
+    import secrets
     from dataclasses import replace
 
     from anisocert.cli.console import Console
@@ -71,19 +84,25 @@ def _recounted(found: "Verification", run: "StoredRun", count: int, device: str)
 
     drawn = list[int]()
     ids, notes = pick(run, count), other_versions(run)
-    votes = sum(int(run.said("n0") or 0) + (run.row(number)["votes"] or 0) for number in ids)
+    new = (fresh, secrets.randbits(64)) if fresh else None
+    votes = sum(fresh or int(run.said("n0") or 0) + (run.row(number)["votes"] or 0) for number in ids)
     with progress(Console(stderr=True), "recounting", votes, "votes") as advance:
-        again = recount(run, ids, device, lambda number, _: drawn.append(number), lambda rows, _: advance(rows, ""))
+        again = recount(
+            run, ids, device, lambda number, _: drawn.append(number), lambda rows, _: advance(rows, ""), new
+        )
         wrong = tuple(again)
-    if wrong and notes:
+    if new is not None:
+        notes.append(f"fresh votes are those of seed {new[1]}")
+    elif wrong and notes:
         notes.append("other versions can round differently: a difference of a few votes need not be anyone's fault")
     return replace(found, findings=found.findings + wrong, notes=(*found.notes, *notes)), drawn
 
 
-def _summary(run: Path, found: "Verification", recounted: list[int]) -> str:
+def _summary(run: Path, found: "Verification", recounted: list[int], fresh: int) -> str:
     done = f"{found.files} files checked, {found.rows} rows recomputed"
     if recounted:
-        done += f", votes of {len(recounted)} drawn again (ids {', '.join(map(str, recounted))})"
+        how = f"{fresh:,} fresh votes each for {len(recounted)}" if fresh else f"votes of {len(recounted)} drawn again"
+        done += f", {how} (ids {', '.join(map(str, recounted))})"
     if found.ok:
         verdict = "nothing wrong found, but not everything was recomputed" if found.undone else "nothing wrong"
         return f"{run}: {verdict}; {done}"

@@ -1,4 +1,7 @@
-"""Some of a run's votes, drawn again: the same network, theta, seed and numerics must give the same counts."""
+"""Some of a run's votes, drawn again: the same network, theta, seed and numerics must give the same counts.
+
+Or fresh votes, under a seed that whoever chose theta cannot have known: they must not contradict what the run claims.
+"""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from anisocert.bounds import lower, upper
 from anisocert.certificate import ABSTAIN
 from anisocert.engine import OnRows, Query, Stage, Tally, count_votes
 from anisocert.errors import ArgumentError
@@ -16,6 +20,8 @@ from anisocert.optimize import CODED, Choice, Event
 from anisocert.runs import Configuration, NotTheRunsError, StoredRun
 from anisocert.runs.files import DESCRIPTION, TABLE, Finding
 from anisocert.runs.versions import versions
+
+LEVEL = 0.001  # probability at which fresh votes of one row contradict a claim that is true
 
 
 def pick(run: StoredRun, count: int) -> list[int]:
@@ -40,8 +46,13 @@ def recount(
     device: str | None = None,
     on_votes: Callable[[int, NDArray[np.int64]], None] = lambda _, __: None,
     on_rows: OnRows | None = None,
+    fresh: tuple[int, int] | None = None,
 ) -> Iterator[Finding]:
     """Draw the votes of some examples again, one after the other, and yield where they are not those of the rows.
+
+    fresh: draw so many votes with another seed, (votes, seed), and yield where they contradict a row's bounds: a theta
+    that was chosen by the votes that certify it has no such luck with others. Rows that are right are named with
+    probability at most LEVEL; the more votes, the smaller an excess is found.
 
     device: of the kind that the run was made on (the default), because each kind draws its own noise. on_votes is
     called with the id of each example that was drawn again and its votes by class, on_rows as the network evaluates
@@ -50,6 +61,11 @@ def recount(
     if not run.has_votes:
         raise ArgumentError(f"expected a run with votes to draw again, got {run.folder}, which was imported without")
     c = run.configuration
+    if fresh is not None and c.method in CODED:
+        raise ArgumentError(
+            f"expected a run whose theta somebody chose, for fresh votes under it, got one by {c.method}: there the "
+            "network itself chooses, which is seen when the run's own votes are drawn again"
+        )
     try:
         network = run.network(device)
         network.on_rows = on_rows
@@ -69,6 +85,8 @@ def recount(
             yield Finding(where, f"has no theta of its input's shape {x.shape}")
             continue
         query = Query(network, c.smoothing(), torch.from_numpy(x)[None].to(network.device), [number], c.seed)
+        if fresh is not None:
+            query = replace(query, seed=fresh[1])
         try:
             choice = _choice(query, c, theta, float(row["alpha"]))
         except ArgumentError as error:
@@ -78,6 +96,11 @@ def recount(
             yield from (Finding(where, what) for what in _differing(row, choice.capture.evidence(0)))
         if not choice.positions or not row["votes"]:
             on_votes(number, np.zeros(network.num_classes, np.int64))
+            continue
+        if fresh is not None:
+            (tally,) = count_votes(choice.query, choice.scales, Stage.ESTIMATE, [fresh[0]])
+            yield from (Finding(where, what) for what in _contradicting(row, tally.counts))
+            on_votes(number, tally.counts)
             continue
         (first,) = count_votes(choice.query, choice.scales, Stage.SELECT, [c.n0])
         event = choice.settle(first.counts[None])
@@ -114,3 +137,18 @@ def _differing(row: Mapping[str, Any], fresh: Mapping[str, Any]) -> Iterator[str
     for name, value in fresh.items():
         if row[name] != value:
             yield f"{name} is {row[name]}, votes drawn again give {value}"
+
+
+def _contradicting(row: Mapping[str, Any], fresh: NDArray[np.int64]) -> Iterator[str]:
+    """Where fresh votes show that a class is less likely than the row says, or another one likelier."""
+    top, n, level = row["prediction"], int(fresh.sum()), LEVEL / len(fresh)  # each class may contradict it
+    if top == ABSTAIN:
+        return
+    if not 0 <= top < len(fresh):
+        yield f"prediction is {top}, the network has {len(fresh)} classes"
+        return
+    if (most := upper(fresh[top], n, level)) < row["p_a"]:
+        yield f"p_a is {row['p_a']}, fresh votes ({fresh[top]} of {n} for class {top}) allow {most:.6g} at most"
+    others = np.delete(fresh, top).max()
+    if (least := lower(others, n, level)) > row["p_b"]:
+        yield f"p_b is {row['p_b']}, fresh votes ({others} of {n} for another class) need {least:.6g} at least"

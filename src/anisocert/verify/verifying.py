@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from anisocert.optimize import FOR_EVERYONE
 from anisocert.runs import StoredRun, run_of
 from anisocert.runs.files import ATTACKED, JOURNAL, TABLE, Finding, WrongFileError, look
 from anisocert.shell import shell_quote
@@ -84,6 +85,11 @@ def _attacked(run: StoredRun) -> Iterator[Finding]:
 
 
 def _notes(folder: Path, described: dict[str, Any]) -> Iterator[str]:
+    if described.get("method") not in FOR_EVERYONE:
+        yield (
+            "theta is each input's own; that it was chosen without the votes that certify it cannot be seen here: "
+            f"anisocert verify {shell_quote(folder)} --recount K --fresh N draws others"
+        )
     if os.path.lexists(folder / ATTACKED):  # a measurement beside the run, which run.json does not vouch for
         yield f"{ATTACKED}: the attack was not repeated; anisocert attack {shell_quote(folder)} --first does"
     if described.get("next") or (folder / JOURNAL).is_file():

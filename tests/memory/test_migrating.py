@@ -1,12 +1,14 @@
 """A memory that moves: all of it arrives, bit by bit; the old place answers no more; half a move is none."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from anisocert.bounds import Plan, lifetime_alpha
-from anisocert.errors import AnisocertError, ArgumentError
+from anisocert.errors import ArgumentError
 from anisocert.memory import BrokenMemoryError, Memory, migrate, migrating
 from anisocert.memory._head import TABLES
 from anisocert.smoothing import Gaussian
@@ -146,12 +148,88 @@ def test_who_writes_meanwhile_keeps_the_old_one_open(here, there, scene, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(migrating, "_check", check)
-        with pytest.raises(ArgumentError, match=r"got changes, which .* lacks: stop those processes, empty the copy"):
+        with pytest.raises(ArgumentError, match=r"got changes, which .* lacks: stop those processes and begin again"):
             migrate(here, there)
     assert content(here)[0].numbers == before[0].numbers + 1
-    with pytest.raises(AnisocertError, match="in use"):
-        migrate(here, there)
-    with Memory.open(there) as memory:
-        memory.reset()
+    with pytest.raises(ArgumentError, match="a copy that anisocert memory migrate has not completed"):
+        Memory.open(there)
     migrate(here, there)
     assert content(there)[0].numbers == before[0].numbers + 1
+
+
+class Killed(BaseException):
+    """In place of SIGKILL, for stores that end with the process."""
+
+
+@pytest.mark.parametrize("step", ["_check", "_release"])
+def test_an_interrupted_move_never_leaves_two_in_use(here, there, scene, step, monkeypatch):
+    """Either of which would break what the other one promises. Repeated, it is completed."""
+
+    def killed(*_):
+        raise Killed
+
+    before = fill(here, scene)
+    for _ in range(2):
+        with monkeypatch.context() as patched:
+            patched.setattr(migrating, step, killed)
+            with pytest.raises(Killed):
+                migrate(here, there)
+        for read_only in (False, True):
+            for policy in (None, "abstain"):
+                with pytest.raises(ArgumentError, match="a copy that anisocert memory migrate has not completed: rep"):
+                    Memory.open(there, policy, read_only=read_only)
+    if step == "_check":
+        assert content(here) == before
+    else:
+        with pytest.raises(ArgumentError, match="were moved to another place"):
+            Memory.open(here)
+    found = migrate(here, there)
+    assert (found.ok, found.entries, content(there)) == (True, before[0].entries, before)
+    with pytest.raises(ArgumentError, match="were moved to another place"):
+        migrate(here, there)
+
+
+@pytest.mark.parametrize(("step", "answer"), [("_check", [True, False]), ("_release", [False, False])])
+def test_a_killed_move_never_leaves_two_in_use(here, tmp_path, proposal, step, answer):
+    with Memory.open(here) as memory:
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+    target = tmp_path / "there.sqlite"
+    code = f"""
+import os
+from anisocert.memory import migrating
+migrating.{step} = lambda *_: os._exit(9)
+migrating.migrate({str(here)!r}, {str(target)!r})
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert [_answers(place) for place in (here, target)] == answer
+    assert migrate(here, target).ok
+    assert [_answers(place) for place in (here, target)] == [False, True]
+
+
+def _answers(place):
+    try:
+        with Memory.open(place) as memory:
+            return memory.lookup([0.0, 0.0]) is not None
+    except ArgumentError:
+        return False
+
+
+def test_a_copy_that_waits_for_another_memory_is_not_replaced(here, there, scene, proposal, monkeypatch, tmp_path):
+    """It may be the only one: its source is closed."""
+    before = fill(here, scene)
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "_release", lambda *_: None)
+        migrate(here, there)
+    with Memory.open(tmp_path / "other.sqlite") as memory:
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+    with pytest.raises(ArgumentError, match=r"expected an empty memory to copy into, got .*, which is in use"):
+        migrate(tmp_path / "other.sqlite", there)
+    migrate(here, there)
+    assert content(there) == before
+
+
+def test_an_empty_file_is_an_empty_memory(here, scene, tmp_path):
+    before = fill(here, scene)
+    (tmp_path / "there.sqlite").touch()
+    migrate(here, tmp_path / "there.sqlite")
+    assert content(tmp_path / "there.sqlite") == before

@@ -229,7 +229,8 @@ def migrate(
 ) -> None:
     """Move a memory to another place, from a file to PostgreSQL or back, bit by bit and with proof before and after.
 
-    The old one is closed for good: from two copies, two systems would answer. Stop what writes to it first.
+    The old one is closed for good: from two copies, two systems would answer. Stop what writes to it first. If this is
+    interrupted, at most one of the two answers: repeat the command.
     """
     from anisocert.cli.console import Console
     from anisocert.memory import migrate, shown

@@ -27,6 +27,7 @@ from anisocert.memory.errors import BrokenMemoryError, ChangedError
 from anisocert.memory.store import Store
 
 MOVED: Final = "moved"  # in place of a policy: nobody may answer from here any more
+ARRIVING: Final = "arriving, "  # before the policy of a copy: nobody may answer from here yet
 _BATCH: Final = 64  # entries that `promises` reads at a time
 
 
@@ -36,7 +37,8 @@ class Ledger:
     Everything except `transaction` and `reset` is called inside a transaction.
     """
 
-    def __init__(self, store: Store, policy: str | None) -> None:
+    def __init__(self, store: Store, policy: str | None, closed: bool = False) -> None:
+        """closed: open also one that nobody may answer from."""
         self.store = store
         self._lock = threading.RLock()
         self._index = Index((), 2)
@@ -44,11 +46,8 @@ class Ledger:
         try:
             # Reading a large memory takes seconds: do it now, not while others wait for the first transaction to end.
             with store.begin(write=False) as (self.head, entries):
-                if self.head.policy == MOVED:
-                    raise ArgumentError(
-                        f"expected a memory in use, got {store.place}, whose promises were moved to another place "
-                        "(anisocert memory migrate): open them there"
-                    )
+                if not closed:
+                    self._expect_in_use()
                 self._read(entries)
             if policy not in (None, self.head.policy):
                 with self.transaction(write=not store.read_only):
@@ -56,6 +55,18 @@ class Ledger:
         except BaseException:
             store.close()
             raise
+
+    def _expect_in_use(self) -> None:
+        if self.head.policy == MOVED:
+            raise ArgumentError(
+                f"expected a memory in use, got {self.store.place}, whose promises were moved to another place "
+                "(anisocert memory migrate): open them there"
+            )
+        if self.head.policy.startswith(ARRIVING):
+            raise ArgumentError(
+                f"expected a memory in use, got {self.store.place}, a copy that anisocert memory migrate has not "
+                "completed: repeat that command"
+            )
 
     def _take(self, policy: str | None) -> None:
         """Change the policy, if nothing is promised under the present one."""

@@ -1,59 +1,107 @@
 """Moving a memory to another store, say from a file to a database: all of it, bit by bit, and then only there.
 
 Two copies in use would be two systems, each of which breaks what the other one promises. So the old one is closed for
-good once the new one is proven, provided that nobody has changed the old one meanwhile.
+good once the new one is proven, provided that nobody has changed the old one meanwhile; the new one opens after that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from anisocert.errors import ArgumentError
 from anisocert.memory._head import TABLES, Head
-from anisocert.memory._ledger import MOVED
-from anisocert.memory.check import Check
+from anisocert.memory._ledger import ARRIVING, MOVED, Ledger
+from anisocert.memory.check import Check, check
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.memory import Memory
-from anisocert.shell import shell_quote
+from anisocert.memory.opening import store_of
 
 
 def migrate(source: str | Path, target: str | Path) -> Check:
     """Move all promises, submissions and numbers from one memory into an empty one; the check of the new one.
 
     The generation stays, so that runs know the memory that answered them. Nothing is locked meanwhile; if an error ends
-    it, the source is as it was.
+    it, the source is as it was. The copy opens only once the source is closed: a process that is killed on the way
+    leaves at most one of the two in use, and the same call again completes the move.
     """
+    if Memory.exists(target) and (arrived := _waiting(source, target)) is not None:
+        found = _check(target, arrived)
+    else:
+        arrived, found = _copy(source, target)
+    _release(target, arrived)
+    return found
+
+
+def _waiting(source: str | Path, target: str | Path) -> Head | None:
+    """The head of a copy that only waits to be opened, because the source is closed; None if there is none."""
+    with _opened(source, read_only=True) as old, _opened(target) as new:
+        waits = new.head.policy.startswith(ARRIVING) and old.head == replace(new.head, policy=MOVED)
+        return new.head if waits else None
+
+
+def _copy(source: str | Path, target: str | Path) -> tuple[Head, Check]:
+    """Copy, check, and close the source: the head of the copy, which is not in use yet, and its check."""
     with Memory.open(source) as old:
-        _proven(old)
-        with Memory.open(target) as new, old._ledger.transaction(write=False):
-            copied = old._ledger.head
+        _proven(old.place, old.check())
+        with _opened(target) as new, old._ledger.transaction(write=False):
+            copied, place = old._ledger.head, new.store.place
             if not any(getattr(copied, table) for table in TABLES):
                 raise ArgumentError(f"expected a memory that has been used, got {old.place}, which is empty")
-            old._ledger.copy_to(new._ledger)
-            place = new.place
-        found = _check(str(target), copied)
+            if _is_earlier_copy(new.head, copied):
+                new.reset()
+            arrived = replace(copied, policy=ARRIVING + copied.policy)
+            old._ledger.copy_to(new, policy=arrived.policy)
+        found = _check(target, arrived)
         with old._ledger.transaction(write=True):
             if old._ledger.head != copied:
                 raise ArgumentError(
                     f"expected nobody to use {old.place} while it is moved, got changes, which {place} lacks: stop "
-                    f"those processes, empty the copy (anisocert memory reset {shell_quote(str(place))}) and begin "
-                    "again"
+                    "those processes and begin again"
                 )
             old._ledger.append("entries", [], policy=MOVED)
-    return found
+    return arrived, found
 
 
-def _check(target: str, copied: Head) -> Check:
+def _is_earlier_copy(found: Head, source: Head) -> bool:
+    """Whether a memory is a copy of this source that was never in use, of this moment or of one before."""
+    same = found.policy.startswith(ARRIVING) and found.generation == source.generation
+    return same and all(getattr(found, table) <= getattr(source, table) for table in TABLES)
+
+
+def _check(target: str | Path, arrived: Head) -> Check:
     """Read again what has arrived."""
-    with Memory.open(target, read_only=True) as new:
-        if new._ledger.head != copied:
-            raise BrokenMemoryError(f"{new.place} does not hold what was copied: nothing may be answered from it")
-        return _proven(new)
+    with _opened(target, read_only=True) as new, new.transaction(write=False, anew=True):
+        _expect(new, arrived)
+        return _proven(new.store.place, check(new))
 
 
-def _proven(memory: Memory) -> Check:
-    found = memory.check()
+def _release(target: str | Path, arrived: Head) -> None:
+    """Open the copy, from which nobody could answer while the source did."""
+    with _opened(target) as new, new.transaction(write=True):
+        _expect(new, arrived)
+        new.append("entries", [], policy=arrived.policy.removeprefix(ARRIVING))
+
+
+def _expect(ledger: Ledger, arrived: Head) -> None:
+    if ledger.head != arrived:
+        raise BrokenMemoryError(f"{ledger.store.place} does not hold what was copied: nothing may be answered from it")
+
+
+@contextmanager
+def _opened(place: str | Path, read_only: bool = False) -> Iterator[Ledger]:
+    """The ledger of a memory, of one that is closed too."""
+    ledger = Ledger(store_of(place)(str(place), "inherit", read_only), None, closed=True)
+    try:
+        yield ledger
+    finally:
+        ledger.store.close()
+
+
+def _proven(place: str | None, found: Check) -> Check:
     if not found.ok:
         what = found.damage[0] if found.damage else f"regions of inputs {found.conflicts[0].ids} may meet"
-        raise BrokenMemoryError(f"expected a memory that keeps its promises, got {memory.place}: {what}")
+        raise BrokenMemoryError(f"expected a memory that keeps its promises, got {place}: {what}")
     return found

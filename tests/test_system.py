@@ -137,7 +137,7 @@ def test_a_named_network_in_other_numerics_is_another(system, tmp_path):
         for other in (ac.Numerics("float32"), ac.Numerics("bfloat16", grid=0.0), ac.Numerics("float32", grid=0.0)):
             with pytest.raises(ArgumentError, match=r"model mine, bfloat16 on grid 2\^-12, .*--precision, --grid"):
                 system(memory=memory, model_id="mine", numerics=other)
-            with pytest.raises(ArgumentError, match="has the form of a model hash"):
+            with pytest.raises(ArgumentError, match="precision and grid were added already"):
                 system(memory=memory, model_id=memory.stats().model_hash, numerics=other)
 
 

@@ -18,7 +18,7 @@ from anisocert.inputs import told
 
 Classifier = nn.Module | Callable[[Tensor], Tensor]
 Module = TypeVar("Module", bound=nn.Module)
-TAKEN = re.compile(r"[0-9a-fA-F]{64}|.* on grid (0|2\^-?\d+)", re.DOTALL)  # what hash_of and name_of make
+TAKEN = re.compile(r".* on grid (0|2\^-?\d+)", re.DOTALL)  # what name_of makes
 
 
 def expect_classifier(model: object, model_id: object) -> None:
@@ -27,9 +27,8 @@ def expect_classifier(model: object, model_id: object) -> None:
         raise ArgumentError(f"expected model_id as a name, as in model_id='digits-3', got {told(model_id)}")
     if model_id is not None and TAKEN.fullmatch(model_id):
         raise ArgumentError(
-            f"expected model_id as a name of your own, as in model_id='digits-3', got {model_id!r}, which has the form "
-            "of a model hash: leave out what was added to a name (its precision and grid); a hash is no name, as it "
-            "stands for one network in one precision on one grid"
+            f"expected model_id as a name of your own, as in model_id='digits-3', got {model_id!r}, to which precision "
+            "and grid were added already: leave them out"
         )
     if isinstance(model, nn.Module):
         return

@@ -33,7 +33,7 @@ class Returns(nn.Module):
             "none": {"loss": z.sum(), "image": x}, "labels": z.argmax(1), "one": z.sum(1), "maps": z[:, :, None, None],
             "unknown": object(), "wider": (x.flatten(1), z), "nested": ({"logits": z}, x.flatten(1)), "turned": z.T,
             "places": z[:, None].expand(-1, 3, -1), "one place": z[:, None], "summed": z[:2], "complex": z.cfloat(),
-            "sparse": z.to_sparse(), "number": z.sum(),
+            "sparse": z.to_sparse(), "number": z.sum(), "sigmoid": z.sum(1, keepdim=True).sigmoid(),
         }  # fmt: skip
         return wrapped[self.how]
 
@@ -100,6 +100,7 @@ def test_scores_that_could_be_anywhere_are_refused_with_where_they_may_be(how: s
     [
         ("labels", r"got \(32,\), labels: .*one_hot\(labels, 5\)\.float\(\)$"),
         ("one", r"got \(32,\), one score per input: for two classes, return torch\.stack\(\[-z, z\], 1\)"),
+        ("sigmoid", r"got \(32, 1\), one probability per input, it seems: return torch\.stack\(\[1 - p, p\], 1\)"),
         ("maps", r"got \(32, 5, 1, 1\): return scores\.flatten\(1\)$"),
         ("one place", r"got \(32, 1, 5\): return scores\.flatten\(1\)$"),
         ("places", r"got \(32, 3, 5\), scores at 3 places of each input: .*as in scores\.mean\(1\)$"),

@@ -135,6 +135,8 @@ def test_wrong_class_count_and_wrong_output(exported: Path, tmp_path: Path) -> N
         load(exported, num_classes=100)
     with pytest.raises(ModelError, match=r"expected one input and scores of shape \(b, classes\)"):
         load(_export(nn.Identity(), tmp_path / "identity.onnx"))
+    with pytest.raises(ModelError, match=r"got 1: .*\[-z, z\], 1\) of a score z, or .*\[1 - p, p\], 1\) of a prob"):
+        load(_export(nn.Sequential(nn.Flatten(), nn.Linear(64, 1)), tmp_path / "single.onnx"))
 
 
 def test_missing_extra(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:

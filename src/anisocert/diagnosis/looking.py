@@ -106,11 +106,11 @@ def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
         return None
     own = job.metadata.get("mean") is not None or job.configuration.denoise is not None or is_told(model)
     tried = () if own else tuple(_normalizations(examples))
-    clean = _looked(model, x, y, TINY * span(chunk.x), 1 / count, tried)
+    clean = _looked(model, x, y, TINY * span(chunk.x), count, tried)
     if clean is None or not clean.doubt:
         return clean
     smoothing = smoothing or job.configuration.smoothing()
-    noisy = _looked(model, _with_noise(x, smoothing), y, float(smoothing.theta.max()), 1 / count, tried)
+    noisy = _looked(model, _with_noise(x, smoothing), y, float(smoothing.theta.max()), count, tried)
     most = float(np.unique(chunk.y, return_counts=True)[1].max() / len(chunk.y))
     return replace(noisy, noisy=True) if noisy is not None and noisy.knowing(most) else clean
 
@@ -147,14 +147,14 @@ def rounding_doubt(job: Job) -> str:
 
 
 def _looked(
-    model: nn.Module, x: Tensor, y: Tensor, level: float, chance: float, tried: tuple[Normalization, ...]
+    model: nn.Module, x: Tensor, y: Tensor, level: float, classes: int, tried: tuple[Normalization, ...]
 ) -> Look | None:
     """level: of the noise in x, which a network may be told. None where the network does not run."""
     try:
-        answers = _answers(model, x, level)
+        answers = _answers(model, x, level, classes)
     except Exception:  # as well; certifying will report it
         return None
-    found = Look(_share(answers, y), chance, len(set(answers.tolist())) == 1 < len(set(y.tolist())), inputs=len(y))
+    found = Look(_share(answers, y), 1 / classes, len(set(answers.tolist())) == 1 < len(set(y.tolist())), inputs=len(y))
     mended, two = max(((_share_with(two, model, x, y), two) for two in tried), default=(0.0, ((), ())))
     if mended < found.accuracy + max(BETTER, AT_LEAST / len(y)):
         return found
@@ -178,12 +178,12 @@ def _normalizations(examples: Dataset) -> Iterator[Normalization]:
     yield tuple(0.0 * one for one in ones), tuple(one / 255 for one in ones)
 
 
-def _answers(model: nn.Module, x: Tensor, level: float) -> Tensor:
-    """Classes; -1, which no label is, where a score is NaN."""
+def _answers(model: nn.Module, x: Tensor, level: float, classes: int = 2) -> Tensor:
+    """Classes, of at least so many; -1, which no label is, where a score is NaN."""
     with torch.no_grad():
         scores = under(level, model.eval())(x)
-    if scores.dim() != 2:
-        raise ModelError(f"expected scores of shape (b, classes), got {tuple(scores.shape)}")
+    if scores.dim() != 2 or scores.shape[1] < classes:
+        raise ModelError(f"expected scores of shape (b, {classes}), got {tuple(scores.shape)}")
     return scores.argmax(1).masked_fill(scores.isnan().any(1), -1).cpu()
 
 

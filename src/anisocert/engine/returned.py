@@ -75,7 +75,7 @@ def _of_tensor(found: Tensor, num_classes: int | None, rows: int | None) -> str:
         classes = num_classes or "num_classes"
         return f", labels: return scores, as in torch.nn.functional.one_hot(labels, {classes}).float()"
     if found.dim() == 1 or (found.dim() == 2 and found.shape[1] == 1):
-        return ", one score per input: for two classes, return torch.stack([-z, z], 1), where z = score.flatten()"
+        return _of_one_score(found)
     if tuple(found.shape) == (num_classes, rows):
         return ", a row for each class: return scores.T"
     if (many := width(found)) is not None and rows in (None, len(found)):
@@ -85,3 +85,10 @@ def _of_tensor(found: Tensor, num_classes: int | None, rows: int | None) -> str:
     if found.dim() == 3 and found.shape[2] == num_classes:
         return f", scores at {found.shape[1]} places of each input: return one row for each, as in scores.mean(1)"
     return RETURN
+
+
+def _of_one_score(found: Tensor) -> str:
+    """Two columns of one. Probabilities are never below 0: as logits, all of them would name the second class."""
+    if bool(((found >= 0) & (found <= 1)).all()):
+        return ", one probability per input, it seems: return torch.stack([1 - p, p], 1), where p = score.flatten()"
+    return ", one score per input: for two classes, return torch.stack([-z, z], 1), where z = score.flatten()"

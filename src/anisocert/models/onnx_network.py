@@ -88,7 +88,10 @@ class OnnxNetwork(nn.Module):
         if min(sizes, default=1) < 1 or (self.batch or 1) * math.prod(sizes) > LARGEST_INPUT:
             raise ModelError(f"expected inputs of {LARGEST_INPUT:,} values at most in {path}, got {self._declared()}")
         if self.num_classes is not None and not 2 <= self.num_classes <= LARGEST_CLASSES:
-            one = ": for two classes, export one that returns torch.stack([-z, z], 1), where z is its score"
+            one = (
+                ": for two classes, export one that returns torch.stack([-z, z], 1) of a score z, or "
+                "torch.stack([1 - p, p], 1) of a probability p"
+            )
             raise ModelError(
                 f"expected 2 to {LARGEST_CLASSES:,} classes in {path}, got {self.num_classes:,}"
                 f"{one if self.num_classes == 1 else ''}"

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from anisocert.diagnosis import diagnose
-from anisocert.diagnosis.looking import Look, look, rounding_doubt, warn_if_wrong
+from anisocert.diagnosis.looking import Look, look, outputs_doubt, rounding_doubt, warn_if_wrong
 from anisocert.engine import Numerics
 from anisocert.errors import AnisocertWarning
 from anisocert.runs import Configuration
@@ -91,6 +91,9 @@ class Maps(Reads):
     def forward(self, x): return super().forward(x)[:, :, None, None]
 class Single(Reads):
     def forward(self, x): return super().forward(x)[:, :1].sigmoid()
+class Sure(Reads):
+    def forward(self, x): return (30 * super().forward(x)).softmax(1)
+def sure(): return Sure([0.2, 0.4, 0.6, 0.8]).eval()
 def single(): return Single([0.2, 0.4]).eval()
 def maps(): return Maps([0.2, 0.4, 0.6, 0.8]).eval()
 def noisy(): return Noisy([0.2, 0.4, 0.6, 0.8]).eval()
@@ -130,7 +133,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _job(net: str, data: Path, **options: object):
-    return load_job(Configuration(f"nets_of_levels:{net}", str(data), 0.25, method="fixed", **options))
+    return load_job(Configuration(f"nets_of_levels:{net}", str(data), 0.25, **{"method": "fixed", **options}))
 
 
 def test_a_network_that_answers_well_is_not_doubted(data: Path) -> None:
@@ -302,3 +305,22 @@ def test_scores_of_another_shape_are_left_to_the_run(data: Path, net: str) -> No
     assert look(_job(net, data)) is None
     with warnings.catch_warnings(action="error"):
         warn_if_wrong(_job(net, data))
+
+
+@pytest.mark.parametrize(
+    ("net", "asked", "doubted"),
+    [
+        ("sure", {"method": "anisotropic"}, True),
+        ("sure", {"method": "anisotropic", "outputs": "probabilities"}, False),
+        ("sure", {"method": "isotropic"}, False),
+        ("right", {"method": "anisotropic"}, False),
+        ("single", {"method": "anisotropic"}, False),
+    ],
+)
+def test_probabilities_are_told_before_a_search_takes_them_for_logits(
+    data: Path, net: str, asked: dict[str, str], doubted: bool
+) -> None:
+    assert bool(outputs_doubt(_job(net, data, **asked))) == doubted
+    if doubted:
+        with pytest.warns(AnisocertWarning, match="^its scores are probabilities, it seems"):
+            warn_if_wrong(_job(net, data, **asked))

@@ -11,7 +11,7 @@ import anisocert as ac
 from anisocert.engine import Network, Query, Stage, Stream
 from anisocert.engine.noise import noise_source
 from anisocert.engine.numerics import ALIGN
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
 from anisocert.optimize import Ascent, PublishedAnisotropic, PublishedIsotropic
 from anisocert.optimize._ceiling import Limits
 from anisocert.optimize.ascent import _groups
@@ -173,6 +173,18 @@ def test_logits_and_probabilities_agree(smooth):
     torch.testing.assert_close(one, two)
     with pytest.raises(ModelError, match="expected probabilities"):
         ac.Anisotropic(outputs="probabilities").choose(Query(Network(smooth, 3), ac.Gaussian(0.3), x, [0, 1], 0), plan)
+
+
+@pytest.mark.parametrize(
+    "method", [PublishedIsotropic(1, 1), ac.Anisotropic(ascent=Ascent(1, 1, 0.1, adam=True, logarithmic=True))], ids=str
+)
+def test_probabilities_that_are_taken_for_logits_are_told(smooth, method):
+    """As logits they hardly differ: the search would see a network that is sure of nothing."""
+    probabilities = torch.nn.Sequential(smooth, torch.nn.Softmax(1)).eval()
+    query = Query(Network(probabilities, 3), ac.Gaussian(0.3), torch.rand(2, *SHAPE), [0, 1], 0)
+    with pytest.warns(AnisocertWarning, match="it seems .*--outputs probabilities.* votes are the same$") as told:
+        method.choose(query, ac.Plan(n0=10, n=100))
+    assert len({str(one.message) for one in told}) == 1
 
 
 @pytest.mark.precision

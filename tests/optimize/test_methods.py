@@ -59,7 +59,7 @@ def test_ancer_grows_the_coordinates_that_do_not_matter(slab):
 def test_theta_stays_within_its_limit(smoothing):
     class Constant(nn.Module):
         def forward(self, x):
-            return torch.stack([1 + 0 * x.flatten(1).sum(1), 0 * x.flatten(1).sum(1)], 1)
+            return torch.stack([2 + 0 * x.flatten(1).sum(1), 0 * x.flatten(1).sum(1)], 1)
 
     method = ac.Anisotropic(isotropic=ac.Isotropic(limit=3.0, bounded_reach=False))
     theta = method.choose(Query(Network(Constant().eval(), 2), smoothing, torch.rand(2, 4), [0, 1], 0), PLAN)
@@ -78,7 +78,7 @@ def test_without_a_reach_the_limit_is_lower():
 def test_regions_do_not_reach_beyond_half_the_way_to_a_blank_image():
     class Constant(nn.Module):
         def forward(self, x):
-            return torch.stack([1 + 0 * x.flatten(1).sum(1), 0 * x.flatten(1).sum(1)], 1)
+            return torch.stack([2 + 0 * x.flatten(1).sum(1), 0 * x.flatten(1).sum(1)], 1)
 
     x = torch.rand(4, 1, 6, 6)
     blank = x.flatten(1).mean(1)

@@ -16,10 +16,12 @@ from anisocert.data import Dataset, evenly
 from anisocert.diagnosis.probing import TINY, span
 from anisocert.engine.given import home
 from anisocert.engine.numerics import computing, native_precision
+from anisocert.engine.returned import are_probabilities
 from anisocert.engine.told import is_told, under
 from anisocert.errors import AnisocertWarning, ModelError
 from anisocert.evaluate import percent
 from anisocert.models import Normalized
+from anisocert.optimize.soft import TAKEN_FOR_LOGITS
 from anisocert.smoothing import Smoothing
 from anisocert.train.recipe import noise_like
 from anisocert.work import Job
@@ -118,7 +120,7 @@ def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
 def warn_if_wrong(job: Job) -> None:
     """Warn, before hours are spent on it, if a network seems not to get its inputs as it was trained on them."""
     found = look(job)
-    for doubt in (found.doubt if found is not None else "", rounding_doubt(job)):
+    for doubt in (found.doubt if found is not None else "", rounding_doubt(job), outputs_doubt(job)):
         if doubt:
             warnings.warn(doubt, AnisocertWarning, stacklevel=2)
 
@@ -144,6 +146,20 @@ def rounding_doubt(job: Job) -> str:
         f"In bfloat16, which votes here and keeps 8 bits of a number, it answers {moved} of {len(own)} sampled inputs "
         "otherwise than in float32: use --precision float32, or standardise the inputs, for the network too."
     )
+
+
+def outputs_doubt(job: Job) -> str:
+    """Whether a search by gradients would take probabilities for logits, in one sentence; empty if it would not."""
+    c = job.configuration
+    if c.outputs != "logits" or not c.chooser(job.theta).ascents(c.plan()):
+        return ""
+    chunk = job.chunk([job.ids[i] for i in evenly(len(job.ids), INPUTS)])
+    try:
+        model = copy.deepcopy(job.model)
+        scores = _scores(model, torch.from_numpy(chunk.x).to(home(model)), TINY * span(chunk.x))
+    except Exception:  # as below
+        return ""
+    return TAKEN_FOR_LOGITS if are_probabilities(scores) else ""
 
 
 def _looked(
@@ -180,11 +196,16 @@ def _normalizations(examples: Dataset) -> Iterator[Normalization]:
 
 def _answers(model: nn.Module, x: Tensor, level: float, classes: int = 2) -> Tensor:
     """Classes, of at least so many; -1, which no label is, where a score is NaN."""
+    scores = _scores(model, x, level, classes)
+    return scores.argmax(1).masked_fill(scores.isnan().any(1), -1).cpu()
+
+
+def _scores(model: nn.Module, x: Tensor, level: float, classes: int = 2) -> Tensor:
     with torch.no_grad():
-        scores = under(level, model.eval())(x)
+        scores: Tensor = under(level, model.eval())(x)
     if scores.dim() != 2 or scores.shape[1] < classes:
         raise ModelError(f"expected scores of shape (b, {classes}), got {tuple(scores.shape)}")
-    return scores.argmax(1).masked_fill(scores.isnan().any(1), -1).cpu()
+    return scores
 
 
 def _share_with(two: Normalization, model: nn.Module, x: Tensor, y: Tensor) -> float:

@@ -1,6 +1,7 @@
 """Soft votes: mean class probabilities over noisy copies, with gradients to theta or to the input, never to weights."""
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -15,9 +16,13 @@ from anisocert.engine.noise import noise_source
 from anisocert.engine.numerics import ALIGN, out_of_memory
 from anisocert.engine.returned import are_probabilities
 from anisocert.engine.settings import differentiating
-from anisocert.errors import ModelError
+from anisocert.errors import AnisocertWarning, ModelError
 
 Outputs = Literal["logits", "probabilities"]
+TAKEN_FOR_LOGITS = (
+    "its scores are probabilities, it seems (rows of 0 to 1 that sum to 1): outputs='probabilities' (--outputs "
+    "probabilities) lets the search use them as such; votes are the same"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +57,22 @@ class Problem:
         may look away from values that it knows to be noisy, which then cost it less.
         one_shape: as many rows as in most other calls, for which the network may be compiled.
         """
-        scores = self.query.network.differentiable_scores(self.query.given(rows, scale), one_shape)
+        return self._as_probabilities(self._scores(rows, scale, one_shape))
+
+    def _scores(self, rows: Tensor, scale: Tensor, one_shape: bool = False) -> Tensor:
+        return self.query.network.differentiable_scores(self.query.given(rows, scale), one_shape)
+
+    def _as_probabilities(self, scores: Tensor) -> Tensor:
         return scores.softmax(1) if self.outputs == "logits" else scores
 
     @differentiating()
     def require_gradients(self) -> None:
-        """An error unless the network's scores can be differentiated by its input."""
-        probe = self.query.x[[0] * ALIGN].requires_grad_(True)  # as many rows as votes have at least
+        """An error unless the network's scores can be differentiated by its input, and are what they are said to be."""
+        rows = [place % len(self.query) for place in range(ALIGN)]  # as many as votes have at least
+        probe = self.query.x[rows].requires_grad_(True)
         try:
-            p = self.probabilities(probe.clone(), torch.ones_like(probe))  # which a network may change
+            scores = self._scores(probe.clone(), torch.ones_like(probe))  # which a network may change
+            p = self._as_probabilities(scores)
             (slope,) = torch.autograd.grad(p.sum(), [probe], allow_unused=True)
         except RuntimeError as reason:
             if out_of_memory(reason):
@@ -74,9 +86,12 @@ class Problem:
                 "expected a network with gradients to its input for this method, got a black box: "
                 "use Isotropic() (--method isotropic), which needs votes alone, or Fixed() (--method fixed)"
             ) from cause
-        if self.outputs == "probabilities" and not are_probabilities(p.detach()):
-            total = float(p.detach()[0].sum())
+        known = are_probabilities(scores.detach())
+        if self.outputs == "probabilities" and not known:
+            total = float(scores.detach()[0].sum())
             raise ModelError(f"expected probabilities (outputs='probabilities'), got scores that sum to {total:.3g}")
+        if self.outputs == "logits" and known:
+            warnings.warn(TAKEN_FOR_LOGITS, AnisocertWarning, stacklevel=2)
 
 
 class SoftVotes:

@@ -33,6 +33,7 @@ def test_as_scripts_call_it(tmp_path: Path) -> None:
     assert next_command[:4] == ["anisocert", "certify", str(tmp_path / "last.safetensors"), "--data"]
     assert "epoch 3/3" in shown
     assert "noisy test accuracy: best" in shown
+    assert "trained on" not in shown
     files = sorted(tmp_path.glob("*.safetensors"))
     assert [path.name for path in files] == ["best.safetensors", "last.safetensors"]
     for path in files:
@@ -72,6 +73,7 @@ def test_uniform_noise_on_a_file_with_one_set(tmp_path: Path) -> None:
     mine = ("--data", tmp_path / "mine.npz", "--arch", "small-cnn", "--epochs", 2, "--sigma", 0.3, "--norm", "l1")
     shown = run(*mine, "--recipe", "stability", "--flip", "--crop", 1, "--out", tmp_path / "net")
     assert "accuracy was not measured" in shown
+    assert "trained on, and accuracy on them says nothing about others: certify others" in " ".join(shown.split())
     metadata = load(tmp_path / "net" / "best.safetensors", num_classes=2)[1]
     assert (metadata["noise"], metadata["norm"], metadata["sigma"]) == ("uniform", "l1", 0.3)
     assert (metadata["crop"], metadata["flip"], len(metadata["mean"])) == (1, True, 3)

@@ -178,7 +178,9 @@ def train(
     last = str(out / "last.safetensors")
     network, front = (str(classifier), last) if kind.in_front else (last, denoise and str(denoise))
     certified = [network, *(["--denoise", front] if front else []), *(flags(reading) if kind.in_front else [])]
-    _tell_result(console, out, records, [*certified, "--data", data, "--norm", norm, "--sigma", f"{sigma:g}"])
+    _tell_result(
+        console, out, records, not splits(data), [*certified, "--data", data, "--norm", norm, "--sigma", f"{sigma:g}"]
+    )
 
 
 def _line(record: dict[str, Any]) -> str:
@@ -189,8 +191,11 @@ def _line(record: dict[str, Any]) -> str:
     return f"loss {record['loss']:.4f}{shown}  {record['seconds']:.1f} s"
 
 
-def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], certified: list[str]) -> None:
-    """What was reached, and how to certify it. certified: the network and what else the command names."""
+def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], all_seen: bool, certified: list[str]) -> None:
+    """What was reached, and how to certify it. certified: the network and what else the command names.
+
+    all_seen: whether all examples of the data were trained on.
+    """
     from anisocert.evaluate import percent
 
     last = records[-1]["test_accuracy"]
@@ -201,6 +206,11 @@ def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], certifi
         console.print(
             f"noisy test accuracy: best {percent(best, digits=2)}%, last {percent(last, digits=2)}% "
             "(one draw of the noise per example)"
+        )
+    if all_seen:
+        console.print(
+            "all of these examples were trained on, and accuracy on them says nothing about others: certify others "
+            "(--data)"
         )
     command = ["anisocert", "certify", *certified, "--out", "RUN"]
     console.print(

@@ -15,7 +15,7 @@ from anisocert.cli.app import app
 from anisocert.data import digits, prepared
 from anisocert.diagnosis import GRID, diagnose, probe
 from anisocert.diagnosis._words import trained_on_noise
-from anisocert.diagnosis.commands import remedies
+from anisocert.diagnosis.commands import certifying, remedies
 from anisocert.diagnosis.probing import Sample, matching_noise
 from anisocert.engine import Numerics
 from anisocert.models import Denoised, Denoiser, build, save
@@ -135,6 +135,34 @@ def test_a_noise_trained_network_is_told_from_a_plain_one(trained_digits, plain_
     assert level.mean_radius - 0.0011 < float(said[2]) <= level.mean_radius, "what is reached is rounded down"
     best = {d: max(one.mean_radius for one in found.levels) for d, found in (("noisy", noisy), ("plain", plain))}
     assert best["noisy"] > best["plain"]
+
+
+@pytest.fixture
+def rows_of_small_units(tmp_path, monkeypatch):
+    """A network for rows of four values, none above 0.03, that stands no noise to speak of."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small_units.py").write_text(
+        "import torch\n"
+        "class Parity(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        z = torch.sin(x[:, :1] * 3.14159 / 0.00317)\n"
+        "        return 30 * torch.cat([z, -z], 1)\n"
+        "def net(): return Parity().eval()\n"
+    )
+    place = np.random.default_rng(0).integers(0, 8, 40)
+    np.savez("rows.npz", x=np.repeat((0.00317 * (place + 0.5))[:, None], 4, 1).astype(np.float32), y=place % 2)
+    return load_job(Configuration("small_units:net", "rows.npz", 1.0, method="fixed", numerics=SETTLED))
+
+
+def test_rows_are_not_advised_what_takes_images_and_get_a_grid_that_fits(rows_of_small_units, quick):
+    found = diagnose(rows_of_small_units, "cpu", inputs=16, votes=20, norms=("l2",))
+    said = " ".join(found.findings)
+    assert "training on noise: train it yourself, with noise of that sigma added to each batch; more votes" in said
+    assert "--recipe" not in said
+    assert all(float(f"{one.sigma:.3g}") == one.sigma for one in found.levels)
+    assert "--grid" not in certifying(rows_of_small_units, 2**-6, "l2", "fixed")
+    grid = re.search(r"--grid (\S+)", certifying(rows_of_small_units, 0.0012, "l2", "fixed"))
+    assert 64 <= 0.0012 / float(grid[1]) < 128
 
 
 def recipes(job, **changes):

@@ -13,13 +13,21 @@ if TYPE_CHECKING:
 
 LITTLE = 0.15  # noise, for inputs in [0, 1], that a network may tolerate without having been trained on it
 MOSTLY = 0.5
+IMAGES = (
+    ", from the start (anisocert train --recipe cohen) or, if it is of anisocert's architectures, from its own answers "
+    "(--recipe distillation), or a denoiser in front of it (--recipe denoiser, then --denoise)"
+)
+OTHERS = ": train it yourself, with noise of that sigma added to each batch"  # what `anisocert train` does not take
 TOO_SURE, BETTER = 0.75, 1.15  # without noise, and with it by this factor less so: a network that expects noise
 
 
-def findings(d: "Diagnosis", plan: Plan, most: float, scale: float, doubt: str = "") -> Iterator[str]:
+def findings(
+    d: "Diagnosis", plan: Plan, most: float, scale: float, doubt: str = "", images: bool = True
+) -> Iterator[str]:
     """Sentences, the most important first. most: share of the most frequent label; scale: range of the inputs.
 
-    doubt: what is wrong before any noise; nothing else that was measured then means much.
+    doubt: what is wrong before any noise; nothing else that was measured then means much. images: whether the inputs
+    are.
     """
     p_a, p_b = plan.best_case(round(1 / d.chance))
     if p_a <= p_b:
@@ -31,7 +39,7 @@ def findings(d: "Diagnosis", plan: Plan, most: float, scale: float, doubt: str =
         yield doubt
         return
     yield from _training(d, scale)
-    yield from _abstention(d, most, scale)
+    yield from _abstention(d, most, scale, images)
     yield _reach(d)
     yield from _choice(d)
 
@@ -71,7 +79,7 @@ def _training(d: "Diagnosis", scale: float) -> Iterator[str]:
     yield said
 
 
-def _abstention(d: "Diagnosis", most: float, scale: float) -> Iterator[str]:
+def _abstention(d: "Diagnosis", most: float, scale: float, images: bool) -> Iterator[str]:
     """Why inputs abstain, at the noise that is usual in the field and beyond what the network tolerates."""
     first = [one for one in d.levels if one.norm == d.levels[0].norm]
     too_much = lost(d)
@@ -91,10 +99,8 @@ def _abstention(d: "Diagnosis", most: float, scale: float) -> Iterator[str]:
         )
     if too_much and not trained_on_noise(d, scale):
         yield (
-            "For more than that it needs training on noise, from the start (anisocert train --recipe cohen) or, if it "
-            "is of anisocert's architectures, from its own answers (--recipe distillation), or a denoiser in front of "
-            "it (--recipe denoiser, then --denoise); more votes will not help."
-            f"{' The commands are below.' if d.remedies else ''}"
+            f"For more than that it needs training on noise{IMAGES if images else OTHERS}; more votes will "
+            f"not help.{' The commands are below.' if d.remedies else ''}"
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from anisocert.data import imagenet, splits
 from anisocert.data.arrays import CHANNELS_FIRST
+from anisocert.engine.grid import GRID, fitting
 from anisocert.engine.told import is_told
 from anisocert.models import Normalized
 from anisocert.models.denoiser import takes
@@ -28,15 +29,18 @@ class Remedy:
 def certifying(
     job: Job, sigma: float, norm: str, method: str, out: str = "RUN", memory: str = "memory.sqlite", **changes: Any
 ) -> str:
-    """The command that certifies in this way; noise chosen per input goes with a memory.
+    """The command that certifies in this way; noise chosen per input goes with a memory, little with a finer grid.
 
     changes: of the configuration, as in denoise=FILE.
     """
     c = job.configuration
+    finer, numerics = fitting(sigma, GRID), c.numerics
+    if numerics.grid is None and finer != GRID:  # one that was asked for stays
+        numerics = replace(numerics, grid=finer)
     classes = None if job.metadata.get("num_classes") else c.num_classes
     chosen: dict[str, Any] = {
         "sigma": sigma, "norm": norm, "method": method, "num_classes": classes, "inputs": None, "device": None,
-        "memory": memory, "codebook": None, "selector": None,
+        "memory": memory, "codebook": None, "selector": None, "numerics": numerics,
     }  # fmt: skip
     return replace(c, **(chosen | changes)).command(Path(out))
 
@@ -51,7 +55,7 @@ def remedies(job: Job, sigma: float, norm: str, method: str) -> Iterator[Remedy]
         return
     if c.layout == CHANNELS_FIRST:  # of the data, which `anisocert train` does not ask about
         return
-    sigma = float(f"{sigma:g}")
+    sigma = float(f"{sigma:.3g}")
     found = []
     if takes(shape[0], shape):
         file = "DENOISER/last.safetensors"

@@ -106,7 +106,7 @@ def diagnose(
     scale = span(chunk.x)
     trained = job.metadata.get("sigma")
     known = float(trained) if isinstance(trained, int | float) else None
-    grid = sigmas or sorted({*(scale * sigma for sigma in GRID), *([known] if known else [])})
+    grid = sigmas or sorted({*(float(f"{scale * sigma:.3g}") for sigma in GRID), *([known] if known else [])})
     (clean,) = probe(network, sample, "l2", [TINY * scale], c.plan(), votes=1)
     on_step()
     levels = list[Level]()
@@ -135,7 +135,8 @@ def diagnose(
         found = replace(found, remedies=tuple(remedies(job, sigma, lost[0].norm, method)))
     selector = () if found.captured is None else capture_words(found.captured)
     beyond = [f"At that noise {one}." for one in job.beyond_denoiser(best.norm, best.sigma)] if useful else []
-    return replace(found, findings=(*words.findings(found, c.plan(), most, scale, doubt), *beyond, *selector))
+    said = words.findings(found, c.plan(), most, scale, doubt, images=len(job.examples.shape) == 3)
+    return replace(found, findings=(*said, *beyond, *selector))
 
 
 def _best(levels: Sequence[Level], most: float) -> Level:

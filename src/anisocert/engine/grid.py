@@ -61,12 +61,17 @@ def check_range(largest: float, grid: float) -> None:
         )
 
 
+def fitting(theta: float, grid: float) -> float:
+    """The step of a grid, or a finer one where noise of this theta has too few of that."""
+    return grid if theta >= COARSE * grid else 2.0 ** math.floor(math.log2(theta / COARSE))
+
+
 def warn_if_coarse(theta: NDArray[np.float32] | float, grid: float) -> None:
     """Say so where a grid rounds much of the noise away."""
-    if float(np.min(theta)) < COARSE * grid:
-        finer = 2.0 ** math.floor(math.log2(float(np.min(theta)) / COARSE))
+    least = float(np.min(theta))
+    if (finer := fitting(least, grid)) != grid:
         warnings.warn(
-            f"expected noise of at least {COARSE} steps of the grid, {COARSE * grid:g}, got {float(np.min(theta)):g}: "
+            f"expected noise of at least {COARSE} steps of the grid, {COARSE * grid:g}, got {least:g}: "
             f"choose a smaller one, as in --grid {finer!r} (numerics=ac.Numerics(grid={finer!r}))",
             AnisocertWarning,
             stacklevel=3,

@@ -48,7 +48,10 @@ def build(architecture: str, num_classes: int, mean: Sequence[float], std: Seque
 def suited(shape: tuple[int, ...]) -> str:
     """The architecture for inputs of this shape, `channels x height x width`, if none is named."""
     if len(shape) != 3:
-        raise ArgumentError(f"expected arch, a network that takes inputs of shape {shape}, got none: ours take images")
+        raise ArgumentError(
+            f"expected arch, a network that takes inputs of shape {shape}, got none: ours take images; train "
+            "your own, with noise of that sigma added to each batch"
+        )
     channels, longer = shape[0], max(shape[1:])
     return "small-cnn" if longer <= 28 and channels == 1 else "resnet18" if longer <= 64 else "resnet50"
 

@@ -230,6 +230,23 @@ def test_features_are_not_called_pixels(cli, made, monkeypatch, tmp_path):
         cli("certify", "nets:ten", *CERTIFY.split(), "--data", tmp_path / "features.npz", "--out", tmp_path / "run")
 
 
+def test_features_of_very_different_scales_are_told_before_the_work(cli, made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made)
+    np.savez(tmp_path / "features.npz", x=np.float32(RNG.normal(size=(20, 64)) * np.geomspace(0.1, 9, 64)))
+    with pytest.warns(AnisocertWarning, match="features differ in scale .standard deviations 0.* and take the scaler"):
+        cli(
+            "certify",
+            "nets:ten",
+            *CERTIFY.split(),
+            "--max",
+            20,
+            "--data",
+            tmp_path / "features.npz",
+            "--out",
+            tmp_path / "run",
+        )
+
+
 def test_a_dry_run_needs_no_folder(cli, made, monkeypatch):
     monkeypatch.chdir(made)
     said = cli("certify", "nets:ten", "--data", "good.npz", "--sigma", 0.25, "--method", "fixed", "--n", 100,

@@ -5,7 +5,7 @@ from torch import nn
 
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized, build
-from anisocert.models.normalize import check_units, warn_of_units
+from anisocert.models.normalize import check_units, warn_of_scales, warn_of_units
 
 RNG = np.random.default_rng(0)
 NAN, INF = float("nan"), float("inf")
@@ -95,3 +95,14 @@ def test_noise_that_is_nothing_beside_the_data() -> None:
     warn_of_units(0.01, IMAGENET_STD)
     with pytest.warns(AnisocertWarning, match="expected sigma in the units of the data.* 51.6, 50.8, 51.3, got 0.25"):
         warn_of_units(0.25, (51.6, 50.8, 51.3))
+
+
+def test_features_of_very_different_scales_are_warned_of() -> None:
+    x = np.random.default_rng(0).normal(size=(256, 3)).astype(np.float32)
+    warn_of_scales(x * np.float32([0, 1, 20]))  # a constant one has no scale
+    warn_of_scales(np.float32([[1, 100], [1.001, 500]]))  # too few to tell
+    warn_of_scales(x.clip(0, 1) * np.float32([0.001, 1, 1]))  # flattened pixels
+    with pytest.warns(
+        AnisocertWarning, match=r"standard deviations 0\.1\d* to 9\.\d*\), and one sigma .* take the scaler"
+    ):
+        warn_of_scales(x * np.float32([0.1, 1, 9.5]))

@@ -15,6 +15,7 @@ LITE_MEAN, LITE_STD = (127 / 255,) * 3, (128 / 255,) * 3  # EfficientNet-Lite's
 # In standard deviations. Pixels of 0 to 255 lie hundreds from the mean of a network for 0 to 1. The other way round all
 # of them are within 1/50 of one; an honest image may be as flat, but then it has few levels.
 FARTHEST, NARROWEST, LEVELS, FAINTEST = 8.0, 0.05, 8, 0.01
+UNEQUAL, FEWEST = 30.0, 16  # times another feature's standard deviation, which fewer inputs do not tell
 PIXELS = " (pixels of 0 to 255 in an .npz are taken as 0 to 1 if they are uint8)"
 
 
@@ -96,6 +97,24 @@ def warn_of_units(sigma: float, std: Sequence[float], images: bool = True) -> No
         warnings.warn(
             f"expected sigma in the units of the data, whose standard deviation is {_short(list(std))}, got {sigma:g}, "
             f"less than a hundredth of it: {remedy}",
+            AnisocertWarning,
+            stacklevel=2,
+        )
+
+
+def warn_of_scales(x: NDArray[np.float32]) -> None:
+    """Warn if features differ so much in scale that no sigma serves all. x: `n x features`.
+
+    Values of 0 to 1 have one unit, as flattened pixels do, of which those at the edges hardly vary.
+    """
+    spreads = x.astype(np.float64).std(0)
+    spreads = spreads[spreads > 0]
+    if len(x) < FEWEST or len(spreads) == 0 or (x.min() >= 0 and x.max() <= 1):
+        return
+    if spreads.max() > UNEQUAL * spreads.min():
+        warnings.warn(
+            f"features differ in scale (standard deviations {spreads.min():.3g} to {spreads.max():.3g}), and one sigma "
+            "and one radius serve all: standardise them in the data, and take the scaler out of the network",
             AnisocertWarning,
             stacklevel=2,
         )

@@ -20,7 +20,7 @@ from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.inputs import expect_labels
 from anisocert.models import Coded, Denoised, Denoiser
 from anisocert.models.denoiser import is_among
-from anisocert.models.normalize import check_units, warn_of_units
+from anisocert.models.normalize import check_units, warn_of_scales, warn_of_units
 from anisocert.models.weights import weights_hash
 from anisocert.optimize import CODED, Average
 from anisocert.optimize.domain import check_domain
@@ -74,6 +74,8 @@ class Job:
         warn_if_coarse(c.sigma, c.numerics.step)
         if said.get("mean") is None:  # a network that does not say which units it takes
             warn_of_units(c.sigma, [self.examples.spread()], images=len(self.examples.shape) > 1)
+        if len(self.examples.shape) == 1:
+            warn_of_scales(self.examples.sample(256))
         doubts = []
         if said.get("norm") not in (None, c.norm):
             doubts.append(f"the network was trained with noise for norm {said['norm']}, got norm {c.norm}")

@@ -41,7 +41,7 @@ def test_everything_but_accuracy(cli, trained_digits, files, tmp_path):
     cli("report", tmp_path / "unknown", "--out", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert NO_LABELS in page
-    assert "answered, correctly or not, " in page
+    assert "answered (correctly or not), and the smoothed classifier gives the same answer" in page
     assert "answered correctly" not in page.partition("<dt>")[0]  # but for the glossary
     assert "Certified share" in page
     assert NO_LABELS in cli("report", tmp_path / "unknown", "--table", "markdown").out

@@ -82,7 +82,7 @@ class Results:
     @property
     def answered(self) -> str:
         """What `correct` means, in words."""
-        return "answered correctly" if self.labelled else "answered, correctly or not,"
+        return "answered correctly" if self.labelled else "answered (correctly or not)"
 
     @property
     def abstention(self) -> float:

@@ -72,7 +72,7 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
     attacked = nearest(withstood(entry), at)
     title = f"{comparison.norm}: {WORDS.get(one.method, one.label)}" + (f", best of {rivals} runs" * (rivals > 1))
     tiles = (
-        Tile(f"{percent(one.accuracy(0)[0])} %", one.answered.removesuffix(","), f"of {len(one):,} inputs"),
+        Tile(f"{percent(one.accuracy(0)[0])} %", one.answered, f"of {len(one):,} inputs"),
         Tile(
             f"{percent(share)} %",
             f"at radius {at:g}, {one.protects}",

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from anisocert.cli.app import app
@@ -33,6 +34,11 @@ def test_info_and_subsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     np.savez(tmp_path / "mine.npz", x=np.zeros((6, 4, 4), np.uint8), y=np.arange(6) % 3)
     shown = run("info", str(tmp_path / "mine.npz"), "--ids", "1,3-4")
     assert "examples 3 ids 1 to 4 shape 1 x 4 x 4 classes 3, with 0 to 2 examples" in shown
+    assert "assumed" not in shown
+    for name in ("cat", "dog"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        Image.new("L", (4, 4)).save(tmp_path / "pets" / name / "0.png")
+    assert "mean 0.5 (assumed, not measured) std 0.25 (assumed, not measured)" in run("info", str(tmp_path / "pets"))
 
 
 def test_fetch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,7 @@ def info(
         if split == "test":
             data = data.subset(skip, most, parse_ids(ids, data.named) if ids else None)
         counts = bincount(data.y, minlength=data.num_classes) if data.labelled else None
+        assumed = " (assumed, not measured)" if data.names else ""  # image files are not all read for it
         columns[split if splits(name) else "all"] = {
             "examples": f"{len(data):,}",
             "ids": f"{data.ids.min()} to {data.ids.max()}",
@@ -102,8 +103,8 @@ def info(
             if counts is None
             else f"{data.num_classes}, with {counts.min():,} to {counts.max():,} examples",
             "class names": ", ".join(data.class_names[:10]) + (", ..." if len(data.class_names) > 10 else ""),
-            "mean": " ".join(f"{value:.4g}" for value in data.mean),
-            "std": " ".join(f"{value:.4g}" for value in data.std),
+            "mean": " ".join(f"{value:.4g}" for value in data.mean) + assumed,
+            "std": " ".join(f"{value:.4g}" for value in data.std) + assumed,
         }
     table = Table("", *columns, box=None)
     for key in next(iter(columns.values())):

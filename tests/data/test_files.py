@@ -196,8 +196,15 @@ def test_preparation_of_arrays(tmp_path: Path) -> None:
         ({"x": np.zeros((2, 3)), "y": np.array([0, -1])}, "expected labels 0 to"),
         ({"x": np.array([{}, {}]), "y": np.zeros(2, int)}, "whole numpy file"),  # a pickle: not loaded
         ({"x": np.zeros((2, 3)), "y": np.zeros(0, int)}, "expected one (label|id) for each of the"),
-        ({"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array(["a", "b"])}, "per label and id .* in ids"),
-        ({"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array([0.1, 1.1])}, "per label and id .* float64"),
+        (
+            {"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array(["a", "b"])},
+            "in ids: ids are whole numbers: .*arange",
+        ),
+        (
+            {"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array([0.1, 1.1])},
+            "float64 .* in ids: ids are whole",
+        ),
+        ({"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array(["1", "2"])}, r"save ids\.astype\(int\)"),
     ],
 )
 def test_wrong_npz(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:

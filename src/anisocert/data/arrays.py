@@ -59,14 +59,18 @@ def _moved(given: tuple[int, ...], taken: tuple[int, ...], path: Path) -> tuple[
 
 
 def _remedy(name: str, values: NDArray[Any]) -> str:
-    """How to save labels that are whole numbers in another form, or one-hot, or names."""
+    """How to save labels that are whole numbers in another form, or one-hot, or names; or ids."""
+    names = values.dtype.kind in "US" and not all(str(one).isdecimal() for one in values.ravel()[:100].tolist())
+    parts = values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == values.round()).all())
+    if name.startswith("ids") and (names or parts or (values.ndim > 1 and values.size > len(values))):
+        return f": ids are whole numbers: save numpy.arange(len({name})), and keep the names yourself"
     if values.ndim == 2 and values.shape[1] > 1 and values.dtype.kind in "iufb":
         return f": save {name}.argmax(1)"
     if values.ndim > 1 and values.size == len(values):
         return f": save {name}.ravel().astype(int)"
-    if values.dtype.kind in "US" and not all(str(one).isdecimal() for one in values.ravel()[:100].tolist()):
+    if names:
         return f": save numpy.unique({name}, return_inverse=True)[1], if the network's classes are in that order"
-    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == values.round()).all()):
+    if parts:
         return ", not all whole: a class is a number from 0 on, and a regression has none"
     return f": save {name}.astype(int)" if values.dtype.kind in "fUSb" else ""
 

@@ -30,6 +30,16 @@ def test_npz_with_both_splits(tmp_path: Path) -> None:
     np.testing.assert_allclose(test.std, x["train"].std((0, 1, 2)) / 255, rtol=1e-12)
 
 
+def test_npz_with_test_examples_alone(tmp_path: Path) -> None:
+    x, path = RNG.standard_normal((3, 7)), tmp_path / "test.npz"
+    np.savez(path, x_test=x, y_test=np.array([1, 0, 1]), ids_test=[9, 8, 7])
+    assert splits(path) == ("test",)
+    assert (load(path).ids.tolist(), load(path).y.tolist()) == ([9, 8, 7], [1, 0, 1])
+    np.testing.assert_allclose(load(path).mean, x.mean(), rtol=1e-5)
+    with pytest.raises(ArgumentError, match=r"expected x_train, y_train.* got x_test, y_test, ids_test in"):
+        load(path, "train")
+
+
 def test_npz_with_one_set_and_own_ids(tmp_path: Path) -> None:
     x = RNG.standard_normal((3, 7))
     np.savez(tmp_path / "flat.npz", x=x, y=np.array([1, 0, 1]), ids=[9, 8, 7])
@@ -273,8 +283,20 @@ def test_truncated_npz_and_unknown_name(tmp_path: Path) -> None:
         load(tmp_path / "cut.npz")
     with pytest.raises(ArgumentError, match=r"expected a data set among digits, .*, got nonsense"):
         load("nonsense")
+    with pytest.raises(ArgumentError, match=r"got .*nope\.npz: no such file or folder$"):
+        load(tmp_path / "nope.npz")
     with pytest.raises(ArgumentError, match="expected split 'train' or 'test', got 'val'"):
         load("digits", "val")  # type: ignore[arg-type]
+
+
+def test_a_table_is_told_how_to_become_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.csv").write_text("a,b,class\n1,2,0\n3,4.5,1\n")
+    with pytest.raises(ArgumentError, match=r"got mine\.csv: convert it, with rows = .*, if the class") as told:
+        load("mine.csv")
+    remedy = re.search(r"with (.*\)) and (.*\)), if", str(told.value))
+    exec("; ".join(("import numpy", *remedy.groups())), {})
+    assert (load("mine.npz").x.tolist(), load("mine.npz").y.tolist()) == ([[1, 2], [3, 4.5]], [0, 1])
 
 
 def paint(path: Path, color: int, size: tuple[int, int] = (4, 4)) -> None:

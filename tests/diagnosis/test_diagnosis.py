@@ -197,6 +197,8 @@ def test_without_a_train_split_the_command_that_makes_one_comes_first(plain_digi
     assert "a train split, which imagenet does not have" in first.what
     assert first.commands == ("anisocert data prepare imagenet FOLDER --test-every 10 --force",)
     assert len(others) == 2
+    np.savez(tmp_path / "test.npz", x_test=job.examples.x[:2], y_test=[0, 1])
+    assert recipes(job, data=str(tmp_path / "test.npz")) == []  # of which nothing can be made
     place = str(tmp_path / "imagenet")
     job = replace(
         job, configuration=replace(job.configuration, data=place), examples=replace(job.examples, scaled=(256, 64))

@@ -17,17 +17,17 @@ NUMBERS = (*LABELS, "ids", "ids_train", "ids_test")
 CHANNELS_FIRST: Final = "channels-first"
 Array = NDArray[np.uint8] | NDArray[np.float32]
 LAYOUT = (
-    "x_train, y_train, x_test, y_test (or x and y alone; ids, ids_train, ids_test if wanted; without labels: x alone) "
-    "in an .npz, or NAME.npy and NAME_labels.npy"
+    "x_train, y_train, x_test, y_test (or x and y alone, or x_test and y_test to certify; ids, ids_train, ids_test if "
+    "wanted; without labels: x alone) in an .npz, or NAME.npy and NAME_labels.npy"
 )
 
 
 def load(path: Path, split: Split, layout: str | None = None) -> Dataset:
-    """A split of a file; a file with one set of examples gives it for either split.
+    """A split of a file; a file with one set of examples, x, gives it for either split.
 
     Images are uint8, or float32 in the data's own units; `n x h x w x c` and `n x h x w` are brought to
     `n x c x h x w`, but a row of values, as in `n x 784 x 1`, stays as it is. Mean and standard deviation are those of
-    the training examples. Without labels, everything but accuracy can be found out.
+    the training examples, where there are some. Without labels, everything but accuracy can be found out.
     layout: "channels-first" where images are `n x c x h x w`, or signals `n x c x t`, whatever their shape looks like.
     """
     arrays = read(path)
@@ -41,7 +41,7 @@ def load(path: Path, split: Split, layout: str | None = None) -> Dataset:
         if arrays[name].ndim != 1 or not np.issubdtype(arrays[name].dtype, np.integer):
             got = f"{arrays[name].dtype} of shape {arrays[name].shape} in {name}{_remedy(name, arrays[name])}"
             raise ArgumentError(f"expected one whole number per label and id in {path}, got {got}")
-    reference = channels_first(arrays["x_train"], path, layout) if suffix else x
+    reference = channels_first(arrays["x_train"], path, layout) if suffix and "x_train" in arrays else x
     mean, std = statistics(reference)
     ids = arrays.get(f"ids{suffix}", np.arange(len(x)) + (FIRST_TRAIN_ID if suffix == "_train" else 0))
     classes = 1 + max((int(arrays[name].max(initial=0)) for name in LABELS if name in arrays), default=1)
@@ -76,13 +76,15 @@ def _remedy(name: str, values: NDArray[Any]) -> str:
 
 
 def has_splits(names: Collection[str]) -> bool:
-    """Whether a file separates training from test examples."""
-    return "x_train" in names and "x_test" in names
+    """Whether a file separates training from test examples; it may hold the latter alone."""
+    return "x_test" in names and ("x_train" in names or "x" not in names)
 
 
 def split_names(path: Path) -> tuple[Split, ...]:
-    """The splits of a file; none if it holds one set of examples."""
-    return ("train", "test") if has_splits(_names(path)) else ()
+    """The splits of a file; none if it holds one set of examples for both."""
+    names = _names(path)
+    found: tuple[Split, ...] = ("train", "test") if "x_train" in names else ("test",)
+    return found if has_splits(names) else ()
 
 
 def channels_first(x: NDArray[np.generic], path: Path, layout: str | None = None) -> Array:

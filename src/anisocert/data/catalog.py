@@ -108,4 +108,18 @@ def _path(name: str | Path) -> Path:
     path = Path(name).expanduser()
     if path.is_dir() or (path.is_file() and path.suffix in (".npz", ".npy")):
         return path
-    raise ArgumentError(f"expected a data set among {', '.join(CATALOG)}, an .npz or .npy file or folder, got {name!s}")
+    raise ArgumentError(
+        f"expected a data set among {', '.join(CATALOG)}, an .npz or .npy file or folder, got {name!s}{_instead(path)}"
+    )
+
+
+def _instead(path: Path) -> str:
+    """What is wrong with a path, and how to make a data set of a table."""
+    if not path.exists():
+        return ": no such file or folder" if path.suffix or len(path.parts) > 1 else ""
+    if path.suffix != ".csv":
+        return ""
+    return (
+        f": convert it, with rows = numpy.loadtxt({path.name!r}, delimiter=',', skiprows=1) and "
+        f"numpy.savez({path.stem + '.npz'!r}, x=rows[:, :-1], y=rows[:, -1].astype(int)), if the class comes last"
+    )

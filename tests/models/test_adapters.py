@@ -220,6 +220,13 @@ def test_functions_are_fitted_and_noted(tmp_path: Path, monkeypatch: pytest.Monk
         "from torch import nn\n"
         "flat = nn.Sequential(nn.Linear(48, 5), nn.Dropout(0.5)).eval()\n"
         "def training():\n    return nn.Sequential(nn.Flatten(), nn.Linear(48, 5), nn.Dropout(0.5))\n"
+        "class Wrapper(nn.Module):\n"
+        "    def __init__(self, net):\n        super().__init__()\n        self.net = net\n"
+        "    def forward(self, x):\n        return self.net(x.flatten(1))\n"
+        "class Own(nn.Module):\n    def forward(self, x):\n        return x if self.training else 2 * x\n"
+        "def wrapped():\n    return Wrapper(flat)\n"
+        "def half():\n    return Wrapper(nn.Sequential(nn.Linear(48, 5), nn.BatchNorm1d(5)))\n"
+        "def own():\n    return Wrapper(nn.Sequential(nn.Linear(48, 5), Own()))\n"
         "try:\n    from no_such_package import net\nexcept ImportError:\n    net = None\n"
     )
     model, known = load("nets_to_fit:flat", shape=IMAGE, layout="flat")
@@ -229,6 +236,9 @@ def test_functions_are_fitted_and_noted(tmp_path: Path, monkeypatch: pytest.Monk
     model, known = load("nets_to_fit:training", shape=IMAGE, mean=(0.5,) * 3, std=(0.5,) * 3)
     assert not any(one.training for one in model.modules())
     assert "is in training mode" in known["notes"][0]
+    for name, noted in (("wrapped", False), ("half", True), ("own", True)):
+        notes = load(f"nets_to_fit:{name}", shape=IMAGE)[1]["notes"]
+        assert any("is in training mode (" in one for one in notes) == noted
     with pytest.raises(ModelError, match="got None, as where an import failed and was caught"):
         load("nets_to_fit:net")
 

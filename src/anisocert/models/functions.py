@@ -4,15 +4,20 @@ import copy
 import importlib
 import inspect
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 from torch.export import ExportedProgram
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
 
 from anisocert.engine.exported import expect_copied_whole, has_exported, training_parts
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import told
+
+BY_MODE = (_DropoutNd, _NormBase, nn.RReLU, nn.MultiheadAttention)  # layers of torch that know their mode
 
 
 def from_function(text: str) -> tuple[nn.Module, tuple[str, ...]]:
@@ -29,12 +34,21 @@ def from_function(text: str) -> tuple[nn.Module, tuple[str, ...]]:
         sys.path.remove("")
     if not isinstance(made, nn.Module):
         raise ModelError(f"expected an nn.Module from {text}, got {told(made)}{_wrapping(made)}")
-    training = next(training_parts(made), None)
+    training = next(filter(partial(_mode_matters, made), training_parts(made)), None)
     note = f"{text} is in training mode ({training}, say), and is used in evaluation mode" if training else ""
     if has_exported(made):
         expect_copied_whole(made)
         made = copy.deepcopy(made)  # which, unlike the program itself, can be put into evaluation mode
     return made, (note,) if note else ()
+
+
+def _mode_matters(made: nn.Module, name: str) -> bool:
+    """Whether a part may answer otherwise in evaluation mode; a wrapper's `training` says nothing about its parts."""
+    one = dict(made.named_modules(remove_duplicate=False)).get(name, made)
+    if isinstance(one, nn.RNNBase):
+        return one.dropout > 0
+    own = not type(one).__module__.startswith("torch.nn.") and next(one.children(), None) is None
+    return own or isinstance(one, BY_MODE)
 
 
 def _wrapping(made: Any) -> str:

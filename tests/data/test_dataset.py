@@ -41,7 +41,8 @@ def test_wrong_data() -> None:
         ((x[:0], y[:0], ids[:0]), "at least one example"),
         ((x, y[:1], ids), "expected one label for each of"),
         ((x, np.array([0, 2]), ids), "labels 0 to 1 in toy, got 0 to 2"),
-        ((x, y, np.array([4, 4])), "distinct ids"),
+        ((x, y, np.array([4, 4])), "expected distinct ids in toy, got 4 more than once"),
+        ((x, y, np.array([4, -3])), "expected ids >= 0 in toy, got -3"),
     ):
         with pytest.raises(ArgumentError, match=message):
             Dataset("toy", *arrays, 2, (0.5,), (0.2,))

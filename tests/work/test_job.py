@@ -100,6 +100,14 @@ def test_a_name_takes_the_place_of_the_hash(named, do, tmp_path):
     assert list(recount(run, run.column("idx")[:2].tolist())) == []
 
 
+def test_a_memory_of_another_network_or_norm_names_the_remedy(quick, other, do, tmp_path):
+    asked = replace(quick, max=1, memory=str(tmp_path / "m.sqlite"))
+    do(asked, tmp_path / "run")
+    for change, what in (({"model": other}, "network"), ({"norm": "l1"}, "norm")):
+        with pytest.raises(ArgumentError, match=rf"expected a memory for .*: choose another --memory for this {what}$"):
+            do(replace(asked, **change), tmp_path / what)
+
+
 def test_another_network_of_that_name_resumes_nothing(named, other, do, tmp_path):
     do(named, tmp_path, shard=(1, 3))
     with pytest.raises(

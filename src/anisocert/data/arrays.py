@@ -96,8 +96,10 @@ def channels_first(x: NDArray[np.generic], path: Path, layout: str | None = None
     if x.dtype != np.uint8:
         with np.errstate(over="ignore"):
             x = x.astype(np.float32)
-        if not np.isfinite(x).all():
-            raise ArgumentError(f"expected finite examples in {path}, got NaN or infinity")
+        if not (finite := np.isfinite(x).reshape(len(x), -1).all(1)).all():
+            raise ArgumentError(
+                f"expected finite examples in {path}, got NaN or infinity in row {int(finite.argmin())} (from 0)"
+            )
     if layout == CHANNELS_FIRST:
         pass
     elif x.ndim == 3 and 1 not in x.shape[1:]:  # else a row of values, not an image

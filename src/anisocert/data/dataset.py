@@ -67,8 +67,10 @@ class Dataset:
                 f"{_from_zero(self.y)}"
             )
         ordered = np.sort(self.ids)  # np.unique hashes, and takes seconds for a million
-        if ordered[0] < 0 or bool((ordered[1:] == ordered[:-1]).any()):
-            raise ArgumentError(f"expected distinct ids >= 0 in {self.name}, got repeated or negative ones")
+        if ordered[0] < 0:
+            raise ArgumentError(f"expected ids >= 0 in {self.name}, got {ordered[0]}")
+        if len(repeated := ordered[1:][ordered[1:] == ordered[:-1]]):
+            raise ArgumentError(f"expected distinct ids in {self.name}, got {repeated[0]} more than once")
 
     def __len__(self) -> int:
         return len(self.pixels)

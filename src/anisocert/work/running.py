@@ -148,8 +148,9 @@ def check_memory(configuration: Configuration, job: Job, begun: Configuration | 
             ("model", known.model_hash or None, begun.model_hash if begun else None),
         ):
             if has is not None and wanted is not None and has != wanted:
-                place = shown(configuration.memory)
-                raise ArgumentError(f"expected a memory for {name} {wanted}, got {place} for {has}")
+                remedy = f"choose another --memory for this {'network' if name == 'model' else name}"
+                got = f"{shown(configuration.memory)} for {has}"
+                raise ArgumentError(f"expected a memory for {name} {wanted}, got {got}: {remedy}")
         memory.expect_inputs(job.ids, lambda number: job.chunk([number]).x[0])
 
 

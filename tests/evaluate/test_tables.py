@@ -219,6 +219,19 @@ def test_supersets_by_hand(four):
     assert [row[3].value for row in table.rows] == [EVERYONE, OWN, OWN, EVERYONE, OR_ABSTAINS, OR_ABSTAINS]
 
 
+def test_supersets_of_unequal_plans_say_so(run, columns):
+    runs = [
+        run(columns("fixed", [0.1, 0.2]), "f", n=20_000, alpha=0.001),
+        run(columns("isotropic", [0.2, 0.2]), "i", n=10_000, alpha=0.001, bound="one-vs-rest"),
+    ]
+    ends = "Votes per input differ (10,000 and 20,000): so do the largest radii that each can certify."
+    assert supersets(compare(runs)[0]).caption.endswith(f"promises. {ends}")
+    runs[0] = run(columns("fixed", [0.1, 0.2]), "other", n=10_000, alpha=0.01, bound="two-class")
+    starts = "Alpha differs (0.001 and 0.01), the bound differs (one-vs-rest and two-class): so do"
+    assert f"promises. {starts}" in supersets(compare(runs)[0]).caption
+    assert supersets(compare([*runs[1:], *runs[1:]])[0]).caption.endswith("promises.")
+
+
 def test_superset_over_sigmas(run, columns):
     runs = [
         run(columns(method, radius, sigma), f"{method}{sigma}")

@@ -48,9 +48,21 @@ def supersets(comparison: Comparison) -> Table | None:
     caption = (
         "Share of inputs on which a method's correct certificate is at least as large as that of every other method. "
         "Where the radius is, the region contains the others' balls. Ties count for all. Sizes are compared here, not "
-        "promises."
+        f"promises.{_unequal(comparison)}"
     )
     return Table("Whose certificate is the largest", columns, tuple(rows), caption, tuple(marks))
+
+
+def _unequal(comparison: Comparison) -> str:
+    """A sentence about plans that are not the same: the largest radius of a certificate is that of unanimous votes."""
+    told = []
+    for name, differ in (("n", "votes per input differ"), ("alpha", "alpha differs"), ("bound", "the bound differs")):
+        said = (entry.run.said(name) for entry in comparison.entries)
+        if len(values := {one for one in said if one is not None}) > 1:
+            shown = (one if isinstance(one, str) else f"{one:,}" for one in sorted(values))
+            told.append(f"{differ} ({' and '.join(shown)})")
+    sentence = ", ".join(told)
+    return f" {sentence[0].upper()}{sentence[1:]}: so do the largest radii that each can certify." if told else ""
 
 
 def _rivals(comparison: Comparison) -> Iterator[tuple[str, str, list[list[Results]]]]:

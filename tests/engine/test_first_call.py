@@ -50,6 +50,39 @@ def test_shapes(model: nn.Module, shape: tuple[int, ...], remedy: str) -> None:
     assert remedy in said
 
 
+class Turned(nn.Module):
+    """Turns images of its own layout into that of the network inside it."""
+
+    def __init__(self, network: nn.Module, grey: bool = False) -> None:
+        super().__init__()
+        self.network, self.grey = network, grey
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.network(x[:, None] if self.grey else x.permute(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "remedy", "mended"),
+    [
+        (
+            Turned(COLOUR),
+            (3, 8, 8),
+            "channels last, it seems: anisocert.models.Reshaped(model, [8, 8, 3], channels_last=True) (--layout chann",
+            lambda model: ac.models.Reshaped(model, [8, 8, 3], channels_last=True),
+        ),
+        (
+            Turned(GREY, grey=True),
+            (1, 8, 8),
+            "without an axis of channels, it seems: anisocert.models.Reshaped(model, [8, 8])",
+            lambda model: ac.models.Reshaped(model, [8, 8]),
+        ),
+    ],
+)
+def test_another_layout_that_works_is_named(model, shape, remedy, mended) -> None:
+    assert remedy in _raised(model, shape)
+    assert mended(model)(torch.zeros(2, *shape)).shape == (2, 5)
+
+
 @pytest.mark.parametrize("error", [RuntimeError("no such thing"), KeyError("scores"), TypeError("not this")])
 def test_what_has_another_cause_gets_no_remedy_of_shapes(error: Exception) -> None:
     class Raises(nn.Module):

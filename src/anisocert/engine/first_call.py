@@ -7,12 +7,13 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from anisocert.engine.given import Classifier
+from anisocert.engine.given import Classifier, home
 from anisocert.engine.numerics import out_of_memory
 from anisocert.errors import AnisocertError, ModelError
 
 Shape = tuple[int, ...]
 GREY, COLOUR = 1, 3
+ROWS = 5  # of a trial: no number of channels, for which a convolution might take them
 GUARD = "Guard failed: "  # what the module of an exported program says of inputs unlike those of the export
 MULTIPLIED = "shapes cannot be multiplied"  # what a linear layer says of inputs of another size
 
@@ -28,7 +29,8 @@ def taking(shape: Shape, model: Classifier) -> Iterator[None]:
         if isinstance(error, AnisocertError) or out_of_memory(error):
             raise
         reason = str(error).partition("\n")[0] or repr(error)
-        remedy = _of_call(reason) or (_of_shapes(shape, model, reason) if isinstance(error, RuntimeError) else "")
+        remedy = _of_call(reason) or _of_layout(shape, model)
+        remedy = remedy or (_of_shapes(shape, model, reason) if isinstance(error, RuntimeError) else "")
         raise ModelError(f"expected a network that takes inputs of shape {shape}, got: {reason}{remedy}") from error
 
 
@@ -64,6 +66,36 @@ def _of_export(reason: str) -> str:
         return ": it was exported for inputs of another size"
     free = "torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))"
     return f": a number of rows is baked into it; export it with a free one, by {free}, where x has two rows or more"
+
+
+def _of_layout(shape: Shape, model: Classifier) -> str:
+    """How images are to be turned for it, if it takes them then."""
+    if len(shape) != 3 or not isinstance(model, nn.Module):
+        return ""
+    channels, height, width = shape
+    x = torch.zeros(ROWS, *shape, device=home(model))
+    if _answers(model, x):  # then it failed for another reason
+        return ""
+    last = f"anisocert.models.Reshaped(model, [{height}, {width}, {channels}], channels_last=True)"
+    if _answers(model, x.movedim(1, -1)):
+        return f": it takes images with their channels last, it seems: {last} (--layout channels-last)"
+    signals = any(isinstance(one, nn.Conv1d) for one in model.modules())  # see _of_convolution
+    if channels == GREY and not signals and _answers(model, x[:, 0]):
+        return (
+            ": it takes images without an axis of channels, it seems: "
+            f"anisocert.models.Reshaped(model, [{height}, {width}])"
+        )
+    return ""
+
+
+def _answers(model: nn.Module, x: torch.Tensor) -> bool:
+    """Whether it gives each input its row of scores."""
+    try:
+        with torch.no_grad():
+            found = model(x)
+    except Exception:  # anyone's code
+        return False
+    return isinstance(found, torch.Tensor) and found.dim() == 2 and len(found) == len(x)
 
 
 def _of_shapes(shape: Shape, model: Classifier, reason: str) -> str:

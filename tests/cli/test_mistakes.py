@@ -89,7 +89,7 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         (f"certify net.safetensors {CERTIFY} --shard ²/²", 2, "expected --shard as in 2/8, got '²/²'"),
         (f"certify net.safetensors {CERTIFY} --ids ²", 2, "expected ids as in 3,17,100-199, got '²'"),
         (f"certify net.safetensors {CERTIFY} --device meta", 2, "expected auto, cpu, cuda"),
-        (f"certify net.safetensors {CERTIFY} --memory nowhere/m.sqlite", 2, "in a folder that exists, got"),
+        (f"certify net.safetensors {CERTIFY} --memory nowhere/m.sqlite", 2, "nowhere/m.sqlite: mkdir -p"),
         (
             f"certify net.safetensors {CERTIFY} --data eleven.npz --ids 11",
             2,

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 import anisocert as ac
 from anisocert.bounds import lifetime_alpha
+from anisocert.certificate import ABSTAIN
 from anisocert.engine import Query
 from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.models import Normalized
 
 SECRET = b"known to no client"
 PLAN = ac.Plan(n=300)
@@ -406,3 +408,15 @@ def test_what_is_no_fault_of_the_network_is_not_called_one(half_space):
     inside, outside = deployed.answers(np.stack([point(0.9, 0.5), point(0.9, 1.5)]))
     assert inside.prediction == 0
     assert outside.reason.startswith("no certificate was made: expected inputs in their domain, 0 to 1, got")
+
+
+def test_what_is_not_in_the_networks_units_is_promised_nothing(half_space):
+    """Pixels of 0 to 255, say: the network would answer them all alike, and a memory would be bound by it."""
+    network = Normalized(half_space([1.0, 0.0]).eval(), (0.5, 0.5), (0.25, 0.25))
+    deployed = ac.System(network, num_classes=2, smoothing=ac.Gaussian(0.25), secret=SECRET, plan=PLAN)
+    right, wrong = deployed.answers(np.stack([point(0.9, 0.5), point(0.9 * 255, 127.0)]))
+    assert (right.prediction, wrong.prediction) == (0, ABSTAIN)
+    assert "expected inputs in the network's units" in wrong.reason
+    assert (len(deployed.memory), deployed.memory.submissions) == (1, 1)
+    with pytest.warns(AnisocertWarning, match="in the network's units, .* from 127 to 229"):
+        ac.certify(network, [[0.9 * 255, 127.0]], num_classes=2, smoothing=ac.Gaussian(0.25), plan=PLAN)

@@ -16,6 +16,7 @@ from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.engine import Classifier, Judge, Network, Numerics, OnVotes, Query, Stage, Tally, all_votes, count_votes
 from anisocert.engine.grid import warn_if_coarse
 from anisocert.errors import AnisocertWarning
+from anisocert.models.normalize import out_of_units
 from anisocert.optimize import Choice, Event, Fixed, Method
 from anisocert.smoothing import Smoothing
 
@@ -86,6 +87,8 @@ def certificates(
     method.check(query.network.model, query.smoothing, plan, query.shape)
     plan.warn_if_hopeless(query.network.num_classes)
     warn_if_coarse(query.smoothing.theta, query.network.grid)
+    if wrong := next(filter(None, (out_of_units(query.network.model, x) for x in query.x.cpu().numpy())), ""):
+        warnings.warn(wrong, AnisocertWarning, stacklevel=2)
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))
 
     alphas = np.full(len(query), plan.alpha) if alphas is None else alphas

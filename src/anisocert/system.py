@@ -28,6 +28,7 @@ from anisocert.engine import Classifier, Network, Numerics, Query
 from anisocert.errors import AnisocertError, ArgumentError, ModelError
 from anisocert.inputs import exact_float32, told
 from anisocert.memory import ABSTAINED, Memory
+from anisocert.models.normalize import out_of_units
 from anisocert.optimize import Fixed, Method
 from anisocert.smoothing import Smoothing
 
@@ -158,11 +159,13 @@ class System:
         return {key: promise for key, promise in found if promise is not None}
 
     def _refused(self, asked: Asked) -> Answers:
-        """Abstentions about inputs whose attempts are used up."""
-        reason = f"votes about this input were drawn {self.attempts} times before, which is the limit"
+        """Abstentions about inputs whose attempts are used up, or that are not in the network's units."""
         refused: Answers = {}
         for (key, point), attempts in zip(asked.items(), self.memory.attempts_all(asked.values()), strict=True):
+            reason = out_of_units(self.network.model, point)
             if attempts >= self.attempts:
+                reason = f"votes about this input were drawn {self.attempts} times before, which is the limit"
+            if reason:
                 seed, number = self._fresh()
                 refused[key] = self._without_votes(point, number, seed, self.plan.alpha, reason)
         return refused

@@ -86,6 +86,22 @@ def check_units(x: NDArray[np.float32], mean: ArrayLike | None, std: ArrayLike |
         )
 
 
+def out_of_units(model: object, x: NDArray[np.float32]) -> str:
+    """Why an input is not in a network's units; empty where it may be, or nobody knows them. x: `*shape`."""
+    if not isinstance(model, Normalized) or len(model.mean) not in (1, len(x)):
+        return ""  # or it is an input for a different network, which says so itself
+    shape = (-1,) + (1,) * (x.ndim - 1)
+    centers, spreads = (one.cpu().double().numpy().reshape(shape) for one in (model.mean, model.std))
+    distance = float(np.sqrt((((x - centers) / spreads) ** 2).mean()))
+    if distance <= FARTHEST:
+        return ""
+    return (
+        f"expected inputs in the network's units, with mean {_short(model.mean.tolist())} and standard deviation "
+        f"{_short(model.std.tolist())}, got one from {x.min():.6g} to {x.max():.6g}, {distance:.3g} standard "
+        "deviations from the mean: scale it"
+    )
+
+
 def warn_of_units(sigma: float, std: Sequence[float], images: bool = True) -> None:
     """Warn if the noise is negligible compared with the data. std: of that data; images: whether it is pixels."""
     if sigma < FAINTEST * min(std):

@@ -121,6 +121,7 @@ def test_a_group_may_have_methods_of_its_own_and_be_attacked(write):
         ("methods.ours = {", 'only = ["hours"]\nmethods.ours = {', "expected only in networks among .*, got 'hours'"),
         ("methods.ours = {", 'first = ["hours"]\nmethods.ours = {', "'certify smoothadv-0.25 hours' among the stages"),
         ("sigma = 0.25", 'sigma = 0.25\nname = "cohen"', "'train cohen-0.25' twice"),
+        ("[methods.fixed]", '[methods.".."]', "expected names of networks and methods in .*, got '.' or '..'"),
         ("[train]", "[train", "not TOML"),
         ('data = "digits"', "data = " + "[" * 5000, "not TOML"),
         ('"digits"', '"digit"', "expected a data set among"),
@@ -149,6 +150,13 @@ def test_a_group_may_have_methods_of_its_own_and_be_attacked(write):
 def test_mistakes_are_named(write, old, new, said):
     with pytest.raises(ArgumentError, match=said):
         read_matrix(write(TEXT.replace(old, new)))
+
+
+def test_stages_whose_files_would_have_one_name(write):
+    text = TEXT.replace("[methods.fixed]", '[methods."1-0.25-fixed"]\nmethod = "fixed"\n[methods.fixed]')
+    read_matrix(write(text))
+    with pytest.raises(ArgumentError, match=r"'certify cohen-0.25 1-0.25-fixed' twice"):
+        read_matrix(write(text.replace("sigma = 0.25", 'sigma = 0.25\nname = "cohen-0.25-1"')))
 
 
 @pytest.mark.parametrize("networks", ['[networks]\nrecipe = "cohen"\nsigma = 1', "networks = []", "networks = [3]"])

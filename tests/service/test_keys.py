@@ -120,7 +120,15 @@ def test_a_damaged_file_gives_no_rights(path, content):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rights": ["all"]}, {"rights": []}, {"rights": "admit,lookup"}, {"per_minute": 0}, {"most_bytes": True}]
+    "wrong",
+    [
+        {"rights": ["all"]},
+        {"rights": []},
+        {"rights": "admit,lookup"},
+        {"per_minute": 0},
+        {"most_bytes": True},
+        {"per_minute": 10**400},
+    ],
 )
 def test_rights_and_limits_are_checked(wrong):
     with pytest.raises(ArgumentError, match="of key a"):

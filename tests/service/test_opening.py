@@ -135,6 +135,11 @@ def test_the_shape_of_inputs(file, images, tmp_path):
     save(denoiser, tmp_path / "denoiser.safetensors", denoiser.blueprint())
     behind = replace(ours, denoise=str(tmp_path / "denoiser.safetensors"))
     assert settled(behind, ac.Memory(), None).input_shape == [1, 8, 8]
+    denoiser = Denoiser("denoiser-small", (1, 2048, 2052), [0.5], [0.25])
+    save(denoiser, tmp_path / "denoiser.safetensors", denoiser.blueprint())
+    with pytest.raises(ArgumentError, match=r"got \(1, 2048, 2052\): use --shape"):  # before it is made to fit
+        settled(behind, ac.Memory(), None)
+    assert settled(replace(behind, input_shape=[1, 2048, 2052]), ac.Memory(), None).input_shape == [1, 2048, 2052]
 
 
 def test_labels_beyond_the_networks_classes_are_refused(file, images):

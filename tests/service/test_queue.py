@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import wait
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor
 
 import anisocert as ac
 from anisocert.errors import ArgumentError
+from anisocert.service import _queue
 from anisocert.service._queue import Queue
 from anisocert.service.errors import RefusedError
 
@@ -146,6 +148,11 @@ def test_a_batch_that_fails_is_told_and_the_next_is_served(queue, gated, gate, i
     with pytest.raises(IndexError):
         one.ask(np.full((1, 1, 8, 8), 6000, np.float32), PLAN).result(20)
     assert [type(error) for error in errors] == [IndexError]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_queue.np, "concatenate", fail := Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            one.ask(image(3.0)[None], PLAN).result(20)
+    assert fail.called
     assert one.ask(image(3.0)[None], PLAN).result(20)[0].prediction == 0
     both = [one.ask(np.zeros((1, 3), np.float32), PLAN), one.ask(image(-3.0)[None], PLAN)]  # never one batch
     with pytest.raises(ArgumentError, match="expected an input of shape"):

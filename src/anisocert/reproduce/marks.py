@@ -8,7 +8,7 @@ from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import checksum, opened_regular, regular_file
 from anisocert.options import fits
-from anisocert.reproduce.matrix import Stage
+from anisocert.reproduce.matrix import Stage, file_name
 from anisocert.shell import shell_join
 
 LARGEST = 1 << 20  # bytes of a mark
@@ -80,4 +80,4 @@ def place(out: Path, kind: str, stage: Stage, suffix: str) -> Path:
     """Where a file of a stage is, in a folder that is there."""
     folder = out / kind
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / (stage.name.replace(" ", "-") + suffix)
+    return folder / (file_name(stage.name) + suffix)

@@ -70,6 +70,11 @@ class Stage:
     files: tuple[str, ...] = ()
 
 
+def file_name(stage: str) -> str:
+    """What the files of a stage are called, from its name."""
+    return stage.replace(" ", "-")
+
+
 def read_matrix(file: Path) -> list[Stage]:
     """The stages of an experiment. Their paths are relative to the folder that they will be run in."""
     said = read_toml(file)
@@ -80,8 +85,9 @@ def read_matrix(file: Path) -> list[Stage]:
     made: dict[str, Network] = {}
     stages = [stage for group in said["networks"] for stage in _networks(file, said, group, made)]
     names = [stage.name for stage in stages]
-    for name in names:
-        if names.count(name) > 1:
+    marks = [file_name(name) for name in names]
+    for name, mark in zip(names, marks, strict=True):
+        if marks.count(mark) > 1:
             raise ArgumentError(f"{file}: expected each network once, got {name!r} twice: give one a name of its own")
     for stage in stages:
         _expect_own_folder(file, stage)
@@ -103,6 +109,8 @@ def _expect_own_folder(file: Path, stage: Stage) -> None:
     """An error unless all that a stage writes is in the experiment's folder, under names of its own."""
     if not NAMED.fullmatch(stage.name):
         raise ArgumentError(f"{file}: expected names of letters, digits, '.', '_' and '-', got {stage.name!r}")
+    if {".", ".."} & set(stage.name.split()):  # whose folder would be another's
+        raise ArgumentError(f"{file}: expected names of networks and methods in {stage.name!r}, got '.' or '..'")
     asked = [part for part in stage.command if part.startswith("--")]
     wrong = [option for option in asked if not OPTION.fullmatch(option) or option in REFUSED]
     wrong += [option for option in WRITTEN if asked.count(option) > (stage.command[0] != "attack")]  # ours, once

@@ -111,8 +111,9 @@ class Queue:
 
     def _work(self) -> None:
         while batch := self._next():
-            x, started = np.concatenate([one.x for one in batch]), perf_counter()
+            count, started = sum(len(one.x) for one in batch), perf_counter()
             try:
+                x = np.concatenate([one.x for one in batch])  # for which there may be no memory
                 found = self._system.with_plan(batch[0].plan).answers(x)
             except BaseException as error:
                 self._on_error(error)
@@ -121,11 +122,11 @@ class Queue:
                 continue
             finally:
                 seconds = perf_counter() - started
-                self._pace = SMOOTH * self._pace + (1 - SMOOTH) * seconds / len(x)
+                self._pace = SMOOTH * self._pace + (1 - SMOOTH) * seconds / count
                 self._busy = 0
-            self._on_batch(len(x), seconds)
+            self._on_batch(count, seconds)
             with self._changed:
-                self._expected = min(self._at_once, self._count() + len(x))
+                self._expected = min(self._at_once, self._count() + count)
                 self._until = monotonic() + min(GRACE * seconds, LONGEST_GRACE)
             for one in batch:
                 one.answers.set_result(found[: len(one.x)])

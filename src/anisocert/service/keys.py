@@ -33,6 +33,7 @@ RIGHTS: Final = {
 }
 PREFIX = "anisocert_"
 MOST_FILE = 1 << 20
+MOST = 1 << 53  # which a float holds exactly, as clocks need it
 RECENT = 2_000_000_000  # nanoseconds: more than one tick of any file system's clock
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
@@ -58,8 +59,10 @@ class Key:
         object.__setattr__(self, "rights", tuple(one for one in RIGHTS if one in rights))
         for name in ("per_minute", "most_bytes"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ArgumentError(f"expected {name} of key {self.name}, a whole number >= 1, got {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+                raise ArgumentError(
+                    f"expected {name} of key {self.name}, a whole number from 1 to {MOST}, got {str(value)[:40]}"
+                )
 
     def may(self, right: str) -> bool:
         """Whether the key has a right."""

@@ -18,7 +18,6 @@ from anisocert.models.loading import is_function
 from anisocert.models.normalize import check_units
 from anisocert.optimize import Average
 from anisocert.runs import Configuration, read_run
-from anisocert.runs.differences import LARGEST_PROBE
 from anisocert.runs.loading import load_model
 from anisocert.service._telling import Names
 from anisocert.service.keys import KeyFile
@@ -27,6 +26,7 @@ from anisocert.service.service import Examples, Service
 from anisocert.system import System
 
 SHOWN = 24  # examples on the page
+LARGEST_TOLD = 1 << 22  # values of an input, as a file may claim: who has larger ones says so
 LIFETIME = 1000  # inputs that a service is expected to certify at least: what compiling must pay for
 
 
@@ -48,7 +48,10 @@ def settled(configuration: Configuration, memory: Memory, examples: Dataset | No
         if shape is not None and tuple(shape) != examples.shape:
             raise ArgumentError(f"expected --shape {examples.shape}, that of the examples, got {tuple(shape)}")
         shape = list(examples.shape)
-    shape = shape or list(memory.stats().shape or _declared(c.model) or _of_denoiser(c.denoise))
+    if not shape:
+        shape = list(memory.stats().shape or _declared(c.model) or _of_denoiser(c.denoise))
+        if math.prod(shape) > LARGEST_TOLD:
+            raise ArgumentError(f"expected a file that says the shape of an input, got {tuple(shape)}: use --shape")
     if not shape:
         raise ArgumentError(
             f"expected the shape of inputs, which {c.model} does not say: use --shape, as in --shape 3,32,32, or --data"
@@ -70,10 +73,7 @@ def _of_denoiser(denoise: str | None) -> tuple[int, ...]:
     """The shape of images that a denoiser was trained on, by its file; empty if there is none that says it."""
     if denoise is None or is_function(denoise) or not Path(denoise).exists():
         return ()
-    shape = load_denoiser(denoise)[0].shape
-    if math.prod(shape) > LARGEST_PROBE:
-        raise ArgumentError(f"expected the shape of an image in {denoise}, got {shape}: use --shape")
-    return shape
+    return load_denoiser(denoise)[0].shape
 
 
 def open_system(

@@ -326,6 +326,26 @@ def test_functions_that_multiply_are_refused(tmp_path: Path) -> None:
             load(tmp_path / "net.onnx")
 
 
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_functions_that_hide_what_runs_are_refused(tmp_path: Path, domain: str) -> None:
+    """An operator's name would hide a Loop from the check for loops; a second definition, how large the first is."""
+    from onnx import helper
+
+    def identity(domain: str, name: str, **more: str) -> Any:
+        opsets = [helper.make_opsetid("", 17)]
+        return helper.make_function(
+            domain, name, ["a"], ["o"], [helper.make_node("Identity", ["a"], ["o"])], opsets, **more
+        )
+
+    nodes = [helper.make_node("Loop", ["x"], ["scores"], domain=domain)]
+    with pytest.raises(ModelError, match=r"in domains of their own, got 'Loop' in that of standard operators: inline"):
+        load(_save(tmp_path / "net.onnx", nodes, functions=[identity(domain, "Loop")]))
+    nodes = [helper.make_node("F", ["x"], ["scores"], domain="my")]
+    twice = [identity("my", "F"), identity("my", "F", overload="y")]
+    with pytest.raises(ModelError, match=r"expected each function of .* once, got one that is defined again: export"):
+        load(_save(tmp_path / "net.onnx", nodes, functions=twice))
+
+
 def test_tensors_that_share_the_bytes_of_a_file_are_counted_each(tmp_path: Path, monkeypatch) -> None:
     from onnx import TensorProto, helper
 

@@ -112,6 +112,16 @@ def _every(kind: type, message: Any) -> Iterator[Any]:
 
 def _refuse_operators(nodes: list[Any], model: Any, path: Path) -> None:
     known = {(function.domain, function.name) for function in model.functions}
+    # Which body then runs is onnxruntime's choice, and what is checked below would be another.
+    if len(known) < len(model.functions):
+        raise ModelError(
+            f"expected each function of {path} once, got one that is defined again: export without overloads"
+        )
+    if taken := [name for domain, name in known if domain in DOMAINS]:
+        raise ModelError(
+            f"expected functions of {path} in domains of their own, got {min(taken)[:100]!r} in that of standard "
+            "operators: inline functions when exporting"
+        )
     for node in nodes:
         if (node.domain, node.op_type) in known:
             continue

@@ -1,3 +1,4 @@
+import io
 import os
 import pickle
 import struct
@@ -180,16 +181,34 @@ def test_files_that_run_code_are_refused(tmp_path: Path) -> None:
     assert not hasattr(builtins, "anisocert_was_owned")
 
 
-@pytest.mark.parametrize("zipped", [True, False])
-def test_a_file_that_asks_for_memory_is_refused(tmp_path: Path, zipped: bool) -> None:
-    """Torch's careful unpickler makes a bytearray of any length that a file names."""
-    body = b"\x80\x02cbuiltins\nbytearray\n\x8a\x08" + struct.pack("<q", 1 << 40) + b"\x85R."
-    if zipped:
-        with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
-            for name, content in (("data.pkl", body), ("version", b"3\n"), ("byteorder", b"little")):
-                archive.writestr(f"archive/{name}", content)
-    else:
-        (tmp_path / "a.pt").write_bytes(body)
+GROWING = b"\x80\x02cbuiltins\nbytearray\n\x8a\x08" + struct.pack("<q", 1 << 40) + b"\x85R."
+PLAIN = b"\x80\x02}.".ljust(len(GROWING))
+
+
+def _zipped(*members: tuple[str, bytes]) -> bytes:
+    with zipfile.ZipFile(content := io.BytesIO(), "w") as archive:
+        for name, member in (*members, ("version", b"3\n"), ("byteorder", b"little")):
+            archive.writestr(f"archive/{name}", member)
+    return content.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: GROWING,
+        lambda: _zipped(("data.pkl", GROWING)),
+        lambda: _zipped(("data.PKL", GROWING)),
+        lambda: _zipped(("data.pkl", GROWING), ("data.pkl", PLAIN)),
+        lambda: GROWING + _zipped(("data.pkl", PLAIN)),
+        # two directories, and an end that gives the place of the first: zipfile takes what stands before the end
+        lambda: _zipped(("data.pkl", GROWING))[:-22] + _zipped(("data.pkl", PLAIN)),
+    ],
+    ids=["bare", "zipped", "capitals", "twice", "before a zip file", "two directories"],
+)
+def test_a_file_that_asks_for_memory_is_refused(tmp_path: Path, write: Callable[[], bytes]) -> None:
+    """Torch's careful unpickler makes a bytearray of any length that a file names, wherever torch finds it."""
+    (tmp_path / "a.pt").write_bytes(write())
     with pytest.raises(ModelError, match="got a bytearray"):
         load(tmp_path / "a.pt")
 

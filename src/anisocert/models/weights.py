@@ -21,6 +21,7 @@ OWN = (
     "and give package.module:function"
 )
 GROWING = b"bytearray"  # which no network needs, as its name in a pickle
+ZIP = b"PK\x03\x04"  # with which torch tells the files of torch.save from bare pickles
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
@@ -96,12 +97,15 @@ def _refuse_programs(path: Path) -> None:
 
 def _refuse_growth(path: Path) -> None:
     """An error if a file asks for a `bytearray`, which torch makes of any length that is written there."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            found = any(GROWING in archive.read(name) for name in archive.namelist() if name.endswith(".pkl"))
-    else:
-        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-            found = content.find(GROWING) >= 0
+    # As torch.load decides and reads: zipfile may see other members (the last of a name, letters in another case,
+    # another directory), and a zip file behind a pickle, which torch takes for the pickle.
+    with path.open("rb") as file:
+        if file.read(len(ZIP)) == ZIP:
+            file.seek(0)
+            found = GROWING in torch._C.PyTorchFileReader(file).get_record("data.pkl")
+        else:
+            with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+                found = content.find(GROWING) >= 0
     if found:
         raise ModelError(f"expected tensors and plain values in {path}, got a bytearray: save its state_dict() instead")
 

@@ -79,6 +79,14 @@ def claim(path: Path, force: bool = False) -> None:
         )
 
 
+def refuse_link(folder: Path) -> None:
+    """An error if a folder of ours is a link: what is replaced and removed in it would be someone else's."""
+    if folder.is_symlink():
+        raise ArgumentError(
+            f"expected a folder, or nothing, at {folder}, got a link: remove the link, or use another folder around it"
+        )
+
+
 @contextmanager
 def locked(path: Path, wait: bool = True, busy: str | None = None) -> Iterator[int]:
     """Hold a lock that ends with the process, even if it is killed. wait=False: BusyError, which says `busy`, if held.

@@ -123,6 +123,25 @@ def test_a_run_that_is_not_the_demos_is_left_alone(cli, quick, tmp_path):
     assert (out / "l2-fixed" / "run.json").read_bytes() == before
 
 
+@pytest.mark.parametrize("link", ["l1-fixed", "l1-fixed/theta", "l1-fixed/unfinished"])
+def test_files_behind_a_link_are_left_alone(cli, tmp_path, link):
+    victim = tmp_path / "victim" / "theta" / "mine.safetensors"
+    victim.parent.mkdir(parents=True)
+    victim.write_text("precious")
+    (place := tmp_path / "demo" / link).parent.mkdir(parents=True)
+    place.symlink_to(victim.parent if link.endswith("theta") else victim.parents[1])
+    said = cli("demo", "--out", tmp_path / "demo", "--force", code=2)
+    assert (f"{link}, got a link" in said.err, said.out) == (True, "")
+    assert victim.read_text() == "precious"
+
+
+def test_thetas_that_are_not_the_demos_are_left_alone(cli, tmp_path):
+    (mine := tmp_path / "l1-fixed" / "theta" / "mine.safetensors").parent.mkdir(parents=True)
+    mine.write_text("precious")
+    assert "mine.safetensors, or a file that anisocert recognises" in cli("demo", "--out", tmp_path, code=2).err
+    assert mine.read_text() == "precious"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -262,6 +262,16 @@ def test_what_is_not_imported(write, tmp_path):
     assert not (tmp_path / "empty").exists()
 
 
+@pytest.mark.parametrize("name", ["theta", "unfinished"])
+def test_import_removes_nothing_behind_a_link(write, tmp_path, name):
+    run, victim = tmp_path / "run", write("precious", "victim/best.safetensors")
+    run.mkdir()
+    (run / name).symlink_to(victim.parent)
+    with pytest.raises(ArgumentError, match=f"{name}, got a link"):
+        import_tsv(write(COHEN), run, **KNOWN, force=True)
+    assert victim.read_text() == "precious"
+
+
 @pytest.mark.parametrize("text", [COHEN, DDRS, ANCER])
 def test_round_trip(write, tmp_path, text):
     file = write(text)

@@ -53,6 +53,16 @@ def test_what_was_done_before_need_not_be_chosen_again(tmp_path):
         run_stages([quick("d", "a")], tmp_path, among=[changed, b, c])
 
 
+@pytest.mark.parametrize("name", ["stages", "logs", "memories"])
+def test_nothing_is_written_behind_a_link(tmp_path, name):
+    (tmp_path / "out").mkdir()
+    (victim := tmp_path / "victim").mkdir()
+    (tmp_path / "out" / name).symlink_to(victim)
+    with pytest.raises(ArgumentError, match=f"{name}, got a link"):
+        run_stages([quick("a")], tmp_path / "out")
+    assert not list(victim.iterdir())
+
+
 def test_a_failure_is_told_and_stops_only_what_needs_it(tmp_path):
     told = {}
     stages = [Stage("bad", ("certfy",)), quick("after", "bad"), quick("other")]

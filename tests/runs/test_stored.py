@@ -218,7 +218,7 @@ def test_a_copy_is_made_in_its_folder_alone(run, tmp_path):
     copy = tmp_path / "copy"
     copy.mkdir()
     (copy / "theta").symlink_to(outside)
-    with pytest.raises(ArgumentError, match="theta is a link"):
+    with pytest.raises(ArgumentError, match="theta, got a link: remove the link"):
         copy_run(run, copy)
     assert (outside / "theta.safetensors").read_text() == "precious"
     (copy / "theta").unlink()

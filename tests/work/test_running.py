@@ -69,6 +69,24 @@ def test_other_shards_can_take_over(quick, whole, do, same, tmp_path):
     assert same(tmp_path, whole)
 
 
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("name", ["theta", "unfinished"])
+def test_a_link_to_other_files_is_refused_before_any_vote(quick, do, tmp_path, name, begun):
+    """Also on resuming, when files in the run's folder are taken for its own."""
+    run, victim = tmp_path / "run", tmp_path / "victim"
+    run.mkdir()
+    if begun:
+        assert not do(replace(quick, max=2), run, shard=(1, 2)).finished
+    if (run / name).exists():
+        (run / name).rename(victim)
+    victim.mkdir(exist_ok=True)
+    (victim / "best.safetensors").write_text("precious")
+    (run / name).symlink_to(victim)
+    with pytest.raises(ArgumentError, match=f"{name}, got a link: remove the link"):
+        do(replace(quick, max=2), run, on_begin=lambda *_: pytest.fail("it has begun"), force=True)
+    assert (victim / "best.safetensors").read_text() == "precious"
+
+
 @pytest.mark.parametrize("shard", [(0, 2), (3, 2), (1, 0)])
 def test_shards_that_are_none(shard, quick, do, tmp_path):
     with pytest.raises(ArgumentError, match="shard"):

@@ -117,14 +117,16 @@ def _report(console: "Console", folders: list[Path], out: Path) -> None:
 
 def _claim(configurations: "dict[Path, Configuration]", force: bool) -> None:
     """Refuse to replace what no demo has written, before any work."""
-    from anisocert.durable import claim
+    from anisocert.durable import claim, refuse_link
     from anisocert.errors import ArgumentError
-    from anisocert.runs.files import DESCRIPTION, TABLE, read_description
+    from anisocert.runs.files import DESCRIPTION, TABLE, expect_own_folders, read_description
     from anisocert.work.unfinished import Unfinished
 
     for run, c in configurations.items():
         for path in (run.parent / "report.html", Path(c.model)):
             claim(path, force)
+        refuse_link(run)
+        expect_own_folders(run)
         if force:
             continue
         if (run / DESCRIPTION).exists():
@@ -132,7 +134,8 @@ def _claim(configurations: "dict[Path, Configuration]", force: bool) -> None:
         elif (begun := Unfinished(run).configuration()) is not None:
             model = begun.model
         else:
-            claim(run / TABLE)
+            for path in (run / TABLE, *run.glob("theta/*.safetensors")):
+                claim(path)
             continue
         if (run / str(model)).resolve() != Path(c.model):
             raise ArgumentError(f"expected a demo's run or none at {run}, got another: use another --out, or --force")

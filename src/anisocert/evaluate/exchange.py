@@ -9,7 +9,7 @@ from anisocert.durable import claim
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.evaluate._tsv import Format, Line, TsvFile, read_tsv, write_tsv
 from anisocert.runs import Configuration, StoredRun
-from anisocert.runs.files import TABLE, checksum
+from anisocert.runs.files import TABLE, checksum, expect_own_folders
 from anisocert.runs.folder import clear, describe, write_table
 from anisocert.runs.rows import SCHEMA
 
@@ -32,6 +32,7 @@ def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) ->
     scripts of the field round them to the nearest, so about half of them are a little too large. Nothing can be
     recomputed: the file has no votes. force: in place of files that are not ours.
     """
+    expect_own_folders(folder)
     if (folder / "run.json").exists() or (folder / "unfinished").exists():
         raise ArgumentError(f"expected a folder without a run, got {folder}")
     found = read_tsv(file)

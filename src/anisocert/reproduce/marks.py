@@ -4,7 +4,7 @@ import json
 from functools import lru_cache
 from pathlib import Path
 
-from anisocert.durable import write_whole
+from anisocert.durable import refuse_link, write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import checksum, opened_regular, regular_file
 from anisocert.options import fits
@@ -79,5 +79,6 @@ def _hash(file: str, *_: int) -> str:
 def place(out: Path, kind: str, stage: Stage, suffix: str) -> Path:
     """Where a file of a stage is, in a folder that is there."""
     folder = out / kind
+    refuse_link(folder)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / (file_name(stage.name) + suffix)

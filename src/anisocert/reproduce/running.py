@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anisocert
-from anisocert.durable import BusyError, locked
+from anisocert.durable import BusyError, locked, refuse_link
 from anisocert.errors import ArgumentError
 from anisocert.inputs import NO_LINK
 from anisocert.reproduce.marks import hash_of, is_done, mark, place
@@ -139,6 +139,7 @@ def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
     if is_done(stage, out):
         lock.close()
         return "done"
+    refuse_link(out / "memories")
     (out / "memories").mkdir(exist_ok=True)
     # What lies in the folder is data: -P, and no relative path, keep Python from importing modules there.
     given = [str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]

@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from anisocert.durable import write_whole
+from anisocert.durable import refuse_link, write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import UNUSUAL, FileError, opened_regular
 from anisocert.inputs import checksum as checksum
@@ -144,6 +144,12 @@ def expect_own(path: Path) -> None:
     """An error if something other than a file of ours is in its place: a link, a pipe, something huge."""
     if os.path.lexists(path) and not (stat.S_ISREG((found := path.lstat()).st_mode) and found.st_size <= MOST_BYTES):
         raise WrongFileError(path.parent, path.name, UNUSUAL)
+
+
+def expect_own_folders(folder: Path) -> None:
+    """An error if one of the folders in a run's folder is a link."""
+    for name in ("theta", "unfinished"):
+        refuse_link(folder / name)
 
 
 def _description(folder: Path) -> tuple[dict[str, Any], list[Finding]]:

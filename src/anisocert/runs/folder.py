@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anisocert.durable import write_whole
 from anisocert.errors import MissingExtraError
-from anisocert.runs.files import ATTACKED, JOURNAL, TABLE, checksum, theta_names, write_description
+from anisocert.runs.files import ATTACKED, JOURNAL, TABLE, checksum, expect_own_folders, theta_names, write_description
 from anisocert.runs.thetas import packed
 from anisocert.runs.versions import versions
 
@@ -24,6 +24,7 @@ THETA_FILE_BYTES = 200_000_000
 
 def clear(folder: Path) -> None:
     """Make room for a run's files; `run.json` goes first, as it would vouch for a half-written run."""
+    expect_own_folders(folder)
     (folder / "theta").mkdir(parents=True, exist_ok=True)
     (folder / "run.json").unlink(missing_ok=True)
     for name in (JOURNAL, ATTACKED):  # of a memory's answers to the run that was here, and of an attack on it

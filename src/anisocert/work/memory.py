@@ -20,7 +20,16 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import ABSTAINED, COLUMNS, INHERITED, KEPT, SHRUNK, Memory, columns
 from anisocert.runs import StoredRun, read_run
 from anisocert.runs.answers import check_answer, unbacked
-from anisocert.runs.files import DESCRIPTION, JOURNAL, TABLE, checksum, expect_own, read_bytes, write_description
+from anisocert.runs.files import (
+    DESCRIPTION,
+    JOURNAL,
+    TABLE,
+    checksum,
+    expect_own,
+    expect_own_folders,
+    read_bytes,
+    write_description,
+)
 
 
 def add_to_memory(
@@ -81,8 +90,7 @@ def copy_run(folder: Path, copy: Path, force: bool = False) -> None:
         if found | {TABLE: None} != wanted | {TABLE: None}:
             raise ArgumentError(f"expected no run or a copy of {folder}, got another run in {copy}")
         return
-    if (copy / "theta").is_symlink():
-        raise ArgumentError(f"expected a folder for a copy of {folder}, got {copy}, in which theta is a link")
+    expect_own_folders(copy)
     for name, content in wanted.items():
         target = copy / name
         if not (target.is_file() and checksum(target) == content):  # left by an interrupted copy

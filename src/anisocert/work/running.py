@@ -11,7 +11,7 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, Stats, shown
 from anisocert.runs import Configuration
 from anisocert.runs.differences import differences
-from anisocert.runs.files import DESCRIPTION, TABLE, read_description
+from anisocert.runs.files import DESCRIPTION, TABLE, expect_own_folders, read_description
 from anisocert.work._merging import merge
 from anisocert.work._scheduling import Rows, Schedule, answered
 from anisocert.work.job import Job
@@ -54,6 +54,7 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
     """Do a run, or what is left of it, in its folder. workers: makes them, once there is work."""
     seconds = circumstances.seconds
     deadline = None if seconds is None else time.monotonic() + seconds
+    expect_own_folders(folder)  # now, not after the votes
     unfinished, finished = Unfinished(folder), _is_finished(folder)
     begun = _begun(job, folder)
     if finished:

@@ -245,6 +245,26 @@ def test_one_process_at_a_time(run, tmp_path):
     assert (tmp_path / "mine").read_text() == "not to be touched"
 
 
+def test_what_another_process_added_before_the_lock_is_not_asked_again(run, added, tmp_path, monkeypatch):
+    def later(*arguments, **options):
+        monkeypatch.undo()
+        add(run, tmp_path / "memory.sqlite")
+        return locked(*arguments, **options)
+
+    monkeypatch.setattr(room, "locked", later)
+    add(run, tmp_path / "memory.sqlite")
+    assert notes(run) == notes(added / "run")
+
+
+def test_a_run_that_cannot_be_added_gets_no_lock(run, tmp_path):
+    (run / "certificates.parquet").write_bytes(b"other")
+    for folder in (run, tmp_path / "none"):
+        with pytest.raises(ArgumentError), Memory.open(tmp_path / "memory.sqlite") as memory:
+            room.add_to_memory(folder, memory)
+    assert not (run / "memory.jsonl.lock").exists()
+    assert not (tmp_path / "none").exists()
+
+
 ANSWER = {"memory_prediction": 1, "memory_radius": 9.0, "memory_proxy_radius": 9.0, "memory_note": "inherited"}
 FORGED = {
     "garbage": b"garbage\n",

@@ -25,6 +25,7 @@ from anisocert.runs.files import (
     JOURNAL,
     TABLE,
     checksum,
+    expect_finished,
     expect_own,
     expect_own_folders,
     read_bytes,
@@ -55,25 +56,40 @@ def add_to_memory(
         data: where the run's data is, if not where the run says.
         force: ask again, and an input that abstained may by now lie in the region of a later one.
     """
-    run, journal, lock = read_run(folder).moved(data=data), folder / JOURNAL, folder / f"{JOURNAL}.lock"
+    expect_finished(folder)  # a lock would create the folder
+    lock = folder / f"{JOURNAL}.lock"
+    with locked(lock, wait=False):
+        try:  # read under the lock, as another process may have added the run just before
+            return _add(read_run(folder).moved(data=data), memory, inputs, on_done, force)
+        finally:
+            with suppress(OSError):  # on Windows it stays, which does no harm
+                lock.unlink()
+
+
+def _add(
+    run: StoredRun,
+    memory: Memory,
+    inputs: Mapping[int, NDArray[Any]] | None,
+    on_done: Callable[[int], None],
+    force: bool,
+) -> Counter[str]:
+    """The same, by the one process that holds the run's lock."""
+    folder, journal = run.folder, run.folder / JOURNAL
     if inputs is not None:
         run.expect_inputs(inputs)
     found = run.inputs() if inputs is None else inputs.get
     for row in run.rows:  # an error for what cannot be admitted, before anything is promised
         run.certificate(row["idx"], found(row["idx"]))
     expect_own(journal)
-    with locked(lock, wait=False):
-        if force or journal.exists() or not _has_answers(run, memory):
-            table, said = pass_through(run, memory, found, journal, on_done)
-            _replace_table(folder, run.description | {"memory": said}, table)
-            journal.unlink()
-        else:
-            table, file = run.table, folder / TABLE
-            answers = [_answer(file, {name: row[name] for name in COLUMNS}) for row in run.rows]
-            _expect_backed(file, answers, run, memory, found)
-            on_done(len(answers))
-        with suppress(OSError):  # on Windows it stays, which does no harm
-            lock.unlink()
+    if force or journal.exists() or not _has_answers(run, memory):
+        table, said = pass_through(run, memory, found, journal, on_done)
+        _replace_table(folder, run.description | {"memory": said}, table)
+        journal.unlink()
+    else:
+        table, file = run.table, folder / TABLE
+        answers = [_answer(file, {name: row[name] for name in COLUMNS}) for row in run.rows]
+        _expect_backed(file, answers, run, memory, found)
+        on_done(len(answers))
     return Counter(table["memory_note"].to_pylist())
 
 

@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from anisocert.errors import ArgumentError
-from anisocert.work.unfinished import MOST_ROWS, PART_SCHEMA, Unfinished
+from anisocert.work._merging import _thetas
+from anisocert.work.unfinished import MOST_ROWS, PART_SCHEMA, Unfinished, thetas_of
 
 
 def empty(schema):
@@ -45,3 +46,26 @@ def test_what_is_no_part_is_named(tmp_path, make):
     make(wrong)
     with pytest.raises(ArgumentError, match=r"part-000000001-x.parquet, got something else: remove it, and its inputs"):
         unfinished.where()
+
+
+@pytest.mark.parametrize(
+    ("thetas", "words"),
+    [
+        ([[0.5] * 3], "theta of example 0 has 3 values, expected 1 or 4"),
+        ([[0.5] * 4, []], "theta of example 1 has 0 values"),
+        ([[0.5] * 4, None], "theta of example 1 has 0 values"),
+        ([[0.5] * 9, [0.5]], "it claims 10 values of theta, expected 2 x 4 at most"),
+    ],
+)
+def test_thetas_are_one_number_or_fit_the_input(tmp_path, thetas, words):
+    rows = [{"idx": number, "theta": theta} for number, theta in enumerate(thetas)]
+    pq.write_table(pa.Table.from_pylist(rows, PART_SCHEMA), tmp_path / "part")
+    with pytest.raises(ArgumentError, match=f"remove it, and its inputs are done again \\(.*{words}"):
+        list(_thetas([0], {0: tmp_path / "part"}, (1, 2, 2)))
+
+
+def test_thetas_that_a_part_claims_too_many_of_are_not_read(tmp_path, monkeypatch):
+    pq.write_table(pa.Table.from_pylist([{"idx": 1, "theta": [0.5] * 5}], PART_SCHEMA), tmp_path / "part")
+    monkeypatch.setattr(pq, "read_table", lambda *_, **__: pytest.fail("it is read"))
+    with pytest.raises(ArgumentError, match="it claims 5 values of theta"):
+        thetas_of(tmp_path / "part", (2, 2))

@@ -16,7 +16,7 @@ from anisocert.runs.folder import clear, describe, write_table, write_thetas
 from anisocert.runs.rows import SCHEMA
 from anisocert.work.job import Job
 from anisocert.work.memory import pass_through
-from anisocert.work.unfinished import Unfinished
+from anisocert.work.unfinished import Unfinished, thetas_of
 
 
 def merge(
@@ -70,12 +70,7 @@ def _thetas(
     for number in ids:
         part = where[number]
         if part not in held:
-            table = pq.read_table(part, columns=["idx", "theta"])
-            flat = table["theta"].combine_chunks()
-            ends = flat.offsets.to_numpy()
-            values = flat.values.to_numpy()
-            held[part] = {int(i): values[ends[k] : ends[k + 1]] for k, i in enumerate(table["idx"].to_numpy())}
-        theta = held[part][number]
-        yield number, theta.reshape(shape) if theta.size > 1 else theta
+            held[part] = thetas_of(part, shape)
+        yield number, held[part][number]
         if last[part] == number:
             del held[part]

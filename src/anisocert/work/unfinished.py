@@ -6,6 +6,7 @@ both.
 """
 
 import json
+import math
 import shutil
 import stat
 import uuid
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from anisocert.durable import TEMPORARY, locked, write_whole
 from anisocert.errors import ArgumentError
@@ -25,6 +27,7 @@ from anisocert.runs.files import JOURNAL
 from anisocert.runs.rows import SCHEMA
 
 MOST_ROWS = 100_000  # of a part: many times as many as a worker is given at once
+NOT_A_PART = (pa.ArrowException, OSError, ValueError, TypeError)  # how a file shows that it is another
 PART_SCHEMA = SCHEMA.append(pa.field("theta", pa.list_(pa.float32())))
 
 
@@ -105,8 +108,34 @@ def _ids(part: Path) -> list[int]:
         return [int(number) for number in found]
     except FileNotFoundError:
         raise
-    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-        raise ArgumentError(
-            f"expected inputs that are done in {part}, got something else: remove it, and its inputs are done again "
-            f"({' '.join(str(error).split())[:200]})"
-        ) from error
+    except NOT_A_PART as error:
+        raise _other(part, error) from error
+
+
+def thetas_of(part: Path, shape: tuple[int, ...]) -> dict[int, NDArray[np.float32]]:
+    """The theta of each input in a part, one number or as many as the shape has; an error if a run did not write it."""
+    try:
+        said, size = pq.read_metadata(part), math.prod(shape)
+        chunks = (said.row_group(i).column(k) for i in range(said.num_row_groups) for k in range(said.num_columns))
+        claimed = sum(chunk.num_values for chunk in chunks if chunk.path_in_schema.startswith("theta."))
+        if claimed > said.num_rows * size:  # before they are read: a billion equal numbers take a few kilobytes there
+            raise ValueError(f"it claims {claimed:,} values of theta, expected {said.num_rows:,} x {size:,} at most")
+        table = pq.read_table(part, columns=["idx", "theta"])
+        flat = table["theta"].combine_chunks()
+        ends, values = flat.offsets.to_numpy(), flat.values.to_numpy()
+        found = {int(i): values[ends[k] : ends[k + 1]] for k, i in enumerate(table["idx"].to_pylist())}
+        for number, theta in found.items():
+            if theta.size not in (1, size):
+                raise ValueError(f"theta of example {number} has {theta.size:,} values, expected 1 or {size:,}")
+        return {number: theta.reshape(shape) if theta.size > 1 else theta for number, theta in found.items()}
+    except FileNotFoundError:
+        raise
+    except NOT_A_PART as error:
+        raise _other(part, error) from error
+
+
+def _other(part: Path, error: Exception) -> ArgumentError:
+    return ArgumentError(
+        f"expected inputs that are done in {part}, got something else: remove it, and its inputs are done again "
+        f"({' '.join(str(error).split())[:200]})"
+    )

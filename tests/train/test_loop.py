@@ -108,6 +108,7 @@ def test_a_mixture_is_resumed_under_its_former_name(tmp_path: Path) -> None:
         {"records": {"epoch": 1}},
         {"records": [{"epoch": 1}]},
         {"records": [{"epoch": 1, "test_accuracy": "high"}]},
+        {"best": None, "records": [{"epoch": 1, "test_accuracy": None}, {"epoch": 2, "test_accuracy": 0.5}]},
     ],
 )  # fmt: skip
 def test_a_state_that_no_training_wrote_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
@@ -119,6 +120,38 @@ def test_a_state_that_no_training_wrote_is_refused(tmp_path: Path, changes: dict
     with pytest.raises(ModelError, match=r"expected the state of this training at .*resume\.state, got another"):
         trained(tmp_path, Cohen(), epochs=1)
     assert (tmp_path / "best.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("state", 0, "momentum_buffer"), lambda kept: torch.zeros(1, dtype=torch.int8).expand(10**9)),
+        (("state", 0, "momentum_buffer"), lambda kept: torch.zeros(1).expand_as(kept)),
+        (("state", 0, "momentum_buffer"), lambda kept: kept.double()),
+        (("state", 0, "momentum_buffer"), lambda kept: kept.flatten()),
+        (("state", 0, "momentum_buffer"), lambda kept: kept.to_sparse()),
+        (("state", 0, "momentum_buffer"), lambda kept: 7),
+        (("state", 0), lambda kept: kept | {"more": torch.zeros(1).expand(10**9)}),
+        (("state",), lambda kept: kept | {10**6: kept[0]}),
+        (("state",), lambda kept: [kept[0]]),
+        (("param_groups", 0, "lr"), torch.tensor),
+        (("param_groups", 0, "momentum"), torch.tensor),
+        (("param_groups", 0, "momentum"), lambda kept: "much"),
+        (("param_groups", 0), lambda kept: kept | {"more": 1}),
+        (("param_groups",), lambda kept: 7),
+    ],
+)  # fmt: skip
+def test_an_optimizer_that_no_training_wrote_is_refused(tmp_path: Path, place: tuple[Any, ...], value: Any) -> None:
+    trained(tmp_path, Cohen(), epochs=2, test=None)
+    state = torch.load(tmp_path / "resume.state")
+    inner = state["optimizer"]
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value(inner[place[-1]])
+    state["records"] = state["records"][:1]  # there is an epoch left to do
+    torch.save(state, tmp_path / "resume.state")
+    with pytest.raises(ModelError, match=r"resume\.state, got another: choose another folder, or remove that file"):
+        trained(tmp_path, Cohen(), epochs=2, test=None)
 
 
 def written(folder: Path) -> int:

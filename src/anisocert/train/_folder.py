@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from anisocert.durable import BusyError, claim, locked, write_whole
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Denoiser, Normalized
-from anisocert.models.weights import check_fit, read_torch, write_safetensors
+from anisocert.models.weights import check_fit, check_tensors, read_torch, write_safetensors
 from anisocert.smoothing import GaussianMixture
 
 Record = dict[str, Any]
@@ -61,6 +61,7 @@ class Folder:
                 (self.path / name).unlink(missing_ok=True)
             state = self._write(model, optimizer, [])
         try:
+            _check_optimizer(state["optimizer"], optimizer, str(self.state))
             model.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
             records: list[Record] = _checked(state["records"])
@@ -70,7 +71,10 @@ class Folder:
             self.best, self.epochs, self.written = state.get("best"), len(records), time.monotonic()
             lines = [json.dumps(line) + "\n" for line in (self.config, *records)]
         except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, ModelError) as error:
-            raise ModelError(f"expected the state of this training at {self.state}, got another") from error
+            raise ModelError(
+                f"expected the state of this training at {self.state}, got another: choose another folder, or remove "
+                "that file and begin anew there with --force"
+            ) from error
         write_whole(self.log, lambda part: part.write_text("".join(lines)))
         self._write_best(records)
         return records
@@ -154,7 +158,35 @@ def _checked(records: Any) -> list[Record]:
     for one in records if isinstance(records, list) else [records]:
         if not isinstance(one["epoch"], int) or not isinstance(one["test_accuracy"], float | int | None):
             raise TypeError(f"expected what an epoch reached, got {one}")
+    if len({one["test_accuracy"] is None for one in records}) > 1:
+        raise TypeError("expected an accuracy of each epoch or of none, got some")
     return list(records)
+
+
+def _check_optimizer(state: Any, optimizer: torch.optim.Optimizer, source: str) -> None:
+    """An error unless a state is of this optimiser, which would take any: tensors of any size, settings of any type."""
+    fresh = optimizer.state_dict()["param_groups"]
+    for group in state["param_groups"]:
+        if type(group["lr"]) not in (float, int):
+            raise TypeError(f"expected a number for the learning rate, got {type(group['lr']).__name__}")
+    if _settings(state["param_groups"]) != _settings(fresh):
+        raise ValueError("expected the settings of this optimiser, got others")
+    every = (parameter for group in optimizer.param_groups for parameter in group["params"])
+    parameters = dict(enumerate(every))
+    for number, kept in state["state"].items():
+        wanted = parameters[number]
+        if set(kept) != {"momentum_buffer"}:
+            raise ValueError(f"expected momentum alone for parameter {number}, got other names")
+        if (momentum := kept["momentum_buffer"]) is None:  # so some versions of torch write that there is none
+            continue
+        if (momentum.shape, momentum.dtype) != (wanted.shape, wanted.dtype):
+            raise ValueError(f"expected momentum of the shape and type of parameter {number}, got another")
+        check_tensors({f"momentum {number}": momentum}, source)
+
+
+def _settings(groups: list[dict[str, Any]]) -> Any:
+    """Those that stay during a training, as plain values; an error for any others, such as tensors."""
+    return json.loads(json.dumps([{name: value for name, value in group.items() if name != "lr"} for group in groups]))
 
 
 def _best(records: list[Record]) -> Record:

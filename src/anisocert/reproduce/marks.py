@@ -8,7 +8,7 @@ from anisocert.durable import refuse_link, write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import checksum, opened_regular, regular_file
 from anisocert.options import fits
-from anisocert.reproduce.matrix import Stage, file_name
+from anisocert.reproduce.stages import Stage, file_name
 from anisocert.shell import shell_join
 
 LARGEST = 1 << 20  # bytes of a mark

@@ -34,18 +34,17 @@ at = [0.25, 0.5]                 # noise levels of the runs: sigma, unless told;
 """
 
 import math
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from anisocert.data import splits
 from anisocert.errors import ArgumentError
 from anisocert.inputs import read_toml
-from anisocert.models.loading import is_function
 from anisocert.options import fits, flags, words
 from anisocert.reproduce._networks import Network, begun_with, data_files
+from anisocert.reproduce.stages import Stage, check_stages
 
 Values = dict[str, Any]
 NUMBERS = float | list[float]
@@ -53,26 +52,6 @@ TABLES = {"train": dict, "certify": dict, "methods": dict}
 TOP = {"data": str, "networks": list | dict, "first": dict, **TABLES}
 OF_NETWORKS: Values = {"recipe": str, "norm": str, "sigma": NUMBERS, "name": str, "of": str, "at": NUMBERS, **TABLES}
 OF_NETWORKS |= {"only": list[str], "first": list[str]}
-NAMED, OPTION = re.compile(r"[\w.+ -]+"), re.compile(r"--[a-z0-9-]+")
-REFUSED, WRITTEN = ("--force", "--config", "--help"), ("--out", "--memory")
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One command; its name is unique, and `needs` names those that come before it.
-
-    files: of the user's, which what it makes depends on.
-    """
-
-    name: str
-    command: tuple[str, ...]
-    needs: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-
-
-def file_name(stage: str) -> str:
-    """What the files of a stage are called, from its name."""
-    return stage.replace(" ", "-")
 
 
 def read_matrix(file: Path) -> list[Stage]:
@@ -84,41 +63,8 @@ def read_matrix(file: Path) -> list[Stage]:
         raise ArgumentError(f"{file}: expected networks as [[networks]], at least one, got {said['networks']!r}")
     made: dict[str, Network] = {}
     stages = [stage for group in said["networks"] for stage in _networks(file, said, group, made)]
-    names = [stage.name for stage in stages]
-    marks = [file_name(name) for name in names]
-    for name, mark in zip(names, marks, strict=True):
-        if marks.count(mark) > 1:
-            raise ArgumentError(f"{file}: expected each network once, got {name!r} twice: give one a name of its own")
-    for stage in stages:
-        _expect_own_folder(file, stage)
-        for part in stage.command:
-            if "\0" in part:
-                raise ArgumentError(f"{file}: expected {stage.name!r} without the character 0, got {part!r}")
-            if is_function(part.partition("=")[2] or part):
-                raise ArgumentError(
-                    f"{file}: expected no function in {stage.name!r}, as a file may not name code that is executed, "
-                    f"got {part}: type it with anisocert certify"
-                )
-        for need in stage.needs:
-            if need not in names:
-                raise ArgumentError(f"{file}: expected {need!r} among the stages, which {stage.name!r} needs, got none")
+    check_stages(file, stages)
     return stages
-
-
-def _expect_own_folder(file: Path, stage: Stage) -> None:
-    """An error unless all that a stage writes is in the experiment's folder, under names of its own."""
-    if not NAMED.fullmatch(stage.name):
-        raise ArgumentError(f"{file}: expected names of letters, digits, '.', '_' and '-', got {stage.name!r}")
-    if {".", ".."} & set(stage.name.split()):  # whose folder would be another's
-        raise ArgumentError(f"{file}: expected names of networks and methods in {stage.name!r}, got '.' or '..'")
-    asked = [part for part in stage.command if part.startswith("--")]
-    wrong = [option for option in asked if not OPTION.fullmatch(option) or option in REFUSED]
-    wrong += [option for option in WRITTEN if asked.count(option) > (stage.command[0] != "attack")]  # ours, once
-    if wrong:
-        raise ArgumentError(
-            f"{file}: expected options of anisocert {stage.command[0]} in {stage.name!r}, and none that says where to "
-            f"write, got {wrong[0]}"
-        )
 
 
 def _networks(file: Path, said: Values, group: Values, made: dict[str, Network]) -> Iterator[Stage]:

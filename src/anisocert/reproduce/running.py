@@ -20,7 +20,7 @@ from anisocert.durable import BusyError, locked, refuse_link
 from anisocert.errors import ArgumentError
 from anisocert.inputs import NO_LINK
 from anisocert.reproduce.marks import hash_of, is_done, mark, place
-from anisocert.reproduce.matrix import Stage
+from anisocert.reproduce.stages import Stage
 
 STOPPED = 3  # exit code of a command that will resume where it stopped
 GRACE = 30.0  # seconds that a stage gets to end by itself

@@ -87,7 +87,7 @@ def certificates(
     method.check(query.network.model, query.smoothing, plan, query.shape)
     plan.warn_if_hopeless(query.network.num_classes)
     warn_if_coarse(query.smoothing.theta, query.network.grid)
-    if wrong := next(filter(None, (out_of_units(query.network.model, x) for x in query.x.cpu().numpy())), ""):
+    for wrong in [*out_of_units(query.network.model, query.x.cpu().numpy()).values()][:1]:
         warnings.warn(wrong, AnisocertWarning, stacklevel=2)
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))
 

@@ -160,14 +160,17 @@ class System:
 
     def _refused(self, asked: Asked) -> Answers:
         """Abstentions about inputs whose attempts are used up, or that are not in the network's units."""
-        refused: Answers = {}
-        for (key, point), attempts in zip(asked.items(), self.memory.attempts_all(asked.values()), strict=True):
-            reason = out_of_units(self.network.model, point)
+        if not asked:
+            return {}
+        points, refused = list(asked.values()), Answers()
+        reasons = out_of_units(self.network.model, np.stack(points))
+        for i, attempts in enumerate(self.memory.attempts_all(points)):
             if attempts >= self.attempts:
-                reason = f"votes about this input were drawn {self.attempts} times before, which is the limit"
-            if reason:
+                reasons[i] = f"votes about this input were drawn {self.attempts} times before, which is the limit"
+        for i, key in enumerate(asked):
+            if i in reasons:
                 seed, number = self._fresh()
-                refused[key] = self._without_votes(point, number, seed, self.plan.alpha, reason)
+                refused[key] = self._without_votes(points[i], number, seed, self.plan.alpha, reasons[i])
         return refused
 
     def propose(self, points: NDArray[np.float32]) -> list[Certificate]:

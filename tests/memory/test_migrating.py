@@ -228,6 +228,45 @@ def test_a_copy_that_waits_for_another_memory_is_not_replaced(here, there, scene
     assert content(there) == before
 
 
+def test_a_copy_that_another_process_has_opened_meanwhile_is_not_emptied(here, there, scene, monkeypatch):
+    """Two moves at once: what one of them has put in use may have answered somebody."""
+    before = fill(here, scene)
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "_check", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            migrate(here, there)
+    real = migrating._is_earlier_copy
+
+    def opened_meanwhile(found, source):
+        assert real(found, source)
+        migrating._release(there, found)
+        return True
+
+    monkeypatch.setattr(migrating, "_is_earlier_copy", opened_meanwhile)
+    with pytest.raises(ArgumentError, match="now has policy"):
+        migrate(here, there)
+    assert content(there) == before
+
+
+def test_a_copy_that_is_replaced_cannot_be_opened_by_who_made_it(here, there, scene, monkeypatch):
+    fill(here, scene)
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "_check", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            migrate(here, there)
+    with migrating._opened(there) as ledger:
+        arrived = ledger.head
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating.Ledger, "reset", lambda _: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            migrate(here, there)
+    with pytest.raises(BrokenMemoryError, match="does not hold what was copied"):
+        migrating._release(there, arrived)
+    assert migrate(here, there).ok
+    with Memory.open(there) as memory:
+        assert memory.policy == "abstain"
+
+
 def test_an_empty_file_is_an_empty_memory(here, scene, tmp_path):
     before = fill(here, scene)
     (tmp_path / "there.sqlite").touch()

@@ -51,6 +51,8 @@ def _copy(source: str | Path, target: str | Path) -> tuple[Head, Check]:
             if not any(getattr(copied, table) for table in TABLES):
                 raise ArgumentError(f"expected a memory that has been used, got {old.place}, which is empty")
             if _is_earlier_copy(new.head, copied):
+                with new.transaction(write=True):  # once more, so that whoever made it cannot open it meanwhile
+                    new.append("entries", [], policy=ARRIVING + new.head.policy)
                 new.reset()
             arrived = replace(copied, policy=ARRIVING + copied.policy)
             old._ledger.copy_to(new, policy=arrived.policy)
@@ -82,7 +84,7 @@ def _release(target: str | Path, arrived: Head) -> None:
     """Open the copy, from which nobody could answer while the source did."""
     with _opened(target) as new, new.transaction(write=True):
         _expect(new, arrived)
-        new.append("entries", [], policy=arrived.policy.removeprefix(ARRIVING))
+        new.append("entries", [], policy=arrived.policy.rpartition(ARRIVING)[2])
 
 
 def _expect(ledger: Ledger, arrived: Head) -> None:

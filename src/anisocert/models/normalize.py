@@ -67,15 +67,10 @@ def check_units(x: NDArray[np.float32], mean: ArrayLike | None, std: ArrayLike |
     x: `n x c x ...`, some inputs as the network would see them; mean, std: of the network, None if unknown.
     Inputs in the network's units are about one standard deviation from its mean.
     """
-    if mean is None or std is None:
+    if mean is None or std is None or (normalized := _normalized(x, *per_channel(mean, std))) is None:
         return
-    centers, spreads = per_channel(mean, std)
-    shape = (-1,) + (1,) * (x.ndim - 2)
-    if len(centers) not in (1, x.shape[1]):
-        return  # inputs for a different network, which says so itself
-    normalized = (x.astype(np.float64) - centers.reshape(shape)) / spreads.reshape(shape)
-    distance = float(np.median(np.sqrt((normalized**2).reshape(len(x), -1).mean(1))))
-    channels = np.moveaxis(normalized, 1, 0) if len(centers) > 1 else normalized[None]
+    distance = float(np.median(_distances(normalized)))
+    channels = np.moveaxis(normalized, 1, 0) if np.size(mean) > 1 else normalized[None]
     width = max(float(np.ptp(channel)) for channel in channels)
     if distance > FARTHEST or (width < NARROWEST and len(np.unique(x)) > LEVELS):
         raise ArgumentError(
@@ -86,20 +81,36 @@ def check_units(x: NDArray[np.float32], mean: ArrayLike | None, std: ArrayLike |
         )
 
 
-def out_of_units(model: object, x: NDArray[np.float32]) -> str:
-    """Why an input is not in a network's units; empty where it may be, or nobody knows them. x: `*shape`."""
-    if not isinstance(model, Normalized) or len(model.mean) not in (1, len(x)):
-        return ""  # or it is an input for a different network, which says so itself
-    shape = (-1,) + (1,) * (x.ndim - 1)
-    centers, spreads = (one.cpu().double().numpy().reshape(shape) for one in (model.mean, model.std))
-    distance = float(np.sqrt((((x - centers) / spreads) ** 2).mean()))
-    if distance <= FARTHEST:
-        return ""
-    return (
-        f"expected inputs in the network's units, with mean {_short(model.mean.tolist())} and standard deviation "
-        f"{_short(model.std.tolist())}, got one from {x.min():.6g} to {x.max():.6g}, {distance:.3g} standard "
-        "deviations from the mean: scale it"
-    )
+def out_of_units(model: object, x: NDArray[np.float32]) -> dict[int, str]:
+    """Which inputs are far from a network's units, and why; none where nobody knows these. x: `n x c x ...`."""
+    if not isinstance(model, Normalized):
+        return {}
+    mean, std = model.mean.tolist(), model.std.tolist()
+    if (normalized := _normalized(x, *per_channel(mean, std))) is None:
+        return {}
+    return {
+        i: f"expected inputs in the network's units, with mean {_short(mean)} and standard deviation {_short(std)}, "
+        f"got one from {x[i].min():.6g} to {x[i].max():.6g}, {distance:.3g} standard deviations from the mean: scale it"
+        for i, distance in enumerate(_distances(normalized))
+        if distance > FARTHEST
+    }
+
+
+def _normalized(
+    x: NDArray[np.float32], centers: NDArray[np.float32], spreads: NDArray[np.float32]
+) -> NDArray[np.float64] | None:
+    """Inputs in standard deviations from the mean; None for those of a different network, which says so itself."""
+    if len(centers) not in (1, x.shape[1]):
+        return None
+    shape = (-1,) + (1,) * (x.ndim - 2)
+    found: NDArray[np.float64] = (x.astype(np.float64) - centers.reshape(shape)) / spreads.reshape(shape)
+    return found
+
+
+def _distances(normalized: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of each input, the root mean square of its values."""
+    found: NDArray[np.float64] = np.sqrt((normalized**2).reshape(len(normalized), -1).mean(1))
+    return found
 
 
 def warn_of_units(sigma: float, std: Sequence[float], images: bool = True) -> None:

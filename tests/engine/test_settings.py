@@ -1,12 +1,13 @@
 """Settings of cuDNN, which a process has once: only those that are asked for change, and only for a while."""
 
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import pytest
 import torch
 
-from anisocert.engine.settings import fastest, repeatable
+from anisocert.engine.settings import repeatable, untimed
 
 NAMES = ("enabled", "benchmark", "deterministic", "allow_tf32")
 
@@ -23,10 +24,12 @@ def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict
     return _settings()
 
 
-@pytest.mark.parametrize(("asked", "name"), [(repeatable, "deterministic"), (fastest, "benchmark")])
-def test_one_setting_is_on_and_the_others_are_the_users(own: dict[str, bool], asked: type, name: str) -> None:
+@pytest.mark.parametrize(("asked", "set_to"), [(repeatable, {"deterministic": True}), (untimed, {"benchmark": False})])
+def test_one_setting_changes_and_the_others_are_the_users(
+    own: dict[str, bool], asked: Callable[[], AbstractContextManager[None]], set_to: dict[str, bool]
+) -> None:
     with asked():
-        assert _settings() == own | {name: True}
+        assert _settings() == own | set_to
     assert _settings() == own
 
 

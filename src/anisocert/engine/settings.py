@@ -12,18 +12,18 @@ import torch
 
 
 class _Setting:
-    """One of them, which is true or false."""
+    """One of them, which is true or false, and what those at work want it to be."""
 
-    def __init__(self, name: str) -> None:
-        self._name, self._lock = name, threading.Lock()
+    def __init__(self, name: str, wanted: bool) -> None:
+        self._name, self._wanted, self._lock = name, wanted, threading.Lock()
         self._at_work, self._found = 0, False
 
     @contextmanager
-    def on(self) -> Iterator[None]:
+    def kept(self) -> Iterator[None]:
         with self._lock:
             if self._at_work == 0:
                 self._found = getattr(torch.backends.cudnn, self._name)
-            self._set(True)
+            self._set(self._wanted)
             self._at_work += 1
         try:
             yield
@@ -37,17 +37,17 @@ class _Setting:
         getattr(torch._C, f"_set_cudnn_{self._name}")(value)  # torch.backends refuses where its flags are frozen
 
 
-_DETERMINISTIC, _BENCHMARK = _Setting("deterministic"), _Setting("benchmark")
+_DETERMINISTIC, _UNTIMED = _Setting("deterministic", True), _Setting("benchmark", False)
 
 
 def repeatable() -> AbstractContextManager[None]:
     """Only those of cuDNN's kernels that give the same result each time, in a step and in its gradient alike."""
-    return _DETERMINISTIC.on()
+    return _DETERMINISTIC.kept()
 
 
-def fastest() -> AbstractContextManager[None]:
-    """Those of cuDNN's convolutions that are fastest when tried, once for each shape."""
-    return _BENCHMARK.on()
+def untimed() -> AbstractContextManager[None]:
+    """cuDNN's kernels chosen by its rules, not by the clock, which may prefer others the next time."""
+    return _UNTIMED.kept()
 
 
 @contextmanager

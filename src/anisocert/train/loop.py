@@ -5,7 +5,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from anisocert.data import Dataset
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import usable
 from anisocert.engine.numerics import Precision, keep_large_blocks, native_precision
-from anisocert.engine.settings import fastest
+from anisocert.engine.settings import repeatable, untimed
 from anisocert.engine.told import under
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import hash_values
@@ -25,6 +25,7 @@ from anisocert.smoothing import Smoothing
 from anisocert.train._augment import Batches
 from anisocert.train._folder import Folder, Record, blueprint
 from anisocert.train._mixed import Mixed
+from anisocert.train._pooling import RepeatablePools
 from anisocert.train._steps import Replays, Steps
 from anisocert.train.accuracy import Held
 from anisocert.train.recipe import Recipe
@@ -107,7 +108,7 @@ def train(
         _refuse_labels(recipe, answers, one, device)
     placed.try_on(data)
     alone = place.held() if place else nullcontext()
-    with alone, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches):
+    with alone, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches, compile):
         records, compiled = place.resume(model, optimizer) if place else [], False
         if compile and len(records) < sgd.epochs:
             torch.manual_seed(seed)
@@ -177,8 +178,8 @@ def _epoch_seed(seed: int, epoch: int) -> int:
 
 
 @contextmanager
-def _tuned(device: torch.device, batches: Batches) -> Iterator[None]:
-    """Let cuDNN pick the fastest convolutions, as shapes never change; keep tiny batches on one thread of a CPU.
+def _tuned(device: torch.device, batches: Batches, compile: bool) -> Iterator[None]:
+    """On a GPU only kernels that give the same result each time; on a CPU one thread for tiny batches.
 
     Threads that share too little work wait for each other more than they work: on a busy machine, 13 times more.
     """
@@ -186,7 +187,12 @@ def _tuned(device: torch.device, batches: Batches) -> Iterator[None]:
     tiny = device.type == "cpu" and batches.size * batches.x[0].numel() < ONE_THREAD
     try:
         torch.set_num_threads(1 if tiny else threads)
-        with fastest() if device.type == "cuda" else nullcontext():
+        with ExitStack() as settings:
+            if device.type == "cuda":
+                settings.enter_context(repeatable())
+                settings.enter_context(untimed())
+                if not compile:  # which has max-pools of its own
+                    settings.enter_context(RepeatablePools())
             yield
     finally:
         torch.set_num_threads(threads)

@@ -64,14 +64,16 @@ class _MaxPool(torch.autograd.Function):
         rows, columns = (
             _Side(*one) for one in zip(ctx.shape[2:], grad.shape[2:], stride, padding, dilation, kernel, strict=True)
         )
-        won_row = winners.div(ctx.shape[3], rounding_mode="floor")
-        won_column = winners - won_row * ctx.shape[3]
+        row = winners.div(columns.size, rounding_mode="floor")
+        down = row - rows.starts(grad.device)[:, None]
+        right = winners - row * columns.size - columns.starts(grad.device)
+        place = (down * columns.span + right).int()  # where in its window each winner is
         kind = torch.promote_types(grad.dtype, torch.float32)
         added = torch.zeros(*ctx.shape[:2], rows.padded, columns.padded, dtype=kind, device=grad.device)
         added = added.to(memory_format=torch.channels_last)
-        for i, j in product(range(kernel[0]), range(kernel[1])):
-            won = (won_row == rows.inputs(i, grad.device)[:, None]) & (won_column == columns.inputs(j, grad.device))
-            added[:, :, rows.slice(i), columns.slice(j)] += torch.where(won, grad, 0)
+        for i, j in product(range(0, rows.span, dilation[0]), range(0, columns.span, dilation[1])):
+            won = place == i * columns.span + j
+            added[:, :, rows.at(i), columns.at(j)] += torch.where(won, grad, 0)
         return added[:, :, rows.own, columns.own].to(grad.dtype), None, None, None, None, None
 
 
@@ -87,21 +89,24 @@ class _Side:
     kernel: int
 
     @property
+    def span(self) -> int:
+        """Of a window, with what dilation leaves out."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
     def padded(self) -> int:
         """With padding on both sides, and with what the last window reaches beyond it by ceil_mode."""
-        reach = (self.windows - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
-        return max(self.size + 2 * self.padding, reach)
+        return max(self.size + 2 * self.padding, (self.windows - 1) * self.stride + self.span)
 
     @property
     def own(self) -> slice:
         """The image itself, of the padded one."""
         return slice(self.padding, self.padding + self.size)
 
-    def slice(self, place: int) -> slice:
-        """What all windows have at this place of theirs, of the padded image."""
-        first = place * self.dilation
-        return slice(first, first + (self.windows - 1) * self.stride + 1, self.stride)
+    def starts(self, device: torch.device) -> Tensor:
+        """Where each window begins in the image; negative in the padding."""
+        return torch.arange(self.windows, device=device) * self.stride - self.padding
 
-    def inputs(self, place: int, device: torch.device) -> Tensor:
-        """The same, as numbers of the image's own lines; negative, or too large, in the padding."""
-        return torch.arange(self.windows, device=device) * self.stride + (place * self.dilation - self.padding)
+    def at(self, offset: int) -> slice:
+        """What lies so far from each window's begin, of the padded image."""
+        return slice(offset, offset + (self.windows - 1) * self.stride + 1, self.stride)

@@ -8,48 +8,52 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anisocert.errors import ArgumentError
-from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, Cell, Column, Comparison, Table, nearest, short_down
+from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, Cell, Column, Table, nearest, short_down
 from anisocert.evaluate.comparison import ORDER
 from anisocert.evaluate.results import Results
 from anisocert.evaluate.table import WHOM
-from anisocert.evaluate.tables import table_radii
 from anisocert.evaluate.withstood import Withstood, line_cells, line_columns, search_words
 from anisocert.smoothing import usual
 from first import FILE, Measured
-from levels import OURS, THEIRS, after
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TELLING = 2.0  # times sigma: a radius that fixed noise still certifies for many, and input-dependent noise for more
-SHOWN = {"fixed": "fixed noise", "isotropic": "isotropic", THEIRS: "published", OURS: "ours"}
 EXACT = "Intervals are of 95 % confidence about images not seen (Clopper-Pearson)."
 
 
-def protection_table(comparison: Comparison, lines: Sequence[Measured]) -> Table | None:
-    """A line per noise level: certified for everyone, promised from admission on, and left by a stranger.
+def protection_table(lines: Sequence[Measured]) -> Table | None:
+    """A line per noise level and method, near one telling radius, of the images that were attacked.
 
-    All three of the images that were attacked; where none were, the first two of the whole comparison.
+    Certified for everyone, or promised from admission on, and left by a stranger.
     """
-    same = [one for one in lines if (one.data, one.norm, one.recipe) == _named(comparison) and _is_shown(one)]
-    rows = _attacked_rows(same) if same else _certified_rows(comparison)
-    if not rows:
+    groups = [group for group in _groups(lines) if group[0].protects in (EVERYONE, ADMITTED)]
+    found = [(group[0], nearest([one.line for one in group], TELLING * group[0].sigma, math.inf)) for group in groups]
+    near = [(one, line) for one, line in found if line is not None and line.radius is not None]
+    if not near:
         return None
-    known = {one.method for one in same} if same else {"fixed", OURS}
-    names = [name for method, name in SHOWN.items() if method in known]
-    counts = {one.line.inputs for one in same} or {len(comparison)}
+    counts = {line.inputs for _, line in near}
     if len(counts) > 1:
         raise ArgumentError(f"expected all runs of a table attacked on as many inputs, got {sorted(counts)}: {FILE}")
-    (inputs,) = counts
+    one, (inputs,) = near[0][0], counts
     columns = (
-        Column(comparison.symbol), Column(f"{comparison.norm} radius"),
-        Column(names[0], "share", f"% {EVERYONE}:"), *(Column(name, "share", f"% {ADMITTED}:") for name in names[1:]),
-        *(Column(name, "share", f"% {LEFT}:") for name in (names if same else ())),
-        *(Column(name, group="of the promised, answered otherwise:") for name in (names[1:] if same else ())),
+        Column(usual(one.norm).symbol), Column(f"{one.norm} radius"), Column("method"),
+        *(Column(f"% {whom}", "share") for whom in (EVERYONE, ADMITTED, LEFT)),
+        Column("of the promised, answered otherwise"),
     )  # fmt: skip
-    title = f"{comparison.data}, {comparison.norm}, {comparison.recipe}: whom it protects; {inputs:,} inputs"
-    return Table(title, columns, tuple(rows), f"{_attack(same)} {EXACT}" if same else "")
+    title = f"{one.data}, {one.norm}, {one.recipe}: whom it protects; {inputs:,} inputs"
+    return Table(title, columns, tuple(_protected(*pair) for pair in near), f"{_attack(lines)} {EXACT}")
+
+
+def _protected(one: Measured, line: Withstood) -> tuple[Cell, ...]:
+    stated = (Cell(line.certified_share if one.protects == whom else None) for whom in (EVERYONE, ADMITTED))
+    lost = f"{line.otherwise:,} of {line.certified:,}" if one.protects == ADMITTED else None
+    return (
+        Cell(f"{one.sigma:g}"), Cell(short_down(line.radius or 0.0)), Cell(one.method), *stated,
+        Cell(line.share, *line.interval()), Cell(lost),
+    )  # fmt: skip
 
 
 def first_table(lines: Sequence[Measured], folder: str = "") -> Table | None:
@@ -124,49 +128,6 @@ def _draw_systems(axis: "Axes", systems: Sequence[Results]) -> None:
     end = max(float(np.quantile(one.certified(), 0.95)) for one in systems)
     axis.set(xlim=(0, end), xlabel=f"{systems[0].norm} radius", title="one system, stronger networks")
     axis.grid(visible=True)
-
-
-def _attacked_rows(lines: Sequence[Measured]) -> list[tuple[Cell, ...]]:
-    """At a radius near the telling one, of all runs that were attacked within it."""
-    methods = [name for name in SHOWN if name in {one.method for one in lines}]
-    rows = []
-    for sigma in sorted({one.sigma for one in lines}):
-        found = {name: [one.line for one in lines if (one.method, one.sigma) == (name, sigma)] for name in methods}
-        near = {name: nearest(part, TELLING * sigma, math.inf) for name, part in found.items()}
-        fixed, ours = near.get("fixed"), near.get(OURS)
-        if fixed is None or ours is None or fixed.radius != ours.radius or ours.radius is None:
-            continue
-        told = [one if one is not None and one.radius == ours.radius else None for one in near.values()]
-        certified = (Cell(None if one is None else one.certified_share) for one in told)
-        left = (Cell(None) if one is None else Cell(one.share, *one.interval()) for one in told)
-        lost = (Cell(None if one is None else _otherwise(one)) for one in told[1:])
-        rows.append((Cell(f"{sigma:g}"), Cell(short_down(ours.radius)), *certified, *left, *lost))
-    return rows
-
-
-def _otherwise(line: Withstood) -> str:
-    return f"{line.otherwise:,} of {line.certified:,}"
-
-
-def _certified_rows(comparison: Comparison) -> list[tuple[Cell, ...]]:
-    rows = []
-    for sigma in comparison.sigmas:
-        at = min((radius for radius in table_radii(comparison) if radius), key=lambda r: abs(r - TELLING * sigma))
-        found: list[Results | None] = [after(comparison, name, sigma) for name in ("fixed", OURS)]
-        whole = [one for one in found if one is not None]
-        if [one.protects for one in whole] == [EVERYONE, ADMITTED]:
-            shares = (Cell(float(one.accuracy(at)[0])) for one in whole)
-            rows.append((Cell(f"{sigma:g}"), Cell(short_down(at)), *shares))
-    return rows
-
-
-def _named(comparison: Comparison) -> tuple[str, str, str | None]:
-    return comparison.data, comparison.norm, comparison.recipe
-
-
-def _is_shown(one: Measured) -> bool:
-    """Whether a measurement says what the table's columns are called."""
-    return one.method in SHOWN and one.protects == (EVERYONE if one.method == "fixed" else ADMITTED)
 
 
 def _groups(lines: Sequence[Measured]) -> list[list[Measured]]:

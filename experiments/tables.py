@@ -100,7 +100,7 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
         "means": [mean_table(every)],
     }
     made["attacked-first"] = [first_table(lines)]
-    made["protection"] = [protection_table(recipes["cohen"], lines)] if "cohen" in recipes else []
+    made["protection"] = [protection_table([line for line in lines if line.recipe == "cohen"])]
     made["one-system"] = [one_system_table(read_systems(results))]
     made["denoised-aims"] = [aims_table(results)]
     for folder in FOLDERS:

@@ -11,7 +11,7 @@ import pytest
 
 import tables
 from anisocert.errors import ArgumentError
-from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, Withstood, compare
+from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, OWN, Withstood, compare
 from anisocert.runs.attacked import AttackedFirst
 from anisocert.runs.attacked_file import rows_hash, write_attacked
 from anisocert.runs.files import ATTACKED
@@ -90,52 +90,44 @@ def comparison(run, columns):
     )[0]  # fmt: skip
 
 
-def test_without_a_measurement_the_table_has_two_promises(comparison):
-    table = protection_table(comparison, [])
-    assert [column.group for column in table.columns[2:]] == [f"% {EVERYONE}:", f"% {ADMITTED}:"]
-    assert [[cell.value for cell in row] for row in table.rows] == [["0.25", "0.5", 0.5, 1.0]]
+def test_without_a_measurement_there_is_no_table():
+    assert protection_table([]) is None
     assert first_table([]) is None
 
 
-def test_with_one_all_numbers_are_of_the_attacked_inputs(comparison, lines):
-    table = protection_table(comparison, lines)
-    assert table.title.endswith("3 inputs")
-    assert [column.group for column in table.columns[4:6]] == [f"% {LEFT}:"] * 2
-    values = [[cell.value for cell in row] for row in table.rows]
-    third = pytest.approx(1 / 3)
-    assert values[0] == [
-        "0.25",
-        "0.5",
-        pytest.approx(2 / 3),
-        pytest.approx(2 / 3),
-        pytest.approx(2 / 3),
-        third,
-        "1 of 2",
-    ]
-    assert values[1][:2] == ["0.5", "0.5"]  # the nearest to 1 that was searched
-    assert values[1][-2:] == [0.0, "2 of 2"]
-    assert table.rows[0][5].low < 1 / 3 < table.rows[0][5].high
-    assert "4 starts of 60 steps with 64 noisy copies, n = 10,000" in table.caption
-
-
-def test_every_method_that_was_attacked_has_its_columns(comparison, lines):
+def test_whom_each_number_protects(lines):
     theirs = [
         replace(one, method=method, line=replace(one.line, right=0))
-        for method in ("isotropic", "anisotropic, as published")
+        for method in ("anisotropic, as published", "isotropic")
         for one in lines
         if (one.method, one.sigma) == ("anisotropic", 0.25)
     ]
-    table = protection_table(comparison, [*lines, *theirs])
-    names = ["fixed noise", "isotropic", "published", "ours"]
-    assert [column.name for column in table.columns[2:]] == [*names, *names, *names[1:]]
-    values = [[cell.value for cell in row[2:]] for row in table.rows]
-    assert values[0][4:8] == [pytest.approx(2 / 3), 0.0, 0.0, pytest.approx(1 / 3)]
-    assert values[1][5:7] == [None, None]  # nobody attacked them at the other level
+    table = protection_table([*lines, *theirs])
+    assert table.title.endswith("3 inputs")
+    assert [column.name for column in table.columns[3:6]] == [f"% {whom}" for whom in (EVERYONE, ADMITTED, LEFT)]
+    values = [[cell.value for cell in row] for row in table.rows]
+    third, most = pytest.approx(1 / 3), pytest.approx(2 / 3)
+    assert values == [
+        ["0.25", "0.5", "fixed", most, None, most, None],
+        ["0.25", "0.5", "isotropic", None, most, 0.0, "1 of 2"],
+        ["0.25", "0.5", "anisotropic", None, most, third, "1 of 2"],
+        ["0.25", "0.5", "anisotropic, as published", None, most, 0.0, "1 of 2"],
+        ["0.5", "0.5", "fixed", most, None, 1.0, None],  # the nearest to 1 that was searched
+        ["0.5", "0.5", "anisotropic", None, most, 0.0, "2 of 2"],
+    ]
+    assert table.rows[2][5].low < 1 / 3 < table.rows[2][5].high
+    assert "4 starts of 60 steps with 64 noisy copies, n = 10,000" in table.caption
 
 
-def test_lines_of_other_data_do_not_stand_beside_these(comparison, lines):
-    others = [replace(one, data="digits") for one in lines]
-    assert protection_table(comparison, others) == protection_table(comparison, [])
+def test_what_protects_nobody_is_not_in_it(lines):
+    table = protection_table([replace(one, protects=OWN) if one.method == "anisotropic" else one for one in lines])
+    assert {row[2].value for row in table.rows} == {"fixed"}
+
+
+def test_runs_that_were_attacked_on_other_numbers_of_inputs_do_not_stand_together(lines):
+    fewer = [replace(one, line=replace(one.line, inputs=2, right=1)) for one in lines if one.method == "fixed"]
+    with pytest.raises(ArgumentError, match=r"attacked on as many inputs, got \[2, 3\]"):
+        protection_table([one for one in lines if one.method != "fixed"] + fewer)
 
 
 def test_the_long_table_and_the_picture(lines):
@@ -166,7 +158,7 @@ def test_one_system_has_a_panel_beside_those_that_were_attacked(comparison, line
 def test_the_tables_are_drawn_with_their_intervals(lines, tmp_path):
     (tmp_path / "attacked-first.tsv").write_text(written(lines), "utf-8")
     found = tables.all_tables(tmp_path)
-    assert list(found) == ["attacked-first"]  # no run is there to stand beside
+    assert list(found) == ["protection", "attacked-first"]
     page = tables.written("<!-- table attacked-first -->\n<!-- end -->\n", found)
     assert "| 33.3 [0.8–90.6] | 1 of 2 | 0 |" in page
     assert tables.written(page, found) == page

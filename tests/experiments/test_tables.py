@@ -362,7 +362,7 @@ def test_every_table_for_a_page_says_it_but_that_of_seconds(committed):
                 [
                     table.title,
                     table.caption,
-                    *(c.group for c in table.columns),
+                    *(c.group + c.name for c in table.columns),
                     *(str(cell.value) for row in table.rows for cell in row),
                 ]
             )

@@ -76,7 +76,7 @@ def _curve(size: Size, share: float = 0.0) -> Measure:
 
 
 def _largest(size: Size) -> Measure:
-    """The share of inputs on which the first method's certificate is, up to TIE, no smaller than the others'."""
+    """How often, where any method certifies, the first one's certificate is, up to TIE, no smaller than the others'."""
     return lambda results, _: superset(results, size, TIE)[0]
 
 

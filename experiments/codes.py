@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN
 from anisocert.data import load
 from anisocert.models import Codebook, described
@@ -93,7 +94,9 @@ class Steps:
     def taken(self, level: float, folder: Path) -> StoredRun:
         """A run that is there already; an error unless it is what would be made here."""
         asked = {name: getattr(self.asked, name) for name in ("data", "skip", "max", "n", "seed")}
-        asked, run = asked | {"method": "fixed", "sigma": level}, read_run(folder)
+        asked |= {"method": "fixed", "sigma": level}
+        asked |= {name: getattr(Plan(), name) for name in ("n0", "alpha", "bound", "stop")}  # which no option changes
+        run = read_run(folder)
         said = {name: run.said(name) for name in asked}
         if said != asked:
             sys.exit(f"expected {asked} in {folder}, got {said}: leave --runs out, and it is certified")

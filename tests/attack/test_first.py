@@ -182,6 +182,33 @@ def test_with_a_memory_the_promise_is_the_memorys(made, half_space, tmp_path):
         assert len(memory) == 3  # the attack is on an empty one
 
 
+class Slab(nn.Module):
+    """Class 0 within 0.5 of the plane through 0, else class 1."""
+
+    def forward(self, x):
+        inside = 0.5 - x[:, :1].abs()
+        return torch.cat([inside, -inside], 1)
+
+
+def test_fixed_noise_stays_certified_for_everyone_whatever_a_memory_made_of_it(made, tmp_path):
+    """Under much noise the slab is lost: a memory promises class 1 where the classifier itself certifies class 0."""
+    run, network, inputs = made(Slab(), np.float32([[0.0, 0.0], [2.0, 0.0]]), ac.Gaussian(0.1))
+    (wide,) = ac.certify(
+        network, np.float32([[3.0, 0.0]]), ids=[77], smoothing=ac.Gaussian(5.0), plan=ac.Plan(n=20_000)
+    )
+    assert wide.region.contains(inputs(0))
+    with ac.Memory.open(tmp_path / "memory.sqlite") as memory:
+        memory.admit(wide)
+        add_to_memory(run.folder, memory, {i: inputs(i) for i in range(2)})
+    after = read_run(run.folder)
+    assert after.column("memory_prediction").tolist() == [1, 1]
+    found = attack_first(after, network, inputs, radii=[0.1], how=QUICK, n=N)
+    assert found.found.promised.tolist() == [0, 1]
+    assert found.radius.tolist()[1] == after.column("radius")[1]
+    assert found.found.expected > 0  # so that losing more is an error
+    assert not found.failed
+
+
 def test_a_mixture_and_one_theta_for_all(made, half_space, write_run, tmp_path):
     x = heights([1.0, 0.0], [0.7, -0.7])
     mixture = ac.GaussianMixture([0.3, 0.7], [0.2, 0.4])

@@ -62,6 +62,9 @@ def test_an_experiment_ends_in_runs_that_can_be_compared_without_their_thetas(cl
     assert [run.said("probe") for run in runs] == [None, None]
     assert read_run(tmp_path / "work" / "runs" / "cohen-0.25" / "ours").said("probe")
     assert all((run.column("radius") > 0).all() for run in runs)
+    told = cli("verify", runs[0].folder, code=3).out
+    assert "published without theta" in told
+    assert "0 rows recomputed" in told
     (comparison,) = compare(runs)
     assert len(comparison) == 2
     assert {entry.before.method for entry in comparison.entries} == {"anisotropic", "average"}

@@ -105,6 +105,48 @@ def test_wrong_arguments(tmp_path: Path, arguments: tuple[str, ...], message: st
     assert list(tmp_path.iterdir()) == []
 
 
+def test_classes_without_an_example_are_told(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).random((20, 1, 8, 8), np.float32)
+    np.savez(tmp_path / "from1.npz", x=x, y=np.arange(20) % 2 + 1)
+    asked = ("--arch", "small-cnn", "--epochs", 1, "--sigma", 0.3, "--crop", 0, "--out", tmp_path / "net")
+    told = " ".join(run("--data", tmp_path / "from1.npz", *asked).split())
+    assert "note: no training example has class 0, of 3: do labels start at 1?" in told
+    np.savez(tmp_path / "all.npz", x=x, y=np.arange(20) % 2)
+    assert "no training example" not in run("--data", tmp_path / "all.npz", *asked, "--force")
+
+
+def test_an_attack_stays_in_the_range_of_the_data(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).uniform(-1, 1, (20, 1, 8, 8)).astype(np.float32)
+    np.savez(tmp_path / "mine.npz", x=x, y=np.arange(20) % 2)
+    asked = ("--data", tmp_path / "mine.npz", "--arch", "small-cnn", "--epochs", 1, "--sigma", 0.3, "--recipe",
+             "smoothadv", "--set", "steps=1", "--out", tmp_path / "net")  # fmt: skip
+    with pytest.raises(
+        ArgumentError, match=r"got -0\.99\d+ to 0\.99\d+ in mine: give their range, as in --set low=-1 --set high=1$"
+    ):
+        run(*asked)
+    run(*asked, "--set", "low=-1", "--set", "high=1")
+
+
+def test_the_folder_of_a_training_is_not_its_network(tmp_path: Path) -> None:
+    run(*DIGITS, "--epochs", "1", "--out", tmp_path / "net")
+    with pytest.raises(
+        ArgumentError, match=r"folder .*net: name the file in it, best\.safetensors or last\.safetensors"
+    ):
+        load(tmp_path / "net")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ArgumentError, match=r"got the folder .*empty$"):
+        load(tmp_path / "empty")
+
+
+def test_ctrl_c_says_that_it_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("anisocert.train.train", interrupt)
+    found = CliRunner().invoke(app, ["train", *map(str, DIGITS), "--epochs", "4", "--out", str(tmp_path)])
+    assert (found.exit_code, "interrupted in epoch 1 of 4; the same command resumes" in found.stdout) == (3, True)
+
+
 def test_a_real_kill_and_the_same_command_again(tmp_path: Path) -> None:
     """SIGKILL in the middle of the work; the weights in the end are those of an undisturbed training, byte by byte."""
     killed, whole = tmp_path / "killed", tmp_path / "whole"

@@ -144,9 +144,25 @@ def test_families_need_each_level_once(run, columns):
     assert [len(family) for family in compare(runs[:2])[0].families()] == [2]
 
 
+def test_data_of_one_name_with_other_inputs_is_not_compared(run, columns):
+    one, other = (run(columns("fixed", [0.5]), name, data=f"{name}/test.npz", data_hash=name) for name in "ab")
+    with pytest.raises(ArgumentError, match=r"called test\.npz, got others with the same ids in a and b"):
+        compare([one, other])
+    same = run(columns("isotropic", [0.5]), "c", data="c/test.npz", data_hash="a")
+    unknown = run(columns("isotropic", [0.5]), "d", data="d/test.npz")
+    more = run(columns("isotropic", [0.5, 0.5]), "e", data="e/test.npz", data_hash="e")  # of more inputs, another hash
+    assert [len(entry.entries) for entry in compare([one, same, unknown, more])] == [4]
+
+
 def test_superset_by_hand(results):
     fixed, ancer = results([0.5, 0.5, 0.5, None]), results([0.6, 0.5, 0.4, None])
-    assert superset([fixed, ancer]) == [0.75, 0.75]
+    assert superset([fixed, ancer]) == [2 / 3, 2 / 3]
+
+
+def test_where_nobody_certifies_nobody_has_the_largest(results):
+    some, none = results([0.5, 0.5, None, None, None]), results([None] * 5)
+    assert superset([some, none]) == [1.0, 0.0]
+    assert np.isnan(superset([none, none])).all()
 
 
 def test_superset_with_slack(results):

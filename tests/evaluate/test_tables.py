@@ -28,7 +28,7 @@ from anisocert.evaluate import (
     tables_of,
     terminal,
 )
-from anisocert.evaluate.tables import round_steps
+from anisocert.evaluate.tables import round_steps, table_radii
 
 FORMATS = ("terminal", "markdown", "latex", "csv")
 SMALL = Table(
@@ -139,6 +139,11 @@ def test_markup_in_names_is_not_obeyed():
     assert all(word in render(table, "terminal") for word in ("[bold]t[/bold]", "[red]-and-wide", "[/]"))
 
 
+def test_sizes_that_no_run_knows_have_no_columns(run, columns):
+    (comparison,) = compare([run(columns("anisotropic", [0.5]) | {"proxy_radius": [None]}, "imported", data="mine")])
+    assert table_radii(comparison, "proxy_radius") == (0.0,)
+
+
 def test_unknown_format():
     with pytest.raises(ArgumentError, match="'word'"):
         render(SMALL, "word")
@@ -197,7 +202,9 @@ def test_best_over_sigma_is_labelled(run, columns):
         run(columns("fixed", [0.8, 0.0, 0.8], 1.0, prediction=[1, 2, 1]), "b"),
     ]
     table = summary(compare(runs)[0], [0.0, 0.5])
-    assert cells(table, "fixed, envelope")[0][1:6] == ["best of 2", "not needed", EVERYONE, 2 / 3, 2 / 3]
+    assert cells(table, "fixed, envelope")[0][1:6] == [
+        "best of 2", "not needed", f"{EVERYONE}, one radius at a time", 2 / 3, 2 / 3,
+    ]  # fmt: skip
     assert cells(table, "fixed, oracle")[0][1:6] == ["best of 2", "not needed", NOBODY, 1.0, 2 / 3]
     assert cells(table, "fixed, oracle")[0][7] == pytest.approx((0.8 + 0.2 + 0.8) / 3)
     assert "chosen with its true label" in table.caption
@@ -242,7 +249,7 @@ def test_superset_over_sigmas(run, columns):
     ]  # fmt: skip
     table = supersets(compare(runs)[0])
     assert {r[0].value: r[4].value for r in table.rows if r[1].value == "oracle"} == {"fixed": 0.5, "anisotropic": 0.5}
-    assert {r[0].value: r[4].value for r in table.rows if r[1].value == "1"} == {"fixed": 1.0, "anisotropic": 0.5}
+    assert {r[0].value: r[4].value for r in table.rows if r[1].value == "1"} == {"fixed": 1.0, "anisotropic": 0.0}
     assert {r[3].value for r in table.rows if r[1].value == "oracle"} == {NOBODY}
 
 

@@ -33,13 +33,16 @@ def test_wrong_answers_are_not_certified_at_zero():
 
 
 ASKED = {"data": "digits", "skip": 1, "max": 3, "n": 100, "seed": 0}
+USUAL = {"n0": 100, "bound": "one-vs-rest", "alpha": 0.001}
 
 
 @pytest.fixture
 def runs(run, columns, monkeypatch):
-    """Finished runs of fixed noise, by their folder: of both levels, and of other images."""
+    """Finished runs of fixed noise, by their folder: of both levels, of other images, and by other plans."""
     made = {}
-    for folder, sigma, said in (("a", 0.5, ASKED), ("b", 0.25, ASKED), ("c", 0.25, ASKED | {"skip": 2})):
+    others = {"c": {"skip": 2}, "d": {"alpha": 0.3}, "e": {"bound": "two-class"}, "f": {"stop": "checkpoints"}}
+    for folder, sigma in (("a", 0.5), ("b", 0.25), *((name, 0.25) for name in others)):
+        said = ASKED | USUAL | others.get(folder, {})
         made[folder] = run(columns("fixed", [0.5]), folder, model=f"{folder}.safetensors", **said)
         made[folder].description.update(method="fixed", sigma=sigma)
     monkeypatch.setattr(codes, "read_run", lambda folder: made[folder.name])
@@ -56,7 +59,7 @@ def test_runs_that_are_there_are_taken_with_their_networks(runs, tmp_path, monke
     monkeypatch.setattr(Steps, "certify", lambda self, name, *_: name)
     assert Steps(asked).certified() == {"cascade": "cascade", "fixed 0.5": runs["a"], "fixed 0.25": runs["b"]}
     assert [path.name for path in loaded] == ["a.safetensors", "b.safetensors"]
-    for wrong in (("b", "a"), ("a", "c")):  # another order, other images
+    for wrong in (("b", "a"), *(("a", other) for other in "cdef")):  # another order, other images, other plans
         with pytest.raises(SystemExit, match="leave --runs out, and it is certified"):
             Steps(SimpleNamespace(**vars(asked) | {"runs": wrong}))
 

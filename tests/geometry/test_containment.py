@@ -90,3 +90,13 @@ def test_inner_copy_of_a_point_outside():
 def test_superset_of_another_shape():
     with pytest.raises(ArgumentError, match=r"b: expected the shape of a, \(1,\), got \(2,\)"):
         superset(Region([0.0], 1.0, 2), Region([0.0, 0.0], 1.0, 2))
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_a_copy_is_rounded_down_where_numbers_are_sparse(norm: int) -> None:
+    """The smallest positive number times 0.6 is itself, to nearest: that copy would not be inside."""
+    a = Region([0.0, 0.0], [1.0, 5e-324], norm)
+    with pytest.raises(ArgumentError, match="well inside"):
+        inner_copy(a, [0.4, 0.0])
+    b = Region([0.0, 0.0], [1.0, 20e-324], norm)
+    assert superset(b, inner_copy(b, [0.4, 0.0]))

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from anisocert import Memory
 from anisocert.cli.app import app
+from anisocert.errors import ArgumentError
 from anisocert.runs import read_run
 from anisocert.runs.files import checksum, write_description
 from anisocert.verify.backing import backing, memory_backing
@@ -187,6 +188,9 @@ def test_numbers_that_no_memory_backs_say_so_wherever_they_are_printed(run, tmp_
     report = ["report", str(run), "--table", "markdown", "--out", str(tmp_path / "r.html")]
     export = ["export", str(run), "--after-memory", "--out", str(tmp_path / "r.tsv")]
     assert words in CliRunner().invoke(app, report, catch_exceptions=False).stdout
+    with pytest.raises(ArgumentError, match="method fixed, which holds for everyone without one: export it as it was"):
+        CliRunner().invoke(app, export, catch_exceptions=False)
+    describe(run, method="isotropic")
     assert words in CliRunner().invoke(app, export, catch_exceptions=False).stderr
     assert words in (tmp_path / "r.html").read_text()
 

@@ -35,7 +35,7 @@ class Clean:
 
     @classmethod
     def of(cls, run: StoredRun, ids: Sequence[int], inputs: Inputs) -> "Clean":
-        """The examples with these ids. After a memory, if the run has one: then the promise is the memory's."""
+        """The examples with these ids. After a memory, if that binds the run: then the promise is the memory's."""
         rows = [run.row(number) for number in ids]
         if any(row.get("label") in (None, UNLABELLED) for row in rows):
             raise ArgumentError(f"expected a run with the label of every input, got {run.folder}, which lacks some")
@@ -48,7 +48,7 @@ class Clean:
         if any(one is None and given != ABSTAIN for one, given in zip(regions, promised, strict=True)):
             raise ArgumentError(f"expected the theta of every certified input of {run.folder}, got none for some")
         labels = np.array([row["label"] for row in rows], np.int64)
-        size = "memory_radius" if run.has_memory else "radius"
+        size = "memory_radius" if run.bound_by_memory else "radius"
         right = np.array(promised) == labels
         return cls(
             list(ids), labels, np.stack(x), np.array(promised, np.int64), regions,
@@ -63,7 +63,7 @@ class Clean:
 def _region(run: StoredRun, number: int, x: NDArray[np.float32]) -> Region | None:
     """What the run promises around x; of a region that a memory made smaller, the ball whose radius the run tells."""
     row = run.row(number)
-    if not run.has_memory or row["memory_note"] == KEPT:
+    if not run.bound_by_memory or row["memory_note"] == KEPT:
         return run.region(number, x)
     if row["memory_prediction"] == ABSTAIN or not row["memory_radius"] > 0:
         return None

@@ -136,7 +136,7 @@ def usual_radii(run: StoredRun) -> list[float]:
 
     Without a certified input, up to twice the noise's scale.
     """
-    answer, size = ("memory_prediction", "memory_radius") if run.has_memory else ("prediction", "radius")
+    answer, size = ("memory_prediction", "memory_radius") if run.bound_by_memory else ("prediction", "radius")
     right = run.column(answer) == run.column("label")
     known = run.column(size)[right & (run.column(answer) != ABSTAIN)]
     top = float(np.quantile(known, USEFUL)) if len(known) else 0.0

@@ -73,7 +73,7 @@ def attack_first(
 
 def tell_first(found: FirstAttack, run: StoredRun, as_json: bool) -> None:
     """The result, with what the run certifies beside it."""
-    promise = results_of(run, memory=run.has_memory)
+    promise = results_of(run, memory=run.bound_by_memory)
     balls = [_ball(found, j) for j in range(len(found.found.radii))]
     if as_json:
         print(json.dumps(_plain(found, run, promise, balls), indent=2))

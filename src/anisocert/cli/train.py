@@ -80,7 +80,7 @@ def train(
         typer.Option(
             "--set",
             help="An option of the recipe, as in epsilon=0.5; repeatable. Of denoiser: low, high, reconstruct, answer, "
-            "weight and keep; --set help lists those of any recipe.",
+            "weight and keep; a name that a recipe lacks lists its own.",
         ),
     ] = None,
     crop: Annotated[
@@ -109,6 +109,7 @@ def train(
 
     import torch
 
+    from anisocert.cli import STOPPED
     from anisocert.cli import train_setup as setup
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
@@ -143,7 +144,7 @@ def train(
     options.checked()
     setup.expect_there(classifier)
     examples = load(data, "train")
-    for note in examples.notes:
+    for note in (*examples.notes, *(setup.label_notes(examples) if chosen.labelled else ())):
         console.print(f"note: {note}", soft_wrap=True)
     if arch is None and kind.fresh:
         arch = chosen.suited(examples.shape)
@@ -166,10 +167,14 @@ def train(
             if not console.is_terminal:
                 console.print(f"epoch {record['epoch']}/{epochs}  {_line(record)}", soft_wrap=True)
 
-        records = run(
-            model, examples, chosen, smoothing, sgd=sgd(len(examples)), test=test, folder=out, crop=crop, flip=flip,
-            seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell, force=force,
-        )  # fmt: skip
+        try:
+            records = run(
+                model, examples, chosen, smoothing, sgd=sgd(len(examples)), test=test, folder=out, crop=crop, flip=flip,
+                seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell, force=force,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            console.print(f"interrupted in epoch {shown + 1} of {epochs}; the same command resumes", soft_wrap=True)
+            raise typer.Exit(STOPPED) from None
     if not kind.answers:
         console.print(
             f"{out}/last.safetensors is the {recipe} for --codebook {shell_quote(str(codebook))}", soft_wrap=True

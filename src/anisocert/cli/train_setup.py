@@ -1,7 +1,7 @@
 """From the options of `anisocert train` to a recipe and a noise; errors come before any data is read."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +78,17 @@ def expect_network(recipe: Recipe, arch: str | None, smoothing: Smoothing) -> No
     small = Dataset("small", image, none, none, num_classes=2, mean=(0.0,), std=(1.0,))
     with torch.device("meta"):
         recipe.network(arch or recipe.suited(small.shape), small, smoothing)
+
+
+def label_notes(examples: Dataset) -> Iterator[str]:
+    """A line where some classes have no example, so that a network gives them a score that it never learns."""
+    if not examples.labelled:
+        return
+    absent = np.setdiff1d(np.arange(examples.num_classes), examples.y).tolist()
+    if absent:
+        named = ", ".join(map(str, absent[:5])) + (", ..." if len(absent) > 5 else "")
+        remedy = ": do labels start at 1?" if absent == [0] else ""
+        yield f"no training example has class {named}, of {examples.num_classes}{remedy}"
 
 
 def expect_there(classifier: Path | None) -> None:

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from anisocert.bounds import Plan
-from anisocert.diagnosis.probing import Level
+from anisocert.diagnosis.probing import MOSTLY, Level
 from anisocert.evaluate import ADMITTED, EVERYONE, OWN, down, percent
 
 if TYPE_CHECKING:
     from anisocert.diagnosis.diagnosing import Diagnosis
 
 LITTLE = 0.15  # noise, for inputs in [0, 1], that a network may tolerate without having been trained on it
-MOSTLY = 0.5
 IMAGES = (
     ", from the start (anisocert train --recipe cohen) or, if it is of anisocert's architectures, from its own answers "
     "(--recipe distillation), or a denoiser in front of it (--recipe denoiser, then --denoise)"

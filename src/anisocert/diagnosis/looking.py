@@ -84,6 +84,8 @@ class Look:
         right, chance, mended = shares
         where = "Under the noise" if self.noisy else "Without any noise"
         found = f"{where} it answers {right} of {self.inputs} sampled inputs correctly, and chance is {chance}"
+        if self.one_answer and not self.low:
+            found = f"{where} it gives all of {self.inputs} sampled inputs one class, which {right} of them have"
         if self.normalization:
             wrong = "something before the noise is wrong" if self.guessing else "its normalisation seems to be missing"
             return f"{found}: {wrong}. With {self.normalization} it answers {mended} correctly."

@@ -1,5 +1,6 @@
 """A network under a range of noise levels, on a small sample."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ GRID = (0.03, 0.06, 0.09, 0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 TINY = 1e-6  # noise that is none, for inputs in [0, 1]: a network that is told its level may divide by it
 COPIES = 32  # of each input, to see how sure the network may be
 SHARPNESS = np.exp(np.linspace(-2.0, 1.2, 33))
+MOSTLY = 0.5  # share of the inputs
 CALIBRATED = 0.93  # share of the best sharpness that counts as the same, in such a sample
 
 
@@ -119,11 +121,13 @@ def _sharpness(query: Query, scales: Tensor, sample: Sample) -> float:
 
 
 def matching_noise(clean: Level, levels: Sequence[Level]) -> float:
-    """The strongest noise for which the network is calibrated, or as nearly so as it ever is.
+    """The strongest noise for which the network is calibrated, or as nearly so as it ever is, and still answers.
 
     Training calibrates a network for the noise it is trained on. Beyond that noise its accuracy
-    falls but its confidence does not. levels: of one norm, in rising order.
+    falls but its confidence does not. One that is never sure of anything is calibrated everywhere: noise under which
+    most inputs would not be certified is none that it copes with. levels: of one norm, in rising order.
     """
-    known = [(0.0, clean.sharpness)] + [(one.sigma, one.sharpness) for one in levels]
+    answered = itertools.takewhile(lambda one: one.abstained < MOSTLY, levels)
+    known = [(0.0, clean.sharpness)] + [(one.sigma, one.sharpness) for one in answered]
     wanted = CALIBRATED * min(1.0, max(sharpness for _, sharpness in known))
     return max(sigma for sigma, sharpness in known if sharpness >= wanted)

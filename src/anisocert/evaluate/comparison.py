@@ -134,6 +134,7 @@ def _comparison(data: str, norm: str, runs: Sequence["StoredRun"]) -> Comparison
         results_of(run, memory=True, label=label) if run.has_memory else None
         for run, label in zip(runs, names, strict=True)
     ]
+    _expect_same_inputs(data, runs, befores)
     shared = aligned(befores)[0].ids
     everything = reduce(np.union1d, [one.ids for one in befores])
     several = len({one.sigma for one in befores}) > 1
@@ -148,6 +149,20 @@ def _comparison(data: str, norm: str, runs: Sequence["StoredRun"]) -> Comparison
     known = [_is_among(entry, entries[:place]) for place, entry in enumerate(entries)]
     entries = [replace(entry, again=again) for entry, again in zip(entries, known, strict=True)]
     return Comparison(data, norm, tuple(entries), len(everything) - len(shared))
+
+
+def _expect_same_inputs(data: str, runs: Sequence["StoredRun"], results: Sequence[Results]) -> None:
+    """An error if examples with the same ids are known to be others: data of one name may lie in several places."""
+    first: dict[bytes, StoredRun] = {}
+    for run, one in zip(runs, results, strict=True):
+        if (known := run.said("data_hash")) is None:
+            continue
+        other = first.setdefault(one.ids.tobytes(), run)
+        if other.said("data_hash") != known:
+            raise ArgumentError(
+                f"expected runs on the same inputs, as all are of data called {data}, got others with the same ids in "
+                f"{other.folder} and {run.folder}: compare runs on one of them"
+            )
 
 
 def _is_among(entry: Entry, others: Sequence[Entry]) -> bool:

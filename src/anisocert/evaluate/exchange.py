@@ -71,6 +71,11 @@ def export_run(run: StoredRun, file: Path, form: Format, after_memory: bool = Fa
     """Write a run's results in one of the field's layouts, before the memory or after it; return how many lines."""
     if after_memory and not run.has_memory:
         raise ArgumentError(f"expected a run that went through a memory, got {run.folder}")
+    if after_memory and run.for_everyone:  # a reader of the file would take the memory's regions for the classifier's
+        raise ArgumentError(
+            f"expected noise chosen for each input where results after a memory are exported, got {run.folder} with "
+            f"method {run.said('method')}, which holds for everyone without one: export it as it was before"
+        )
     rows = run.rows
     return write_tsv(file, form, map(_after_memory, rows) if after_memory else rows, digits)
 

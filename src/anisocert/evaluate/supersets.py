@@ -1,5 +1,6 @@
 """Whose certificate is the largest."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -13,13 +14,17 @@ from anisocert.evaluate.table import WHOM, Cell, Column, Table
 
 
 def superset(results: Sequence[Results], size: Size = "radius", slack: float = 0.0) -> list[float]:
-    """Of each, the share of inputs whose correct certificate is at least as large as that of all the others.
+    """Of each, how often its correct certificate is at least as large as that of all the others.
 
+    Of the inputs that one of them certifies, a share; NaN where there is none: without a certificate, none is large.
     Around one input a region contains a ball exactly if its radius is at least the ball's, so that against balls
     this is the share of certificates that contain all others (ANCER, Definition 1). slack: the part of the largest one
     that a certificate may lack and still count.
     """
     sizes = np.array([one.certified(size) for one in aligned(results)])
+    sizes = sizes[:, sizes.max(0) > 0]
+    if not sizes.size:
+        return [math.nan] * len(results)
     return [float(share) for share in (sizes >= (1 - slack) * sizes.max(0)).mean(1)]
 
 
@@ -46,7 +51,8 @@ def supersets(comparison: Comparison) -> Table | None:
         Column("proxy radius", "share", "% with the largest"),
     )  # fmt: skip
     caption = (
-        "Share of inputs on which a method's correct certificate is at least as large as that of every other method. "
+        "Share of the inputs that one of the methods certifies correctly, on which this one's certificate is at least "
+        "as large as that of every other. "
         "Where the radius is, the region contains the others' balls. Ties count for all. Sizes are compared here, not "
         f"promises.{_unequal(comparison)}"
     )

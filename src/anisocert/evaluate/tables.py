@@ -10,7 +10,7 @@ from anisocert.evaluate.cells import accuracies, averages, best_accuracies, medi
 from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.intervals import wilson
 from anisocert.evaluate.paper import published
-from anisocert.evaluate.protection import NOBODY, explained
+from anisocert.evaluate.protection import AT_EACH, NOBODY, explained
 from anisocert.evaluate.results import Results, Size, numbers
 from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.supersets import supersets
@@ -142,8 +142,8 @@ def table_radii(comparison: Comparison, size: Size = "radius") -> tuple[float, .
     told = published(comparison.data, comparison.norm, comparison.recipe)
     if told is not None:
         return told.radii
-    sizes = np.concatenate([entry.before.certified(size) for entry in comparison.entries if entry.before.knows(size)])
-    return round_steps(float(np.quantile(sizes, 0.98)) if len(sizes) else 0.0)
+    sizes = [entry.before.certified(size) for entry in comparison.entries if entry.before.knows(size)]
+    return round_steps(float(np.quantile(np.concatenate(sizes), 0.98)) if any(map(len, sizes)) else 0.0)
 
 
 def round_steps(top: float) -> tuple[float, ...]:
@@ -168,7 +168,7 @@ def _best_lines(family: Sequence[Results], at: Sequence[float], size: Size) -> l
     best = best_accuracies(family, at, size)
     line = list(_line(oracle(family, size), at, size))
     line[1], line[-3:-1] = Cell(levels), averages(family)
-    head = (Cell(f"{first.label}, envelope"), Cell(levels), Cell(first.stage), Cell(first.protects))
+    head = (Cell(f"{first.label}, envelope"), Cell(levels), Cell(first.stage), Cell(f"{first.protects}{AT_EACH}"))
     return [(*head, *best, *[Cell(None)] * 4), tuple(line)]
 
 

@@ -128,8 +128,9 @@ CAPTION = (
     "The system with an empty memory, attacked before it has seen the clean input: any point within the radius, or in "
     "the input's own certified region, that is answered otherwise. % certified: what the run states about the same "
     "inputs, protecting whom the third column says. % left: answered with their label after the attack, with intervals "
-    "of 95 % confidence about inputs not seen (Clopper-Pearson). A stronger attack may leave less. Only of one noise "
-    "for all inputs is there a limit to that: what it certifies for everyone, up to its α and to abstentions."
+    "of 95 % confidence about inputs not seen (Clopper-Pearson). A stronger attack may leave less. Only of "
+    "one classifier for all inputs is there a limit to that: what it certifies for everyone, up to its α and to "
+    "abstentions."
 )
 
 

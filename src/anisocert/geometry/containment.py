@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from anisocert.errors import ArgumentError
 from anisocert.geometry.region import FloatArray, Region, checked_array, p_norm
-from anisocert.rounding import UNIT_ROUNDOFF, error_of_sum
+from anisocert.rounding import UNIT_ROUNDOFF, down, error_of_sum
 
 
 def superset(a: Region, b: Region) -> bool:
@@ -71,7 +71,7 @@ def inner_copy(a: Region, x: ArrayLike) -> Region:
     scale = 1.0 - gauge * (1.0 + error) - error
     if not scale > 0.0:
         raise ArgumentError(f"x: expected a point inside the region, gauge below 1, got gauge {gauge}")
-    axes = a.axes * scale
+    axes = down(a.axes * scale)
     if not axes.min() > 0.0:
         raise ArgumentError(f"x: expected a point well inside the region, got one that leaves a copy of scale {scale}")
     return Region(point, axes, a.norm)

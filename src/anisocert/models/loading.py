@@ -123,6 +123,10 @@ def _network(
     elif not Path(source).exists():
         where = Path(source).absolute()
         raise ArgumentError(f"expected a network file, or package.module:function, at {where}, got nothing there")
+    elif Path(source).is_dir():
+        files = sorted(file.name for file in Path(source).glob("*.safetensors"))
+        remedy = f": name the file in it, {' or '.join(files)}" if files else ""
+        raise ArgumentError(f"expected a network file, or package.module:function, got the folder {text}{remedy}")
     elif regular_file(source).suffix == ".onnx":
         model, takes, notes = _onnx(Path(source), gradients, shape)
         metadata = {"num_classes": getattr(model, "num_classes", None)}

@@ -99,7 +99,7 @@ def _added(comparison: Comparison) -> str:
 def system_words(one: Results) -> str:
     """What the promise takes, and who may rely on it."""
     if one.protects == EVERYONE:
-        return "One noise serves all inputs, so the certificates are about one classifier and need no memory."
+        return "One classifier answers all inputs: its certificates need no memory."
     if one.stage != "after":
         return ""
     said = (

@@ -77,16 +77,21 @@ class StoredRun(Sources):
         return found
 
     def promised(self, number: int) -> int:
-        """The class that an example's region promises, after the memory if there is one; -1 without a region."""
+        """The class that an example's region promises, by the memory if that binds the run; -1 without a region."""
         row = self.row(number)
-        if not self.has_memory:
+        if not self.bound_by_memory:
             return int(row["prediction"])
         return int(row["memory_prediction"]) if row["memory_radius"] > 0 else ABSTAIN
 
     @property
     def for_everyone(self) -> bool:
-        """Whether one classifier answers all inputs, with no memory that changes its answers."""
-        return self.said("method") in FOR_EVERYONE and not self.has_memory
+        """Whether one classifier answers all inputs: what it certifies holds without a memory, and before any."""
+        return self.said("method") in FOR_EVERYONE
+
+    @property
+    def bound_by_memory(self) -> bool:
+        """Whether it is a memory that makes one system of the run's answers, and promises about them."""
+        return self.has_memory and not self.for_everyone
 
     @cached_property
     def thetas(self) -> Mapping[int, NDArray[np.float32]]:

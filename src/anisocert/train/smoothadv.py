@@ -1,13 +1,16 @@
 """SmoothAdv (Salman et al. 2019): adversarial training of the smoothed classifier."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anisocert.data import Dataset
 from anisocert.errors import ArgumentError
 from anisocert.smoothing import Smoothing
 from anisocert.train.recipe import Recipe, mean_probabilities, noise_like
@@ -34,6 +37,17 @@ class SmoothAdv(Recipe):
         if self.epsilon <= 0 or self.steps < 1 or self.copies < 1 or self.warmup < 0 or self.low >= self.high:
             raise ArgumentError(
                 f"expected epsilon > 0, steps and copies >= 1, warmup >= 0 and low < high, got {self.options()}"
+            )
+
+    def try_on(self, data: Dataset) -> None:
+        """An error if inputs lie outside the range that attacked ones are kept in: the attack would only move them."""
+        values = np.asarray(data.pixels)
+        low, high = (0.0, 1.0) if values.dtype == np.uint8 else (float(values.min()), float(values.max()))
+        if low < self.low or high > self.high:
+            raise ArgumentError(
+                f"expected inputs between low {self.low:g} and high {self.high:g}, where attacked ones are kept, got "
+                f"{low:g} to {high:g} in {data.name}: give their range, as in --set low={math.floor(low)} --set "
+                f"high={math.ceil(high)}"
             )
 
     def during(self, epoch: int, epochs: int) -> "SmoothAdv":

@@ -16,7 +16,7 @@ from anisocert.errors import AnisocertError
 from anisocert.optimize import SAME_FOR_ALL
 from anisocert.rounding import PORTABLE, TOLERANCE, agrees
 from anisocert.runs import StoredRun
-from anisocert.runs.files import TABLE, Finding
+from anisocert.runs.files import TABLE, Finding, WrongFileError
 from anisocert.runs.rows import OPTIONAL, SCHEMA, Row, region_of
 from anisocert.smoothing import NOISES, Smoothing, claimable, impossible, level, named, usual, wrong_capture
 from anisocert.verify._codes import check_codes, check_selector
@@ -28,29 +28,26 @@ MAY_BE_MISSING = (*OPTIONAL, "reason")
 
 
 def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
-    """What is wrong with a run's rows, in their order."""
+    """What is wrong with a run's rows, in their order; WrongFileError where they cannot be looked at one by one."""
     missing = [name for name in SCHEMA.names if name not in run.table.column_names]
     if missing:
-        yield Finding(TABLE, f"lacks {', '.join(missing)}")
-        return
+        raise WrongFileError(run.folder, TABLE, f"lacks {', '.join(missing)}")
     try:
         rows: list[Row] = run.table.select(SCHEMA.names).cast(SCHEMA).to_pylist()
     except ValueError as error:  # the root of pyarrow's errors about values
-        yield Finding(TABLE, f"has a column whose type is not a run's: {error}")
-        return
+        raise WrongFileError(run.folder, TABLE, f"has a column whose type is not a run's: {error}") from error
     try:
         plan, alphas, _ = run.plan, run.alphas, run.numerics
     except AnisocertError as error:
-        yield Finding("run.json", f"does not say which plan the votes followed, or in which numerics: {error}")
-        return
+        what = f"does not say which plan the votes followed, or in which numerics: {error}"
+        raise WrongFileError(run.folder, "run.json", what) from error
     own = thetas.get(rows[0]["idx"]) if rows and run.said("method") in SAME_FOR_ALL else None
     fixed: Smoothing | None = None
     if "command" in run.description:  # a run of ours, which says how to repeat it
         try:
             fixed = run.configuration.smoothing() if run.said("method") == "fixed" else None
         except AnisocertError as error:
-            yield Finding("run.json", f"is not the configuration of a run: {error}")
-            return
+            raise WrongFileError(run.folder, "run.json", f"is not the configuration of a run: {error}") from error
     own = own if fixed is None else fixed.theta
     if run.description.get("inputs") not in (None, len(rows)):
         yield Finding(TABLE, f"has {len(rows)} rows, the run's inputs are {run.description['inputs']}")

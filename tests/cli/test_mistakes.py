@@ -123,7 +123,7 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         ),
         (f"certify nets:broken {CERTIFY}", 1, r"got what it raised: OSError('no weights\nhere')"),
         (f"certify cut.safetensors {CERTIFY}", 1, "expected a whole safetensors file at"),
-        (f"certify nothing {CERTIFY}", 2, "expected a regular file at "),
+        (f"certify nothing {CERTIFY}", 2, "package.module:function, got the folder "),
         (f"certify nowhere {CERTIFY}", 2, "expected a network file, or package.module:function, at"),
         (f"certify net.safetensors {CERTIFY} --data bytes.npz", 2, "expected inputs in the network's units, with mean"),
         ("predict net.safetensors --data bytes.npz --sigma 1", 2, "expected inputs in the network's units, with mean"),

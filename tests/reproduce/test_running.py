@@ -202,7 +202,7 @@ def test_a_stage_is_asked_to_end_even_in_the_background_where_shells_let_ctrl_c_
     finally:
         signal.signal(signal.SIGINT, before)
     assert outcome.left == ["train n"]
-    assert (tmp_path / "logs" / "train-n.log").read_text().endswith("stopped\n")  # by itself: it was not killed
+    assert (tmp_path / "logs" / "train-n.log").read_text().endswith("the same command resumes\n")  # it was not killed
 
 
 RUN = f"""

@@ -24,7 +24,10 @@ def reproduce(
         Path, typer.Argument(help="A TOML file of networks and methods.", exists=True, dir_okay=False)
     ],
     out: Annotated[Path, typer.Option(help="Folder for networks, runs, memories and logs.")],
-    results: Annotated[Path | None, typer.Option(help="Folder for the finished runs without their thetas.")] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the rows of finished runs, to draw tables from: `verify` needs the runs."),
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Stages whose name matches, as in '*cohen-0.25*'; may be repeated.")
     ] = None,
@@ -73,7 +76,7 @@ def reproduce(
         tell=lambda name, what: console.print(f"{name}: {what}", soft_wrap=True),
     )  # fmt: skip
     if results is not None:
-        console.print(f"{len(publish(out, results, force))} runs in {results}, without their thetas")
+        console.print(f"{len(publish(out, results, force))} runs in {results}: their rows, without thetas")
     console.print(f"{len(outcome.done)} of {len(chosen)} stages done, {len(outcome.failed)} failed")
     if outcome.missing:
         more = shell_join(part for name in outcome.missing for part in ("--only", name))

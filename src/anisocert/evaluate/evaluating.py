@@ -78,7 +78,8 @@ def evaluate(
 
     Args:
         certificates: as `ac.certify` returns them, or as a memory or a `System` answered; of one call, or of several
-            with the same model, smoothing and method. Several lists, as in `{"fixed": ..., "anisotropic": ...}`, are
+            with the same model, smoothing and method (of two Gaussian mixtures with one theta it is not seen that
+            they are two). Several lists, as in `{"fixed": ..., "anisotropic": ...}`, are
             compared on the same inputs. Or the folder of a finished run, which has its own labels and names.
         labels: the true class of each input, in the same order.
         data: what the inputs are called.

@@ -188,4 +188,4 @@ class _Handlers:
     def _expect_model(self, request: Request) -> None:
         name, version = request.path_params["name"], request.path_params.get("version", self.service.version)
         if (name, version) != (self.service.name, self.service.version):
-            raise RefusedError(404, "expected the name of the model that is served, and its version, got another")
+            raise RefusedError(404, "expected the model that is served and its version, which /v2 names, got another")

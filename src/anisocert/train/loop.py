@@ -126,7 +126,9 @@ def train(
             loss = steps.epoch(placed.during(epoch, sgd.epochs), epoch)
             trained = time.perf_counter()
             if not math.isfinite(loss):
-                raise ModelError(f"expected a finite loss, got {loss} in epoch {epoch + 1}: lower the learning rate")
+                raise ModelError(
+                    f"expected a finite loss, got {loss} in epoch {epoch + 1}: lower the learning rate (--lr)"
+                )
             network.eval()
             records.append(
                 {

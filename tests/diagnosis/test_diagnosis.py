@@ -16,7 +16,7 @@ from anisocert.data import digits, prepared
 from anisocert.diagnosis import GRID, diagnose, probe
 from anisocert.diagnosis._words import trained_on_noise
 from anisocert.diagnosis.commands import certifying, remedies
-from anisocert.diagnosis.probing import Sample, matching_noise
+from anisocert.diagnosis.probing import Level, Sample, matching_noise
 from anisocert.engine import Numerics
 from anisocert.models import Denoised, Denoiser, build, save
 from anisocert.runs import Configuration
@@ -105,6 +105,13 @@ def test_the_training_noise_is_where_the_network_is_as_right_as_it_is_sure(half_
     at_one = next(level for level in levels if level.sigma == 1.0)
     assert at_one.sharpness == pytest.approx(1.0, rel=0.2)
     assert levels[-1].sharpness < 0.6
+
+
+def test_a_network_that_is_never_sure_copes_with_no_noise_that_silences_it() -> None:
+    """Its scores are calibrated at every level, as those of a linear model with small weights."""
+    clean = Level("l2", 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.5, 1.0)
+    levels = [replace(clean, sigma=sigma, abstained=none) for sigma, none in ((0.25, 0.1), (1.0, 0.88), (2.0, 1.0))]
+    assert matching_noise(clean, levels) == 0.25
 
 
 @pytest.mark.precision

@@ -123,6 +123,8 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         ),
         (f"certify nets:broken {CERTIFY}", 1, r"got what it raised: OSError('no weights\nhere')"),
         (f"certify cut.safetensors {CERTIFY}", 1, "expected a whole safetensors file at"),
+        ("train --data digits --sigma 0.25 --out cut.safetensors", 2, "'--out': dir 'cut.safetensors' is a file"),
+        (f"certify net.safetensors {CERTIFY.replace('--out out', '--out cut.safetensors')}", 2, "is a file"),
         (f"certify nothing {CERTIFY}", 2, "package.module:function, got the folder "),
         (f"certify nowhere {CERTIFY}", 2, "expected a network file, or package.module:function, at"),
         (f"certify net.safetensors {CERTIFY} --data bytes.npz", 2, "expected inputs in the network's units, with mean"),

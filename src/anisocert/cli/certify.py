@@ -27,7 +27,8 @@ place = partial(typer.Option, rich_help_panel="Where, how long, what is printed"
 def certify(
     asked: options.Asked,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the run; an interrupted run resumes. Needed unless --dry-run.")
+        Path | None,
+        typer.Option(help="Folder of the run; an interrupted run resumes. Needed unless --dry-run.", file_okay=False),
     ] = None,
     device: Annotated[str, place(help="auto, cpu, cuda, or several: cuda:0,cuda:1.")] = "auto",
     ray: Annotated[bool, place("--ray", help="On a new Ray cluster, of this machine alone.")] = False,

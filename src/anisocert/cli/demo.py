@@ -26,7 +26,7 @@ DEMONSTRATED = ("fixed", "isotropic", "anisotropic")
 )  # fmt: skip
 def demo(
     asked: options.Asked,
-    out: Annotated[Path, typer.Option(help="Folder for networks and runs.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(help="Folder for networks and runs.", file_okay=False)] = Path("runs/demo"),
     sigma: Annotated[float, typer.Option(help="Gaussian noise: standard deviation; pixels are in [0, 1].")] = 0.25,
     lam: Annotated[float, typer.Option(help="Uniform noise: half-width.")] = 0.5,
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 60,

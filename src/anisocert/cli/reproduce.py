@@ -23,7 +23,7 @@ def reproduce(
     experiment: Annotated[
         Path, typer.Argument(help="A TOML file of networks and methods.", exists=True, dir_okay=False)
     ],
-    out: Annotated[Path, typer.Option(help="Folder for networks, runs, memories and logs.")],
+    out: Annotated[Path, typer.Option(help="Folder for networks, runs, memories and logs.", file_okay=False)],
     results: Annotated[
         Path | None,
         typer.Option(help="Folder for the rows of finished runs, to draw tables from: `verify` needs the runs."),

@@ -21,7 +21,9 @@ EPILOG = "Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 -
 )  # fmt: skip
 def train(
     asked: options.Asked,
-    out: Annotated[Path, typer.Option(help="Folder for weights and log; an interrupted training resumes.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for weights and log; an interrupted training resumes.", file_okay=False)
+    ],
     sigma: Annotated[
         float | None, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")
     ] = None,

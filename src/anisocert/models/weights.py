@@ -71,7 +71,10 @@ def read_torch(path: Path) -> Any:
         ) from error
     except Exception as error:  # damage shows itself to the unpickler or to torch, in their own ways
         got = f"{type(error).__name__}: {str(error)[:200]}"
-        raise ModelError(f"expected a whole file written by torch.save at {path}, got another ({got})") from error
+        raise ModelError(
+            f"expected a whole file written by torch.save at {path}, got a damaged one, or of another kind ({got}): "
+            f"save the network's state_dict() by torch.save, or as .safetensors; {OWN}"
+        ) from error
 
 
 def _refuse_programs(path: Path) -> None:

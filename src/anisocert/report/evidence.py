@@ -104,7 +104,10 @@ def evidence_of(run: StoredRun, number: int, counts: NDArray[np.int64] | None = 
     """The evidence about the input with this id. counts: its votes by class, if they were drawn again."""
     row, theta = run.row(number), run.thetas.get(number)
     if theta is None or not run.has_votes:
-        raise ArgumentError(f"expected a run with votes and theta to show, got {run.folder}, which lacks them")
+        raise ArgumentError(
+            f"expected a run with votes and theta to show, got {run.folder}, which lacks them: `anisocert report` "
+            "draws what it has"
+        )
     comparison = compare([run])[0]
     inputs = inputs_of(comparison, [number])
     x = inputs.x.get(number)

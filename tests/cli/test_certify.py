@@ -290,7 +290,8 @@ def test_where_nothing_tells_sigma_the_option_is_named(cli, network, tmp_path, m
 def test_places_that_are_none(certify, cli, tmp_path):
     assert "nothing there" in cli("certify", "no.pt", "--data", "digits", "--sigma", 1, "--out", tmp_path, code=2).err
     (tmp_path / "file").touch()
-    for place in (tmp_path / "file", tmp_path / "file" / "below", "/proc/run"):
+    assert f"'--out': dir '{tmp_path / 'file'}' is a file" in certify("--out", tmp_path / "file", code=2).err
+    for place in (tmp_path / "file" / "below", "/proc/run"):
         said = certify("--out", place, code=1).err
         assert said.startswith(f"error: {place}"), said
         assert len(said.splitlines()) == 1

@@ -165,7 +165,7 @@ def test_wrong_values_are_one_readable_line(cli, tmp_path, arguments, words):
 
 def test_out_that_is_a_file(cli, tmp_path):
     (tmp_path / "file").touch()
-    assert cli("demo", "--out", tmp_path / "file", code=1).err == f"error: {tmp_path / 'file'}: File exists\n"
+    assert f"'--out': dir '{tmp_path / 'file'}' is a file" in cli("demo", "--out", tmp_path / "file", code=2).err
 
 
 def test_a_wrong_value_ends_the_process_with_its_line():

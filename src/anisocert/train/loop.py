@@ -55,8 +55,9 @@ def train(
 ) -> list[Record]:
     """Train `model` in place, and leave it on `device` in evaluation mode; returns one record per epoch.
 
-    The same call gives the same weights, bit by bit, on the same kind of device with the same versions of torch and
-    cuDNN, as far as the model's own operators do: those of the networks here do, max-pools included.
+    Unless it is compiled, the same call gives the same weights, bit by bit, on the same kind of device with the same
+    versions of torch and cuDNN, as far as the model's own operators do: those of the networks here do, max-pools
+    included.
 
     Args:
         model: maps `b x *shape` to `b x num_classes` logits.

@@ -10,6 +10,7 @@ from anisocert.evaluate import Cell, Column, Comparison, Results, Table, superse
 from anisocert.evaluate.metrics import certified_accuracy, median_certified_radius
 from anisocert.evaluate.protection import ADMITTED
 from anisocert.evaluate.results import Size, aligned
+from anisocert.evaluate.table import percent
 from gains import TIE
 from levels import MEMORIES, OURS, THEIR_START, THEIRS, UNBOUND, after, before, place, their_steps
 from means import reachable
@@ -35,8 +36,8 @@ class Claim:
         return value >= self.least if self.percent else value > self.least
 
     def told(self, value: float) -> str:
-        """A value as text."""
-        return f"{100 * value:.1f} %" if self.percent else f"{value:.3f}"
+        """A value as text; a share rounded down, but for what subtracting two of them left in its last digits."""
+        return f"{percent(round(value, 9))} %" if self.percent else f"{value:.3f}"
 
 
 def _ratio(size: Size, statistic: Callable[[Results, Size], float], cut: bool = False) -> Measure:

@@ -148,7 +148,7 @@ def _noise(one: Measured) -> Cell:
 def _command(lines: Sequence[Measured], folder: str) -> str:
     """What measures such lines, with the radii of the first network, and where the others are."""
     radii = dict.fromkeys(one.line.radius for one in _groups(lines)[0] if one.line.radius)
-    asked = " ".join(f"--radius {radius:g}" for radius in radii)
+    asked = " ".join((*(f"--radius {radius:g}" for radius in radii), f"--max {lines[0].line.inputs}"))
     return (
         f"For {_noise(lines[0]).value}: `anisocert attack RUN --first {asked}`; which runs these are: "
         f"docs/reproduction.md; all radii: {'/'.join(filter(None, ('experiments/results', folder, FILE)))}."

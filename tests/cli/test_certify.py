@@ -342,6 +342,9 @@ def test_sizes_inside_the_domain_are_told_too(cli, trained_digits, tmp_path):
     assert "--domain 0.0,1.0" in stored.configuration.command(tmp_path)
     shown = cli("show", tmp_path / "run", stored.rows[0]["idx"]).out
     assert "The part of it in the domain, 0 to 1, has a proxy radius of 0." in " ".join(shown.split())
+    np.savez(tmp_path / "unlabelled.npz", x=x)
+    bare = cli("certify", *run, "--data", tmp_path / "unlabelled.npz", "--json", "--out", tmp_path / "bare").out
+    assert json.loads(bare)["summary"]["certified"]["ACR~ inside"] >= summary["ACR~ inside"]  # of whatever was answered
     wrong = cli("certify", *run[:-1], "0.5,2", "--out", tmp_path / "wrong", code=2).err
     assert "expected inputs in their domain, 0.5 to 2, got values from 0 to" in " ".join(wrong.split())
     for text in ("1", "1,0", "0,inf", "0,1,2"):

@@ -83,6 +83,13 @@ def test_upper_ends_are_rounded_up():
     assert "[10.0–40.1]" in render(SMALL, "markdown")
 
 
+def test_lengths_of_any_size_are_shown():
+    """More digits than a Decimal has by default: imported logs may hold them."""
+    far = Table("far", (Column("radius", "length"),), ((Cell(1e29, 1e28, 1e30),),))
+    assert f"{int(1e29)}.000 [{int(1e28)}.000–{int(1e30)}.000]" in render(far, "markdown")
+    assert float(render(far, "csv").splitlines()[-1].split(",")[0]) == 1e29
+
+
 def test_markdown():
     lines = render(SMALL, "markdown").splitlines()
     assert lines[0] == "**A & B**"

@@ -84,6 +84,10 @@ def test_a_selector_learns_where_each_code_is_worth_more():
     assert (named == (x[:, 0] >= 0)).mean() > 0.97
 
 
+def test_what_codes_were_chosen_for_is_kept_with_the_weights():
+    assert (Selector(worth="volume").options()["worth"], "worth" in Selector().typed()) == ("volume", False)
+
+
 def test_codes_are_the_centres_of_clusters():
     rng = np.random.default_rng(0)
     centres = np.exp(rng.normal(size=(3, 2, 2)))

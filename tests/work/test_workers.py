@@ -1,9 +1,11 @@
 """Several processes, and a Ray cluster: the same results as one process, also when some of them die."""
 
+import math
 import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -65,6 +67,30 @@ class Dying(InProcess):
             self.task = None
             return [(0, Lost())]
         return super().wait(seconds)
+
+
+class Slow(InProcess):
+    """Gives nothing back at the first question, as a process at work does, and notes how long it was asked to wait."""
+
+    def __init__(self, job):
+        super().__init__(job, "cpu")
+        self.asked = []
+
+    def wait(self, seconds=math.inf):
+        self.asked.append(seconds)
+        if self.task[0] == "certify" and seconds < math.inf and len(self.asked) < 50:
+            time.sleep(max(0.0, seconds))
+            return []
+        return super().wait(seconds)
+
+
+def test_out_of_time_a_chunk_is_waited_for_and_not_asked_for_again_and_again(quick, tmp_path):
+    job = load_job(quick)
+    workers = Slow(job)
+    outcome = certify_run(job, tmp_path, lambda: workers, Circumstances(seconds=1.0))
+    assert 0 < outcome.done < outcome.of
+    assert workers.asked[-1] == math.inf
+    assert len(workers.asked) <= 4
 
 
 def test_lost_inputs_are_done_again_but_not_for_ever(quick, whole, same, tmp_path):

@@ -1,7 +1,6 @@
 """What `anisocert attack` prints."""
 
 import json
-import math
 from statistics import median
 from typing import Any
 
@@ -10,7 +9,7 @@ from rich.text import Text
 
 from anisocert.attack import Attack, Attacked, Point, SystemAttack
 from anisocert.cli.console import Console
-from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, down, percent, probability, results_of
+from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, above, down, percent, probability, results_of
 from anisocert.memory import shown
 from anisocert.optimize import CODED
 from anisocert.runs import StoredRun
@@ -46,8 +45,8 @@ def _table(results: tuple[Attacked, ...], norm: str) -> Table:
         table.add_row(
             str(one.id), str(one.prediction), down(one.radius), f"{percent(one.inside.own / one.inside.votes)}%",
             f"{percent(one.inside.rival_votes / one.inside.votes, True)}%",
-            _up(change.length) if change else "not found",
-            _up(change.gauge) if change else "", Text("broken", "red") if one.broken else "",
+            above(change.length) if change else "not found",
+            above(change.gauge) if change else "", Text("broken", "red") if one.broken else "",
         )  # fmt: skip
     return table
 
@@ -61,8 +60,8 @@ def _lines(found: Attack) -> list[str]:
     gauges = sorted(one.change.gauge for one in results if one.change)
     if gauges:
         lines.append(
-            f"The answer was made to change for {len(gauges)} of {len(results)}, at a gauge of {_up(gauges[0])} to "
-            f"{_up(gauges[-1])}, median {_up(median(gauges))}: regions of these shapes, grown by as much, would "
+            f"The answer was made to change for {len(gauges)} of {len(results)}, at a gauge of {above(gauges[0])} to "
+            f"{above(gauges[-1])}, median {above(median(gauges))}: regions of these shapes, grown by as much, would "
             "be false. What lies between is the room that a better certificate may find."
         )
     lines.append(
@@ -137,9 +136,3 @@ def _point(point: Point) -> dict[str, Any]:
         "gauge": point.gauge, "length": point.length, "votes": point.votes, "own": point.own, "rival": point.rival,
         "rival_votes": point.rival_votes, "changed": point.changed,
     }  # fmt: skip
-
-
-def _up(value: float, digits: int = 3) -> str:
-    """A distance at which something breaks: never less than it is."""
-    scale = 10**digits
-    return f"{math.ceil(value * scale) / scale:.{digits}f}"

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 
 from anisocert.cli.console import Console
@@ -114,12 +116,15 @@ class Told:
         if held := int(c.at_limit(run.column("theta_max"), shape).sum()):
             line = f"theta reached its bound on {held} of {len(run)} inputs (--limit {c.chooser().limit_for(shape):g})"
             self.console.print(f"{line}: a higher one may certify more", soft_wrap=True)
-        self._room(job, run, summary["certified"])
+        self._room(job, run, shown["certified"].correct, summary["certified"])
         self.console.print(f"finished: {len(run)} inputs in {out}", soft_wrap=True)
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)
 
-    def _room(self, job: Job, run: "StoredRun", summary: dict[str, Any]) -> None:
-        """Where the reach bounded regions, and their sizes inside the domain, which join the summary."""
+    def _room(self, job: Job, run: "StoredRun", correct: NDArray[np.bool_], summary: dict[str, Any]) -> None:
+        """Where the reach bounded regions, and their sizes inside the domain, which join the summary.
+
+        correct: of each row; without labels, whether it was answered.
+        """
         c = job.configuration
         if not c.bounded_reach and c.domain is None:
             return
@@ -128,7 +133,6 @@ class Told:
             line = f"{reached.sum()} of {len(run)} inputs have a region that {REACH}"
             self.console.print(line, soft_wrap=True)
         if c.domain is not None:
-            correct = run.column("correct")
             summary |= {"ACR~ inside": average_certified_radius(inside, correct)}
             summary |= {"median~ inside": median_certified_radius(inside, correct)}
             self.console.print(

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
 from anisocert.cli.console import Console
-from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, OWN, Results, percent
+from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, OWN, Results, down, percent
 from anisocert.smoothing import Smoothing
 
 RADII = (0.0, 0.2, 0.4, 0.5, 0.6, 0.8)
@@ -31,7 +30,7 @@ def table(results: Sequence[Results], smoothing: Smoothing) -> Table:
         shown.add_row(
             one.method, *(f"{percent(share, digits=0)}%" for share in one.accuracy(RADII)),
             f"{percent(one.abstention, True, digits=0)}%",
-            *(f"{np.floor(mean * 1e3) / 1e3:.3f}" for mean in (one.mean(), one.mean("proxy_radius"))),
+            *(down(mean) for mean in (one.mean(), one.mean("proxy_radius"))),
         )  # fmt: skip
     return shown
 

@@ -81,8 +81,8 @@ def train(
         list[str] | None,
         typer.Option(
             "--set",
-            help="An option of the recipe, as in epsilon=0.5; repeatable. Of denoiser: low, high, reconstruct, answer, "
-            "weight and keep; a name that a recipe lacks lists its own.",
+            help="An option of the recipe, as in epsilon=0.5; repeatable. Of denoiser: reconstruct, answer, weight "
+            "and keep; a name that a recipe lacks lists its own.",
         ),
     ] = None,
     crop: Annotated[

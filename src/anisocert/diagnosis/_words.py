@@ -1,12 +1,11 @@
 """What a diagnosis says in plain words: what was found, why inputs abstain, and what to do about it."""
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from anisocert.bounds import Plan
 from anisocert.diagnosis.probing import MOSTLY, Level
-from anisocert.evaluate import ADMITTED, EVERYONE, OWN, down, percent
+from anisocert.evaluate import ADMITTED, EVERYONE, OWN, above, down, percent
 
 if TYPE_CHECKING:
     from anisocert.diagnosis.diagnosing import Diagnosis
@@ -113,7 +112,7 @@ def _reach(d: "Diagnosis") -> str:
     best = _recommended(d)
     return (
         f"At noise {best.sigma:.3g} ({best.norm}) no certificate with fixed noise can exceed a radius of "
-        f"{math.ceil(best.farthest * 1000) / 1000:g}, however clear the votes; the mean over this sample is estimated "
+        f"{above(best.farthest)}, however clear the votes; the mean over this sample is estimated "
         f"at {down(best.mean_radius)}, with {_share(best.certified)} certified correctly. With fixed noise that would "
         f"be {EVERYONE}."
     )

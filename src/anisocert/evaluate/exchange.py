@@ -8,6 +8,7 @@ from anisocert.certificate import ABSTAIN
 from anisocert.durable import claim
 from anisocert.errors import ArgumentError, MissingExtraError
 from anisocert.evaluate._tsv import Format, Line, TsvFile, read_tsv, write_tsv
+from anisocert.optimize import ROUND
 from anisocert.runs import Configuration, StoredRun
 from anisocert.runs.files import TABLE, checksum, expect_own_folders
 from anisocert.runs.folder import clear, describe, write_table
@@ -20,8 +21,6 @@ except ImportError as error:
 
 METHOD_OF: dict[Format, str] = {"ddrs": "isotropic", "ancer": "anisotropic"}
 """What a published code certifies with. Not Cohen's: its layout is everybody's, and fixed noise protects everyone."""
-BALLS = ("fixed", "isotropic")
-"""Methods whose regions are balls, which are their own proxies."""
 
 
 def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) -> TsvFile:
@@ -83,7 +82,7 @@ def export_run(run: StoredRun, file: Path, form: Format, after_memory: bool = Fa
 def _row(line: Line, known: Mapping[str, Any]) -> dict[str, Any]:
     """A run's row, as far as the line tells."""
     noise = known.get("sigma") if line.sigma is None and known["method"] == "fixed" else line.sigma
-    proxy = line.radius if line.radius_proxy is None and known["method"] in BALLS else line.radius_proxy
+    proxy = line.radius if line.radius_proxy is None and known["method"] in ROUND else line.radius_proxy
     return {
         "idx": line.idx, "label": line.label, "prediction": line.predict, "correct": line.correct,
         "radius": line.radius, "proxy_radius": proxy, "theta_min": noise if line.min_sigma is None else line.min_sigma,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from anisocert.errors import ArgumentError
-from anisocert.evaluate.table import WHOM, Cell, Column, Kind, Table, interval, text
+from anisocert.evaluate.table import WHOM, Cell, Column, Kind, Table, down, interval, text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -179,7 +179,7 @@ def _plain(value: str | float | None, kind: Kind) -> str | float:
     if isinstance(value, str):
         return f"'{value}" if value[:1] in "=+-@" else value  # a spreadsheet would take it for a formula
     if kind == "length":
-        return math.floor(value * 1e9) / 1e9
+        return float(down(value, 9))
     return round(100 * value, 9) if kind == "share" else value
 
 

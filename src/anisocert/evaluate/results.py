@@ -14,7 +14,7 @@ from anisocert.data.dataset import UNLABELLED
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.metrics import average_certified_radius, certified_accuracy, median_certified_radius
 from anisocert.evaluate.protection import Stage, whom
-from anisocert.optimize import FOR_EVERYONE
+from anisocert.optimize import FOR_EVERYONE, ROUND
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
@@ -144,7 +144,7 @@ def results_of(run: "StoredRun", *, memory: bool = False, label: str | None = No
     prefix = "memory_" if memory else ""
     stage: Stage = "after" if memory or run.answered else "not needed" if method in FOR_EVERYONE else "before"
     radius, proxy = (numbers(run, f"{prefix}{name}") for name in ("radius", "proxy_radius"))
-    if np.isnan(proxy).all() and method in ("fixed", "isotropic"):
+    if np.isnan(proxy).all() and method in ROUND:
         proxy = radius  # a ball is its own proxy; the field's oldest format has no column for it
     return Results(
         label=label or method, method=method, norm=norm, sigma=_number(run.said("sigma")),

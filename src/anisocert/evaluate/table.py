@@ -100,7 +100,7 @@ def shown(value: str | float | None, kind: Kind, upper: bool = False) -> str:
     if kind == "share":
         return percent(value, upper)
     if kind == "length":
-        return str(Decimal(value).quantize(Decimal("0.001"), ROUND_CEILING)) if upper else down(value)
+        return (above if upper else down)(value)
     if kind == "count":
         return f"{round(value):,}"
     if kind == "ratio":

@@ -8,7 +8,7 @@ from anisocert.optimize.cascade import Cascade
 from anisocert.optimize.choice import Capture, Choice, Event
 from anisocert.optimize.fixed import Fixed
 from anisocert.optimize.isotropic import Isotropic
-from anisocert.optimize.methods import CODED, FOR_EVERYONE, METHODS, PUBLISHED, SAME_FOR_ALL, SELECTING, Settings
+from anisocert.optimize.methods import CODED, FOR_EVERYONE, METHODS, PUBLISHED, ROUND, SAME_FOR_ALL, SELECTING, Settings
 from anisocert.optimize.published import PublishedAnisotropic, PublishedIsotropic
 from anisocert.optimize.selected import Selected
 from anisocert.optimize.two_step import TwoStep
@@ -18,6 +18,7 @@ __all__ = [
     "FOR_EVERYONE",
     "METHODS",
     "PUBLISHED",
+    "ROUND",
     "SAME_FOR_ALL",
     "SELECTING",
     "Anisotropic",

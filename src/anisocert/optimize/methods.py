@@ -49,6 +49,8 @@ METHODS: Final[dict[str, Callable[[Settings], Method]]] = {
     "selected": lambda _: Selected(),
     "two-step": lambda _: TwoStep(),
 }
+ROUND: Final = ("fixed", "isotropic")
+"""Methods whose regions are balls, which are their own proxies."""
 SAME_FOR_ALL: Final = ("fixed", "average")
 """One theta for all inputs."""
 SELECTING: Final = ("selected", "two-step")

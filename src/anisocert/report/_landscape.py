@@ -11,6 +11,7 @@ from anisocert.engine.told import under
 from anisocert.errors import AnisocertError, ModelError
 from anisocert.evaluate import Comparison, Entry
 from anisocert.geometry.region import p_norm
+from anisocert.optimize import ROUND
 from anisocert.report._curvature import SmoothProbability, lanczos
 from anisocert.report._inputs import inputs_of
 from anisocert.report._sampling import examples
@@ -53,7 +54,7 @@ def landscape(comparison: Comparison, model: str | None = None, denoise: str | N
     figure = new_figure(6.4, 2.9)
     for axis, (j, name) in zip(figure.subplots(1, 2), PLANES, strict=True):
         plane = directions[:, [0, j]]
-        outlines = {"anisotropic": outline(axes, plane, norm)}
+        outlines = {entry.before.method: outline(axes, plane, norm)}
         outlines |= {method: outline(np.full(len(axes), r), plane, norm) for method, r in balls.items() if r > 0}
         reach = max(level / 2, 1.35 * max(float(np.abs(line).max()) for line in outlines.values()))
         ticks = np.linspace(-reach, reach, GRID)
@@ -62,7 +63,7 @@ def landscape(comparison: Comparison, model: str | None = None, denoise: str | N
         heights = probability.values(points).numpy().reshape(GRID, GRID)
         drawn = axis.contourf(ticks, ticks, heights, levels=np.linspace(0, 1, 21), cmap="RdBu")
         for method, line in outlines.items():
-            axis.plot(line[:, 0], line[:, 1], "k", linestyle=LINES[method], linewidth=1.4, label=method)
+            axis.plot(line[:, 0], line[:, 1], "k", linestyle=LINES.get(method, "-"), linewidth=1.4, label=method)
         axis.plot(0, 0, "k.", markersize=4)
         axis.set(xlabel=r"$\nu_1$", ylabel=name, aspect="equal")
     axis.legend(loc="upper left", fontsize=6.5, frameon=True)
@@ -92,7 +93,7 @@ def _balls(comparison: Comparison, entry: Entry, place: int) -> dict[str, float]
     return {
         other.before.method: float(other.before.radius[place])
         for other in comparison.entries
-        if other.before.method in ("fixed", "isotropic") and other.before.sigma == entry.before.sigma
+        if other.before.method in ROUND and other.before.sigma == entry.before.sigma
     }
 
 

@@ -156,6 +156,10 @@ class Denoising(Recipe):
         known = {name: getattr(self, name) for name in ("low", "high", "reconstruct", "answer", "weight", "keep")}
         return {"name": self.name, **known, "classifier": network_hash(self.classifier)}
 
+    def typed(self) -> dict[str, Any]:
+        """See Recipe; without its levels, which are typed together."""
+        return {name: value for name, value in super().typed().items() if name not in ("low", "high")}
+
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, smoothing: Smoothing) -> Tensor:
         """||D - x||^2 in units of the linear guess's error; with a classifier f, keep times that and weight times f's.
 

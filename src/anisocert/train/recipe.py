@@ -21,7 +21,7 @@ class Recipe(ABC):
 
     bases: the noises it is defined for, by the name of their base distribution; mixtures: also of several levels.
     held: fields that hold networks or arrays, and so are no options to type.
-    own: options of the command that it alone takes.
+    own: options of the command that it alone takes, and that --set does not.
     needs_classifier: whether it begins with another network; needs_codebook: whether with a codebook.
     fresh: whether it trains a new network, of an architecture; in_front: whether that stands in front of the other.
     answers: whether what is trained gives the data's classes, so that its accuracy says something.
@@ -99,7 +99,7 @@ class Recipe(ABC):
 
     def typed(self) -> dict[str, Any]:
         """Those of its options that can be typed, as in --set epsilon=0.5."""
-        return {name: value for name, value in self.options().items() if name not in ("name", *self.held)}
+        return {name: value for name, value in self.options().items() if name not in ("name", *self.held, *self.own)}
 
     def check(self, smoothing: Smoothing) -> None:
         """Refuse noise that this recipe is not defined for."""

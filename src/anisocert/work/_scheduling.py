@@ -46,7 +46,8 @@ class Schedule:
         for worker in range(min(self.workers.count, len(ids))):
             self._settle(worker)
         while any(self.busy.values()) or (self.busy and self.waiting and self._left() > 0):
-            for worker, answer in self.workers.wait(self._left()):
+            left = self._left()
+            for worker, answer in self.workers.wait(left if left > 0 else math.inf):  # out of time: until these end
                 chunk = self.busy.pop(worker, ())
                 if isinstance(answer, Lost):
                     self._lost(worker, chunk)

@@ -12,7 +12,6 @@ from anisocert.errors import ArgumentError
 from anisocert.evaluate.labels import algorithm, labels, recipe_of
 from anisocert.evaluate.results import UNKNOWN, Results, aligned, results_of
 from anisocert.evaluate.sigmas import added_alphas
-from anisocert.optimize import SAME_FOR_ALL
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
@@ -86,6 +85,11 @@ class Comparison:
         for family in groups.values():
             if len(family) >= least:
                 yield family
+
+    def beside(self, entry: Entry, method: str) -> Entry | None:
+        """The run of a method at the same noise level; of several, the first."""
+        same = (e for e in self.entries if (e.before.method, e.before.sigma) == (method, entry.before.sigma))
+        return next(same, None)
 
     @property
     def recipe(self) -> str | None:
@@ -183,4 +187,4 @@ def _same(one: Results, other: Results) -> bool:
 
 
 def _rank(method: str) -> int:
-    return ORDER.index(method) if method in ORDER else len(SAME_FOR_ALL)
+    return ORDER.index(method if method in ORDER else "isotropic")

@@ -90,11 +90,8 @@ def outline(axes: Floats, plane: Floats, norm: int) -> Floats:
 
 def _balls(comparison: Comparison, entry: Entry, place: int) -> dict[str, float]:
     """Radii of the round certificates of the same input and noise level."""
-    return {
-        other.before.method: float(other.before.radius[place])
-        for other in comparison.entries
-        if other.before.method in ROUND and other.before.sigma == entry.before.sigma
-    }
+    others = {method: comparison.beside(entry, method) for method in ROUND}
+    return {method: float(other.before.radius[place]) for method, other in others.items() if other is not None}
 
 
 def _probability(network: nn.Module, label: int, shape: tuple[int, ...], entry: Entry) -> SmoothProbability:

@@ -52,11 +52,9 @@ def _pixels(length: float) -> str:
 
 def rivals_words(comparison: Comparison, entry: Entry) -> str:
     """How the headline run compares with the run of fixed noise at the same level."""
-    one = entry.binding
-    fixed = [e.binding for e in comparison.entries if e.before.method == "fixed" and e.before.sigma == one.sigma]
-    if one.method == "fixed" or not fixed or fixed[0].mean() == 0:
+    one, fixed = entry.binding, comparison.beside(entry, "fixed")
+    if one.method == "fixed" or fixed is None or (base := fixed.binding).mean() == 0:
         return ""
-    base = fixed[0]
     said = (
         f"Against {WORDS['fixed']}: the certified radius is {one.mean() / base.mean():.2f} times as large on average "
         f"({down(one.mean())} against {down(base.mean())})"

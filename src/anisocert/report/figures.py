@@ -151,8 +151,7 @@ def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "F
     wanted = [number for number in ids if number in thetas and is_image(thetas[number].shape)]
     if not wanted:
         return None
-    level = shaped.before.sigma
-    same = [e for e in comparison.entries if (e.before.method, e.before.sigma) == ("isotropic", level)]
+    same = comparison.beside(shaped, "isotropic")
     rows = (["input"] if inputs.x else []) + (["isotropic"] if same else []) + [shaped.before.method]
     figure = new_figure(0.95 * len(wanted) + 0.5, 0.98 * len(rows) + 0.2)
     axes = figure.subplots(len(rows), len(wanted), squeeze=False)
@@ -164,8 +163,8 @@ def theta_maps(comparison: Comparison, ids: Sequence[int], inputs: Inputs) -> "F
                 low, high = inputs.domain
                 axis.imshow(_channels((inputs.x[number] - low) / (high - low)), cmap="gray", vmin=0, vmax=1)
                 continue
-            other = same[0].run.thetas.get(number) if row == "isotropic" else None
-            shown = theta if row != "isotropic" else np.broadcast_to(np.asarray(other, np.float64), theta.shape)
+            other = same.run.thetas.get(number) if same and row == "isotropic" else theta
+            shown = np.broadcast_to(np.asarray(other, np.float64), theta.shape)
             levels = shades(shown, float(theta.min()), float(theta.max()))
             axis.imshow(_channels(levels), cmap="viridis", vmin=0, vmax=1)
             ends = dict.fromkeys(f"{end:.2g}" for end in (shown.min(), shown.max()))

@@ -134,9 +134,8 @@ class _Maker:
     def _ball(self, number: int) -> tuple[float | None, str]:
         """Radius of the isotropic certificate of this input at the same noise level, or of the fixed one."""
         for method, words in (("isotropic", "the isotropic ball"), ("fixed", "the ball of fixed noise")):
-            for other in self.comparison.entries:
-                if (other.before.method, other.before.sigma) == (method, self.entry.before.sigma):
-                    return float(other.before.radius[np.searchsorted(other.before.ids, number)]), words
+            if (other := self.comparison.beside(self.entry, method)) is not None:
+                return float(other.before.radius[np.searchsorted(other.before.ids, number)]), words
         return None, ""
 
     def _table(self, number: int) -> Table:

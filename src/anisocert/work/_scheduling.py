@@ -22,6 +22,16 @@ MOST_LOSSES = 3  # of one worker, or of one input's workers, before giving up
 Rows = list[dict[str, Any]]
 
 
+def next_size(inputs: int, seconds: float) -> float:
+    """Of the chunk after one that took so long."""
+    return max(1.0, inputs * min(CHUNK_SECONDS / max(seconds, 1e-3), MOST_GROWTH))
+
+
+def in_groups(size: float, group: int) -> int:
+    """The nearest size of whole groups, one or more."""
+    return group * max(1, round(size / group))
+
+
 @dataclass(eq=False)
 class Schedule:
     """The workers of a run. keep: takes finished rows. deadline: of time.monotonic, when to stop."""
@@ -83,8 +93,7 @@ class Schedule:
         left = self._left()
         if not self.waiting or left <= 0:
             return
-        wanted = self.size.get(worker, 1.0) * min(1.0, left / CHUNK_SECONDS)
-        size = self.group * max(1, round(wanted / self.group))
+        size = in_groups(self.size.get(worker, 1.0) * min(1.0, left / CHUNK_SECONDS), self.group)
         fair = math.ceil(len(self.waiting) / self.workers.count)
         chunk = self._take(min(size, fair, LARGEST_CHUNK))
         self.idle.remove(worker)
@@ -105,8 +114,7 @@ class Schedule:
             self.keep(rows)
         done = {row["idx"] for row in rows}
         self.waiting.extendleft(number for number in reversed(chunk) if number not in done)
-        seconds = max(time.monotonic() - self.since[worker], 1e-3)
-        self.size[worker] = max(1.0, len(chunk) * min(CHUNK_SECONDS / seconds, MOST_GROWTH))
+        self.size[worker] = next_size(len(chunk), time.monotonic() - self.since[worker])
         self.idle.add(worker)
 
     def _lost(self, worker: int, chunk: Sequence[int]) -> None:

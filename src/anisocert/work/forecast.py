@@ -11,7 +11,7 @@ from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.optimize import Fixed, Method
 from anisocert.optimize.soft import Problem
 from anisocert.work._cost import rows_of
-from anisocert.work._scheduling import CHUNK_SECONDS, LARGEST_CHUNK, MOST_GROWTH
+from anisocert.work._scheduling import LARGEST_CHUNK, in_groups, next_size
 from anisocert.work.job import Job
 
 PROBE_SECONDS = 1.0
@@ -69,7 +69,7 @@ def _scheduled(chunk_seconds: Callable[[int], float], inputs: int, group: int) -
         count = min(size, left, LARGEST_CHUNK)
         seconds = chunk_seconds(count)
         total, left = total + seconds, left - count
-        size = group * max(1, round(count * min(CHUNK_SECONDS / max(seconds, 1e-3), MOST_GROWTH) / group))
+        size = in_groups(next_size(count, seconds), group)
     return total
 
 

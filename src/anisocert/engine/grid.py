@@ -128,7 +128,7 @@ class Cells:
             return _sign((t + 1) / 2 - u)
         if not 0 < u < 1:
             return 1 if u <= 0 else -1
-        import mpmath  # torch brings it, through sympy; 2e-6 of all coordinates come here
+        import mpmath  # late: 2e-6 of all coordinates come here
 
         digits = 40
         while True:

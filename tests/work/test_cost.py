@@ -9,7 +9,7 @@ import anisocert as ac
 from anisocert.engine import Network, Numerics
 from anisocert.optimize._pilot import effort
 from anisocert.work import Circumstances, certify_run, load_job
-from anisocert.work._cost import Meter, Rows, rows_of
+from anisocert.work._cost import Cost, Meter, cost_of
 from anisocert.work.forecast import _scheduled
 from anisocert.work.workers import InProcess
 
@@ -32,7 +32,7 @@ def test_a_chunk_costs_about_the_rows_that_are_counted(network, method, n, input
     network.on_rows = on_rows
     x = np.random.default_rng(0).normal(size=(inputs, 2)).astype(np.float32)
     ac.certify(network, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=method, plan=plan)
-    expected = rows_of(method, plan, network, inputs)
+    expected = cost_of(method, plan, network, inputs)
     assert expected.votes == pytest.approx(seen[False], rel=0.35)
     # beside the ascents, one look at the slopes and a trial of them
     assert expected.gradients <= seen[True] <= 1.1 * expected.gradients + 8
@@ -42,12 +42,12 @@ def test_a_meter_reaches_what_it_is_told_and_never_more():
     told = []
     meter = Meter(lambda rows, share: told.append((rows, share)))
     for _ in range(2):
-        meter.begin(Rows(1000, 200), 10)
+        meter.begin(Cost(1000, 200), 10)
         for gradients in [False] * 10 + [True] * 30:
             meter(100, gradients)
         assert sum(share for _, share in told) == pytest.approx(9.9)
         told.clear()
-    meter.begin(Rows(1000, 0), 10)
+    meter.begin(Cost(1000, 0), 10)
     for _ in range(5):
         meter(100, False)
     assert [share for _, share in told] == pytest.approx([1.0] * 5)

@@ -45,7 +45,9 @@ def predict(
     from functools import partial
 
     from anisocert import __version__
+    from anisocert.certificate import ABSTAIN
     from anisocert.cli.console import Console
+    from anisocert.data.dataset import UNLABELLED
     from anisocert.durable import claim
     from anisocert.engine import Network
     from anisocert.engine.devices import devices_of
@@ -67,11 +69,11 @@ def predict(
         warnings.simplefilter("once")  # a plan that cannot answer warns for every batch
         answers = _answers(job, network)
     labels = job.examples.y.tolist()
-    right = sum(answer == label != -1 for answer, label in zip(answers, labels, strict=True))
+    right = sum(answer == label != UNLABELLED for answer, label in zip(answers, labels, strict=True))
     accuracy = right / len(answers) if job.examples.labelled else None
     summary = {
         "made_by": f"anisocert {__version__}", "inputs": len(answers), "accuracy": accuracy,
-        "abstention": answers.count(-1) / len(answers),
+        "abstention": answers.count(ABSTAIN) / len(answers),
         "method": c.method, "n": c.n, "alpha": c.alpha, "sigma": c.sigma, "norm": c.norm, "seed": c.seed,
         "model_hash": network.hash, "numerics": vars(network.numerics),
     }  # fmt: skip
@@ -79,7 +81,7 @@ def predict(
     Console(stderr=form != "table" and out is None).print(
         f"{len(answers)} examples of {c.data}: "
         f"{'' if accuracy is None else f'{percent(accuracy, digits=2)}% answered correctly, '}"
-        f"{percent(answers.count(-1) / len(answers), True, digits=2)}% abstained",
+        f"{percent(answers.count(ABSTAIN) / len(answers), True, digits=2)}% abstained",
         soft_wrap=True,
     )  # fmt: skip
 
@@ -116,12 +118,16 @@ def _write(
     if form == "table":
         from rich.table import Table
 
+        from anisocert.certificate import ABSTAIN
         from anisocert.cli.console import Console
+        from anisocert.data.dataset import UNLABELLED
 
         table = Table("file" if names else "id", *COLUMNS[1:], box=None)
         for place, (number, label, answer) in enumerate(rows):
             which = names[place] if names else str(number)
-            table.add_row(which, "" if label == -1 else str(label), "abstains" if answer == -1 else str(answer))
+            table.add_row(
+                which, "" if label == UNLABELLED else str(label), "abstains" if answer == ABSTAIN else str(answer)
+            )
         Console().print(table)
         return
     if form == "json":

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN, Certificate
-from anisocert.data.dataset import UNLABELLED
+from anisocert.data.dataset import UNLABELLED, in_words
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.evaluate import Comparison, compare
 from anisocert.geometry import Region, inscribed_radius
@@ -94,10 +94,7 @@ class Evidence:
 
     def name(self, label: int) -> str:
         """A class in words."""
-        names = self.inputs.class_names
-        if label == ABSTAIN:
-            return "no answer"
-        return f"{label} ({names[label]})" if label < len(names) and names[label] != str(label) else f"class {label}"
+        return "no answer" if label == ABSTAIN else in_words(label, self.inputs.class_names)
 
 
 def evidence_of(run: StoredRun, number: int, counts: NDArray[np.int64] | None = None) -> Evidence:

@@ -54,7 +54,7 @@ class Batches:
         drawn = self.drawn[step] if isinstance(step, int) else self.drawn.index_select(0, step)[0]
         index, top, left, mirrored = drawn
         x = self._cut(index, top, left, mirrored.bool()) if self.image else self.x[index]
-        return (x.float() / 255 if x.dtype == torch.uint8 else x), self.y[index]
+        return floats(x), self.y[index]
 
     def _cut(self, index: Tensor, top: Tensor, left: Tensor, mirrored: Tensor) -> Tensor:
         """Windows of the padded images, some mirrored. All arguments: `b`."""
@@ -64,3 +64,8 @@ class Batches:
         rows = top[:, None] + torch.arange(self.height, device=index.device)
         columns = left[:, None] + torch.where(mirrored[:, None], across.flip(0), across)
         return self.x[index[:, None, None], rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def floats(x: Tensor) -> Tensor:
+    """Bytes as values from 0 to 1; others as they are."""
+    return x.float() / 255 if x.dtype == torch.uint8 else x

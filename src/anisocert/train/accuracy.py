@@ -8,6 +8,7 @@ from anisocert.data import Dataset
 from anisocert.engine.numerics import Precision
 from anisocert.engine.told import under
 from anisocert.smoothing import Smoothing
+from anisocert.train._augment import floats
 from anisocert.train._mixed import Mixed
 
 BATCH, VALUES = 1000, 1 << 24  # most inputs per call, and most numbers in them: a network needs many times their room
@@ -40,7 +41,7 @@ class Held:
         right = torch.zeros((), dtype=torch.int64, device=self.x.device)
         rows = max(1, min(BATCH, VALUES // self.x[0].numel()))
         for x, y in zip(self.x.split(rows), self.y.split(rows), strict=True):
-            clean = x.float() / 255 if x.dtype == torch.uint8 else x
+            clean = floats(x)
             if smoothing.base == "normal":
                 eps = torch.randn(clean.shape, generator=generator, device=x.device)
             else:

@@ -17,7 +17,7 @@ from anisocert.engine import Network, Numerics, Query
 from anisocert.errors import AnisocertWarning, ModelError
 from anisocert.runs import Configuration, row
 from anisocert.runs.loading import load_model
-from anisocert.work._cost import Meter, rows_of
+from anisocert.work._cost import Meter, cost_of
 from anisocert.work.job import Chunk
 
 
@@ -81,7 +81,7 @@ class Certifier:
 
         self.network.on_rows = self.meter
         if self.meter is not None:
-            self.meter.begin(rows_of(self.method, self.plan, self.network, len(chunk.ids)), len(chunk.ids))
+            self.meter.begin(cost_of(self.method, self.plan, self.network, len(chunk.ids)), len(chunk.ids))
         query = Query.of(self.network, self.smoothing, chunk.x, chunk.ids, self.configuration.seed)
         found = timed_certificates(query, self.method, self.plan, chunk.alphas, tell)
         with warnings.catch_warnings():

@@ -15,21 +15,21 @@ Advance = Callable[[int, float], None]
 
 
 @dataclass(frozen=True)
-class Rows:
+class Cost:
     """Rows of votes, and rows with gradients."""
 
     votes: int
     gradients: int
 
 
-def rows_of(method: Method, plan: Plan, network: Network, inputs: int) -> Rows:
+def cost_of(method: Method, plan: Plan, network: Network, inputs: int) -> Cost:
     """Those of a chunk of so many inputs, in a network that is fitted."""
     assert network.numerics.rows is not None
     rows, group = network.numerics.rows, method.group(network, plan)
     pilots = method.pilot_votes(plan)
     calls = sum(math.ceil(inputs * votes / rows) for votes in (pilots, plan.n0, plan.n))
     calls += 1 + (pilots > 0)  # the last one looks for state; pilots come in at least two rounds
-    return Rows(calls * rows, math.ceil(inputs / group) * group * method.evaluations(plan))
+    return Cost(calls * rows, math.ceil(inputs / group) * group * method.evaluations(plan))
 
 
 class Meter:
@@ -41,7 +41,7 @@ class Meter:
         self._since, self._left, self._each = time.monotonic(), 0.0, 0.0
         self._worth = USUAL
 
-    def begin(self, expected: Rows, inputs: int) -> None:
+    def begin(self, expected: Cost, inputs: int) -> None:
         """A chunk begins."""
         if all(self._rows.values()):
             per_row = {kind: self._seconds[kind] / self._rows[kind] for kind in self._rows}

@@ -10,7 +10,7 @@ from anisocert.bounds import Plan
 from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.optimize import Fixed, Method
 from anisocert.optimize.soft import Problem
-from anisocert.work._cost import rows_of
+from anisocert.work._cost import cost_of
 from anisocert.work._scheduling import LARGEST_CHUNK, in_groups, next_size
 from anisocert.work.job import Job
 
@@ -56,7 +56,7 @@ def forecast(job: Job, device: str, inputs: int, on_step: Callable[[], None] = l
     on_step()
 
     def chunk_seconds(count: int) -> float:
-        found = rows_of(method, plan, network, count)
+        found = cost_of(method, plan, network, count)
         return found.votes * vote + found.gradients * gradient
 
     return Forecast(inputs, purposes, 1 / vote, _scheduled(chunk_seconds, inputs, method.group(network, plan)))

@@ -1,10 +1,13 @@
 """Runs of a cascade with a network per code: everything that reads a run asks the right network."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -14,10 +17,12 @@ from anisocert.evaluate import EVERYONE, results_of
 from anisocert.models import Codebook, PerCode, build, load, save
 from anisocert.report import assumptions, evidence_of
 from anisocert.runs import read_run
+from anisocert.runs.files import checksum, write_description
 from anisocert.runs.loading import load_model
 from anisocert.smoothing import Gaussian
 from anisocert.train import Cohen, Sgd, train
 from anisocert.verify import verify
+from anisocert.verify._codes import check_codes
 from anisocert.verify.recounting import recount
 
 
@@ -81,7 +86,6 @@ NONE = dict.fromkeys(("selector_top", "selector_votes", "selector_alpha", "selec
         ("1,0", {"selector_top": 400}, "the selector's votes give"),
         ("1,0", {"cap": 3.0}, "cap is 3.0, the selector's votes give"),
         ("1,0", {"codes": "0"} | NONE, "theta is 0.25 under the first code of the cascade, the run's is 0.5"),
-        ("1,0", {"selector_sigma": 0.75}, "beyond the run's largest noise of 0.5"),
         ("1,0", {"radius": 5.0}, "radius is 5.0"),
         ("1,0", {"selector_votes": 10**7}, "selector_votes is 10000000, the plan's is 400"),
         ("1,0", {"codes": "1,1"}, "codes is '1,1', not distinct codes"),
@@ -92,6 +96,36 @@ NONE = dict.fromkeys(("selector_top", "selector_votes", "selector_alpha", "selec
 def test_a_row_that_claims_more_is_found(run, tmp_path, asked, change, wrong, changed):
     findings = verify(changed(run, tmp_path / "run", asked, **change)).findings
     assert any(wrong in str(finding) for finding in findings), findings
+
+
+def test_a_cascade_is_judged_by_majorities(run, tmp_path):
+    """Whatever its run says: two classes may both have less than half, and the first lead."""
+    shutil.copytree(run, tmp_path / "run")
+    said = json.loads((run / "run.json").read_text())
+    rows = pq.read_table(run / "certificates.parquet")
+    rows = rows.set_column(rows.column_names.index("bound"), "bound", pa.array(["two-class"] * len(rows)))
+    pq.write_table(rows, tmp_path / "run" / "certificates.parquet")
+    files = said["files"] | {"certificates.parquet": checksum(tmp_path / "run" / "certificates.parquet")}
+    write_description(tmp_path / "run", said | {"bound": "two-class", "files": files})
+    assert "has bound two-class, where a cascade needs majorities" in str(verify(tmp_path / "run").findings)
+
+
+def test_a_noise_beyond_the_first_is_found(run, tmp_path, changed):
+    """With the cap that follows from it, which bounds less then."""
+    row = next(row for row in read_run(run).rows if row["prediction"] >= 0 and row["codes"] == "1,0")
+    forged = {"selector_sigma": 1.5 * row["selector_sigma"], "cap": 1.5 * row["cap"]}
+    findings = verify(changed(run, tmp_path / "run", "1,0", **forged)).findings
+    assert any("beyond the run's largest noise of 0.5" in str(finding) for finding in findings), findings
+
+
+@pytest.mark.parametrize(("first", "wrong"), [([0.1, 10.0], 0), (0.5, 0), (0.3, 1)])
+def test_a_later_code_may_have_a_larger_smallest_value_than_one_with_a_shape(first, wrong):
+    """Codes go by their geometric mean; here the second, [0.5, 0.6], bounds the certificate of the third."""
+    row = {"method": "cascade", "votes": 400}
+    rows = [row | {"idx": 0, "codes": "0", "selector_sigma": None}]
+    rows += [row | {"idx": 1, "codes": "0,1,2", "selector_sigma": 0.5}]
+    found = list(check_codes(rows, {0: np.float32(first) + np.zeros(()), 1: np.full((), 0.2, np.float32)}))
+    assert [one.where for one in found] == ["example 1"] * wrong
 
 
 @pytest.mark.parametrize(

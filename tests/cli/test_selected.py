@@ -82,6 +82,7 @@ def test_a_run_of_two_steps_verifies_and_its_votes_are_drawn_again(two_step):
         ({"selector_sigma": None}, "lacks selector_sigma, on which method two-step rests"),
         ({"selector_top": 0}, "and 0 for its codes"),
         ({"selector_sigma": 0.75}, "selector_sigma is 0.75, the run's is 0.375"),
+        ({"runner_up_votes": 3}, "has 3 votes against"),
         ({"radius": 5.0}, "radius is 5.0"),
     ],
 )

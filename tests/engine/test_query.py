@@ -35,6 +35,13 @@ def test_what_names_no_noise_is_refused(network, x, ids, seed, message):
         Query.of(network, Gaussian(1.0), x, ids, seed)
 
 
+def test_what_is_certified_is_not_what_the_caller_fills_in_later(network):
+    x = torch.zeros(1, 2)
+    query = Query.of(network, Gaussian(1.0), x)
+    x.fill_(9.0)
+    assert query.x.tolist() == [[0.0, 0.0]]
+
+
 def test_a_part_keeps_each_input_with_its_noise(network):
     query = Query(network, Gaussian(1.0), torch.arange(6.0).view(3, 2), np.array([10, 20, 30]), 4)
     part = query.part([2, 0, 2])

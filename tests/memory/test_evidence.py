@@ -1,6 +1,7 @@
 """What a certificate rests on, its noise included, in memories from before certificates named it too."""
 
 import json
+import math
 import sqlite3
 from dataclasses import replace
 
@@ -70,6 +71,25 @@ def test_other_noise_makes_other_votes(proposal):
 def test_a_certificate_under_another_noise_than_its_votes_is_refused(proposal, noise, what):
     with Memory() as memory, pytest.raises(ArgumentError, match=what):
         memory.admit(replace(proposal(3, 1, [0.5, 1.0], [1.0, 2.0]), noise=noise))
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"votes": 2000.0}, "expected int as votes"), ({"prediction": 1.0}, "expected int as prediction"),
+        ({"seed": 2**70}, "expected int as seed"), ({"id": True}, "expected int as id"),
+        ({"reason": None}, "expected str as reason"), ({"p_a": math.nan}, "expected a finite float as p_a"),
+    ],
+)  # fmt: skip
+def test_what_could_not_be_read_again_is_not_stored(proposal, tmp_path, change, what):
+    first, second = (proposal(number, 1, [number, 1.0], [0.1, 0.2]) for number in (1, 2))
+    with Memory.open(tmp_path / "memory.sqlite") as memory:
+        memory.admit(first)
+        with pytest.raises(ArgumentError, match=what):
+            memory.admit(replace(second, **change))
+    with Memory.open(tmp_path / "memory.sqlite") as memory:
+        assert memory.lookup(np.float32([1, 1])).prediction == 1
+        assert memory.check().ok
 
 
 @pytest.mark.parametrize("stop", [None, "checkpoints"])

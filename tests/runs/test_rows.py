@@ -102,6 +102,12 @@ def test_damaged_tables_are_errors_of_ours():
     assert refused > 20
 
 
+def test_numbers_have_the_types_of_a_run():
+    """Else what reads them would store them as they are."""
+    wide = columns(3, votes=[1000.0] * 3)
+    assert table_of(packed(wide))["votes"].type == pa.int64()
+
+
 @pytest.mark.parametrize(
     ("name", "values", "complaint"),
     [

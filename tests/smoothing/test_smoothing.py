@@ -86,6 +86,7 @@ def test_parameters_are_float32_copies(kind):
 
 def test_mixture_theta_is_rounded_down():
     noise = GaussianMixture([0.25, 0.75], [0.5, 1.0])
+    assert [one.flags.writeable for one in (noise.theta, noise.sigmas)] == [False, False]
     exact = (0.25 / 0.25 + 0.75) ** -0.5
     assert exact * (1 - 1e-6) < float(noise.theta) < exact
 

@@ -6,18 +6,21 @@ from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
 from anisocert.bounds._arrays import FloatOrArray, Floats, Integers, settle, tally, unwrap
 
+LEAST_ALPHA = 1e-200  # below, scipy's betainc may be wrong by many orders of magnitude: nothing is claimed there
+
 
 def lower(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatOrArray:
     """Largest p (rounded down) below which the true share lies with probability at most alpha, given k of n votes.
 
-    BetaInv(alpha; k, n-k+1): the p at which k or more votes have probability alpha. 0 for k = 0, alpha^(1/n) for k = n.
+    BetaInv(alpha; k, n-k+1): the p at which k or more votes have probability alpha. 0 for k = 0 and
+    alpha < 1e-200, alpha^(1/n) for k = n.
     k, n: integers, 0 <= k <= n, n >= 1; alpha in (0, 1); any shapes that broadcast. Scalars in, Python float out.
     """
     k, n, alpha = tally(k, n, alpha)
     a, b, slack = np.maximum(k, 1), n - k + 1, _slack(n)
     p = betaincinv(a, b, alpha * (1 - 2 * slack))
     p = settle(p, 0, lambda p: betainc(a, b, p) <= alpha * (1 - slack))
-    return unwrap(np.where(k == 0, 0.0, p))
+    return unwrap(np.where((k == 0) | (alpha < LEAST_ALPHA), 0.0, p))
 
 
 def upper(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatOrArray:
@@ -30,7 +33,7 @@ def upper(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatOrArray:
     a, b, slack = k + 1, np.maximum(n - k, 1), _slack(n)
     p = betainccinv(a, b, alpha * (1 - 2 * slack))
     p = settle(p, 1, lambda p: betaincc(a, b, p) <= alpha * (1 - slack))
-    return unwrap(np.where(k == n, 1.0, p))
+    return unwrap(np.where((k == n) | (alpha < LEAST_ALPHA), 1.0, p))
 
 
 def _slack(n: Integers) -> Floats:
@@ -38,6 +41,6 @@ def _slack(n: Integers) -> Floats:
 
     Measured against 60-digit arithmetic: 8e-14 up to n = 1e5, 7e-13 at 1e6, 1e-11 at 1e9; this is several times that.
     It moves the bound in about the twelfth digit, and also covers the rounding of an alpha that was split in parts.
-    That is for alpha from 1e-60 to 1/2; beyond, 2e-11 was seen at n = 1e6, and 8e-11 at alpha = 1e-291.
+    That is for alpha from 1e-60 to 1/2; above, 2e-11 was seen at n = 1e6; below, down to LEAST_ALPHA, 3e-13.
     """
     return np.asarray(1e-12 + 3e-15 * np.sqrt(n))

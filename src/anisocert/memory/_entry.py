@@ -25,8 +25,7 @@ COLUMNS: Final = tuple(kinds.KINDS["entries"])[1:-1]
 
 def to_row(certificate: Certificate, region: Region, time: float) -> tuple[Any, ...]:
     """Values in the order of COLUMNS. time: seconds since 1970."""
-    values = {name: getattr(certificate, name) for name in SCALARS}
-    values = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+    values = {name: plain(getattr(certificate, name)) for name in SCALARS}
     row = values | {
         "radius": region.radius,
         "proxy_radius": region.proxy_radius,
@@ -70,6 +69,11 @@ def promise(row: dict[str, Any], shape: tuple[int, ...]) -> Certificate:
             shown = "" if isinstance(row[name], bytes) else f" {row[name]!r}, expected {fresh[name]!r}"
             raise BrokenMemoryError(f"its column {name} is not what its certificate gives:{shown}")
     return found
+
+
+def plain(value: Any) -> Any:
+    """A scalar of numpy's as Python's; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,8 @@ from anisocert.bounds import Plan
 from anisocert.bounds.schedule import most_share
 from anisocert.certificate import ABSTAIN, COUNTING, Certificate
 from anisocert.errors import AnisocertError
+from anisocert.memory import _kinds as kinds
+from anisocert.memory._entry import SCALARS, plain
 from anisocert.memory._float_rows import Floats
 from anisocert.rounding import TOLERANCE, agrees, portable
 from anisocert.smoothing import claimable, impossible, level, named, unnamed, wrong_capture
@@ -21,7 +22,7 @@ from anisocert.smoothing import claimable, impossible, level, named, unnamed, wr
 def digest(certificate: Certificate, point: Floats) -> bytes:
     """A name of the votes about an input. The same counts for another input, or under other noise, are others."""
     c = certificate
-    values = [_plain(getattr(c, name)) for name in COUNTING]
+    values = [plain(getattr(c, name)) for name in COUNTING]
     if c.noise != unnamed(f"l{c.norm}", c.p_a, c.p_b, c.gap):  # else the rest implies it, as in every earlier memory
         values.append(c.noise)
     if c.codes is not None:
@@ -49,11 +50,11 @@ def name_of(id_: int, seed: int, name_of_input: bytes) -> bytes:
 
 def wrong_with(c: Certificate) -> str | None:
     """What a certificate claims beyond its votes and its noise; None if everything follows from them."""
-    if not (isinstance(c.id, int | np.integer) and 0 <= c.id < 2**60):
+    for name in SCALARS:  # a row of other types could be stored, but not be read again
+        if (wrong := kinds.misfit("certificate", name, plain(getattr(c, name)))) is not None:
+            return wrong
+    if not 0 <= c.id < 2**60:
         return f"expected an id in [0, 2**60), got {c.id!r}"
-    numbers = [c.gap, c.p_a, c.p_b, c.alpha, c.seconds]
-    if not all(isinstance(value, int | float | np.number) and math.isfinite(value) for value in numbers):
-        return f"expected finite numbers, got gap, p_a, p_b, alpha, seconds = {numbers}"
     if not 0 < c.alpha < 1:
         return f"expected alpha in (0, 1), got {c.alpha}"
     if c.prediction == ABSTAIN:
@@ -105,7 +106,3 @@ def _wrong_region(c: Certificate) -> str | None:
         excess, most = float((region.axes / largest.axes).max()), "gap x theta" + (" and cap" if c.cap else "")
         return f"expected semi-axes of at most {most}, got {excess:.6g} times that"
     return None
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

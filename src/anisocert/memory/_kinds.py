@@ -64,14 +64,19 @@ def columns(table: str) -> dict[str, tuple[type, bool]]:
 def expect(table: str, names: Iterable[str], values: Iterable[Any]) -> None:
     """An error unless each value has its column's type, and numbers can be computed with."""
     for name, value in zip(names, values, strict=True):
-        kind = KINDS[table][name]
-        if not _fits(value, kind) or (name in _TIMES and not 0 <= value < _LATEST):
-            plain = isinstance(value, int | float | None)
-            shown = repr(value)[:40] if plain else f"a value of type {type(value).__name__}"
-            wanted = (
-                "a time" if name in _TIMES else getattr(kind, "__name__", str(kind)).replace("float", "a finite float")
-            )
-            raise BrokenMemoryError(f"this memory is broken: expected {wanted} as {name} of its {table}, got {shown}")
+        if (wrong := misfit(table, name, value)) is not None:
+            raise BrokenMemoryError(f"this memory is broken: {wrong}")
+
+
+def misfit(table: str, name: str, value: Any) -> str | None:
+    """Why a value cannot be in a column; None if it can."""
+    kind = KINDS[table][name]
+    if _fits(value, kind) and (name not in _TIMES or 0 <= value < _LATEST):
+        return None
+    plain = isinstance(value, int | float | None)
+    shown = repr(value)[:40] if plain else f"a value of type {type(value).__name__}"
+    wanted = "a time" if name in _TIMES else getattr(kind, "__name__", str(kind)).replace("float", "a finite float")
+    return f"expected {wanted} as {name} of its {table}, got {shown}"
 
 
 def shape(name: str, text: str | None) -> tuple[int, ...] | None:

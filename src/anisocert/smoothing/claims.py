@@ -91,7 +91,11 @@ def wrong_capture(said: Mapping[str, Any], noise: type[Smoothing]) -> Iterator[s
     if needed and not _names_codes(said["codes"], single=said["method"] == "selected"):
         yield f"codes is {said['codes']!r}, not {'one code' if said['method'] == 'selected' else 'distinct codes'}"
         return
+    if said["method"] == CASCADE and said["bound"] != "one-vs-rest":
+        yield f"has bound {said['bound']}, where a cascade needs majorities"
     if said["method"] == "two-step":
+        if said["bound_k"] + said["runner_up_votes"] != said["bound_n"]:
+            yield f"has {said['runner_up_votes']} votes against {said['bound_k']} of {said['bound_n']}: all others are"
         if not said["top_votes"] <= said["selector_top"] <= said["selector_votes"]:
             yield f"has {said['top_votes']} votes for its class and codes, and {said['selector_top']} for its codes"
         if said["selector_votes"] != said["votes"]:

@@ -57,7 +57,10 @@ class GaussianMixture(Smoothing):
         stacked = np.stack(np.broadcast_arrays(*each))
         theta = np.tensordot(a + DRAWN, stacked.astype(np.float64) ** -2.0, 1) ** -0.5
         # float32 like every theta, rounded down: the region may only become smaller
-        object.__setattr__(self, "theta", np.asarray(down(theta.astype(np.float32))))
+        rounded = np.asarray(down(theta.astype(np.float32)))
+        for array in (rounded, stacked):
+            array.setflags(write=False)
+        object.__setattr__(self, "theta", rounded)
         object.__setattr__(self, "weights", tuple(a.tolist()))
         object.__setattr__(self, "sigmas", stacked)
 

@@ -20,8 +20,6 @@ def check_selector(row: Row, plan: Plan) -> Iterator[str]:
     if row["method"] == Cascade.name:
         if row["selector_sigma"] is None and row["theta_min"] != own:
             yield f"theta is {row['theta_min']!r} under the first code of the cascade, the run's is {own!r}"
-        elif row["selector_sigma"] is not None and not row["selector_sigma"] <= own:
-            yield f"selector_sigma is {row['selector_sigma']!r}, beyond the run's largest noise of {own!r}"
     elif row["selector_sigma"] not in (None, own):
         yield f"selector_sigma is {row['selector_sigma']!r}, the run's is {row['sigma']!r}"
     known = row["selector_sigma"] is not None  # else `wrong_capture` says so
@@ -35,8 +33,11 @@ def check_codes(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) 
     """What is wrong with the rows' codes: all are of one codebook. rows: sound by themselves, each with a theta."""
     known = dict[str, NDArray[np.float32]]()
     order = max((row["codes"] for row in rows if row["method"] == Cascade.name), key=len, default="")
+    flat = _begins_flat(rows, thetas)
     for row in rows:
         where = f"example {row['idx']}"
+        if flat is not None and (sigma := row["selector_sigma"]) is not None and not sigma <= flat:
+            yield Finding(where, f"selector_sigma is {sigma!r}, beyond the run's largest noise of {flat!r}")
         if row["method"] == Cascade.name and not f"{order},".startswith(f"{row['codes']},"):
             yield Finding(where, f"codes is {row['codes']!r}, in another order than {order!r} in the same run")
         if row["method"] not in (Cascade.name, Selected.name) or not row["votes"]:
@@ -52,3 +53,9 @@ def check_codes(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) 
         own = row["codes"].rpartition(",")[2]
         if not np.array_equal(known.setdefault(own, theta), theta):
             yield Finding(where, f"theta is another one than that of code {own} in the same run")
+
+
+def _begins_flat(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) -> float | None:
+    """The first code of a cascade, if rows show that it is one number: no other's smallest value is larger then."""
+    first = (row for row in rows if row["method"] == Cascade.name and row["selector_sigma"] is None and row["votes"])
+    return next((float(thetas[row["idx"]].item()) for row in first if thetas[row["idx"]].size == 1), None)

@@ -1,14 +1,11 @@
 """`anisocert memory`: what was promised, and whether it can be kept."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from anisocert.cli import options
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -53,6 +50,7 @@ def add(
     """
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
+    from anisocert.data.numpy_files import inputs_by_id
     from anisocert.errors import ArgumentError
     from anisocert.evaluate.protection import promised
     from anisocert.memory import NOTES, POLICIES, Memory, shown
@@ -66,7 +64,7 @@ def add(
     earlier = stored.memory and stored.memory.place
     if out is None and not force and earlier not in (None, "", options.absolute(shown(memory), new=True)):
         raise ArgumentError(f"expected --out DIR or --force, as {run} has the answers of {earlier}: a copy keeps both")
-    known = _from_file(inputs) if inputs else None
+    known = inputs_by_id(inputs) if inputs else None
     if known is not None:
         stored.expect_inputs(known)
     elif stored.place("data") is None:
@@ -106,6 +104,7 @@ def lookup(
 
     from anisocert.cli.console import Console
     from anisocert.data import load, parse_ids
+    from anisocert.data.numpy_files import inputs_by_id
     from anisocert.errors import ArgumentError
     from anisocert.evaluate import down
     from anisocert.evaluate.protection import promised
@@ -117,7 +116,7 @@ def lookup(
         examples = examples.subset(most=most, ids=wanted)
         known = dict(zip(examples.ids.tolist(), examples.x, strict=True))
     elif inputs is not None and data is None:
-        known = _from_file(inputs)
+        known = inputs_by_id(inputs)
     else:
         raise ArgumentError("expected either --data or --inputs")
     if missing := set(wanted or ()) - set(known):
@@ -258,25 +257,3 @@ def reset(file: File, yes: Annotated[bool, typer.Option("--yes", help="Do not as
     with Memory.open(file) as memory:
         memory.reset()
     typer.echo(f"{count} entries dropped; {shown(file)} is empty and may serve another model")
-
-
-def _from_file(path: Path) -> "dict[int, NDArray[Any]]":
-    """Inputs by id from an .npz file; ids default to 0, 1, ..."""
-    import numpy as np
-
-    from anisocert.data.numpy_files import npz_names, read_npz
-    from anisocert.errors import ArgumentError
-
-    if path.suffix != ".npz":
-        raise ArgumentError(f"expected --inputs as an .npz file, got {path}")
-    arrays = read_npz(path, ("x", "ids"))
-    if "x" not in arrays:
-        raise ArgumentError(f"expected an array x in {path}, got {', '.join(npz_names(path)) or 'nothing'}")
-    x = arrays["x"]
-    ids = arrays.get("ids", np.arange(len(np.atleast_1d(x))))
-    if x.dtype.kind != "f" or ids.shape != x.shape[:1] or ids.dtype.kind not in "iu":
-        raise ArgumentError(
-            f"expected x as floats, as the network sees them, and one id each in {path}, got {x.dtype} of shape "
-            f"{x.shape} and ids of shape {ids.shape}"
-        )
-    return dict(zip(ids.tolist(), x, strict=True))

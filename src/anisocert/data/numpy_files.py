@@ -100,3 +100,20 @@ def _array(file: IO[bytes], size: int, name: str = "it") -> NDArray[Any]:
 
 def _damaged(path: Path, error: Exception) -> ArgumentError:
     return ArgumentError(f"expected a whole numpy file at {path}, of plain numbers, got: {error}")
+
+
+def inputs_by_id(path: Path) -> dict[int, NDArray[Any]]:
+    """Inputs by id from an .npz file; ids default to 0, 1, ..."""
+    if path.suffix != ".npz":
+        raise ArgumentError(f"expected --inputs as an .npz file, got {path}")
+    arrays = read_npz(path, ("x", "ids"))
+    if "x" not in arrays:
+        raise ArgumentError(f"expected an array x in {path}, got {', '.join(npz_names(path)) or 'nothing'}")
+    x = arrays["x"]
+    ids = arrays.get("ids", np.arange(len(np.atleast_1d(x))))
+    if x.dtype.kind != "f" or ids.shape != x.shape[:1] or ids.dtype.kind not in "iu":
+        raise ArgumentError(
+            f"expected x as floats, as the network sees them, and one id each in {path}, got {x.dtype} of shape "
+            f"{x.shape} and ids of shape {ids.shape}"
+        )
+    return dict(zip(ids.tolist(), x, strict=True))

@@ -83,7 +83,9 @@ class Options:
 
     split: Literal["train", "test"] = option("test", "Which part of the data.", EXAMPLES)
     skip: int = option(1, "Every k-th example.", EXAMPLES, least=1)
-    max: int | None = option(None, "At most this many examples.", EXAMPLES, least=1)
+    max: int | None = option(
+        None, "At most this many examples, the first of them; --skip spreads them.", EXAMPLES, least=1
+    )
     ids: str | None = option(None, "Only these ids, 3,17,100-199, or files of a folder, cat/1.png.", EXAMPLES)
 
     n0: int = option(100, "Votes per input to select its class.", VOTES)

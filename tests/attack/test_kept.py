@@ -22,7 +22,7 @@ def attack(half_space, write_run, tmp_path, monkeypatch):
     found = ac.certify(network, X, smoothing=ac.Gaussian(0.25), plan=ac.Plan(n0=100, n=N))
     write_run(tmp_path / "run", found, [0, 0, 1], sigma=0.25, n0=100, n=N, data="unused.npz")
     hunt, begun = first.Hunt, []
-    monkeypatch.setattr(first, "AT_ONCE", 2)
+    monkeypatch.setitem(first.AT_ONCE, "cpu", 2)
     monkeypatch.setattr(first, "Hunt", lambda *given: begun.append(given[1].ids) or hunt(*given))
 
     def run(x=X, network=network, **changes):

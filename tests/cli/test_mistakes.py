@@ -9,7 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
+from anisocert.data import digits
 from anisocert.errors import AnisocertWarning
+from anisocert.evaluate.protection import SEEN
+from anisocert.models import load, save
 from anisocert.runs import Configuration
 from anisocert.work import Circumstances, certify_run, load_job
 from anisocert.work.workers import InProcess
@@ -126,6 +129,7 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         (f"certify net.safetensors {CERTIFY.replace('--out out', '--out cut.safetensors')}", 2, "is a file"),
         (f"certify nothing {CERTIFY}", 2, "package.module:function, got the folder "),
         (f"certify nowhere {CERTIFY}", 2, "expected a network file, or package.module:function, at"),
+        ("predict nowhere.safetensors --data digits", 2, "expected a network file, or package.module:function, at"),
         (f"certify net.safetensors {CERTIFY} --data bytes.npz", 2, "expected inputs in the network's units, with mean"),
         ("predict net.safetensors --data bytes.npz --sigma 1", 2, "expected inputs in the network's units, with mean"),
         ("diagnose net.safetensors --data bytes.npz", 2, "expected inputs in the network's units, with mean"),
@@ -268,3 +272,39 @@ def test_what_was_done_to_the_data_is_noted(cli, made, monkeypatch, tmp_path):
     assert "note: folders are classes in the order of their names, a is 0, b is 1: " in said.err
     assert re.search(r"^ b/1\.png +1 ", said.out, re.M)
     assert "1 examples of" in said.out
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_run_on_a_device_that_is_not_here(cli, made, monkeypatch):
+    monkeypatch.chdir(made)
+    said = cli("certify", "net.safetensors", *CERTIFY.split(), "--device", "cuda:0,cuda:1", code=2).err
+    assert "not foreseen" not in said
+
+
+def test_inputs_that_were_trained_on_are_told_apart(cli, trained_digits, tmp_path):
+    """What share of them is certified says nothing about others; so it stands in the run, and in its report."""
+    network, said = load(trained_digits)
+    data = digits("train")
+    known = {"examples": len(data), "data_sha256": data.fingerprint()}
+    save(network, tmp_path / "net.safetensors", {**said, **known})
+    for split in ("train", "test"):
+        asked = (
+            *["--data", "digits", "--method", "fixed", "--sigma", "0.25", "--n", "100", "--max", "3"],
+            "--split",
+            split,
+        )
+        told = cli("certify", tmp_path / "net.safetensors", *asked, "--out", tmp_path / split).out
+        cli("report", tmp_path / split, "--out", tmp_path / "report.html", "--gallery", 0)
+        page = (tmp_path / "report.html").read_text("utf-8")
+        found = [SEEN in told, SEEN in page, "of inputs that were trained on" in page]
+        assert found == [split == "train"] * 3
+
+
+def test_inputs_of_one_class_of_several_are_told(cli, trained_digits, tmp_path):
+    data = digits("test")
+    order = np.argsort(data.y, kind="stable")
+    np.savez(tmp_path / "sorted.npz", x=data.x[order], y=data.y[order])
+    asked = (*["--method", "fixed", "--sigma", "0.25", "--n", "100", "--max", "6", "--data"], tmp_path / "sorted.npz")
+    with pytest.warns(AnisocertWarning, match="all 6 inputs are of class 0, of 10"):
+        cli("certify", trained_digits, *asked, "--out", tmp_path / "a")
+    cli("certify", trained_digits, *asked, "--skip", 50, "--out", tmp_path / "b")

@@ -200,8 +200,11 @@ def test_preparation_of_arrays(tmp_path: Path) -> None:
         ({"a": np.zeros(3)}, "expected x_train, y_train.* got a in"),
         ({"x": np.zeros((2, 3)), "y": np.zeros(2)}, "one whole number per label"),
         ({"x": np.zeros((2, 3), np.int32), "y": np.zeros(2, int)}, "uint8 or floats .* got int32"),
-        ({"x": np.full((2, 3), np.nan), "y": np.zeros(2, int)}, "NaN or infinity in row 0"),
-        ({"x": np.array([[0, 1], [2, np.inf]]), "y": np.zeros(2, int)}, r"NaN or infinity in row 1 \(from 0\)"),
+        ({"x": np.full((2, 3), np.nan), "y": np.zeros(2, int)}, "infinity or more than float32 holds in row 0"),
+        (
+            {"x": np.array([[0, 1], [2, np.inf]]), "y": np.zeros(2, int)},
+            r"infinity or more than float32 holds in row 1 \(from 0\)",
+        ),
         ({"x": np.zeros((2, 3, 9, 3)), "y": np.zeros(2, int)}, "distinguishes channels from pixels"),
         ({"x": np.zeros((3, 3)), "y": np.zeros(2, int)}, "expected one (label|id) for each of the"),
         ({"x": np.zeros((2, 3)), "y": np.array([0, -1])}, "expected labels 0 to"),

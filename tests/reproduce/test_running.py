@@ -53,7 +53,7 @@ def test_what_was_done_before_need_not_be_chosen_again(tmp_path):
         run_stages([quick("d", "a")], tmp_path, among=[changed, b, c])
 
 
-@pytest.mark.parametrize("name", ["stages", "logs", "memories"])
+@pytest.mark.parametrize("name", ["stages", "logs", "memories", "networks", "runs"])
 def test_nothing_is_written_behind_a_link(tmp_path, name):
     (tmp_path / "out").mkdir()
     (victim := tmp_path / "victim").mkdir()
@@ -82,7 +82,9 @@ def test_a_run_that_is_gone_is_not_done_and_a_network_may_be(tmp_path):
     run, network = (Stage(name, (name, "--help", "--out", f"made/{name}")) for name in ("certify", "train"))
     for folder in ("made/certify", "made/train"):
         (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "made" / "certify" / "run.json").touch()
     assert run_stages([run, network], tmp_path).failed == []
+    assert run_stages([run], tmp_path).done == ["certify"]
     shutil.rmtree(tmp_path / "made")
     assert run_stages([network], tmp_path).done == ["train"]
     with pytest.raises(ArgumentError, match=r"certify was done, and .*made/certify is gone: put it back, or remove "):

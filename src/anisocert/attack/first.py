@@ -28,7 +28,7 @@ from anisocert.runs import AttackedFirst, StoredRun
 from anisocert.runs.attacked import LARGEST_RADIUS, MOST_RADII
 from anisocert.runs.attacked_file import rows_hash
 
-AT_ONCE = 64  # inputs
+AT_ONCE = {"cuda": 64, "cpu": 8}  # inputs, after which what was found is kept
 STRONG = Search(starts=4, steps=60, samples=64)
 BALLS = 8  # of the default radii, besides 0
 USEFUL = 0.9  # quantile of the certified radii, up to which radii are useful
@@ -91,8 +91,9 @@ def attack_first(
             "every vote"
         )
     system, kept, parts, before = system_of(run, network, Memory(), n), Kept(keep), list[Part](), 0
-    for first in range(0, len(ids), AT_ONCE):
-        clean = Clean.of(run, ids[first : first + AT_ONCE], inputs)
+    group = AT_ONCE[network.device.type]
+    for first in range(0, len(ids), group):
+        clean = Clean.of(run, ids[first : first + group], inputs)
         key = key_of(run, network, clean, grid, how, n)
         if (part := kept.get(key, clean, len(grid))) is None:
             if before == first > 0:

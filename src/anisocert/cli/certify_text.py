@@ -21,6 +21,7 @@ from anisocert.evaluate import (
     percent,
     results_of,
 )
+from anisocert.evaluate.protection import SEEN
 from anisocert.evaluate.room import REACH, room
 from anisocert.memory import INHERITED
 from anisocert.runs import Configuration, read_run
@@ -116,6 +117,8 @@ class Told:
         if held := int(c.at_limit(run.column("theta_max"), shape).sum()):
             line = f"theta reached its bound on {held} of {len(run)} inputs (--limit {c.chooser().limit_for(shape):g})"
             self.console.print(f"{line}: a higher one may certify more", soft_wrap=True)
+        if c.trained_on:
+            self.console.print(f"[yellow]{SEEN}[/yellow]", soft_wrap=True)
         self._room(job, run, shown["certified"].correct, summary["certified"])
         self.console.print(f"finished: {len(run)} inputs in {out}", soft_wrap=True)
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)

@@ -1,5 +1,6 @@
 """`anisocert data`: list data sets, fetch or prepare them, and inspect them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -93,7 +94,8 @@ def info(
         if split == "test":
             data = data.subset(skip, most, parse_ids(ids, data.named) if ids else None)
         counts = bincount(data.y, minlength=data.num_classes) if data.labelled else None
-        assumed = " (assumed, not measured)" if data.names else ""  # image files are not all read for it
+        # Of image files, which are not all read for it, assumed; else of the training examples, if there are any.
+        assumed = " (assumed, not measured)" if data.names else " (train's)" if splits(name) and split == "test" else ""
         columns[split if splits(name) else "all"] = {
             "examples": f"{len(data):,}",
             "ids": f"{data.ids.min()} to {data.ids.max()}",
@@ -103,10 +105,14 @@ def info(
             if counts is None
             else f"{data.num_classes}, with {counts.min():,} to {counts.max():,} examples",
             "class names": ", ".join(data.class_names[:10]) + (", ..." if len(data.class_names) > 10 else ""),
-            "mean": " ".join(f"{value:.4g}" for value in data.mean) + assumed,
-            "std": " ".join(f"{value:.4g}" for value in data.std) + assumed,
+            "mean": _measured(data.mean) + assumed,
+            "std": _measured(data.std) + assumed,
         }
     table = Table("", *columns, box=None)
     for key in next(iter(columns.values())):
         table.add_row(key, *(column[key] for column in columns.values()))
     Console().print(table)
+
+
+def _measured(values: Sequence[float]) -> str:
+    return " ".join(f"{value:.4g}" for value in values)

@@ -185,9 +185,8 @@ def train(
     last = str(out / "last.safetensors")
     network, front = (str(classifier), last) if kind.in_front else (last, denoise and str(denoise))
     certified = [network, *(["--denoise", front] if front else []), *(flags(reading) if kind.in_front else [])]
-    _tell_result(
-        console, out, records, not splits(data), [*certified, "--data", data, "--norm", norm, "--sigma", f"{sigma:g}"]
-    )
+    certified += ["--data", data if splits(data) else "OTHERS.npz", "--norm", norm, "--sigma", f"{sigma:g}"]
+    _tell_result(console, out, records, not splits(data), certified)
 
 
 def _line(record: dict[str, Any]) -> str:
@@ -216,8 +215,7 @@ def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], all_see
         )
     if all_seen:
         console.print(
-            "all of these examples were trained on, and accuracy on them says nothing about others: certify others "
-            "(--data)"
+            "all of these examples were trained on, and accuracy on them says nothing about others: certify others"
         )
     command = ["anisocert", "certify", *certified, "--out", "RUN"]
     console.print(

@@ -98,7 +98,8 @@ def channels_first(x: NDArray[np.generic], path: Path, layout: str | None = None
             x = x.astype(np.float32)
         if not (finite := np.isfinite(x).reshape(len(x), -1).all(1)).all():
             raise ArgumentError(
-                f"expected finite examples in {path}, got NaN or infinity in row {int(finite.argmin())} (from 0)"
+                f"expected finite examples in {path}, got NaN, infinity or more than float32 holds in row "
+                f"{int(finite.argmin())} (from 0)"
             )
     if layout == CHANNELS_FIRST:
         pass

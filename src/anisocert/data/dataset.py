@@ -1,5 +1,6 @@
 """A data set: inputs, labels and stable example ids."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from anisocert.data._folder_notes import printable
 from anisocert.data._image_files import ImageFiles
 from anisocert.errors import ArgumentError
-from anisocert.inputs import MOST_CLASSES
+from anisocert.inputs import MOST_CLASSES, hash_values
 
 Split = Literal["train", "test"]
 Pixels = NDArray[np.uint8] | NDArray[np.float32] | ImageFiles
@@ -126,6 +127,13 @@ class Dataset:
         x = self.sample(256).astype(np.float64)
         return float(np.median(x.std(0)) if x.ndim == 2 else x.std())
 
+    def fingerprint(self) -> str:
+        """SHA-256 of all pixels and labels."""
+        digest = hashlib.sha256()
+        for values in (np.asarray(self.pixels), self.y):
+            hash_values(digest, values)
+        return digest.hexdigest()
+
     def subset(self, skip: int = 1, most: int | None = None, ids: Sequence[int] | None = None) -> "Dataset":
         """Of the examples with these ids (default: all), every skip-th, at most `most` of them, in this data's order.
 
@@ -137,7 +145,10 @@ class Dataset:
         if ids is not None:
             unknown = sorted(set(ids) - set(self.ids.tolist()))
             if unknown:
-                raise ArgumentError(f"expected ids of {self.name}, got {', '.join(map(str, unknown[:5]))} not in it")
+                raise ArgumentError(
+                    f"expected ids of {self.name} ({self.ids.min()} to {self.ids.max()}, not all of them, in this "
+                    f"split), got {', '.join(map(str, unknown[:5]))}, not in it"
+                )
             chosen = np.flatnonzero(np.isin(self.ids, list(ids)))
         return self.at(chosen[::skip][:most])
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from anisocert.data import Dataset, evenly
 from anisocert.diagnosis.probing import TINY, span
+from anisocert.engine.devices import devices_of
 from anisocert.engine.given import home
 from anisocert.engine.numerics import computing, native_precision
 from anisocert.engine.returned import are_probabilities
@@ -130,7 +131,10 @@ def warn_if_wrong(job: Job) -> None:
 def rounding_doubt(job: Job) -> str:
     """Whether the network answers otherwise in the precision that will vote, in one sentence; empty if it does not."""
     c = job.configuration
-    precision = c.numerics.precision or native_precision(torch.device(c.device or "cpu"))
+    device = torch.device(devices_of(c.device or "cpu")[0])
+    if device.type == "cuda" and not torch.cuda.is_available():
+        return ""  # the network will say so
+    precision = c.numerics.precision or native_precision(device)
     if precision != "bfloat16":
         return ""
     chunk = job.chunk([job.ids[i] for i in evenly(len(job.ids), INPUTS)])

@@ -15,6 +15,7 @@ OWN = "about one input's own classifier"
 OR_ABSTAINS = f"{ADMITTED}: the class or an abstention"
 NOBODY = "no system's: chosen with the label"
 AT_EACH = ", one radius at a time"  # after any of these, of a curve that takes the best noise level at each radius
+SEEN = "The network was trained on these inputs: their share says nothing about others."
 
 MEANING = {
     EVERYONE: "one smoothed classifier answers all inputs, so it makes no difference who asks, or in which order",

@@ -89,11 +89,14 @@ def _without(table: Table, dropped: set[int]) -> Table:
 def markdown(table: Table) -> str:
     """GitHub's Markdown, intervals in brackets."""
 
+    def plain(text: str) -> str:
+        return text.replace("<", "&lt;")  # a name must not become markup
+
     def line(cells: list[str]) -> str:
-        return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |"
+        return "| " + " | ".join(plain(cell).replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |"
 
     lines = [
-        f"**{table.title}**", "",
+        f"**{plain(table.title)}**", "",
         line(_short_headings(table, " ")),
         "|" + "|".join(" --- " if column.kind == "text" else " ---: " for column in table.columns) + "|",
         *(line([_with_interval(cell, column) for column, cell in table.pairs(row)]) for row in table.rows),

@@ -10,7 +10,7 @@ from anisocert.evaluate.cells import accuracies, averages, best_accuracies, medi
 from anisocert.evaluate.comparison import Comparison
 from anisocert.evaluate.intervals import wilson
 from anisocert.evaluate.paper import published
-from anisocert.evaluate.protection import AT_EACH, NOBODY, explained
+from anisocert.evaluate.protection import AT_EACH, NOBODY, SEEN, explained
 from anisocert.evaluate.results import Results, Size, numbers
 from anisocert.evaluate.sigmas import oracle
 from anisocert.evaluate.supersets import supersets
@@ -177,7 +177,8 @@ def _head(one: Results) -> tuple[Cell, ...]:
 
 
 def _summary_caption(comparison: Comparison) -> str:
-    parts = [
+    parts = [SEEN] if any(entry.run.said("trained_on") for entry in comparison.entries) else []
+    parts += [
         "Intervals, where shown, are of 95 % confidence about inputs not seen (Wilson; of medians exact, by order; "
         "bootstrap for means); after a memory, where answers depend on earlier ones, they are approximate.",
         "ACR, ACR~: means of radius and proxy radius, 0 where the answer is wrong; a few huge regions can inflate "

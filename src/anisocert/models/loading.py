@@ -116,18 +116,7 @@ def _network(
     text, takes, notes = str(source), None, tuple[str, ...]()
     if is_function(text):
         (model, notes), metadata = from_function(text), dict[str, Any]()
-    elif Path(source).suffix in (".npz", ".npy"):
-        raise ArgumentError(
-            f"expected a network, got {text}, a file of data: name the network first, then --data {shell_quote(text)}"
-        )
-    elif not Path(source).exists():
-        where = Path(source).absolute()
-        raise ArgumentError(f"expected a network file, or package.module:function, at {where}, got nothing there")
-    elif Path(source).is_dir():
-        files = sorted(file.name for file in Path(source).glob("*.safetensors"))
-        remedy = f": name the file in it, {' or '.join(files)}" if files else ""
-        raise ArgumentError(f"expected a network file, or package.module:function, got the folder {text}{remedy}")
-    elif regular_file(source).suffix == ".onnx":
+    elif expect_network_file(text).suffix == ".onnx":
         model, takes, notes = _onnx(Path(source), gradients, shape)
         metadata = {"num_classes": getattr(model, "num_classes", None)}
     else:
@@ -230,3 +219,22 @@ def is_function(text: str) -> bool:
     """Whether a text names a function, `package.module:function`, which loading would call."""
     module, colon, function = text.partition(":")
     return bool(colon) and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def expect_network_file(source: str) -> Path:
+    """The path of a file that may hold a network; an error that says what is there instead."""
+    path = Path(source)
+    if path.suffix in (".npz", ".npy"):
+        raise ArgumentError(
+            f"expected a network, got {source}, a file of data: name the network first, then --data "
+            f"{shell_quote(source)}"
+        )
+    if not path.exists():
+        raise ArgumentError(
+            f"expected a network file, or package.module:function, at {path.absolute()}, got nothing there"
+        )
+    if path.is_dir():
+        files = sorted(file.name for file in path.glob("*.safetensors"))
+        remedy = f": name the file in it, {' or '.join(files)}" if files else ""
+        raise ArgumentError(f"expected a network file, or package.module:function, got the folder {source}{remedy}")
+    return regular_file(path)

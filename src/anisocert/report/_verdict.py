@@ -76,7 +76,9 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
         Tile(
             f"{percent(share)} %",
             f"at radius {at:g}, {one.protects}",
-            f"95 % confidence {percent(low)} to {percent(high, True)} % about inputs not seen",
+            "of inputs that were trained on"
+            if entry.run.said("trained_on")
+            else f"95 % confidence {percent(low)} to {percent(high, True)} % about inputs not seen",
         ),
         Tile(
             down(one.median()),

@@ -17,6 +17,7 @@ from anisocert.evaluate import (
     probability,
     short_down,
 )
+from anisocert.evaluate.protection import SEEN
 from anisocert.evaluate.tables import RHO
 from anisocert.report._notes import notes
 from anisocert.report._stranger import unmeasured
@@ -115,6 +116,8 @@ def system_words(one: Results) -> str:
 
 def cautions_words(comparison: Comparison, entry: Entry, at: float) -> Iterator[str]:
     """What the numbers do not say."""
+    if entry.run.said("trained_on"):
+        yield SEEN
     if entry.unbound:
         yield (
             "These certificates have not been through a memory. The noise depends on the input, so each one is "

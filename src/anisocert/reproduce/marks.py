@@ -40,7 +40,7 @@ def is_done(stage: Stage, out: Path) -> bool:
             )
     if stage.command[0] != "train" and "--out" in stage.command:
         run = out / stage.command[stage.command.index("--out") + 1]
-        if not run.exists():
+        if not (run / "run.json").exists():
             raise ArgumentError(f"{stage.name} was done, and {run} is gone: put it back, or remove {path}")
     return True
 

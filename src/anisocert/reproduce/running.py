@@ -139,7 +139,8 @@ def _start(stage: Stage, out: Path) -> "Running | Literal['busy', 'done']":
     if is_done(stage, out):
         lock.close()
         return "done"
-    refuse_link(out / "memories")
+    for folder in ("memories", "networks", "runs"):
+        refuse_link(out / folder)
     (out / "memories").mkdir(exist_ok=True)
     # What lies in the folder is data: -P, and no relative path, keep Python from importing modules there.
     given = [str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]

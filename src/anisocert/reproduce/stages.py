@@ -9,7 +9,11 @@ from anisocert.errors import ArgumentError
 from anisocert.models.loading import is_function
 
 NAMED, OPTION = re.compile(r"[\w.+ -]+"), re.compile(r"--[a-z0-9-]+")
-REFUSED, WRITTEN = ("--force", "--config", "--help"), ("--out", "--memory")
+WRITTEN = ("--out", "--memory")
+REFUSED = (
+    "--force", "--config", "--help", "--ray-address",  # whose cluster would get the network, and run code here
+    "--shard", "--dry-run", "--time-budget",  # which end well with less than a whole run
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,5 +68,5 @@ def _expect_own_folder(file: Path, stage: Stage) -> None:
     if wrong:
         raise ArgumentError(
             f"{file}: expected options of anisocert {stage.command[0]} in {stage.name!r}, and none that says where to "
-            f"write, got {wrong[0]}"
+            f"write or compute, or does a part, got {wrong[0]}"
         )

@@ -47,6 +47,7 @@ def _versions() -> dict[str, str]:
 class Configuration(Options):
     """A run's options, and what was found out; None: not yet.
 
+    trained_on: whether the inputs are of the data that the network was trained on, as far as its file tells.
     numerics, device: what the first process found best, which all others then use. probe: the network's scores on
     inputs of input_shape, which distinguish it from another of the same name.
     """
@@ -55,6 +56,7 @@ class Configuration(Options):
     inputs: int | None = None
     data_hash: str | None = None
     theta_hash: str | None = None
+    trained_on: bool = False
     model_hash: str | None = None
     probe: list[list[float | str]] | None = None
     input_shape: list[int] | None = None

@@ -17,7 +17,7 @@ from anisocert.errors import ArgumentError
 from anisocert.inputs import hash_values
 from anisocert.models import Codebook, Coded, PerCode
 from anisocert.models.adapters import SeveralError
-from anisocert.models.loading import is_function
+from anisocert.models.loading import expect_network_file, is_function
 from anisocert.runs.configuration import Configuration
 from anisocert.shell import shell_quote
 
@@ -100,6 +100,8 @@ def load_model(
 
 def trained_sigma(model: str, norm: str, denoise: str | None = None) -> float:
     """The noise level that a network was trained with, where none is named; an error if its file does not say."""
+    if not is_function(model):
+        expect_network_file(model)
     said = {} if denoise is not None else models.described(model)  # no file says anything about the two together
     sigma = said.get("sigma")
     if said.get("norm") != norm or isinstance(sigma, bool) or not isinstance(sigma, int | float):

@@ -32,7 +32,7 @@ def key_of(request: Request, keys: KeyFile, right: str | None = None) -> Key:
 
 async def body_of(request: Request, key: Key, limits: Limits, take: Callable[[int], None]) -> bytes:
     """The body, as long as it is short enough and comes in time. take: called with the size of all that arrives."""
-    if request.headers.get("content-encoding", "identity") != "identity":
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise RefusedError(415, "expected a body that is not compressed, got a compressed one")
     most = min(key.most_bytes, limits.body_bytes)
     too_long = RefusedError(413, f"expected a body of at most {most} bytes for this key, got a longer one")

@@ -1,8 +1,9 @@
-"""What a key is told of an answer: all of what was promised to this very input, of other promises the class alone.
+"""What a key is told of an answer: what was promised to this very input, of other promises the class alone.
 
 A promise that covers an input was often made to somebody else's. Its id, its votes and the room it leaves around points
 of one's choice give away where that input lies, for a ball to the last bit. So radius, region and evidence of such a
-promise are told only to keys with the right to regions; to others the radius is 0, which is true of any region.
+promise are told only to keys with the right to regions; to others the radius is 0, which is true of any region. So is
+that of a region which had to shrink: it ends where another's begins.
 """
 
 import json
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.data.dataset import in_words
-from anisocert.memory import INHERITED, POLICIES
+from anisocert.memory import INHERITED, POLICIES, SHRUNK
 from anisocert.report import answer_sentence
 from anisocert.report.sentence import SYSTEM
 from anisocert.service._question import USUAL
@@ -54,15 +55,18 @@ class Teller:
         """Tensors by name. answers: one per input, None where nothing is promised. x: the inputs, `b x *shape`."""
         pairs = list(zip(answers, x, strict=True))
         told = [(one, one is not None and self._whole(one, point, key)) for one, point in pairs]
+        sized = [one if one is not None and whole and self._sized(one, key) else None for one, whole in told]
         made: dict[str, Callable[[], Any]] = {
             "prediction": lambda: np.array([ABSTAIN if c is None else c.prediction for c, _ in told], "<i8"),
-            "radius": lambda: np.array([c.radius if c and whole else 0.0 for c, whole in told], "<f8"),
-            "proxy_radius": lambda: np.array([c.proxy_radius if c and whole else 0.0 for c, whole in told], "<f8"),
+            "radius": lambda: np.array([c.radius if c else 0.0 for c in sized], "<f8"),
+            "proxy_radius": lambda: np.array([c.proxy_radius if c else 0.0 for c in sized], "<f8"),
             "note": lambda: [NONE if c is None else c.note for c, _ in told],
-            "region": lambda: np.stack([_axes(c if whole else None, x[0]) for c, whole in told]),
+            "region": lambda: np.stack([_axes(c, x[0]) for c in sized]),
             "theta": lambda: np.stack([_theta(c if whole else None, x[0]) for c, whole in told]),
             "evidence": lambda: [json.dumps(_evidence(c, whole)) for c, whole in told],
-            "sentence": lambda: [self._sentence(c, whole) for c, whole in told],
+            "sentence": lambda: [
+                self._sentence(c, whole, size is not None) for (c, whole), size in zip(told, sized, strict=True)
+            ],
         }
         return {name: made[name]() for name in wanted}
 
@@ -77,7 +81,14 @@ class Teller:
         promise = self.system.memory.find(answer.id)
         return promise is not None and promise.region is not None and np.array_equal(promise.region.center, point)
 
-    def _sentence(self, answer: Answer, whole: bool) -> str:
+    def _sized(self, answer: Certificate, key: Key) -> bool:
+        """Whether the key may know how far the region of an answer reaches, all of which it may know but for that."""
+        if answer.prediction == ABSTAIN or key.may(REGIONS):
+            return True
+        promise = self.system.memory.find(answer.id) if answer.note == INHERITED else answer
+        return promise is not None and promise.note != SHRUNK
+
+    def _sentence(self, answer: Answer, whole: bool, sized: bool) -> str:
         if answer is None:
             return "Nothing is promised about this input: no promise covers it, and nothing was certified."
         name, keeps = self.names.of(answer.prediction), POLICIES[self.system.memory.policy].inherits
@@ -85,6 +96,11 @@ class Teller:
             return (
                 f"{SYSTEM} answers this input with {name}, because it lies in a region promised earlier, about which "
                 "this key is told nothing else."
+            )
+        if not sized:
+            return (
+                f"{SYSTEM} answers this input with {name}, and gives no other class in a region around it, which "
+                "had to make room for others: this key is not told how far it reaches."
             )
         return answer_sentence(replace(answer, reason=reason_of(answer)), name, keeps, self.names.unit_range)
 

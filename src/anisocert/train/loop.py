@@ -1,7 +1,6 @@
 """The one training loop."""
 
 import dataclasses
-import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,6 @@ from anisocert.engine.numerics import Precision, keep_large_blocks, native_preci
 from anisocert.engine.settings import repeatable, untimed
 from anisocert.engine.told import under
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.inputs import hash_values
 from anisocert.smoothing import Smoothing
 from anisocert.train._augment import Batches
 from anisocert.train._folder import Folder, Record, blueprint
@@ -101,7 +99,7 @@ def train(
     )  # fmt: skip
     steps = kind(network, batches, smoothing, sgd, optimizer)
     config = {
-        "data": data.name, "data_sha256": _fingerprint(data), "examples": len(data),
+        "data": data.name, "data_sha256": data.fingerprint(), "examples": len(data),
         "test_examples": 0 if test is None else len(test), "recipe": recipe.options(),
         "noise": smoothing.name, "norm": f"l{smoothing.norm}",
         "sigma": _plain(smoothing.theta), "sgd": dataclasses.asdict(sgd), "crop": crop,
@@ -202,14 +200,6 @@ def _tuned(device: torch.device, batches: Batches, compile: bool) -> Iterator[No
             yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _fingerprint(data: Dataset) -> str:
-    """SHA-256 of pixels and labels: a training is not resumed on other data."""
-    digest = hashlib.sha256()
-    for values in (np.asarray(data.pixels), data.y):
-        hash_values(digest, values)
-    return digest.hexdigest()
 
 
 def _plain(theta: Any) -> Any:

@@ -28,6 +28,8 @@ from anisocert.runs import Configuration, read_run
 from anisocert.runs.loading import arrays_hash, chosen, examples_hash, load_model
 from anisocert.smoothing import GaussianMixture, usual
 
+FEW = 4  # inputs of one class that no one wonders about
+
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
@@ -152,6 +154,7 @@ def load_job(asked: Configuration) -> Job:
     num_classes = asked.num_classes or metadata.get("num_classes") or (examples.num_classes if examples.labelled else 0)
     if num_classes == 0:
         raise ArgumentError(f"expected num_classes (--num-classes), as {asked.data} has no labels to tell it, got none")
+    _warn_if_one_class(examples, known)
     expect_labels(known.y, num_classes, asked.data)  # of all, as a few may not show that they are counted from 1
     # Before the run begins, which fixes its domain and grid.
     if asked.domain is not None:
@@ -168,9 +171,25 @@ def load_job(asked: Configuration) -> Job:
             raise ArgumentError(f"expected thetas of shape {examples.shape} in {asked.average_of}, got {theta.shape}")
     configuration = replace(
         asked, num_classes=num_classes, inputs=len(examples), data_hash=examples_hash(examples),
-        theta_hash=None if theta is None else arrays_hash(theta),
+        theta_hash=None if theta is None else arrays_hash(theta), trained_on=_trained_on(metadata, known),
     )  # fmt: skip
     return Job(configuration, examples, model, metadata, theta)
+
+
+def _warn_if_one_class(examples: Dataset, known: Dataset) -> None:
+    """Data in order of its classes begins with many of one."""
+    if FEW < len(examples) < len(known) and len(np.unique(examples.y)) == 1 < len(np.unique(known.y)):
+        warnings.warn(
+            f"all {len(examples)} inputs are of class {examples.y[0]}, of {known.num_classes} in {known.name}: use "
+            "--skip N, every N-th, to spread them",
+            AnisocertWarning, stacklevel=3,
+        )  # fmt: skip
+
+
+def _trained_on(said: dict[str, Any], data: Dataset) -> bool:
+    """Whether a network's file says that it was trained on this data; of image files nothing is said."""
+    same = said.get("examples") == len(data) and isinstance(data.pixels, np.ndarray)
+    return same and said.get("data_sha256") == data.fingerprint()
 
 
 def _extremes(examples: Dataset) -> NDArray[np.float32]:

@@ -228,7 +228,8 @@ def dying(*given):
     if len(begun) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return hunt(*given)
-first.Hunt, first.AT_ONCE = dying, 2
+first.Hunt = dying
+first.AT_ONCE["cpu"] = 2
 main()
 """
 
@@ -242,7 +243,7 @@ def test_a_killed_attack_goes_on_where_it_was_and_finds_the_same(cli, run, tmp_p
     assert killed.returncode == -signal.SIGKILL
     assert (folder / UNFINISHED).exists()
     assert not (folder / ATTACKED).exists()
-    monkeypatch.setattr(first, "AT_ONCE", 2)
+    monkeypatch.setitem(first.AT_ONCE, "cpu", 2)
     hunt, begun = first.Hunt, []
     monkeypatch.setattr(first, "Hunt", lambda *given: begun.append(given) or hunt(*given))
     for place in (folder, whole):

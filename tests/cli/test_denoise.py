@@ -165,7 +165,7 @@ def test_workers_elsewhere_get_the_denoisers_file(run):
         (["--recipe", "denoiser", "--classifier", "NET", "--set", "keep=inf"], "both finite"),
         (["--recipe", "denoiser", "--classifier", "NET", "--levels", "1,0.5"], "0 < low <= high"),
         (["--recipe", "denoiser", "--classifier", "NET", "--arch", "resnet18"], "architecture of a denoiser among"),
-        (["--recipe", "denoiser", "--classifier", "NET", "--set", "classifier=1"], "expected --set of low, high"),
+        (["--recipe", "denoiser", "--classifier", "NET", "--set", "classifier=1"], "expected --set of reconstruct"),
     ],
 )
 def test_mistakes_are_named(cli, trained_digits, tmp_path, options, said):

@@ -26,8 +26,8 @@ def lower(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatOrArray:
 def upper(k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatOrArray:
     """Smallest p (rounded up) above which the true share lies with probability at most alpha, given k of n votes.
 
-    BetaInv(1-alpha; k+1, n-k), through the complement so that small alpha and small p keep their digits. 1 for k = n,
-    1 - alpha^(1/n) for k = 0. Arguments as for `lower`.
+    BetaInv(1-alpha; k+1, n-k), through the complement so that small alpha and small p keep their digits. 1 for k = n
+    and alpha < 1e-200, 1 - alpha^(1/n) for k = 0. Arguments as for `lower`.
     """
     k, n, alpha = tally(k, n, alpha)
     a, b, slack = k + 1, np.maximum(n - k, 1), _slack(n)

@@ -146,7 +146,7 @@ class Dataset:
             unknown = sorted(set(ids) - set(self.ids.tolist()))
             if unknown:
                 raise ArgumentError(
-                    f"expected ids of {self.name} ({self.ids.min()} to {self.ids.max()}, not all of them, in this "
+                    f"expected ids of {self.name} ({len(self):,} from {self.ids.min()} to {self.ids.max()} in this "
                     f"split), got {', '.join(map(str, unknown[:5]))}, not in it"
                 )
             chosen = np.flatnonzero(np.isin(self.ids, list(ids)))

@@ -130,7 +130,7 @@ CAPTION = (
     "inputs, protecting whom the third column says. % left: answered with their label after the attack, with intervals "
     "of 95 % confidence about inputs not seen (Clopper-Pearson). A stronger attack may leave less. Only of "
     "one classifier for all inputs is there a limit to that: what it certifies for everyone, up to its α and to "
-    "abstentions. The numbers are those that the runs' owner measured: `anisocert attack RUN --first` does so anew."
+    "abstentions. The numbers are those that the runs' owner measured; anisocert attack RUN --first does so anew."
 )
 
 

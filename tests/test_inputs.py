@@ -1,3 +1,4 @@
+import errno
 import os
 import zipfile
 from pathlib import Path
@@ -87,6 +88,15 @@ def test_only_regular_files(tmp_path: Path) -> None:
             regular_file(tmp_path / name)
         with pytest.raises(FileError, match=message), opened_regular(tmp_path / name):
             pass
+
+
+def test_a_file_of_somebody_else(tmp_path: Path, monkeypatch) -> None:
+    def refused(path, *_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "open", refused)  # as root may read everything
+    with pytest.raises(FileError, match=r"expected a file at .*, got one that cannot be read \(Permission denied"):
+        regular_file(tmp_path / "theirs")
 
 
 def test_no_larger_than_it_may_be(tmp_path: Path) -> None:

@@ -113,12 +113,9 @@ def _no_array(x: object, dtype: object) -> str:
 
 
 def regular_file(path: str | Path) -> Path:
-    """The path of a regular file, links followed, for a library that opens it; an error for anything else."""
-    try:
-        _expect_regular(path, os.stat(path).st_mode)
-    except (OSError, ValueError) as error:  # ValueError: a name with a NUL
-        raise _unopened(path, error) from error
-    return Path(path)
+    """The path of a regular file that can be read, links followed, for a library that opens it."""
+    with opened_regular(path):
+        return Path(path)
 
 
 @contextmanager
@@ -132,11 +129,12 @@ def opened_regular(path: str | Path, most: int | None = None, below: Path | None
     """
     try:
         descriptor = os.open(path, READ) if below is None else _open_below(below, Path(path).relative_to(below))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL
         raise _unopened(path, error) from error
     try:
         found = os.fstat(descriptor)
-        _expect_regular(path, found.st_mode)
+        if (kind := kind_of(found.st_mode)) is not None:
+            raise FileError(f"expected a regular file at {path}, got {kind}", UNUSUAL)
         if most is not None and found.st_size > most:
             told = f"{found.st_size:,} bytes"
             raise FileError(
@@ -160,17 +158,13 @@ def kind_of(mode: int) -> str | None:
     return None if stat.S_ISREG(mode) else KINDS.get(stat.S_IFMT(mode), "a device")
 
 
-def _expect_regular(path: str | Path, mode: int) -> None:
-    if (kind := kind_of(mode)) is not None:
-        raise FileError(f"expected a regular file at {path}, got {kind}", UNUSUAL)
-
-
 def _unopened(path: str | Path, error: OSError | ValueError) -> FileError:
     code = error.errno if isinstance(error, OSError) else None
     reason = error.strerror if isinstance(error, OSError) else str(error)
     unusual = code in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
     what = UNUSUAL if unusual else "is missing" if code == errno.ENOENT else f"cannot be read: {error}"
-    return FileError(f"expected a file at {path}, got none ({reason})", what)
+    got = "one that cannot be read" if code == errno.EACCES else "none"
+    return FileError(f"expected a file at {path}, got {got} ({reason})", what)
 
 
 def _open_below(folder: Path, name: Path) -> int:

@@ -145,7 +145,7 @@ def test_wrong_usage_is_one_line_that_helps(cli, arguments, words):
     ("ending", "code", "line"),
     [
         (FileNotFoundError(2, "No such file or directory", "a.npz"), 1, "error: a.npz: No such file or directory"),
-        (OSError(28, "No space left on device"), 1, "error: No space left on device"),
+        (OSError(28, "No space"), 1, "error: No space: make room, then give the command again"),
         (PermissionError(13, "Permission denied", "/root/x"), 1, "error: /root/x: Permission denied"),
         (KeyError("theta\nx"), 1, r"error: KeyError: 'theta\nx' (unexpected: --debug shows where)"),
         (RuntimeError("a\n  b"), 1, "error: RuntimeError: a b (unexpected: --debug shows where)"),

@@ -109,7 +109,8 @@ def test_a_reader_that_has_seen_enough():
 def test_an_output_that_cannot_be_written():
     with open("/dev/full", "w") as full:
         done = anisocert("data", "list", stdout=full)
-        assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
+        assert done.returncode == 1
+        assert done.stderr == "error: No space left on device: make room, then give the command again\n"
         assert anisocert("data", "info", "nowhere", stdout=full, stderr=full).returncode == 2
 
 

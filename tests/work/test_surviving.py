@@ -179,7 +179,7 @@ def test_a_full_disk(small_disk, network_file, whole, same, monkeypatch, capsys)
             main()
         assert end.value.code == 1
         place = re.escape(f"{small_disk}/run")
-        assert re.fullmatch(rf"error: {place}.*: No space left on device\n", capsys.readouterr().err)
+        assert re.fullmatch(rf"error: {place}.*: No space left on device: make room, .*\n", capsys.readouterr().err)
         assert not (small_disk / "run" / "run.json").exists()
     filler.unlink()
     with pytest.raises(SystemExit) as end:

@@ -1,6 +1,7 @@
 """The command line: one thin file per command."""
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from anisocert.errors import AnisocertError, ArgumentError, MissingExtraError
 FAILED, WRONG_USAGE, STOPPED = 1, 2, 3
 CTRL_C = 130  # how typer reports it
 NOT_READ = 141  # the shell's code for a program whose reader has closed the pipe, as in `| head`
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def main() -> NoReturn:
@@ -130,7 +132,9 @@ def said(error: Exception) -> str:
     if isinstance(error, AnisocertError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+        where = f"{error.filename}: " if error.filename is not None else ""
+        remedy = ": make room, then give the command again" if error.errno in FULL else ""
+        return f"{where}{error.strerror}{remedy}"
     if isinstance(error, MemoryError):
         return "out of memory"
     return f"{type(error).__name__}: {' '.join(str(error).split())} (unexpected: --debug shows where)"

@@ -1,6 +1,8 @@
 """The index against the plain loop: it may keep too many rows, never too few."""
 
 import tracemalloc
+from fractions import Fraction
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from anisocert.geometry import Region, Regions, disjoint
 from anisocert.memory import _index
 from anisocert.memory._float_rows import FloatRows
 from anisocert.memory._index import Index
-from anisocert.memory._inside import inside
+from anisocert.memory._inside import _gauge_at_most_1, inside
 from anisocert.memory._projection import COORDINATE_ERROR, Projection
 
 
@@ -158,8 +160,29 @@ def test_float_rows(rounding):
     ],
 )
 def test_inside_is_exact(norm, axes, point, answer):
-    from fractions import Fraction
-
     total = sum((abs(Fraction(z)) / Fraction(s)) ** norm for z, s in zip(point, axes, strict=True))
     assert (total <= 1) == answer, float(total - 1)
     assert inside(Region(np.zeros(len(axes)), axes, norm), np.array(point)) == answer
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_inside_is_exact_where_every_axis_counts(norm):
+    """Fractions of halves and thirds of unequal axes that add up to 1, and then not quite; the oracle adds them up."""
+    rng = np.random.default_rng(norm)
+    for _ in range(300):
+        d = int(rng.integers(2, 7))
+        axes, z = 3.0 * rng.integers(1, 9, d), rng.integers(0, 9, d).astype(float)
+        z[0] = rng.choice([0.0, 1e-40])
+        exact = sum((Fraction(abs(a)) / Fraction(s)) ** norm for a, s in zip(z, axes, strict=True))
+        assert _gauge_at_most_1(Region(np.zeros(d), axes, norm), z) == (exact <= 1)
+
+
+def test_a_point_on_the_boundary_keeps_nobody_waiting():
+    """Sums of 65,536 fractions take minutes where each brings a denominator of its own."""
+    axes = np.random.default_rng(0).uniform(0.5, 1.0, 3 * 224 * 224).astype(np.float32).astype(float)
+    region, z, before = Region(np.zeros(axes.size), axes, 2), np.zeros(axes.size), perf_counter()
+    z[: 2**16] = axes[: 2**16] / 2**8
+    assert inside(region, z)
+    z[-1] = 1e-30
+    assert not inside(region, z)
+    assert perf_counter() - before < 30

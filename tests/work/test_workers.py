@@ -118,6 +118,20 @@ def test_a_worker_that_rounds_otherwise_is_refused(quick, tmp_path, monkeypatch)
         certify_run(job, tmp_path, lambda: InProcess(job, "cpu"), Circumstances())
 
 
+def test_a_form_that_its_own_inputs_give_away_is_refused(quick, tmp_path, monkeypatch):
+    """What the network does when a compiled form scores the first inputs otherwise; here without a compiler."""
+    from anisocert.engine import Network
+
+    def try_on(self, *_):
+        self.numerics = replace(self.numerics, compile=True)
+
+    monkeypatch.setattr(Network, "try_on", try_on)
+    job = load_job(quick)
+    with pytest.raises(AnisocertError, match=r"scores some of its inputs otherwise.* begin anew with --no-compile"):
+        certify_run(job, tmp_path, lambda: InProcess(job, "cpu"), Circumstances())
+    assert not Unfinished(tmp_path).parts()
+
+
 def test_a_network_that_runs_out_of_memory_later_is_refused(quick, tmp_path, monkeypatch):
     """Fewer rows per call may round otherwise, so the run does not go on with them."""
     import torch

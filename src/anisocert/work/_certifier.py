@@ -92,12 +92,22 @@ class Certifier:
                     rows.append(one | {"theta": certificate.theta})
             except OutOfTimeError:
                 self.network.expect_no_state()  # which the certificates, cut short, did not reach
-        if self.network.numerics != numerics:
-            raise ModelError(
-                f"out of memory with {numerics.rows} rows per call, which the run began with, and a different number "
-                f"may round differently: free device memory, or begin anew with --rows {self.network.numerics.rows}"
-            )
+        self._expect_same(numerics, self.network.numerics)
         return rows
+
+    @staticmethod
+    def _expect_same(before: Numerics, now: Numerics) -> None:
+        """An error if the network has had to run otherwise than the run began: its answers might be others."""
+        if now.rows != before.rows:
+            raise ModelError(
+                f"out of memory with {before.rows} rows per call, which the run began with, and a different number "
+                f"may round differently: free device memory, or begin anew with --rows {now.rows}"
+            )
+        if now.compile != before.compile:
+            raise ModelError(
+                "compiled, as the run began, the network scores some of its inputs otherwise than it should: "
+                "begin anew with --no-compile"
+            )
 
 
 def _load(configuration: Configuration, files: dict[str, bytes] | None) -> nn.Module:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import anisocert as ac
-from anisocert.attack import UNFINISHED, Search, _kept, _secret, attack_first, first
+from anisocert import seals
+from anisocert.attack import UNFINISHED, Search, _kept, attack_first, first
 from anisocert.errors import AnisocertWarning
 from anisocert.runs import read_run
 
@@ -131,11 +132,11 @@ def test_arrays_of_other_types_and_shapes_are_not_used(attack, monkeypatch, chan
 def test_only_this_user_reads_file_and_secret(attack, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     attack()
-    key = _secret.place()
+    key = seals.place()
     assert key.is_relative_to(tmp_path)
     assert [path.stat().st_mode & 0o077 for path in (tmp_path / UNFINISHED, key, key.parent)] == [0, 0, 0]
     key.chmod(0o644)
-    with pytest.warns(AnisocertWarning, match=r"only this user may read in .*attacks.key.*begins anew, as nothing is"):
+    with pytest.warns(AnisocertWarning, match=r"only this user may read in .*seals.key.*begins anew, as nothing is"):
         assert attack() == [[0, 1], [2]]
 
 

@@ -13,7 +13,7 @@ from anisocert.certification import certify
 from anisocert.data import digits
 from anisocert.durable import BusyError
 from anisocert.engine import Network, Numerics
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
 from anisocert.models import load
 from anisocert.optimize import Anisotropic
 from anisocert.runs import Configuration, read_run, row
@@ -205,12 +205,29 @@ def test_one_process_a_shard(quick, do, tmp_path):
     assert do(replace(quick, max=2), tmp_path).finished
 
 
+def test_whose_parts_are_not_this_users_is_told(quick, do, same, whole, tmp_path, monkeypatch):
+    """Whoever sends a folder with an unfinished run decides what the run will say: nothing of it is drawn again."""
+    run = tmp_path / "run"
+    with monkeypatch.context() as stranger:
+        stranger.setenv("XDG_STATE_HOME", str(tmp_path / "stranger"))
+        do(quick, run, shard=(1, 4))
+    do(quick, run, shard=(2, 4))
+    with pytest.warns(AnisocertWarning, match=r"10 inputs in .*unfinished were done by another user .*verify .*run"):
+        do(quick, run, shard=(1, 2))
+    for part in Unfinished(run).parts():  # changed, under their names
+        part.write_bytes(part.read_bytes().replace(b"parquet-cpp-arrow", b"Parquet-cpp-arrow"))
+    with pytest.warns(AnisocertWarning, match="30 inputs"):
+        assert do(quick, run).finished
+    assert same(run, whole)
+
+
 def test_an_input_in_two_parts_counts_once(quick, do, same, whole, tmp_path):
     do(quick, tmp_path, shard=(1, 2))
     parts = Unfinished(tmp_path).parts()
     for i, part in enumerate(parts):
         (part.parent / f"part-{i}-again.parquet").write_bytes(part.read_bytes())
-    assert do(quick, tmp_path).finished
+    with pytest.warns(AnisocertWarning, match="20 inputs in .*unfinished were done by another user"):
+        assert do(quick, tmp_path).finished
     assert same(tmp_path, whole)
 
 

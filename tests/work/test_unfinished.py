@@ -40,6 +40,7 @@ WRONG = {
 def test_what_is_no_part_is_named(tmp_path, make):
     unfinished = Unfinished(tmp_path)
     unfinished.path.mkdir()
+    unfinished.configuration_file.touch()
     unfinished.add([{"idx": 3, "theta": [0.5, 0.25]}])
     assert list(unfinished.where()) == [3]
     wrong = unfinished.path / "part-000000001-x.parquet"

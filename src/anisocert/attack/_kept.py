@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.attack._clean import Clean
-from anisocert.attack._secret import opened, sealed, secret
 from anisocert.attack.search import Search
 from anisocert.durable import write_whole
 from anisocert.engine import Network
@@ -27,6 +26,7 @@ from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.inputs import opened_regular
 from anisocert.runs import StoredRun
 from anisocert.runs.files import MOST_BYTES
+from anisocert.seals import opened, sealed, secret
 
 FILE = "attacking-first.kept"
 

@@ -2,14 +2,16 @@
 
 A part is one file with the rows and thetas of some inputs; it is complete or absent. Parts may come from any
 number of processes in any order; an input that lies in two parts, because two processes did it, has the same row in
-both.
+both. Its name ends with a seal of this user's, by which parts that came with the folder can be told.
 """
 
+import io
 import json
 import math
 import shutil
 import stat
 import uuid
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -21,13 +23,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from anisocert.durable import TEMPORARY, locked, write_whole
-from anisocert.errors import ArgumentError
+from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.runs import Configuration
 from anisocert.runs.files import JOURNAL
 from anisocert.runs.rows import SCHEMA
+from anisocert.seals import seal, secret
+from anisocert.shell import shell_quote
 
 MOST_ROWS = 100_000  # of a part: many times as many as a worker is given at once
 NOT_A_PART = (pa.ArrowException, OSError, ValueError, TypeError)  # how a file shows that it is another
+SEAL = 32  # hexadecimal digits in a part's name
 PART_SCHEMA = SCHEMA.append(pa.field("theta", pa.list_(pa.float32())))
 
 
@@ -72,9 +77,18 @@ class Unfinished:
     def add(self, rows: Sequence[dict[str, Any]]) -> None:
         """Keep finished inputs: rows with their `theta`, an array."""
         flat = [row | {"theta": np.ravel(row["theta"])} for row in rows]
-        table = pa.Table.from_pylist(flat, PART_SCHEMA)
-        name = f"part-{rows[0]['idx']:09d}-{uuid.uuid4().hex[:12]}.parquet"
-        write_whole(self.path / name, lambda part: pq.write_table(table, part))
+        written = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(flat, PART_SCHEMA), written)
+        content = written.getvalue()
+        name = f"part-{rows[0]['idx']:09d}-{self._seal(content) or uuid.uuid4().hex}.parquet"
+        write_whole(self.path / name, lambda part: part.write_bytes(content))
+
+    def _seal(self, content: bytes) -> str | None:
+        """Of a part of this run; None where this user cannot keep a secret."""
+        try:
+            return seal(secret(), self.configuration_file.read_bytes() + content).hex()[:SEAL]
+        except ArgumentError:
+            return None
 
     def parts(self) -> list[Path]:
         """Files of finished inputs."""
@@ -83,6 +97,22 @@ class Unfinished:
     def where(self) -> dict[int, Path]:
         """A part that holds each input done so far."""
         return {number: part for part in self.parts() for number in _ids(part)}
+
+    def warn_of_others(self) -> None:
+        """Tell of parts that this user did not write here: they are believed as they are found."""
+        try:
+            others = [part for part in self.parts() if part.stem.rpartition("-")[2] != self._seal(part.read_bytes())]
+            count = sum(len(_ids(part)) for part in others)
+        except FileNotFoundError:
+            return  # another shard has finished the run
+        if count:
+            warnings.warn(
+                f"{count:,} inputs in {self.path} were done by another user or on another machine, and are taken as "
+                "they are: unless you know by whom, remove that folder, or draw votes again once the run is done: "
+                f"anisocert verify {shell_quote(str(self.folder))} --recount 20",
+                AnisocertWarning,
+                stacklevel=3,
+            )
 
     def foreign(self) -> list[Path]:
         """What someone else has put where a run that has not begun has only locks."""

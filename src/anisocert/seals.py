@@ -1,4 +1,4 @@
-"""A secret of this user, which shows that a file beside a run was written here and did not come with the run."""
+"""A secret of this user, which shows that a file in a run's folder was written here and did not come with the run."""
 
 import hmac
 import os
@@ -21,7 +21,7 @@ def place() -> Path:
         folder = Path.home() / "Library" / "Application Support"
     else:
         folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return folder / "anisocert" / "attacks.key"
+    return folder / "anisocert" / "seals.key"
 
 
 def secret() -> bytes:
@@ -42,12 +42,17 @@ def secret() -> bytes:
     return found
 
 
+def seal(key: bytes, content: bytes) -> bytes:
+    """What nobody can make of the content without the key."""
+    return hmac.digest(key, content, "sha256")
+
+
 def sealed(key: bytes, content: bytes) -> bytes:
-    """The content behind a seal that nobody can make without the key."""
-    return hmac.digest(key, content, "sha256") + content
+    """The content behind its seal."""
+    return seal(key, content) + content
 
 
 def opened(key: bytes, found: bytes) -> bytes | None:
     """The content behind a seal; None where it was made without the key, or the content changed."""
-    seal, content = found[:BYTES], found[BYTES:]
-    return content if hmac.compare_digest(seal, hmac.digest(key, content, "sha256")) else None
+    content = found[BYTES:]
+    return content if hmac.compare_digest(found[:BYTES], seal(key, content)) else None

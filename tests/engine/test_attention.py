@@ -3,9 +3,9 @@
 import pytest
 import torch
 from torch import Tensor, fx, nn
-from torch.fx.passes.shape_prop import ShapeProp
 
 from anisocert.engine._attention import SelfAttention, pack_attention
+from anisocert.engine._graph import Shapes
 
 X = torch.randn(3, 7, 12, generator=torch.Generator().manual_seed(0))
 
@@ -27,7 +27,7 @@ class Attending(nn.Module):
 
 def packed(model: nn.Module, x: Tensor = X) -> fx.GraphModule:
     network = fx.symbolic_trace(model.eval().requires_grad_(False))
-    ShapeProp(network).propagate(x)
+    Shapes(network).run(x)
     pack_attention(network)
     network.recompile()
     return network

@@ -1,13 +1,25 @@
 """Questions about a traced network, and the one edit that all rewriting is made of."""
 
 import operator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 LIBRARIES = ("torch", "_operator", "builtins", "math")  # whose functions are known, and keep nothing
 IN_PLACE = {operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.setitem}
+
+
+class Shapes(fx.Interpreter):
+    """Notes the shape and type of what each node gives, as torch's ShapeProp does, which loads sympy for it."""
+
+    def run_node(self, n: fx.Node) -> Any:
+        """See torch.fx."""
+        found = super().run_node(n)
+        if isinstance(found, Tensor):
+            n.meta["tensor_meta"] = torch.empty(found.shape, dtype=found.dtype, device="meta")
+        return found
 
 
 def bypass(network: fx.GraphModule, node: fx.Node, source: fx.Node) -> None:

@@ -11,12 +11,11 @@ from contextlib import redirect_stderr
 
 import torch
 from torch import Tensor, nn
-from torch.fx.passes.shape_prop import ShapeProp
 
 from anisocert.engine._attention import pack_attention
 from anisocert.engine._columns import keep_columns
 from anisocert.engine._fusing import fuse_activations
-from anisocert.engine._graph import hooked, layer
+from anisocert.engine._graph import Shapes, hooked, layer
 from anisocert.engine._lowering import Lowered, expect_bfloat16, lower
 from anisocert.engine._norms import drop_checks, drop_identities, fold_batch_norms
 from anisocert.engine._reshaping import reshape_convolutions
@@ -94,7 +93,7 @@ def _traced(model: nn.Module, sample: Tensor, precision: Precision) -> Graph | N
             # torch prints a traceback of what a graph raises
             with redirect_stderr(io.StringIO()), computing(precision, sample.device):
                 network = traced(own_copy(model), sample, tracer)  # a copy of its own, which its code may change
-                ShapeProp(network).propagate(sample.clone())  # which a network may change
+                Shapes(network).run(sample.clone())  # which a network may change
             drop_identities(network)
             drop_checks(network)
             fold_batch_norms(network)

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 
 import anisocert as ac
 from anisocert.data import digits
+from anisocert.engine import Numerics
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS
 from anisocert.runs.files import checksum, write_description
 from anisocert.runs.stored import read_run
@@ -20,21 +22,11 @@ QUICK = ("--n", 1000, "--starts", 2, "--steps", 5, "--samples", 8)
 
 
 @pytest.fixture(scope="module")
-def made(trained_digits, tmp_path_factory):
+def made(quick, do, trained_digits, tmp_path_factory):
     """A run of four digits by the tighter bound, through a memory."""
-    from anisocert.engine import Numerics
-    from anisocert.runs import Configuration
-    from anisocert.work import Circumstances, certify_run, load_job
-    from anisocert.work.workers import InProcess
-
     folder = tmp_path_factory.mktemp("attacked")
-    job = load_job(
-        Configuration(
-            str(trained_digits), "digits", 0.25, method="fixed", n=4000, bound="two-class", max=4, device="cpu",
-            memory=str(folder / "memory.sqlite"), numerics=Numerics("float32", False, 800),
-        )
-    )  # fmt: skip
-    certify_run(job, folder / "run", lambda: InProcess(job, "cpu"), Circumstances())
+    asked = replace(quick, model=str(trained_digits), n=4000, bound="two-class", max=4)
+    do(replace(asked, memory=str(folder / "memory.sqlite"), numerics=Numerics("float32", False, 800)), folder / "run")
     return folder
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,25 +14,17 @@ from anisocert.data import digits
 from anisocert.errors import AnisocertWarning
 from anisocert.evaluate.protection import SEEN
 from anisocert.models import load, save
-from anisocert.runs import Configuration
-from anisocert.work import Circumstances, certify_run, load_job
-from anisocert.work.workers import InProcess
 
 RNG = np.random.default_rng(0)
 
 
 @pytest.fixture(scope="module")
-def made(trained_digits, tmp_path_factory):
+def made(quick, do, trained_digits, tmp_path_factory):
     """A folder with a network, a run through a memory, and things that are not what they should be."""
     folder = tmp_path_factory.mktemp("mistakes")
     shutil.copy(trained_digits, folder / "net.safetensors")
-    job = load_job(
-        Configuration(
-            str(folder / "net.safetensors"), "digits", 0.25, method="fixed", n=100, max=2, device="cpu",
-            memory=str(folder / "memory.sqlite"),
-        )
-    )  # fmt: skip
-    certify_run(job, folder / "run", lambda: InProcess(job, "cpu"), Circumstances())
+    model, memory = (str(folder / name) for name in ("net.safetensors", "memory.sqlite"))
+    do(replace(quick, model=model, memory=memory, n=100, max=2), folder / "run")
     x, y = RNG.random((12, 8, 8), np.float32), np.arange(12) % 10
     np.savez(folder / "good.npz", x=x[:, None], y=y)
     np.savez(folder / "flat.npz", x=x.reshape(12, 64), y=y)

@@ -4,28 +4,21 @@ import os
 import re
 import resource
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from anisocert.runs import Configuration
-from anisocert.work import Circumstances, certify_run, load_job
-from anisocert.work.workers import InProcess
-
 
 @pytest.fixture(scope="module")
-def made(trained_digits, tmp_path_factory):
+def made(quick, do, trained_digits, tmp_path_factory):
     """A folder with a network, a run, a memory and a file of the field."""
     folder = tmp_path_factory.mktemp("outputs")
     shutil.copy(trained_digits, folder / "net.safetensors")
     x = np.random.default_rng(0).random((4, 1, 8, 8), np.float32)
     np.savez(folder / "d.npz", x=x, y=np.arange(4))
-    asked = Configuration(
-        str(folder / "net.safetensors"), str(folder / "d.npz"), 0.25, method="fixed", n=100, device="cpu",
-        memory=str(folder / "m.sqlite"),
-    )  # fmt: skip
-    job = load_job(asked)
-    certify_run(job, folder / "run", lambda: InProcess(job, "cpu"), Circumstances())
+    model, data, memory = (str(folder / name) for name in ("net.safetensors", "d.npz", "m.sqlite"))
+    do(replace(quick, model=model, data=data, memory=memory, n=100), folder / "run")
     (folder / "cohen").write_text("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t1\t1\t0.5\t1\t0:00:01\n")
     return folder
 

@@ -4,23 +4,10 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from anisocert import Gaussian, Numerics, Plan, Uniform, predict
 from anisocert.data import digits
-from anisocert.models import build, load, save
-from anisocert.train import Cohen, Sgd, train
-
-
-@pytest.fixture(scope="module")
-def net(tmp_path_factory):
-    data = digits("train")
-    torch.manual_seed(0)
-    model = build("small-cnn", 10, data.mean, data.std)
-    train(model, data, Cohen(), Gaussian(0.25), sgd=Sgd.suited(len(data), 3), seed=0)
-    path = tmp_path_factory.mktemp("net") / "net.safetensors"
-    save(model, path, {"architecture": "small-cnn", "num_classes": 10, "mean": data.mean, "std": data.std})
-    return path
+from anisocert.models import load
 
 
 def expected(net, smoothing, data, n, seed=0, rows=None):
@@ -38,10 +25,10 @@ def read(text):
     return [tuple(map(int, row)) for row in rows]
 
 
-def test_answers_are_those_of_the_library(cli, net, tmp_path):
+def test_answers_are_those_of_the_library(cli, trained_digits, tmp_path):
     data = digits("test").subset(skip=2, most=70)  # more than go into one call
-    known = expected(net, Gaussian(0.25), data, 40, seed=5)
-    arguments = (net, "--data", "digits", "--sigma", 0.25, "--n", 40, "--skip", 2, "--max", 70, "--seed", 5)
+    known = expected(trained_digits, Gaussian(0.25), data, 40, seed=5)
+    arguments = (trained_digits, "--data", "digits", "--sigma", 0.25, "--n", 40, "--skip", 2, "--max", 70, "--seed", 5)
     said = cli("predict", *arguments, "--precision", "float32", "--no-compile", "--format", "csv")
     assert read(said.out) == known
     assert -1 in {answer for _, _, answer in known}
@@ -61,10 +48,11 @@ def test_answers_are_those_of_the_library(cli, net, tmp_path):
 
 
 @pytest.mark.precision
-def test_table_ids_and_uniform_noise(cli, net):
+def test_table_ids_and_uniform_noise(cli, trained_digits):
     data = digits("test").subset(ids=[0, 5, 10])
-    known = expected(net, Uniform(0.3), data, 30)
-    out = cli("predict", net, "--data", "digits", "--sigma", 0.3, "--norm", "l1", "--n", 30, "--ids", "0,5,10").out
+    known = expected(trained_digits, Uniform(0.3), data, 30)
+    noise = ("--norm", "l1", "--sigma", 0.3)
+    out = cli("predict", trained_digits, "--data", "digits", *noise, "--n", 30, "--ids", "0,5,10").out
     rows = [line.split() for line in out.splitlines()]
     assert rows[0] == ["id", "label", "answer"]
     shown = [[*map(str, row[:2]), "abstains" if row[2] == -1 else str(row[2])] for row in known]
@@ -73,8 +61,9 @@ def test_table_ids_and_uniform_noise(cli, net):
 
 
 @pytest.mark.precision
-def test_options_from_a_file(cli, net, tmp_path):
-    (tmp_path / "p.toml").write_text(f'model = "{net}"\ndata = "digits"\nsigma = 0.5\nmax = 3\n[predict]\nn = 20\n')
+def test_options_from_a_file(cli, trained_digits, tmp_path):
+    said = f'model = "{trained_digits}"\ndata = "digits"\nsigma = 0.5\nmax = 3\n[predict]\nn = 20\n'
+    (tmp_path / "p.toml").write_text(said)
     assert len(read(cli("predict", "--config", tmp_path / "p.toml", "--format", "csv").out)) == 3
     assert len(read(cli("predict", "--config", tmp_path / "p.toml", "--format", "csv", "--max", 2).out)) == 2
 
@@ -94,8 +83,8 @@ def test_options_from_a_file(cli, net, tmp_path):
         (("--mean", "a,b"), "expected --mean as numbers"),
     ],
 )
-def test_wrong_values(cli, net, arguments, words):
-    said = cli("predict", net, "--data", "digits", "--sigma", 0.5, "--n", 20, *arguments, code=2)
+def test_wrong_values(cli, trained_digits, arguments, words):
+    said = cli("predict", trained_digits, "--data", "digits", "--sigma", 0.5, "--n", 20, *arguments, code=2)
     assert said.err.startswith("error: ")
     assert len(said.err.splitlines()) == 1
     assert words in said.err

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -10,20 +11,10 @@ from anisocert.runs.files import write_description
 
 
 @pytest.fixture(scope="module")
-def made(trained_digits, tmp_path_factory):
-    from anisocert.engine import Numerics
-    from anisocert.runs import Configuration
-    from anisocert.work import Circumstances, certify_run, load_job
-    from anisocert.work.workers import InProcess
-
+def made(quick, do, trained_digits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shown")
-    job = load_job(
-        Configuration(
-            str(trained_digits), "digits", 0.5, method="fixed", n=200, max=24, device="cpu",
-            memory=str(folder / "memory.sqlite"), numerics=Numerics("float32", False, 160),
-        )
-    )  # fmt: skip
-    certify_run(job, folder / "run", lambda: InProcess(job, "cpu"), Circumstances())
+    memory = str(folder / "memory.sqlite")
+    do(replace(quick, model=str(trained_digits), sigma=0.5, max=24, memory=memory), folder / "run")
     return folder / "run"
 
 

@@ -6,15 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from anisocert.cli.terminal import plain
-from anisocert.runs import Configuration
 from anisocert.runs.files import read_description, write_description
-from anisocert.work import Circumstances, certify_run, load_job
-from anisocert.work.workers import InProcess
 
 EVIL = "cat\x1b[2J\x1b]0;owned\x07\x9b31m\r\b[bold][red]dog[link=x]\u202e"
 
@@ -41,12 +39,11 @@ def test_what_is_in_quotes_stays_in_them(begun):
 
 
 @pytest.fixture(scope="module")
-def run(trained_digits, tmp_path_factory):
+def run(quick, do, trained_digits, tmp_path_factory):
     """A run whose description, ids and class names say more than they should."""
     folder = tmp_path_factory.mktemp("evil")
     np.savez(folder / "d.npz", x=np.random.default_rng(0).random((4, 1, 8, 8), np.float32), y=np.arange(4))
-    job = load_job(Configuration(str(trained_digits), str(folder / "d.npz"), 0.25, method="fixed", n=100, device="cpu"))
-    certify_run(job, folder / "run", lambda: InProcess(job, "cpu"), Circumstances())
+    do(replace(quick, model=str(trained_digits), data=str(folder / "d.npz"), n=100), folder / "run")
     run = shutil.move(folder / "run", folder / "run\x1b[31m[red]")
     write_description(run, read_description(run) | {"data": EVIL, "recipe": EVIL, "memory": EVIL})
     return run

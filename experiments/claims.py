@@ -66,12 +66,15 @@ def _points(results: Sequence[Results], _: float) -> float:
 
 
 def _curve(size: Size, share: float = 0.0) -> Measure:
-    """The same at the size where the difference is least, among those that such a share reaches by either method."""
+    """The same at the size where the difference is least, among those that such a share reaches by either method; NaN
+    where it reaches none.
+    """
 
     def measure(results: Sequence[Results], _: float) -> float:
         at = np.array([0.0, *results[1].certified(size)])  # between two of these the other's curve does not fall
         one, other = (certified_accuracy(each.certified(size), each.correct, at) for each in results)
-        return float((one - other)[np.maximum(one, other) >= share].min(initial=np.inf))
+        differences = (one - other)[np.maximum(one, other) >= share]
+        return float(differences.min()) if differences.size else np.nan
 
     return measure
 
@@ -135,6 +138,7 @@ def _counted(claim: Claim, stage: Stage, comparisons: Sequence[Comparison]) -> t
             if len(results) == len(claim.methods) and most is not None:
                 where = " ".join(str(cell.value) for cell in place(comparison, f"{sigma:g}"))
                 found[where] = claim.measure(aligned(results), most)
+    found = {where: value for where, value in found.items() if not np.isnan(value)}
     if not found:
         return Cell(None), Cell(None)
     where = min(found, key=lambda one: found[one])

@@ -1,5 +1,7 @@
 """Every error this package raises on purpose, under one root."""
 
+from collections.abc import Collection
+
 
 class AnisocertError(Exception):
     """Root of all errors that anisocert raises on purpose."""
@@ -19,3 +21,9 @@ class MissingExtraError(AnisocertError, ImportError):
 
 class AnisocertWarning(UserWarning):
     """Something allowed but probably not intended, reported before the work starts."""
+
+
+def expect_one_of(name: str, value: object, known: Collection[str]) -> None:
+    """An error unless a value, which may be anything, is one of the known names."""
+    if not isinstance(value, str) or value not in known:
+        raise ArgumentError(f"expected {name} to be one of {', '.join(known)}, got {repr(value)[:100]}")

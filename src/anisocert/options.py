@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, expect_one_of
 
 EXAMPLES, VOTES, NETWORK = "Which examples", "Votes and bounds", "The network"
 READING = ("layout", "mean", "std")  # how a network's file is read
@@ -141,8 +141,8 @@ def check(declared: Field[Any], kind: Any, value: Any) -> None:
     name, least = declared.name, declared.metadata.get("least")
     if not fits(value, kind):
         raise ArgumentError(f"expected {name} as {words(kind)}, got {value!r}")
-    if value is not None and choices(kind) and value not in choices(kind):
-        raise ArgumentError(f"expected {name} to be one of {', '.join(choices(kind))}, got {value!r}")
+    if value is not None and choices(kind):
+        expect_one_of(name, value, choices(kind))
     if isinstance(value, float) and not math.isfinite(value):
         raise ArgumentError(f"expected {name} finite, got {value}")
     if value is not None and least is not None and value < least:

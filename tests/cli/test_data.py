@@ -43,5 +43,5 @@ def test_info_and_subsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "digits is already here" in run("fetch", "digits")
-    with pytest.raises(ArgumentError, match="expected a data set among digits"):
+    with pytest.raises(ArgumentError, match="expected a data set to be one of digits"):
         run("fetch", "svhn")

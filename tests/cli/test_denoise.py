@@ -156,7 +156,7 @@ def test_workers_elsewhere_get_the_denoisers_file(run):
         (["--recipe", "distillation", "--classifier", "NET", "--arch", "resnet18"], "expected no --arch with"),
         (["--recipe", "distillation", "--classifier", "NET", "--denoise", "x.safetensors"], "expected a denoiser, a"),
         (["--recipe", "distillation", "--classifier", "NET", "--set", "denoiser=1"], "expected --set of nothing"),
-        (["--recipe", "denoiser", "--classifier", "NET", "--told", "all"], "told of a denoiser among theta, scalar"),
+        (["--recipe", "denoiser", "--classifier", "NET", "--told", "all"], "denoiser to be one of theta, scalar"),
         (["--recipe", "denoiser", "--classifier", "NET", "--levels", "1"], "expected --levels LOW,HIGH"),
         (["--recipe", "cohen", "--mean", "0.5"], "expected --mean with --classifier, which it is about, got it alone"),
         (["--recipe", "cohen", "--told", "theta"], "expected --told with --recipe denoiser and with no other"),
@@ -164,7 +164,7 @@ def test_workers_elsewhere_get_the_denoisers_file(run):
         (["--recipe", "denoiser", "--classifier", "BOTH"], "got those of a codebook: name the file of one"),
         (["--recipe", "denoiser", "--classifier", "NET", "--set", "keep=inf"], "both finite"),
         (["--recipe", "denoiser", "--classifier", "NET", "--levels", "1,0.5"], "0 < low <= high"),
-        (["--recipe", "denoiser", "--classifier", "NET", "--arch", "resnet18"], "architecture of a denoiser among"),
+        (["--recipe", "denoiser", "--classifier", "NET", "--arch", "resnet18"], "architecture of a denoiser to be"),
         (["--recipe", "denoiser", "--classifier", "NET", "--set", "classifier=1"], "expected --set of reconstruct"),
     ],
 )

@@ -78,7 +78,7 @@ def test_an_experiment_ends_in_runs_that_can_be_compared_without_their_thetas(cl
         ("epochs = 1", "epochs = 0", "train cohen-0.25: expected epochs >= 1"),
         ("epochs = 1", 'epochs = "two"', "train cohen-0.25: invalid value for '--epochs'"),
         ("epochs = 1", 'set = ["epsilon=1"]', "expected --set of nothing with cohen, got 'epsilon=1'"),
-        ('arch = "small-cnn"', 'arch = "small"', "expected architecture among small-cnn, "),
+        ('arch = "small-cnn"', 'arch = "small"', "expected architecture to be one of small-cnn, "),
         ('recipe = "cohen"', 'recipe = "kohen"', "expected --recipe to be one of cohen"),
         ("sigma = 0.25", "sigma = -1", "train cohen--1: expected sigma positive and finite, got -1.0"),
         ('"anisotropic"', '"fixedd"', "certify cohen-0.25 ours: expected method to be one of fixed, isotropic"),

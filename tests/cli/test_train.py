@@ -93,7 +93,7 @@ def test_uniform_noise_on_a_file_with_one_set(tmp_path: Path) -> None:
         (("--schedule", "flat"), "expected schedule to be one of one-cycle, cosine, step, got 'flat'"),
         (("--epochs", "0"), "expected epochs >= 1"),
         (("--precision", "float8"), "expected precision 'float32' or 'bfloat16', got 'float8'"),
-        (("--arch", "vgg"), "expected architecture among"),
+        (("--arch", "vgg"), "expected architecture to be one of"),
         (("--sigma", "-1"), "expected sigma positive"),
         (("--worth", "banana"), "expected --worth with --recipe selector and with no other, got 'banana'"),
         (("--levels", "1,2"), "expected --levels with --recipe denoiser and with no other, got '1,2'"),

@@ -228,7 +228,7 @@ def test_a_damaged_gzip_file(root: Path, idx_files: dict[str, bytes]) -> None:
 def test_absent_sets_say_what_to_do(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ArgumentError, match=r"run `anisocert data fetch mnist`, or put train-images-idx3-ubyte"):
         load("mnist")
-    with pytest.raises(ArgumentError, match="expected a data set among digits"):
+    with pytest.raises(ArgumentError, match="expected a data set to be one of digits"):
         fetch("svhn")
     with pytest.raises(ArgumentError, match="put the validation images into"):
         fetch("imagenet")

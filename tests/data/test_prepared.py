@@ -377,5 +377,5 @@ def test_command(tiny: Path, root: Path) -> None:
     assert "use them with --data tiny-imagenet" in said
     with pytest.raises(ArgumentError, match="expected resize, crop and test_every for imagenet alone"):
         CliRunner().invoke(app, ["data", "prepare", "tiny-imagenet", str(tiny), "--crop", "3"], catch_exceptions=False)
-    with pytest.raises(ArgumentError, match="expected a data set among tiny-imagenet, imagenet, got 'svhn'"):
+    with pytest.raises(ArgumentError, match="expected a data set to be one of tiny-imagenet, imagenet, got 'svhn'"):
         CliRunner().invoke(app, ["data", "prepare", "svhn", str(tiny)], catch_exceptions=False)

@@ -70,6 +70,14 @@ def test_nothing_certified_by_the_other_is_a_gain(counted):
     assert told["ours / published: median above 1"][0] == "1 of 1"
 
 
+def test_networks_that_certify_too_little_are_not_compared(counted):
+    few = [0.3] * 4 + [0.0] * (MANY - 4)  # not a tenth, after the memory, which abstains where the size is 0
+    told = counted({"ours": {0.25: few}, "published": {0.25: few}})
+    assert told["ours − published: % at every radius, not below 0"][:2] == ["1 of 1", "0.0 % (cohen σ 0.25)"]
+    tenth = told["ours − published: % at every radius that a tenth reaches, not below 0"]
+    assert tenth[:4] == ["1 of 1", "0.0 % (cohen σ 0.25)", None, None]
+
+
 def test_a_share_of_the_inputs_is_counted_with_a_tolerance(counted):
     fixed = [0.3] * (MANY - 1) + [0.4]
     told = counted({"ours": {0.25: [0.298] * MANY}, "fixed": {0.25: fixed}, "isotropic": {0.25: [0.2] * MANY}})

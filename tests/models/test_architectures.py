@@ -68,7 +68,7 @@ def test_wide_block_shortcut_follows_the_paper() -> None:
 
 
 def test_unknown_names_and_numbers() -> None:
-    with pytest.raises(ArgumentError, match=r"expected architecture among small-cnn.*got 'vgg'"):
+    with pytest.raises(ArgumentError, match=r"expected architecture to be one of small-cnn.*got 'vgg'"):
         build("vgg", 10, *THREE)
     for wrong in (1, 10**9, True, 2.5, "10", None):
         with pytest.raises(ArgumentError, match=f"num_classes, a whole number from 2 to 100,000, got {wrong}"):

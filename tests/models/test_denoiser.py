@@ -130,9 +130,9 @@ def test_one_is_not_taken_for_the_other(files):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"told": "nothing"}, "told of a denoiser among theta, scalar"),
-        ({"architecture": "resnet18"}, "architecture of a denoiser among"),
-        ({"noise": ["gaussian"]}, "noise of a denoiser among gaussian, uniform"),
+        ({"told": "nothing"}, "told of a denoiser to be one of theta, scalar"),
+        ({"architecture": "resnet18"}, "architecture of a denoiser to be one of"),
+        ({"noise": ["gaussian"]}, "noise of a denoiser to be one of gaussian, uniform"),
         ({"levels": [1.0, 0.5]}, "two positive numbers in order"),
         ({"levels": [float("nan"), 0.5]}, "two positive numbers in order"),
         ({"levels": [1, 10**400]}, "two positive numbers in order"),

@@ -100,7 +100,7 @@ def test_cohen_and_salman(tmp_path: Path, network: nn.Module, prefix: str) -> No
     assert agree(load(path, mean=CIFAR10_MEAN, std=CIFAR10_STD)[0], network, CIFAR10_MEAN, CIFAR10_STD)
     with pytest.raises(ModelError, match="layout='cohen' or 'salman'"):
         load(path)
-    with pytest.raises(ArgumentError, match=r"expected layout to be one of cohen, salman, macer for .*, got 'carmon'"):
+    with pytest.raises(ArgumentError, match=r"expected layout of .* to be one of cohen, salman, macer, got 'carmon'"):
         load(path, layout="carmon")  # type: ignore[arg-type]
 
 
@@ -225,7 +225,7 @@ def metadata(**changes: object) -> dict[str, object]:
         ({"num_classes": 1e30}, "num_classes, a whole number"),
         ({"num_classes": "4"}, "num_classes, a whole number"),
         ({"architecture": "resnet18"}, "expected the weights of Normalized"),
-        ({"architecture": ["small-cnn"]}, "expected architecture among"),
+        ({"architecture": ["small-cnn"]}, "expected architecture to be one of"),
         ({"mean": [float("nan")]}, "expected mean finite"),
         ({"std": [float("inf")]}, "std finite and > 0"),
         ({"mean": [0.3] * 50_000, "std": [0.4] * 50_000}, "expected shape"),

@@ -5,7 +5,7 @@ from typing import ClassVar, Final, Protocol
 
 from anisocert.bounds._arrays import FloatOrArray, Floats, Integers
 from anisocert.bounds.two_class import OneSided, one_vs_rest_bound, two_class_bound
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, expect_one_of
 
 
 class Family(Protocol):
@@ -70,8 +70,7 @@ class ByName:
 def _name(bound: str | Bound) -> str:
     """The name by which BOUNDS knows a bound, from now on where it is given itself."""
     if not isinstance(bound, Bound):
-        if bound not in BOUNDS:
-            raise ArgumentError(f"expected bound to be one of {tuple(BOUNDS)}, got {bound!r}")
+        expect_one_of("bound", bound, BOUNDS)
         return bound
     name = getattr(bound, "name", None)
     if not isinstance(name, str) or not name:

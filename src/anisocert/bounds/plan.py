@@ -24,7 +24,7 @@ from anisocert.bounds._arrays import (
 from anisocert.bounds.bound import BOUNDS, ByName
 from anisocert.bounds.schedule import Look
 from anisocert.bounds.two_class import MOST_COMPARED
-from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.errors import AnisocertWarning, ArgumentError, expect_one_of
 
 Stop = Literal["checkpoints", "betting"]
 
@@ -76,8 +76,8 @@ class Plan:
             raise ArgumentError(f"expected alpha in (0, 1), got {self.alpha}")
         if not 0 <= checked["tolerance"] < 1:
             raise ArgumentError(f"expected tolerance in [0, 1), got {self.tolerance}")
-        if self.stop is not None and self.stop not in get_args(Stop):
-            raise ArgumentError(f"expected stop to be None or one of {get_args(Stop)}, got {self.stop!r}")
+        if self.stop is not None:
+            expect_one_of("stop", self.stop, get_args(Stop))
         if not isinstance(self.early_abstain, bool):
             raise ArgumentError(f"expected early_abstain to be True or False, got {self.early_abstain!r}")
         for name, value in checked.items():  # numpy numbers become Python's, so that a plan can be written as JSON

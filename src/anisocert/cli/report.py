@@ -42,15 +42,15 @@ def report(
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.durable import claim
-    from anisocert.errors import ArgumentError
+    from anisocert.errors import expect_one_of
     from anisocert.evaluate import NO_LABELS, render, tables_of, terminal
     from anisocert.evaluate.render import FORMATS
     from anisocert.report import page_file, write_report
     from anisocert.runs import StoredRun, read_run
     from anisocert.verify import memory_backing
 
-    if table is not None and table not in FORMATS:
-        raise ArgumentError(f"expected --table to be one of {', '.join(FORMATS)}, got {table!r}")
+    if table is not None:
+        expect_one_of("--table", table, FORMATS)
     said = Console(stderr=table is not None)  # standard output is kept for what other programs read
     target = page_file(out or (runs[0] if len(runs) == 1 else Path()) / "report.html")
     claim(target, force)

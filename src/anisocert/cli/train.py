@@ -118,11 +118,13 @@ def train(
     from anisocert.data import load, splits
     from anisocert.engine import Numerics, Stage, Stream
     from anisocert.engine.devices import devices_of
+    from anisocert.errors import expect_one_of
     from anisocert.models.normalize import warn_of_units
-    from anisocert.train import Sgd, Task
+    from anisocert.train import RECIPES, Sgd, Task
     from anisocert.train import train as run
 
-    console, data, norm, seed, kind = Console(), asked["data"], asked["norm"], asked["seed"], setup.kind_of(recipe)
+    expect_one_of("--recipe", recipe, RECIPES)
+    console, data, norm, seed, kind = Console(), asked["data"], asked["norm"], asked["seed"], RECIPES[recipe]
     own = {"denoise": denoise, "told": told, "levels": levels, "worth": worth}
     own = {name: value for name, value in own.items() if value is not None}
     reading = {name: asked[name] for name in READING if asked[name] is not None}

@@ -17,13 +17,6 @@ from anisocert.train import RECIPES, Recipe
 Kind = type[Recipe]
 
 
-def kind_of(name: str) -> Kind:
-    """The recipe of a name, whose options are not known yet."""
-    if name not in RECIPES:
-        raise ArgumentError(f"expected --recipe to be one of {', '.join(RECIPES)}, got {name!r}")
-    return RECIPES[name]
-
-
 def expect_taken(
     kind: Kind, classifier: Path | None, arch: str | None, own: Mapping[str, object], reading: Mapping[str, object]
 ) -> None:

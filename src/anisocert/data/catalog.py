@@ -10,7 +10,7 @@ from anisocert.data import arrays, cache, cifar10, folders, imagenet, mnist, pre
 from anisocert.data._fetching import Say
 from anisocert.data.dataset import Dataset, Split
 from anisocert.data.digits import digits
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, expect_one_of
 
 
 def _both() -> tuple[Split, ...]:
@@ -73,8 +73,7 @@ def splits(name: str | Path) -> tuple[Split, ...]:
 
 def fetch(name: str, say: Say = lambda _: None) -> bool:
     """Download a data set if it is absent; False if there was nothing to do. say: called with what is being tried."""
-    if name not in CATALOG:
-        raise ArgumentError(f"expected a data set among {', '.join(CATALOG)}, got {name!r}")
+    expect_one_of("a data set", name, CATALOG)
     entry = CATALOG[name]
     if entry.fetch is None:
         entry.load("test")  # says what to put where, if it is absent

@@ -9,7 +9,7 @@ from anisocert.data import cache, imagenet, prepared, tiny_imagenet
 from anisocert.data._fetching import Say
 from anisocert.data._lists import few
 from anisocert.data.dataset import Dataset, Split
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, expect_one_of
 
 PREPARED = (tiny_imagenet.NAME, "imagenet")
 
@@ -38,8 +38,7 @@ def prepare(
         force: replace arrays that are there, once the new ones are complete.
         say: called with what is found and done.
     """
-    if name not in PREPARED:
-        raise ArgumentError(f"expected a data set among {', '.join(PREPARED)}, got {name!r}")
+    expect_one_of("a data set", name, PREPARED)
     if not folder.is_dir():
         raise ArgumentError(f"expected the folder of {name}, with {_needs(name)}, got nothing at {folder}")
     if name == tiny_imagenet.NAME and (resize, crop, test_every) != (None, None, None):

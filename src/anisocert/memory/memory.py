@@ -44,9 +44,9 @@ class Memory:
 
     def __init__(self, policy: str = "inherit", *, prefer: Prefer = "volume", lifetime: float | None = None) -> None:
         if policy not in POLICIES:
-            names = ", ".join(POLICIES)
             raise ArgumentError(
-                f"policy: expected one of {names}, got {policy!r}; a memory that stays is Memory.open('memory.sqlite')"
+                f"expected policy to be one of {', '.join(POLICIES)}, got {policy!r}; a memory that stays is "
+                "Memory.open('memory.sqlite')"
             )
         self._start(partial(store_of(None), None), policy, prefer, lifetime)
 

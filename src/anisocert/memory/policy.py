@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from anisocert.certificate import ABSTAIN, Certificate
-from anisocert.errors import ArgumentError
+from anisocert.errors import expect_one_of
 from anisocert.geometry import Region
 
 NOTES = KEPT, SHRUNK, INHERITED, ABSTAINED = "kept", "shrunk", "inherited", "abstained"
@@ -38,8 +38,7 @@ POLICIES: Final = {
 
 def named(name: str) -> Policy:
     """The policy of that name."""
-    if name not in POLICIES:
-        raise ArgumentError(f"policy: expected one of {', '.join(POLICIES)}, got {name!r}")
+    expect_one_of("policy", name, POLICIES)
     return POLICIES[name]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.errors import ArgumentError, ModelError, expect_one_of
 from anisocert.inputs import MOST_CLASSES
 from anisocert.models.efficientnet_lite import efficientnet_lite0, efficientnet_lite1, efficientnet_lite2
 from anisocert.models.normalize import Normalized, per_channel
@@ -34,8 +34,7 @@ STEMS = ("conv1.weight", "features.0.weight", "_conv_stem.weight")
 
 def build(architecture: str, num_classes: int, mean: Sequence[float], std: Sequence[float]) -> Normalized:
     """A fresh network of a named architecture, with its normalisation inside; one value of mean and std per channel."""
-    if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
-        raise ArgumentError(f"expected architecture among {', '.join(ARCHITECTURES)}, got {str(architecture)[:100]!r}")
+    expect_one_of("architecture", architecture, ARCHITECTURES)
     if isinstance(num_classes, bool) or not isinstance(num_classes, int) or not 2 <= num_classes <= MOST_CLASSES:
         raise ArgumentError(
             f"expected num_classes, a whole number from 2 to {MOST_CLASSES:,}, got {str(num_classes)[:100]}"

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.errors import ArgumentError, ModelError, expect_one_of
 from anisocert.models.normalize import per_channel
 from anisocert.models.unet import Scale, UNet
 
@@ -123,8 +123,7 @@ def _check(architecture: Any, shape: Any, channels: int, told: Any, noise: Any, 
     """An error unless a denoiser can be made of this, which may come from anyone's file."""
     words = (("architecture", architecture, tuple(SIZES)), ("told", told, TOLD), ("noise", noise, tuple(SPREADS)))
     for name, value, allowed in words:
-        if not isinstance(value, str) or value not in allowed:
-            raise ArgumentError(f"expected {name} of a denoiser among {', '.join(allowed)}, got {str(value)[:100]!r}")
+        expect_one_of(f"{name} of a denoiser", value, allowed)
     if not _numbers(shape, 3, int) or min(shape) < 1 or not takes(channels, shape):
         raise ArgumentError(
             f"expected images of shape ({channels}, height, width), both multiples of {STEP}, for a denoiser, "

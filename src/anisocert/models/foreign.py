@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.errors import ModelError, expect_one_of
 from anisocert.inputs import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
 from anisocert.models.normalize import LITE_MEAN, LITE_STD
 from anisocert.models.weights import FLOATS, OWN, check_tensors
@@ -39,8 +39,8 @@ class Foreign:
 
 def take_apart(content: Any, source: str, layout: Layout | None = None) -> Foreign:
     """Weights and normalisation of a checkpoint. content: what the file held; layout: whose it is, where known."""
-    if layout is not None and layout not in WHOSE:
-        raise ArgumentError(f"expected layout to be one of {', '.join(WHOSE)} for {source}, got {layout!r}")
+    if layout is not None:
+        expect_one_of(f"layout of {source}", layout, WHOSE)
     if not isinstance(content, dict):
         raise ModelError(f"expected a state dict in {source}, got {type(content).__name__}; {OWN}")
     container = next((name for name in CONTAINERS if isinstance(content.get(name), dict)), None)

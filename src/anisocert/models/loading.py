@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import home, own_copy
 from anisocert.engine.told import beside, is_told
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.errors import ArgumentError, ModelError, expect_one_of
 from anisocert.inputs import regular_file
 from anisocert.models.adapters import Declared, adapt
 from anisocert.models.architectures import ARCHITECTURES, build, recognize
@@ -197,8 +197,7 @@ def _architecture(foreign: Foreign, wanted: str | None, path: Path) -> tuple[str
     found, classes, channels = recognize(foreign.state)
     for said in (wanted, foreign.architecture):
         if said is not None and said != found:
-            if said not in ARCHITECTURES:
-                raise ArgumentError(f"expected architecture among {', '.join(ARCHITECTURES)}, got {said!r}")
+            expect_one_of("architecture", said, ARCHITECTURES)
             raise ModelError(f"expected the weights of {said} in {path}, got those of {found}")
     return found, classes, channels
 

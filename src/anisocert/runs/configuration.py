@@ -13,7 +13,7 @@ from anisocert.bounds import Plan
 from anisocert.data import parse_ids
 from anisocert.data.dataset import is_name
 from anisocert.engine import Numerics, Stage, Stream
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, expect_one_of
 from anisocert.memory import POLICIES, shown
 from anisocert.optimize import CODED, METHODS, PUBLISHED, SAME_FOR_ALL, SELECTING, Method, Settings
 from anisocert.optimize.domain import check_domain
@@ -68,8 +68,7 @@ class Configuration(Options):
         super().__post_init__()
         if self.noise == usual(self.norm).name:
             object.__setattr__(self, "noise", None)  # the same as without it, so that one thing has one name
-        if self.method not in METHODS:
-            raise ArgumentError(f"expected method to be one of {', '.join(METHODS)}, got {self.method!r}")
+        expect_one_of("method", self.method, METHODS)
         if self.model_id == "":
             raise ArgumentError("expected model_id, a name, got an empty one")
         if self.iterations is not None and not self.paper:
@@ -87,10 +86,8 @@ class Configuration(Options):
         for name, methods in (("codebook", CODED), ("selector", SELECTING)):
             if (self.method in methods) != (self.parts[name] is not None):
                 raise ArgumentError(f"expected {name}, a file, with method {' or '.join(methods)} and with no other")
-        if self.memory_policy not in (None, *POLICIES):
-            raise ArgumentError(
-                f"expected memory_policy to be one of {', '.join(POLICIES)}, got {self.memory_policy!r}"
-            )
+        if self.memory_policy is not None:
+            expect_one_of("memory_policy", self.memory_policy, POLICIES)
         if self.simultaneous and self.lifetime:
             raise ArgumentError("expected simultaneous, of one run, or lifetime, of a memory, got both")
         for name, unset in (("memory_policy", None), ("memory_prefer", "volume"), ("lifetime", False)):

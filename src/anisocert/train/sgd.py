@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, expect_one_of
 
 Schedule = Literal["one-cycle", "cosine", "step"]
 
@@ -44,10 +44,7 @@ class Sgd:
             )
         if self.clip is not None and not self.clip > 0:
             raise ArgumentError(f"expected clip > 0, got {self.clip}")
-        if self.schedule not in get_args(Schedule):
-            raise ArgumentError(
-                f"expected schedule to be one of {', '.join(get_args(Schedule))}, got {self.schedule!r}"
-            )
+        expect_one_of("schedule", self.schedule, get_args(Schedule))
 
     @classmethod
     def suited(cls, examples: int, epochs: int = 60) -> "Sgd":

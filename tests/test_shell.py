@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from anisocert import Memory, models
-from anisocert.cli.terminal import plain
 from anisocert.errors import ArgumentError
+from anisocert.plain import plain
 from anisocert.runs import Configuration
 from anisocert.service import KeyFile
 from anisocert.service.secret import secret_of

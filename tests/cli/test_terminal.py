@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anisocert.cli.terminal import plain
+from anisocert.plain import plain
 from anisocert.runs.files import read_description, write_description
 
 EVIL = "cat\x1b[2J\x1b]0;owned\x07\x9b31m\r\b[bold][red]dog[link=x]\u202e"

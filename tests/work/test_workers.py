@@ -236,8 +236,15 @@ for pid in pids[1:]:
     told = dict(one.split("=", 1) for one in Path(f"/proc/{pid}/environ").read_text().split("\\0") if "=" in one)
     print("auth", told.get("RAY_AUTH_MODE"), len(told.get("RAY_AUTH_TOKEN", "")))
 cluster.close()
-print("after", os.environ.get("RAY_AUTH_TOKEN"))
+print("after", os.environ.get("RAY_AUTH_TOKEN"), os.environ.get("RAY_AUTH_MODE"))
 """
+
+
+def test_a_ray_cluster_that_would_ask_for_no_token_is_not_made(quick, monkeypatch):
+    cluster = pytest.importorskip("anisocert.work.cluster")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # as it may be for another cluster
+    with pytest.raises(ArgumentError, match=r"expected RAY_AUTH_MODE to be token or unset, .* got 'disabled'"):
+        cluster.Cluster(load_job(quick))
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/net/tcp"), reason="there is no /proc that tells of sockets")
@@ -255,5 +262,5 @@ def test_a_ray_cluster_of_its_own_listens_to_nobody_else(network_file, tmp_path,
     assert set(addresses) <= loopback
     assert [line[1:] for line in lines if line[0] == "auth"]
     assert all(line[1:] == ["token", "64"] for line in lines if line[0] == "auth")
-    assert lines[-1] == ["after", "None"]
+    assert lines[-1] == ["after", "None", "None"]
     assert not (tmp_path / ".ray").exists()

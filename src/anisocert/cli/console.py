@@ -7,7 +7,8 @@ import rich.console
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from anisocert.cli.terminal import plain, unfiltered
+from anisocert.cli.terminal import unfiltered
+from anisocert.plain import plain
 
 
 class Console(rich.console.Console):

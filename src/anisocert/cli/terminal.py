@@ -2,22 +2,12 @@
 
 import io
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
-CONTROL = re.compile(  # never a quote: without it a printed command could become another
-    "\x1b\\[[0-9:;?]*[A-Za-z]"  # colours, cursor movements
-    "|\x1b\\][^\x00-\x1f\"'`\\\\\x7f]*(?:\x07|\x1b\\\\)"  # titles, links, the clipboard
-    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # all but tabs and line ends; reversals of direction
-)
-
-
-def plain(text: str) -> str:
-    """A text without escape sequences and control characters: class names and paths may hold any."""
-    return CONTROL.sub("", text)
+from anisocert.plain import plain
 
 
 class Plain:

@@ -1,4 +1,4 @@
-"""What HTML pages are made of: templates, which escape whatever they are given, and files of a package."""
+"""What HTML pages are made of: templates, which escape and clean whatever they are given, and files of a package."""
 
 import base64
 import hashlib
@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from anisocert.errors import MissingExtraError
+from anisocert.plain import plain
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -20,8 +21,13 @@ def templates(package: str, extra: str) -> "Environment":
         raise MissingExtraError(f"HTML pages need jinja2: pip install 'anisocert[{extra}]'") from error
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_finalized,
     )  # fmt: skip
+
+
+def _finalized(value: object) -> object:
+    """A value as it is put into a page: a name that reverses the direction of text would reorder what follows it."""
+    return plain(value) if type(value) is str else value  # not markup, which is a page's own
 
 
 @cache

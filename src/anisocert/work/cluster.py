@@ -19,6 +19,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("--ray needs Ray: pip install 'anisocert[ray]'") from error
 
+MODE = "RAY_AUTH_MODE"
 PATIENCE = 60.0  # seconds without any started worker until a warning
 QUIET: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
 STORE_BYTES = 200_000_000  # for chunks on their way; the model comes on top
@@ -88,8 +89,10 @@ def _unreachable() -> Iterator[None]:
     Ray binds to all interfaces unless it believes that the machine has no clusters. The token stays out of the
     file in which Ray would keep one for all to read.
     """
+    if (mode := os.environ.get(MODE, "token")) != "token":
+        raise ArgumentError(f"expected {MODE} to be token or unset, else anybody could use the cluster, got {mode!r}")
     ours = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    before = {name: os.environ.get(name) for name in ours}
+    before = {name: os.environ.get(name) for name in (*ours, MODE)}  # which Ray sets
     clusters = ray_constants.ENABLE_RAY_CLUSTER  # read from the environment when Ray was imported
     os.environ.update(ours)
     ray_constants.ENABLE_RAY_CLUSTER = False
@@ -98,7 +101,7 @@ def _unreachable() -> Iterator[None]:
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = clusters
         for name, value in before.items():
-            os.environ.pop(name)
+            os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
 

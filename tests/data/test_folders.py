@@ -49,6 +49,22 @@ def test_what_is_no_file_does_not_hang(pets: Path, name: str) -> None:
         load(pets)
 
 
+def test_what_is_no_image_is_told(pets: Path) -> None:
+    for name in ("bird", "__MACOSX", ".cache"):
+        (pets / name).mkdir()
+    for name in ("cat/3.gif", "cat/4.gif", "cat/.DS_Store", "dog/noext", "__MACOSX/1.png"):
+        (pets / name).touch()
+    data = load(pets)
+    assert data.class_names == ("bird", "cat", "dog")
+    _, empty, others = data.notes
+    assert empty == "folders without images count as classes too: bird"
+    assert others == "files of other kinds are left out: 2 .gif, 1 without ending"
+    for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
+        (pets / name).unlink()
+    with pytest.raises(ArgumentError, match=r"got 3 folders with 0 images, and 2 \.gif, .* end in \.bmp, "):
+        load(pets)
+
+
 @pytest.mark.parametrize("name", ["dog", "dog/inner"])
 def test_a_folder_that_must_not_be_read_is_an_error(pets: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     paint(pets / "dog" / "inner" / "2.png")

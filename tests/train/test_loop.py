@@ -166,6 +166,7 @@ def test_the_state_is_written_when_it_is_some_seconds_old_and_in_the_end(
     whole, parts, seen = tmp_path / "whole", tmp_path / "parts", []
     sgd, write_after = Sgd(6, 32, 0.1), partial(monkeypatch.setattr, "anisocert.train._folder.EVERY")
     write_after(math.inf)
+    monkeypatch.setattr("anisocert.train._folder.WRITING", 1e-9)
 
     def in_folder(folder: Path, last: int = 0) -> Any:
         def on_epoch(record: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 
 import pytest
+import torch
 
 from anisocert.engine.devices import device_kind, devices_of
 from anisocert.errors import AnisocertError, ArgumentError
@@ -118,6 +119,15 @@ def test_a_worker_that_rounds_otherwise_is_refused(quick, tmp_path, monkeypatch)
         certify_run(job, tmp_path, lambda: InProcess(job, "cpu"), Circumstances())
 
 
+def test_a_network_that_python_takes_for_nothing(quick):
+    class Empty(torch.nn.Identity):
+        def __len__(self):  # which torch.compile gives any network
+            raise TypeError("it has no length")
+
+    network = Empty()
+    assert Certifier(quick, None, "cpu", model=network).model is network
+
+
 def test_a_form_that_its_own_inputs_give_away_is_refused(quick, tmp_path, monkeypatch):
     """What the network does when a compiled form scores the first inputs otherwise; here without a compiler."""
     from anisocert.engine import Network
@@ -134,8 +144,6 @@ def test_a_form_that_its_own_inputs_give_away_is_refused(quick, tmp_path, monkey
 
 def test_a_network_that_runs_out_of_memory_later_is_refused(quick, tmp_path, monkeypatch):
     """Fewer rows per call may round otherwise, so the run does not go on with them."""
-    import torch
-
     from anisocert.engine import Network
 
     job, real, calls = load_job(replace(quick, numerics=replace(quick.numerics, rows=800))), Network.scores, []

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", "
 MOST_ENTRIES = 2_000_000  # more than ImageNet has in all; a path such as / would be read for hours
 SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "test": ("test", "val", "valid", "validation")}
 SHOWN = 4  # classes in a line
+HIDDEN = (".", "__MACOSX")  # what systems leave in folders and archives
 
 
 def load(folder: Path, split: Split) -> Dataset:
@@ -28,32 +30,44 @@ def load(folder: Path, split: Split) -> Dataset:
     """
     where, notes = _split_folder(folder, split) or folder, read_notes(folder)
     # a class that one split lacks must not move the numbers of the others
-    paths, places, folders = scan(where, *filter(None, (_split_folder(folder, one) for one in SPLITS)))
+    paths, places, folders, others = scan(where, *filter(None, (_split_folder(folder, one) for one in SPLITS)))
     numbers, classes = labelled(notes, folders, folder)
-    order = () if notes.labels or named_by_numbers(folders) else _order(folders, numbers)
+    said = () if notes.labels or named_by_numbers(folders) else _order(folders, numbers)
+    if empty := [printable(folders[place]) for place in sorted(set(range(len(folders))) - set(places.tolist()))]:
+        said += (f"folders without images count as classes too: {_few(empty)}",)
+    if others:
+        said += (f"files of other kinds are left out: {_counted(others)}",)
     labels = np.array(numbers, np.int64)[places]
     ids = np.array([_id(path.relative_to(folder)) for path in paths], np.int64)
     images = ImageFiles(paths, channels_of(paths[0]), notes.resize, notes.crop)
     mean, std = ((0.5,), (0.25,)) if images.channels == 1 else (IMAGENET_MEAN, IMAGENET_STD)
-    return Dataset(folder.name, images, labels, ids, len(classes), mean, std, classes, notes=order)
+    return Dataset(folder.name, images, labels, ids, len(classes), mean, std, classes, notes=said)
 
 
 def _order(folders: tuple[str, ...], numbers: list[int]) -> tuple[str, ...]:
     """A line about which class a folder was taken for."""
     named = [f"{printable(name)} is {number}" for name, number in zip(folders, numbers, strict=True)]
-    shown = ", ".join(named if len(named) <= SHOWN else [*named[: SHOWN - 1], "...", named[-1]])
-    return (f"folders are classes in the order of their names, {shown}: if the network's are others, see images.json",)
+    told = f"folders are classes in the order of their names, {_few(named)}"
+    return (f"{told}: if the network's are others, see images.json",)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names if len(names) <= SHOWN else [*names[: SHOWN - 1], "...", names[-1]])
+
+
+def _counted(others: Counter[str]) -> str:
+    return _few([f"{count} {printable(ending) or 'without ending'}" for ending, count in others.most_common()])
 
 
 def scan(
     folder: Path, *others: Path
-) -> tuple[list[Path], "np.ndarray[tuple[int], np.dtype[np.int64]]", tuple[str, ...]]:
+) -> tuple[list[Path], "np.ndarray[tuple[int], np.dtype[np.int64]]", tuple[str, ...], Counter[str]]:
     """Paths, labels and class names: classes in alphabetical order, and the files of each (torchvision's order).
 
-    others: folders whose classes count too, without their files.
+    others: folders whose classes count too, without their files. Last, how many files of which other endings there are.
     """
     entries = [entry for place in (folder, *others) for entry in place.iterdir()]
-    classes = sorted({entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")})
+    classes = sorted({entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(HIDDEN)})
     if len(classes) > MOST_CLASSES:
         raise ArgumentError(
             f"expected at most {MOST_CLASSES:,} folders, one per class, in {folder} (--data), got {len(classes):,}"
@@ -61,6 +75,7 @@ def scan(
     seen = len(entries)
     paths: list[Path] = []
     labels: list[int] = []
+    left_out = Counter[str]()
     for label, name in enumerate(classes):
         found = []
         for entry in _below(folder / name):
@@ -70,17 +85,23 @@ def scan(
                     f"expected one folder of images per class in {folder} (--data), got one with more than "
                     f"{MOST_ENTRIES:,} files and folders: give the folder that holds the images alone"
                 )
-            if os.path.splitext(entry.name)[1].lower() in ENDINGS and not entry.is_dir():
+            ending = os.path.splitext(entry.name)[1].lower()
+            if entry.is_dir() or (ending not in ENDINGS and entry.name.startswith(HIDDEN)):
+                continue
+            if ending in ENDINGS:
                 found.append(Path(entry.path))
+            else:
+                left_out[ending] += 1
         found = [regular_file(path) for path in sorted(found)]
         paths += found
         labels += [label] * len(found)
     if len(classes) < 2 or not paths:
+        got = f"{len(classes)} folders with {len(paths)} images" + (f", and {_counted(left_out)}" if left_out else "")
         raise ArgumentError(
-            f"expected one folder of images per class, at least two classes, in {folder}, "
-            f"got {len(classes)} folders with {len(paths)} images"
+            f"expected one folder of images per class, at least two classes, in {folder}, got {got}; images end in "
+            f"{', '.join(sorted(ENDINGS))}"
         )
-    return paths, np.array(labels, np.int64), tuple(classes)
+    return paths, np.array(labels, np.int64), tuple(classes), left_out
 
 
 def files_in(folder: Path) -> list[Path]:

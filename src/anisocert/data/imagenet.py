@@ -115,7 +115,7 @@ class Named:
 def _by_folder(place: Path, named: Named | None) -> tuple[list[Path], list[int], tuple[str, ...]]:
     if loose := [path.name for path in files_in(place)]:
         raise ArgumentError(f"expected each image in the folder of its class in {place}, got {few(loose)} outside")
-    paths, positions, folders = scan(place)
+    paths, positions, folders, _ = scan(place)
     if named_by_numbers(folders):
         numbers = [int(name) for name in folders]
         if len(set(numbers)) < len(numbers):

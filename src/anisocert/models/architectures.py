@@ -41,7 +41,7 @@ def build(architecture: str, num_classes: int, mean: Sequence[float], std: Seque
         )
     per_channel(mean, std)
     network = ARCHITECTURES[architecture](num_classes=num_classes, channels=len(mean))
-    return Normalized(network, mean, std, architecture)
+    return Normalized(network, mean, std, architecture).float()  # whatever torch's default is
 
 
 def suited(shape: tuple[int, ...]) -> str:

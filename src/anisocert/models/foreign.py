@@ -2,7 +2,8 @@
 
 Cohen et al. (2019) and Salman et al. (2019) save `Sequential(normalisation, network)` with the normalisation's numbers
 in the code, so their files hold none; the two differ (Salman's only subtracts the mean) and the files do not say whose
-they are. MACER (Zhai et al. 2020) saves a bare network that takes raw pixels.
+they are. MACER (Zhai et al. 2020) saves a bare network that takes raw pixels, in a file like those of others whose
+networks do not.
 """
 
 from dataclasses import dataclass
@@ -51,8 +52,6 @@ def take_apart(content: Any, source: str, layout: Layout | None = None) -> Forei
             f"expected a state dict of tensors in {source}, got keys {', '.join(map(str, content))[:100]}; {OWN}"
         )
     check_tensors(state, source)
-    if container == "net" and layout is None:
-        layout = "macer"
     state = _unwrapped(state)
     sequential = all(name.startswith("1.") for name in state)
     if sequential:
@@ -77,12 +76,13 @@ def normalization(foreign: Foreign, architecture: str, source: str) -> tuple[Cha
         return LITE_MEAN, LITE_STD
     if foreign.sequential:
         raise ModelError(
-            f"expected layout='cohen' or 'salman' (or mean and std) for {source}: it was saved behind a normalisation "
-            "whose numbers are not in the file; Cohen's code divides by the standard deviation, Salman's does not"
+            f"expected layout (--layout) cohen or salman, or mean and std (--mean, --std), for {source}: it was saved "
+            "behind a normalisation whose numbers are not in the file; Cohen's code divides by the standard deviation, "
+            "Salman's does not"
         )
     raise ModelError(
-        f"expected mean and std for {source}, got weights without normalisation: give the numbers the network was "
-        "trained with (mean 0 and std 1 in each channel if it takes raw pixels)"
+        f"expected mean and std (--mean, --std) for {source}, got weights without normalisation: give the numbers the "
+        "network was trained with, one per channel (0 and 1 if it takes raw pixels; or --layout macer, as MACER's do)"
     )
 
 

@@ -2,7 +2,7 @@
 
 `best.safetensors`, `last.safetensors`: networks that `load` reads. `log.jsonl`: the configuration, then one line per
 epoch. `resume.state`: everything the next epoch depends on. It is written before the first epoch, after the last, and
-in between once the previous one is some seconds old, as writing it may take longer than an epoch. The networks are
+in between as often as a small part of the time allows, as writing it may take longer than an epoch. The networks are
 written after it; when an interrupted training resumes, they and the log are made to agree with it. `training.lock` is
 held by the one process at work.
 """
@@ -27,7 +27,8 @@ from anisocert.smoothing import GaussianMixture
 Record = dict[str, Any]
 Weights = dict[str, Tensor]
 BEST, LAST = "best.safetensors", "last.safetensors"
-EVERY = 10.0  # seconds from one state to the next, or an epoch if that is longer: what an interruption may cost
+EVERY = 10.0  # seconds from one state to the next at most, or an epoch if that is longer: what an interruption may cost
+WRITING = 0.05  # the share of the time that writing may take before that
 
 
 class Folder:
@@ -40,7 +41,7 @@ class Folder:
         self.path, self.config = path, json.loads(json.dumps(config))
         self.state, self.log, self.force = path / "resume.state", path / "log.jsonl", force
         self.best: Weights | None = None  # if they are not on disk yet
-        self.epochs, self.written = 0, 0.0  # that the state on disk has, and when it was written
+        self.epochs, self.written, self.took = 0, 0.0, 0.0  # that the state on disk has, when it was written, seconds
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -83,7 +84,7 @@ class Folder:
         """After an epoch: a line in the log; if it is time, the state."""
         with self.log.open("a") as file:
             file.write(json.dumps(records[-1]) + "\n")
-        if time.monotonic() - self.written >= EVERY:
+        if time.monotonic() - self.written >= min(EVERY, self.took / WRITING):
             self._write(model, optimizer, records)
         elif _best(records) is records[-1]:
             self.best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -136,11 +137,13 @@ class Folder:
             "best": self.best,
             "records": records,
         }
+        begun = time.monotonic()
         content = io.BytesIO()  # written by us, as torch does not say why writing failed
         torch.save(state, content)
         write_whole(self.state, lambda part: part.write_bytes(content.getbuffer()))
         self._write_best(records)
         self.epochs, self.written = len(records), time.monotonic()
+        self.took = self.written - begun
         return state
 
     def _write_best(self, records: list[Record]) -> None:

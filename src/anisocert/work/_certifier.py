@@ -51,7 +51,7 @@ class Certifier:
         files: dict[str, bytes] | None = None,
     ) -> None:
         self.configuration, self.device = configuration, device
-        self.model = model or _load(configuration, files)
+        self.model = _load(configuration, files) if model is None else model
         self.smoothing, self.plan = configuration.smoothing(), configuration.plan()
         self.method = configuration.chooser(theta)
         self.network: Network | None = None

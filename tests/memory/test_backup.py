@@ -1,4 +1,4 @@
-"""Backups with the stores' own tools, taken while a memory is in use: what they hold is a whole memory."""
+"""Backups with the stores' own tools hold a whole memory; one that is put back is noticed by whoever knows more."""
 
 import sqlite3
 import threading
@@ -6,7 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from anisocert.memory import Memory
+from anisocert.memory import BrokenMemoryError, Memory
+from anisocert.memory._head import TABLES
+from anisocert.memory.opening import store_of
 
 
 def told_while(backup, memory, proposals):
@@ -61,3 +63,59 @@ def test_postgresql(postgres, postgres_url, proposals, tmp_path):
     postgres.tool("createdb", f"{name}_restored")
     postgres.tool("pg_restore", "--exit-on-error", f"--dbname={name}_restored", str(tmp_path / "dump"))
     assert check_restored(postgres.url(name, database=f"{name}_restored"), before, everything) == generation
+
+
+@pytest.fixture(params=["sqlite", "lists", "postgresql"])
+def place(request, tmp_path, list_store):
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_url")
+    return tmp_path / "memory.sqlite" if request.param == "sqlite" else "lists://memory"
+
+
+def state_of(store):
+    with store.begin(write=False) as (head, _):
+        return head, {table: list(store.rows(table)) for table in TABLES}
+
+
+def put_back(place, state):
+    """Another process restores a backup under those who have the memory open."""
+    head, rows = state
+    store = store_of(place)(str(place), "inherit")
+    store.reset()
+    with store.begin(write=True):
+        for table in TABLES:
+            store.append(head, table, rows[table])
+    store.close()
+
+
+USES = {
+    "numbers": ({"lifetime": 0.1}, lambda memory, proposal, i: memory.reserve([i], i, [[i, 0.0]])),
+    "submissions": ({}, lambda memory, proposal, i: memory.admit(proposal(i, 0, [i, 0.0]))),  # which abstain
+    "entries": ({}, lambda memory, proposal, i: memory.admit(proposal(i, 0, [9.0 * i, 0.0], [1, 1]))),
+}
+
+
+@pytest.mark.parametrize("what", USES)
+def test_an_older_state_is_noticed_by_those_who_know_better(place, proposal, what):
+    """Or a number would be given twice, with its alpha."""
+    options, use = USES[what]
+    with Memory.open(place, **options) as memory, Memory.open(place, read_only=True) as reader:
+        use(memory, proposal, 1)
+        older = state_of(memory._ledger.store)
+        use(memory, proposal, 2)
+        use(memory, proposal, 3)
+        newest = state_of(memory._ledger.store)
+        put_back(place, older)
+        # As it is; with as many rows again, but others; and with more.
+        for more in ((), (4, 5), (6, 7)):
+            with Memory.open(place) as unknowing:
+                for i in more:
+                    use(unknowing, proposal, i)
+            for step in (lambda: use(memory, proposal, 8), lambda: memory.attempts([3.0, 0.0]), lambda: len(memory)):
+                with pytest.raises(BrokenMemoryError, match=r"expected the 3 \w+ that this process has seen"):
+                    step()
+            assert "an older state is in its place" in memory.check().damage[0]
+        assert reader.attempts([1.0, 0.0]) == (what != "entries")  # it had not looked since: what it knows is there
+        put_back(place, newest)
+        use(memory, proposal, 8)
+        assert memory.check().ok

@@ -155,23 +155,6 @@ def test_changed_rows_are_noticed(postgres_url, name, admin, proposal):
         admin.execute(f"UPDATE {name}.entries SET axes = %s WHERE number = 2", saved)
 
 
-def test_a_restored_older_state_is_noticed_by_those_who_know_better(postgres_url, name, admin, proposal):
-    with Memory.open(postgres_url) as memory:
-        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
-        admin.execute(
-            f"CREATE TABLE {name}_old AS TABLE {name}.head; CREATE TABLE {name}_s AS TABLE {name}.submissions"
-        )
-        memory.admit(proposal(1, 1, [9, 0], [1, 1]))
-        admin.execute(f"DELETE FROM {name}.entries WHERE number = 2; DELETE FROM {name}.submissions WHERE number = 2")
-        admin.execute(f"DELETE FROM {name}.head; INSERT INTO {name}.head TABLE {name}_old")
-        with pytest.raises(BrokenMemoryError, match="must hold 1 entries, got others, up to 2"):
-            memory.lookup([9.0, 0.0])
-        with Memory.open(postgres_url) as other:  # nobody told it
-            other.admit_all([proposal(i, 1, [9.0 * i, 9], [1, 1]) for i in range(2, 5)])
-        with pytest.raises(BrokenMemoryError, match="row 3 of its entries is not what was written, or one before"):
-            memory.lookup([9.0, 0.0])
-
-
 def test_reading_makes_nothing(postgres_url, name, admin, proposal):
     assert not Memory.exists(postgres_url)
     with pytest.raises(ArgumentError, match="which does not exist"):

@@ -60,15 +60,20 @@ class Head:
         """The head of the same memory after a reset: policy and lifetime stay."""
         return Head.new(self.policy, self.lifetime)
 
+    def last(self, table: Table) -> tuple[int, bytes]:
+        """Number and link of the last row of a table."""
+        return getattr(self, table), getattr(self, f"{table}_link")
+
     def extended(self, table: Table, values: Iterable[Sequence[Any]], **changes: Any) -> tuple[Head, list[Row]]:
         """The head once rows with these values are added, and these rows, tied to those before them."""
-        count, link = getattr(self, table), getattr(self, f"{table}_link")
+        count, link = self.last(table)
         rows: list[Row] = []
         for one in values:
             count += 1
             link = chain.link(link, (count, *one))
             rows.append((count, *one, link))
-        return replace(self, **{table: count, f"{table}_link": link} | changes), rows
+        changes = {table: count, f"{table}_link": link} | changes
+        return replace(self, **changes), rows
 
     def to_row(self) -> Row:
         """Values in the order of COLUMNS, the seal last."""

@@ -91,18 +91,39 @@ class Ledger:
                 with self.store.begin(write, generation, len(self._index)) as (head, entries):
                     if head.policy != self.head.policy:
                         raise ChangedError(f"{self.store.place} now has policy {head.policy!r}: open it again")
+                    self._expect_all_known(head)
                     if head.generation != generation:
                         self._index = Index((), 2)
                     self.head = head
                     self._read(entries)
-                    known = len(self._index), self._link
+                    known = len(self._index), self._link, head
                     yield
             except BaseException:
-                # What this step put into the index was not stored after all.
+                # What this step put into the index and the head was not stored after all.
                 if known is not None:
                     self._index.truncate(known[0])
-                    self._link = known[1]
+                    _, self._link, self.head = known
                 raise
+
+    def _expect_all_known(self, head: Head) -> None:
+        """An error if what this process has seen is gone: a number would be given twice, an attempt not be counted.
+
+        Entries need no look of their own: each has a submission, and new ones are tied to those in the index.
+        """
+        if head.generation != self.head.generation:
+            return
+        table: Table
+        for table in ("submissions", "numbers"):
+            (seen, link), found = self.head.last(table), head.last(table)
+            if found[0] > seen > 0:
+                found = next(((seen, row["link"]) for row in self.find(table, "number", seen)), (0, b""))
+            if seen > 0 and found != (seen, link):
+                raise BrokenMemoryError(
+                    f"this memory is broken: expected the {seen} {table} that this process has seen in it, got "
+                    f"{found[0] if found[0] < seen else 'others'}: an older state is in its place, say a restored "
+                    "backup, and what came after that is forgotten (docs/postgresql.md, Backup and restore). A process "
+                    "that is started again takes it as it is"
+                )
 
     def reset(self) -> None:
         """Drop all promises."""
@@ -215,7 +236,7 @@ def _whole(rows: Iterable[Row], table: Table, head: Head, after: int, link: byte
         kinds.expect(table, kinds.KINDS[table], row)
         after, link = row[0], row[-1]
         yield row
-    if (after, link) != (getattr(head, table), getattr(head, f"{table}_link")):
+    if (after, link) != head.last(table):
         raise BrokenMemoryError(
             f"this memory is broken: it must hold {getattr(head, table)} {table}, got others, up to {after}"
         )

@@ -163,8 +163,8 @@ class PostgresStore:
         grown = [table for table in TABLES if getattr(wanted, table) not in (0, getattr(before, table))]
         for table in grown:
             query = f"SELECT link FROM ONLY {self._table(table)} WHERE number = %s"
-            found = self._session.execute(query, (getattr(wanted, table),)).fetchall()
-            if found != [(getattr(wanted, f"{table}_link"),)]:
+            number, link = wanted.last(table)
+            if self._session.execute(query, (number,)).fetchall() != [(link,)]:
                 return False
         return bool(grown) or all(getattr(now, name) == getattr(wanted, name) for name in _SETTLED)
 

@@ -76,7 +76,7 @@ def test_the_old_one_is_closed_for_those_who_have_it_open_too(here, there, scene
             lambda: reading.lookup([0.0, 0.0, 0.0]),
             lambda: open_before.reserve([5], 8, [[0.0, 0.0, 0.0]]),
         ):
-            with pytest.raises(ArgumentError, match="now has policy 'moved': open it again"):
+            with pytest.raises(ArgumentError, match=r"as it was opened, got .*, whose promises were moved to an"):
                 step()
     for read_only in (False, True):
         for policy in (None, "inherit"):
@@ -161,17 +161,17 @@ class Killed(BaseException):
     """In place of SIGKILL, for stores that end with the process."""
 
 
+def _killed(*_):
+    raise Killed
+
+
 @pytest.mark.parametrize("step", ["_check", "_release"])
 def test_an_interrupted_move_never_leaves_two_in_use(here, there, scene, step, monkeypatch):
     """Either of which would break what the other one promises. Repeated, it is completed."""
-
-    def killed(*_):
-        raise Killed
-
     before = fill(here, scene)
     for _ in range(2):
         with monkeypatch.context() as patched:
-            patched.setattr(migrating, step, killed)
+            patched.setattr(migrating, step, _killed)
             with pytest.raises(Killed):
                 migrate(here, there)
         for read_only in (False, True):
@@ -232,7 +232,7 @@ def test_a_copy_that_another_process_has_opened_meanwhile_is_not_emptied(here, t
     """Two moves at once: what one of them has put in use may have answered somebody."""
     before = fill(here, scene)
     with monkeypatch.context() as patched:
-        patched.setattr(migrating, "_check", lambda *_: (_ for _ in ()).throw(Killed))
+        patched.setattr(migrating, "_check", _killed)
         with pytest.raises(Killed):
             migrate(here, there)
     real = migrating._is_earlier_copy
@@ -248,16 +248,55 @@ def test_a_copy_that_another_process_has_opened_meanwhile_is_not_emptied(here, t
     assert content(there) == before
 
 
+def test_a_copy_that_was_left_behind_is_never_opened(here, there, scene, tmp_path, monkeypatch):
+    """It holds all that the old one held: in use beside the other, it would be a second system."""
+    before = fill(here, scene)
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "_check", _killed)
+        with pytest.raises(Killed):
+            migrate(here, there)
+    assert migrate(here, tmp_path / "third.sqlite").ok
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match=r"expected a memory in use, got .*, whose promises were moved"):
+            migrate(here, there)
+        with pytest.raises(ArgumentError, match="a copy that anisocert memory migrate has not completed"):
+            Memory.open(there)
+    assert content(tmp_path / "third.sqlite") == before
+
+
+def test_two_moves_to_one_place_at_once_are_completed_by_a_third(here, there, scene, monkeypatch):
+    """One closes the old memory while the other makes the copy anew: it is still the one that was meant."""
+    before = fill(here, scene)
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "_check", _killed)
+        with pytest.raises(Killed):
+            migrate(here, there)
+    with migrating._opened(there) as ledger:
+        first = ledger.head
+
+    def closed_by_the_first(target, arrived):
+        with migrating._opened(here) as old, old.transaction(write=True):
+            old.append("entries", [], policy=migrating.MOVED + migrating._token(first))
+        return "checked"
+
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "_check", closed_by_the_first)
+        with pytest.raises(ArgumentError, match="were moved to another place"):
+            migrate(here, there)
+    assert migrate(here, there).ok
+    assert content(there) == before
+
+
 def test_a_copy_that_is_replaced_cannot_be_opened_by_who_made_it(here, there, scene, monkeypatch):
     fill(here, scene)
     with monkeypatch.context() as patched:
-        patched.setattr(migrating, "_check", lambda *_: (_ for _ in ()).throw(Killed))
+        patched.setattr(migrating, "_check", _killed)
         with pytest.raises(Killed):
             migrate(here, there)
     with migrating._opened(there) as ledger:
         arrived = ledger.head
     with monkeypatch.context() as patched:
-        patched.setattr(migrating.Ledger, "reset", lambda _: (_ for _ in ()).throw(Killed))
+        patched.setattr(migrating.Ledger, "reset", _killed)
         with pytest.raises(Killed):
             migrate(here, there)
     with pytest.raises(BrokenMemoryError, match="does not hold what was copied"):

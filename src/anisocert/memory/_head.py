@@ -72,8 +72,8 @@ class Head:
             count += 1
             link = chain.link(link, (count, *one))
             rows.append((count, *one, link))
-        changes = {table: count, f"{table}_link": link} | changes
-        return replace(self, **changes), rows
+        changed: dict[str, Any] = {table: count, f"{table}_link": link, **changes}
+        return replace(self, **changed), rows
 
     def to_row(self) -> Row:
         """Values in the order of COLUMNS, the seal last."""

@@ -26,8 +26,8 @@ from anisocert.memory._shadow import Numbers
 from anisocert.memory.errors import BrokenMemoryError, ChangedError
 from anisocert.memory.store import Store
 
-MOVED: Final = "moved"  # in place of a policy: nobody may answer from here any more
-ARRIVING: Final = "arriving, "  # before the policy of a copy: nobody may answer from here yet
+MOVED: Final = "moved"  # in place of a policy, with a copy's token: nobody may answer from here any more
+ARRIVING: Final = "arriving"  # with a token, before the policy of a copy: nobody may answer from here yet
 _BATCH: Final = 64  # entries that `promises` reads at a time
 
 
@@ -46,8 +46,8 @@ class Ledger:
         try:
             # Reading a large memory takes seconds: do it now, not while others wait for the first transaction to end.
             with store.begin(write=False) as (self.head, entries):
-                if not closed:
-                    self._expect_in_use()
+                if not closed and (why := _why_closed(self.head)) is not None:
+                    raise ArgumentError(f"expected a memory in use, got {store.place}, {why}")
                 self._read(entries)
             if policy not in (None, self.head.policy):
                 with self.transaction(write=not store.read_only):
@@ -55,18 +55,6 @@ class Ledger:
         except BaseException:
             store.close()
             raise
-
-    def _expect_in_use(self) -> None:
-        if self.head.policy == MOVED:
-            raise ArgumentError(
-                f"expected a memory in use, got {self.store.place}, whose promises were moved to another place "
-                "(anisocert memory migrate): open them there"
-            )
-        if self.head.policy.startswith(ARRIVING):
-            raise ArgumentError(
-                f"expected a memory in use, got {self.store.place}, a copy that anisocert memory migrate has not "
-                "completed: repeat that command"
-            )
 
     def _take(self, policy: str | None) -> None:
         """Change the policy, if nothing is promised under the present one."""
@@ -90,7 +78,8 @@ class Ledger:
                 generation = "" if anew else self.head.generation
                 with self.store.begin(write, generation, len(self._index)) as (head, entries):
                     if head.policy != self.head.policy:
-                        raise ChangedError(f"{self.store.place} now has policy {head.policy!r}: open it again")
+                        why = _why_closed(head) or f"which now has policy {head.policy!r}: open it again"
+                        raise ChangedError(f"expected the memory as it was opened, got {self.store.place}, {why}")
                     self._expect_all_known(head)
                     if head.generation != generation:
                         self._index = Index((), 2)
@@ -228,6 +217,15 @@ class Ledger:
                 raise ArgumentError(f"expected an empty memory to copy into, got {other.store.place}, which is in use")
             for table in TABLES:
                 other.store.append(replace(self.head, **changes), table, self.rows(table))
+
+
+def _why_closed(head: Head) -> str | None:
+    """Why nobody may answer from a memory; None if it is in use."""
+    if head.policy.startswith(MOVED):
+        return "whose promises were moved to another place (anisocert memory migrate): open them there"
+    if head.policy.startswith(ARRIVING):
+        return "a copy that anisocert memory migrate has not completed: repeat that command"
+    return None
 
 
 def _whole(rows: Iterable[Row], table: Table, head: Head, after: int, link: bytes) -> Iterator[Row]:

@@ -2,10 +2,12 @@
 
 Two copies in use would be two systems, each of which breaks what the other one promises. So the old one is closed for
 good once the new one is proven, provided that nobody has changed the old one meanwhile; the new one opens after that.
+Each copy has a token of its own, and the old one is closed with that of the copy that replaces it: no other ever opens.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -38,7 +40,7 @@ def migrate(source: str | Path, target: str | Path) -> Check:
 def _waiting(source: str | Path, target: str | Path) -> Head | None:
     """The head of a copy that only waits to be opened, because the source is closed; None if there is none."""
     with _opened(source, read_only=True) as old, _opened(target) as new:
-        waits = new.head.policy.startswith(ARRIVING) and old.head == replace(new.head, policy=MOVED)
+        waits = new.head.policy.startswith(ARRIVING) and old.head == replace(new.head, policy=MOVED + _token(new.head))
         return new.head if waits else None
 
 
@@ -50,11 +52,12 @@ def _copy(source: str | Path, target: str | Path) -> tuple[Head, Check]:
             copied, place = old._ledger.head, new.store.place
             if not any(getattr(copied, table) for table in TABLES):
                 raise ArgumentError(f"expected a memory that has been used, got {old.place}, which is empty")
+            token = _token(new.head)
             if _is_earlier_copy(new.head, copied):
                 with new.transaction(write=True):  # once more, so that whoever made it cannot open it meanwhile
-                    new.append("entries", [], policy=ARRIVING + new.head.policy)
+                    new.append("entries", [], policy=f"{ARRIVING}{token}, {new.head.policy}")
                 new.reset()
-            arrived = replace(copied, policy=ARRIVING + copied.policy)
+            arrived = replace(copied, policy=f"{ARRIVING}{token}, {copied.policy}")
             old._ledger.copy_to(new, policy=arrived.policy)
         found = _check(target, arrived)
         with old._ledger.transaction(write=True):
@@ -63,8 +66,14 @@ def _copy(source: str | Path, target: str | Path) -> tuple[Head, Check]:
                     f"expected nobody to use {old.place} while it is moved, got changes, which {place} lacks: stop "
                     "those processes and begin again"
                 )
-            old._ledger.append("entries", [], policy=MOVED)
+            old._ledger.append("entries", [], policy=MOVED + token)
     return arrived, found
+
+
+def _token(copy: Head) -> str:
+    """What tells this copy from all others, also once it is made anew; a new token if there is none yet."""
+    state = copy.policy.partition(",")[0]
+    return state.removeprefix(ARRIVING) if state.startswith(ARRIVING) else f" {secrets.token_hex(8)}"
 
 
 def _is_earlier_copy(found: Head, source: Head) -> bool:
@@ -84,7 +93,7 @@ def _release(target: str | Path, arrived: Head) -> None:
     """Open the copy, from which nobody could answer while the source did."""
     with _opened(target) as new, new.transaction(write=True):
         _expect(new, arrived)
-        new.append("entries", [], policy=arrived.policy.rpartition(ARRIVING)[2])
+        new.append("entries", [], policy=arrived.policy.rpartition(", ")[2])
 
 
 def _expect(ledger: Ledger, arrived: Head) -> None:

@@ -1,7 +1,9 @@
 """Connections that end at the worst moment: what was stored is told, what was not is denied, and nothing else."""
 
 import contextlib
+import os
 import socket
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -271,6 +273,30 @@ def test_a_silent_writer_loses_the_lock_and_stores_nothing(postgres_url, proposa
 
         with pytest.raises(UnavailableError, match="nothing was stored"):
             silent()
+        assert ([c.id for c in memory.entries()], memory.submissions, memory.check().ok) == ([0], 1, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs addresses of this machine beyond 127.0.0.1")
+def test_a_writer_that_takes_no_rows_loses_the_lock(postgres, postgres_url, proposal, monkeypatch):
+    """As of a machine that is suspended while the server sends; over TCP, as Unix sockets have no such limit."""
+    address = f"127.{os.getpid() % 250 + 1}.{os.getpid() // 250 % 250}.1"  # which no other server of these tests has
+    with postgres.connect() as admin:
+        admin.execute(f"ALTER SYSTEM SET listen_addresses = '{address}'")
+    postgres.restart()
+    quick = postgres_session._SETTINGS.replace("tcp_user_timeout = '45s'", "tcp_user_timeout = '100ms'")
+    monkeypatch.setattr(postgres_session, "_SETTINGS", quick)
+    by_network = postgres_url.replace(f"host={postgres.folder}", f"host={address}&sslmode=disable")
+    with Memory.open(by_network) as memory, Memory.open(postgres_url) as other:
+        other._ledger.store._session.execute("SET lock_timeout = '10s'")
+
+        def stopped():
+            with memory._ledger.transaction(write=True):
+                memory._ledger.append("submissions", [(b"votes", b"x", 0.5, None)])
+                memory._ledger.store._session._connection.pgconn.send_query(b"SELECT repeat('x', 20000000)")
+                assert other.admit(proposal(0, 0, [0, 0], [1, 1])).note == "kept"
+
+        with pytest.raises(UnavailableError, match="nothing was stored"):
+            stopped()
         assert ([c.id for c in memory.entries()], memory.submissions, memory.check().ok) == ([0], 1, True)
 
 

@@ -16,10 +16,12 @@ from anisocert.memory.errors import BrokenMemoryError, UnavailableError
 WAIT_SECONDS: Final = 60.0  # for the lock, and for a database that restarts
 # A database that was not back by then: callers hear so at once, but for one in a while, which looks.
 DOWN_SECONDS: Final = 5.0
-# A writer that is silent for so long, on a machine that lost its power perhaps, holds the lock no longer.
+# A writer that is silent for so long, on a machine that lost its power perhaps, holds the lock no longer; nor does one
+# that takes none of the rows that the server sends, if it is reached over TCP.
 _SILENT_SECONDS: Final = 45.0
 _SETTINGS: Final = f"""
 SET search_path = ''; SET jit = off; SET lock_timeout = '{WAIT_SECONDS:.0f}s';
+SET tcp_user_timeout = '{_SILENT_SECONDS:.0f}s';
 SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"""
 _BEGIN_WRITING: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"

@@ -16,6 +16,7 @@ from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.geometry import Region
 from anisocert.memory import BrokenMemoryError, Memory
 from anisocert.memory import _sqlite_file as sqlite_file
+from anisocert.memory._admitting import admit
 
 
 @pytest.fixture
@@ -274,6 +275,19 @@ def test_notices_that_its_file_is_gone(path, proposal):
     Memory.open(path).close()
     with pytest.raises(AnisocertError, match="replaced"):
         memory.lookup([0.0, 0.0])
+
+
+def test_nothing_is_acknowledged_into_a_file_that_was_replaced_meanwhile(path, proposal, monkeypatch):
+    backup = path.with_name("backup")
+    Memory.open(backup).close()
+
+    def replacing(*arguments):
+        backup.replace(path)
+        return admit(*arguments)
+
+    monkeypatch.setattr("anisocert.memory.memory.admit", replacing)
+    with Memory.open(path) as memory, pytest.raises(AnisocertError, match="replaced while it was open: open it again"):
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
 
 
 def test_says_when_the_file_is_locked(path, proposal, monkeypatch):

@@ -132,9 +132,7 @@ class SqliteStore:
     def _step(self, write: bool) -> Iterator[None]:
         if self._process != os.getpid():
             raise AnisocertError("a memory cannot be used in a forked process: open it there with Memory.open")
-        if self._path is not None and sqlite_file.identity(self._path, self._unchanged) != self._file:
-            what = "removed, replaced or changed" if self._unchanged else "removed or replaced"
-            raise AnisocertError(f"{self.place} was {what} while it was open: open it again")
+        self._expect_same_file()
         with sqlite_file.explained(self._path):
             self._begin(write)
             try:
@@ -144,6 +142,12 @@ class SqliteStore:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+        self._expect_same_file()  # or what is about to be acknowledged is in a file that nobody will find
+
+    def _expect_same_file(self) -> None:
+        if self._path is not None and sqlite_file.identity(self._path, self._unchanged) != self._file:
+            what = "removed, replaced or changed" if self._unchanged else "removed or replaced"
+            raise AnisocertError(f"{self.place} was {what} while it was open: open it again, and ask again")
 
     def _begin(self, write: bool) -> None:
         if not write:

@@ -184,6 +184,8 @@ def test_a_schema_of_others_is_left_alone(postgres_url, name, admin):
 
 
 def test_others_may_not_read_until_they_are_told(postgres, postgres_url, name, admin, proposal):
+    import psycopg
+
     admin.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'sec:ret@word?'")
     admin.execute("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC")
     with Memory.open(postgres_url) as memory:
@@ -198,6 +200,15 @@ def test_others_may_not_read_until_they_are_told(postgres, postgres_url, name, a
     admin.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {name} TO {name}")
     with Memory.open(reader, read_only=True) as memory:
         assert (memory.lookup([0.0, 0.0]).prediction, memory.check().ok) == (0, True)
+    with Memory.open(postgres_url) as memory, postgres.connect(user=name) as other:
+        with memory._ledger.transaction(write=True):
+            held = admin.execute("SELECT DISTINCT mode FROM pg_locks WHERE relation = %s::regclass", (f"{name}.head",))
+            assert ("ShareUpdateExclusiveLock",) in held.fetchall()
+            assert admin.execute("SELECT 1 FROM pg_locks WHERE locktype = 'advisory'").fetchall() == []  # open to all
+        for mode in ("SHARE UPDATE EXCLUSIVE", "ROW SHARE"):  # nobody who may only look up keeps others from writing
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                other.execute(f"BEGIN; LOCK TABLE {name}.head IN {mode} MODE")
+            other.rollback()
     admin.execute(f"GRANT INSERT ON ALL TABLES IN SCHEMA {name} TO {name}; GRANT UPDATE ON {name}.head TO {name}")
     with Memory.open(reader) as memory:  # as a replica may run: it can add, and not remove
         assert memory.admit(proposal(1, 1, [1.5, 0], [1, 1])).note == "shrunk"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -61,11 +60,6 @@ class Place:
             # What the library says repeats the URL, its password included.
             raise ArgumentError(f"expected {_FORM}, got {told}, which PostgreSQL's library cannot read") from None
         return cls(told, name, {**_USUAL, **settings, "client_encoding": "utf8"})
-
-    @property
-    def lock(self) -> int:
-        """The number of the advisory lock that whoever writes to this memory holds; those of a database are its own."""
-        return int.from_bytes(hashlib.sha256(f"anisocert memory {self.schema}".encode()).digest()[:8], signed=True)
 
 
 def _key(option: str) -> str:

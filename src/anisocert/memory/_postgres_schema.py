@@ -42,6 +42,9 @@ def create(schema: str) -> list[str]:
     return lines
 
 
+# Until a schema has tables, whose locks need rights, whoever makes them holds this one.
+ALONE: Final = "SELECT pg_advisory_xact_lock(hashtextextended('anisocert memory ' || %s, 0))"
+
 # How many relations a schema has, and what its table `head` says of itself; no row if there is no such schema.
 STATE: Final = """
 SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = n.oid),

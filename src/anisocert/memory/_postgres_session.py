@@ -58,13 +58,11 @@ class Session:
     def begin(self, write: bool, statements: Sequence[Statement] = ()) -> list[list[tuple[Any, ...]]]:
         """Start a transaction with some statements, and return the rows of each.
 
-        write: holding the lock of this memory, taken before anything is seen, so that every statement sees all that
-        earlier holders have stored. Otherwise all statements see one moment.
+        write: every statement sees all that was committed before it began. Otherwise all of them see one moment.
         Where the connection was lost it is made anew, for a while again and again: nothing has been done yet. Once
         that was in vain, nobody waits like that again before the database is back.
         """
-        first = [_BEGIN_WRITING, f"SELECT pg_advisory_xact_lock({self._place.lock})", _SILENCE]
-        first = first if write else [_BEGIN_READING]
+        first = [_BEGIN_WRITING, _SILENCE] if write else [_BEGIN_READING]
         # Last, so that statements that lock tables come before any that is about one moment.
         whole: list[Statement] = [*((one, ()) for one in first), *statements, (_CIRCUMSTANCES, ())]
         deadline, pause = time.monotonic() + (0.0 if self._down_until else WAIT_SECONDS), 0.02

@@ -1,7 +1,7 @@
 """A memory in PostgreSQL, for many machines at once; with _postgres_*.py, all of its SQL.
 
-Whoever writes holds an advisory lock from the first statement to the end of a READ COMMITTED transaction: it sees all
-that was stored before, and numbers have no gaps. Acknowledged is what was committed with synchronous_commit on.
+Whoever writes holds a lock on the table `head` from the first statement to the end of a READ COMMITTED transaction: all
+that was stored before is seen, and numbers have no gaps. Acknowledged is what was committed with synchronous_commit on.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ if TYPE_CHECKING:  # psycopg is an extra
     from anisocert.memory._postgres_session import Session, Statement
 
 _BATCH: Final = 64  # rows of 50 KB and more, in one message
+# Locks on the head, and then on the other tables. The first one for writing is held by one at a time, and needs the
+# right to write, so that nobody else can keep it; readers do not wait for it.
+_WRITING: Final = ("SHARE UPDATE EXCLUSIVE", "ROW EXCLUSIVE")
+_READING: Final = ("ACCESS SHARE", "ACCESS SHARE")
 _SETTLED: Final = ("policy", "lifetime", "probe", "probe_shape", "probe_hash")  # what changes without a row
 
 
@@ -54,9 +58,13 @@ class PostgresStore:
         return bool(state and state[0])
 
     def _prepare(self, policy: str) -> None:
-        (state,) = self._session.begin(not self.read_only, [(postgres_schema.STATE, (self._schema,))])
+        look = postgres_schema.STATE, (self._schema,)
+        (state,) = self._session.begin(not self.read_only, [look])
         try:
-            if self._is_new(*(state or [(0, None)])[0]):
+            if self._is_new(state):
+                self._session.execute(postgres_schema.ALONE, (self._schema,))
+                state = self._session.execute(*look).fetchall()  # another process may have made it meanwhile
+            if self._is_new(state):
                 for statement in postgres_schema.create(self._schema):
                     self._session.execute(statement)
                 columns = ", ".join(("number", *COLUMNS))
@@ -68,7 +76,8 @@ class PostgresStore:
         if not self._session.commit():
             raise UnavailableError(f"the connection to {self.place} was lost: open it again")
 
-    def _is_new(self, relations: int, comment: str | None) -> bool:
+    def _is_new(self, state: list[Row]) -> bool:
+        relations, comment = state[0] if state else (0, None)
         if relations == 0:
             if self.read_only:
                 raise ArgumentError(f"expected a certificate memory, got {self.place}, which does not exist")
@@ -103,11 +112,12 @@ class PostgresStore:
 
     def _begin(self, write: bool, *more: Statement) -> tuple[Head, list[Row]]:
         """The head, and what one more statement finds; both once nobody can change the tables any more, only rows."""
-        tables = ", ".join(f"ONLY {self._table(table)}" for table in (*TABLES, "head"))
-        locks = f"LOCK TABLE {tables} IN {'ROW EXCLUSIVE' if write else 'ACCESS SHARE'} MODE"
-        head = f"SELECT {', '.join(COLUMNS)} FROM ONLY {self._table('head')}"
-        statements = [(locks, ()), (postgres_schema.OBJECTS, (self._schema,)), (head, ()), *more]
-        _, objects, heads, *found = self._session.begin(write, statements)
+        tables = ", ".join(f"ONLY {self._table(table)}" for table in TABLES)
+        head, modes = f"ONLY {self._table('head')}", _WRITING if write else _READING
+        locks = [(f"LOCK TABLE {what} IN {mode} MODE", ()) for what, mode in zip((head, tables), modes, strict=True)]
+        query = f"SELECT {', '.join(COLUMNS)} FROM {head}"
+        statements = [*locks, (postgres_schema.OBJECTS, (self._schema,)), (query, ()), *more]
+        _, _, objects, heads, *found = self._session.begin(write, statements)
         postgres_schema.check(self._schema, set(objects))
         self._wanted = Head.of_row(heads[0] if len(heads) == 1 else None)
         return self._wanted, found[0] if found else []

@@ -130,7 +130,7 @@ class Computing:
 
     precision: str | None = option(None, "float32 or bfloat16. Default: what is fast here.", NETWORK)
     compile: bool | None = option(None, "Use torch.compile. Default: where it pays.", NETWORK)
-    rows: int | None = option(None, "Votes per network call. Default: as many as fit.", NETWORK)
+    rows: int | None = option(None, "Votes per network call, a multiple of 32. Default: as many as fit.", NETWORK)
     grid: float | None = option(
         None, "Round noisy inputs to multiples of this; 0: plain float32 noise. Default: 2^-12.", NETWORK
     )

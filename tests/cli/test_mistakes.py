@@ -186,9 +186,9 @@ def test_one_line_and_the_documented_code(cli, made, monkeypatch, command, code,
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_training_on_a_device_that_is_not_here(cli, made, monkeypatch):
     monkeypatch.chdir(made)
-    assert (
-        "expected a device that this torch can use, got 'cuda'" in cli(*TRAIN.split(), "--device", "cuda", code=2).err
-    )
+    said = cli(*TRAIN.split(), "--device", "cuda", code=2).err
+    assert "expected a device that this torch can use, got 'cuda'" in said
+    assert said.endswith("; cpu is one\n")
 
 
 def test_a_name_that_looks_like_an_address(cli, monkeypatch, tmp_path):

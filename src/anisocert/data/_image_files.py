@@ -64,7 +64,8 @@ class ImageFiles:
                 if size != sizes[0]:
                     raise ArgumentError(
                         f"expected images of one size, {_by(sizes[0])} pixels as {self.paths[0]}, got {_by(size)} "
-                        f"in {path}: resize them; of a folder of your own, images.json can say how"
+                        f"in {path}: resize them, or put images.json into the folder of classes, as in "
+                        '{"resize": 256, "crop": 224}'
                     )
             self._size = sizes[0]
         return (len(self.paths), self.channels, *self._size)

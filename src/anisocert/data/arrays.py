@@ -123,7 +123,9 @@ def _as_numbers(x: NDArray[np.generic]) -> str:
         return (
             ": save pixels of 0 to 255 as x.astype('uint8'), which become 0 to 1, other numbers as x.astype('float32')"
         )
-    return ": save x.astype('float32')" if x.dtype.kind in "iub" else ""
+    if x.dtype == np.uint16:
+        return ": save pixels of 16 bits as (x / 65535).astype('float32'), other numbers as x.astype('float32')"
+    return ": save x.astype('float32')" if x.dtype.kind in "iub" else ": save numbers, as float32 or float64"
 
 
 def statistics(x: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:

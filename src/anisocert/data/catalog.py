@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -115,7 +116,8 @@ def _path(name: str | Path) -> Path:
 def _instead(path: Path) -> str:
     """What is wrong with a path, and how to make a data set of a table."""
     if not path.exists():
-        return ": no such file or folder" if path.suffix or len(path.parts) > 1 else ""
+        near = get_close_matches(str(path), CATALOG, 1)
+        return f": did you mean {near[0]}?" if near else ": no such file or folder"
     if path.suffix != ".csv":
         return ""
     return (

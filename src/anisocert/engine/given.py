@@ -120,4 +120,6 @@ def usable(device: torch.device | str) -> torch.device:
         return torch.empty(0, device=found).device
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
-        raise ArgumentError(f"expected a device that this torch can use, got {str(device)!r} ({reason})") from error
+        raise ArgumentError(
+            f"expected a device that this torch can use, got {str(device)!r}: {reason}; cpu is one"
+        ) from error

@@ -35,7 +35,7 @@ def from_function(text: str) -> tuple[nn.Module, tuple[str, ...]]:
     if not isinstance(made, nn.Module):
         raise ModelError(f"expected an nn.Module from {text}, got {told(made)}{_wrapping(made)}")
     training = next(filter(partial(_mode_matters, made), training_parts(made)), None)
-    note = f"{text} is in training mode ({training}, say), and is used in evaluation mode" if training else ""
+    note = f"{text} is in training mode (for example {training}), and is used in evaluation mode" if training else ""
     if has_exported(made):
         expect_copied_whole(made)
         made = copy.deepcopy(made)  # which, unlike the program itself, can be put into evaluation mode
@@ -62,6 +62,10 @@ def _wrapping(made: Any) -> str:
         )
     if isinstance(made, ExportedProgram):
         return ": return program.module()"
+    if isinstance(made, type):
+        return f": return {made.__name__}(), with its weights loaded"
+    if made is None:
+        return ": does it lack a return?"
     if callable(made):
         return ": a bare callable has no weights to hash; give it to anisocert.certify in Python with a model_id"
     return ""

@@ -56,7 +56,10 @@ class StoredRun(Sources):
     def row(self, number: int) -> dict[str, Any]:
         """The row of the example with this id."""
         if number not in self._places:
-            raise ArgumentError(f"expected the id of an example in {self.folder}, got {number}, which is not in it")
+            first = ", ".join(map(str, list(self._places)[:3]))
+            raise ArgumentError(
+                f"expected the id of an example in {self.folder} ({first}, ...), got {number}, which is not in it"
+            )
         return self.rows[self._places[number]]
 
     @cached_property

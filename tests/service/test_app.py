@@ -1,5 +1,6 @@
 """The protocol over HTTP: who may ask what, what is promised, and what nobody is told."""
 
+import base64
 import http.client
 import json
 import logging
@@ -125,6 +126,29 @@ def test_rights_to_read(serving, path, needed):
         assert call(served, path, who)[0] == (200 if needed in (None, who) else 403)
     remove_key(served.keys, "operate")
     assert call(served, path, "operate")[0] == 401
+
+
+def test_examples_are_written_once(serving, image, monkeypatch):
+    """Any key may ask for them, as often as it likes, and the event loop sends them."""
+    from anisocert.service.service import Examples
+
+    served = serving(examples=Examples(np.stack([image(3.0), image(-3.0)]), (0, 1)))
+    monkeypatch.setattr("anisocert.service.app.examples_of", None)
+    for _ in range(2):
+        said = json.loads(call(served, "/examples", "lookup")[2])
+        assert (said["shape"], said["labels"]) == ([1, 8, 8], [0, 1])
+        assert base64.b64decode(said["x"][1]) == image(-3.0).tobytes()
+
+
+def test_answers_that_are_made_count_as_bodies_do(serving, image):
+    from anisocert.service.limits import Limits
+
+    served = serving(limits=Limits(bodies_bytes=20_000))
+    raw = {"parameters": {"binary_data": True}}
+    x = np.stack([image(3.0)] * 8)  # a body of some 5,000 bytes
+    for more, status in (([], 200), ([{"name": "region"} | raw], 200), ([{"name": "region"}, {"name": "theta"}], 503)):
+        assert call(served, INFER, "client", asked(x, outputs=more))[0] == status
+    assert call(served, INFER, "client", asked(x))[0] == 200
 
 
 @pytest.mark.parametrize("value", ["", "Bearer", "Basic YTpi", "Bearer a b", "Bearer \xff", "Bearer " + "x" * 5000])

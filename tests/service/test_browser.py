@@ -85,6 +85,7 @@ def test_the_page(served, page, tmp_path):
     assert np.linalg.norm((border - 0.75) / axes) == pytest.approx(1)
     assert np.linalg.norm(border - 0.75) == pytest.approx(axes.min())
 
+    assert opened.evaluate("least(new Float64Array(3 * 224 * 224).fill(2))") == 2
     opened.set_input_files("#file", png(tmp_path / "a.png", 191))
     opened.locator("#memory", has_text="promised earlier").wait_for()
     assert "0 (bright)" in opened.text_content("#said")

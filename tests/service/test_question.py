@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from anisocert.service._question import USUAL, read_question
-from anisocert.service._tensors import from_bytes, joined, split, texts_from_bytes
+from anisocert.service import _tensors
+from anisocert.service._question import MOST_NUMBERS, USUAL, WIDE, read_question
+from anisocert.service._tensors import MOST_JSON, PIECE, from_bytes, joined, split, texts_from_bytes
 from anisocert.service.errors import RefusedError
 
 X = np.random.default_rng(0).normal(size=(2, 1, 3, 3)).astype(np.float32)
@@ -156,6 +157,42 @@ def test_texts_that_numpy_would_widen_take_no_memory():
 def test_long_json_is_refused_before_it_is_parsed():
     with pytest.raises(RefusedError, match="send tensors as binary data"):
         read_question(b"[" + b"[]," * (3 << 20) + b"[]]", None, 8)
+
+
+def test_an_answer_in_json_is_no_longer_than_a_question():
+    """However long its numbers are. What is asked for as bytes does not count."""
+    fits = MOST_NUMBERS // 2
+
+    def question(numbers, *given):
+        raw = bytes(2 * numbers)
+        one = {"datatype": "FP16", "shape": [1, numbers], "parameters": {"binary_data_size": len(raw)}}
+        return read_question(*asked(..., raw, input=one, outputs=list(given)), 8)
+
+    both = [{"name": name} for name in WIDE]
+    longest = len("-2.2250738585072014e-308,")
+    assert longest * 2 * fits == question(fits, *both).answer_bytes <= MOST_JSON
+    with pytest.raises(RefusedError, match="as JSON, got a question for 335546: ask for them with binary_data") as long:
+        question(fits + 1, *both)
+    assert long.value.status == 400
+    raw = {"parameters": {"binary_data": True}}
+    assert question(fits + 1, both[0], both[1] | raw).answer_bytes == (fits + 1) * (25 + 4)
+    assert question(fits + 1, both[0] | raw, both[1] | raw).answer_bytes == (fits + 1) * (8 + 4)
+    assert question(fits + 1).answer_bytes == 0
+
+
+def test_others_run_while_an_answer_is_written(monkeypatch):
+    """No more numbers are written at once than take a moment, and none is lost between."""
+    at_once, write = [], _tensors._json
+    monkeypatch.setattr(
+        _tensors, "_json", lambda one: at_once.append(len(one) if type(one) is list else 0) or write(one)
+    )
+    for count in (1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE):
+        values = np.random.default_rng(0).normal(size=(1, count))
+        body, _ = joined({}, {"a": values}, {"a": False}, "outputs")
+        assert json.loads(body) == {
+            "outputs": [{"name": "a", "shape": [1, count], "datatype": "FP64", "data": values.ravel().tolist()}]
+        }
+        assert max(at_once) <= PIECE
 
 
 def test_too_many_inputs():

@@ -1,4 +1,4 @@
-"""How many bytes of bodies all requests together may hold: limits per key bound nobody who has many connections."""
+"""How many bytes of bodies and answers all requests together may hold: limits per key bound nobody who has many connections."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ class Budget:
 
     @contextmanager
     def share(self) -> Iterator[Callable[[int], None]]:
-        """What one request calls with the size of all that arrives; it is given back when the request ends."""
+        """What one request calls with the size of all that it holds; it is given back when the request ends."""
         taken = 0
 
         def take(size: int) -> None:

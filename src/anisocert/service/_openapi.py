@@ -3,7 +3,7 @@
 from typing import Any
 
 from anisocert import __version__
-from anisocert.service._question import FLOATS, INPUT, OUTPUTS, PARAMETERS, USUAL
+from anisocert.service._question import FLOATS, INPUT, MOST_NUMBERS, OUTPUTS, PARAMETERS, USUAL, WIDE
 from anisocert.service._tensors import HEADER_LENGTH
 
 ERRORS = {
@@ -46,7 +46,7 @@ SCHEMAS: dict[str, Any] = {
                         "parameters": {"type": "object", "properties": {"binary_data": {"type": "boolean"}}},
                     },
                 },
-                "description": f"Default: {', '.join(USUAL)}.",
+                "description": f"Default: {', '.join(USUAL)}. At most {MOST_NUMBERS} numbers of {' and '.join(WIDE)} as JSON.",
             },
             "parameters": {
                 "type": "object", "additionalProperties": False,

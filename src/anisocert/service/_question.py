@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from anisocert.errors import ArgumentError
 from anisocert.inputs import exact_float32
-from anisocert.service._tensors import KINDS, TensorError, from_bytes, from_json, split
+from anisocert.service._tensors import KINDS, MOST_JSON, NUMBER, TensorError, from_bytes, from_json, split
 from anisocert.service.errors import RefusedError
 
 INPUT: Final = "x"
@@ -26,6 +26,8 @@ OUTPUTS: Final = {
     "sentence": ("BYTES", "what may be quoted, and whom it protects"),
 }
 USUAL: Final = ("prediction", "radius", "proxy_radius", "note")
+WIDE: Final = ("region", "theta")  # as many numbers as the inputs have
+MOST_NUMBERS: Final = MOST_JSON // NUMBER  # of an answer in JSON, which is as long as a question may be
 PARAMETERS: Final = {
     "lookup": "boolean: answer only from promises; nothing is certified",
     "n": "integer: votes per input, at most the server's; needs the right plan",
@@ -55,6 +57,12 @@ class Question:
         """Whether it asks for another plan than the service's."""
         return self.n is not None or self.alpha is not None
 
+    @property
+    def answer_bytes(self) -> int:
+        """What the answer takes, at most: that part of it which grows with the size of inputs."""
+        wide = [(KINDS[OUTPUTS[name][0]], raw) for name, raw in self.outputs.items() if name in WIDE]
+        return self.x.size * sum(np.dtype(kind).itemsize if raw else NUMBER for kind, raw in wide)
+
 
 def read_question(body: bytes, header_length: str | None, most_inputs: int) -> Question:
     """The question in the body of a request."""
@@ -65,9 +73,15 @@ def read_question(body: bytes, header_length: str | None, most_inputs: int) -> Q
             raise TensorError(f"expected id as a text of at most {LONGEST_ID} characters, got something else")
         parameters = _parameters(said)
         outputs = _outputs(said, parameters.get("binary_data_output", False))
+        x = _input(said, raw, most_inputs)
+        if (numbers := x.size * sum(outputs.get(name) is False for name in WIDE)) > MOST_NUMBERS:
+            raise TensorError(
+                f"expected at most {MOST_NUMBERS} numbers of {' and '.join(WIDE)} as JSON, got a question for "
+                f"{numbers}: ask for them with binary_data, or about fewer inputs at once"
+            )
         return Question(
-            _input(said, raw, most_inputs), identity, outputs, parameters.get("lookup", False), parameters.get("n"),
-            parameters.get("alpha"), parameters.get("timeout", 0) / 1e6 or None,
+            x, identity, outputs, parameters.get("lookup", False), parameters.get("n"), parameters.get("alpha"),
+            parameters.get("timeout", 0) / 1e6 or None,
         )  # fmt: skip
     except (TensorError, ArgumentError) as error:
         raise RefusedError(400, str(error)) from error

@@ -16,6 +16,8 @@ KINDS: Final = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8", "INT64": "<i8"}
 NAMES: Final = {np.dtype(kind): name for name, kind in KINDS.items()}
 WHOLE: Final = 1 << 53  # up to which float64 holds every whole number
 MOST_JSON: Final = 8 << 20  # bytes: parsed, JSON takes many times as much
+NUMBER: Final = 25  # bytes of a number in JSON and its comma, at most
+PIECE: Final = 4096  # numbers that are written to JSON at once, while no other thread runs
 Array = NDArray[Any]
 
 
@@ -99,17 +101,38 @@ def joined(
 
     tensors: numbers, or a list of texts. raw: which of them go as bytes. place: "inputs" or "outputs".
     """
-    parts, described = list[bytes](), list[dict[str, Any]]()
+    parts, described = list[bytes](), list[str]()
     for name, tensor in tensors.items():
-        one = {"name": name} | _described(tensor)
+        one = _written({"name": name} | _described(tensor))
         if raw[name]:
             parts.append(_texts(tensor) if isinstance(tensor, list) else np.ascontiguousarray(tensor).tobytes())
-            one["parameters"] = {"binary_data_size": len(parts[-1])}
+            one |= _written({"parameters": {"binary_data_size": len(parts[-1])}})
         else:
-            one["data"] = tensor if isinstance(tensor, list) else tensor.reshape(-1).tolist()
-        described.append(one)
-    text = json.dumps({**head, place: described}, separators=(",", ":")).encode()
+            one["data"] = _data(tensor)
+        described.append(_object(one))
+    text = _object(_written(head) | {place: f"[{','.join(described)}]"}).encode()
     return b"".join((text, *parts)), len(text) if parts else None
+
+
+_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _written(fields: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _json(value) for name, value in fields.items()}
+
+
+def _object(fields: Mapping[str, str]) -> str:
+    """A JSON object of values that are JSON already."""
+    return "{" + ",".join(f"{_json(name)}:{value}" for name, value in fields.items()) + "}"
+
+
+def _data(tensor: Array | list[str]) -> str:
+    """Values as JSON, in pieces: all at once, an answer of many would stop the whole service meanwhile."""
+    if isinstance(tensor, list):
+        return _json(tensor)
+    flat = tensor.reshape(-1)
+    pieces = (_json(flat[at : at + PIECE].tolist())[1:-1] for at in range(0, len(flat), PIECE))
+    return f"[{','.join(pieces)}]"
 
 
 def _described(tensor: Array | list[str]) -> dict[str, Any]:

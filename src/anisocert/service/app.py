@@ -5,7 +5,7 @@ FastAPI's models would describe them and check nothing.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
@@ -27,7 +27,7 @@ from anisocert.service._budget import Budget
 from anisocert.service._middleware import Watched
 from anisocert.service._openapi import openapi
 from anisocert.service._page import docs_page, examples_of, front_page, state_of
-from anisocert.service._question import INPUT, OUTPUTS, Question, read_question
+from anisocert.service._question import INPUT, OUTPUTS, WIDE, Question, read_question
 from anisocert.service._requests import body_of, key_of
 from anisocert.service._telling import Answer
 from anisocert.service._tensors import HEADER_LENGTH, joined
@@ -99,6 +99,7 @@ async def _failed(*_: object) -> Response:
 class _Handlers:
     def __init__(self, service: Service) -> None:
         self.service, self.bodies = service, Budget(service.limits.bodies_bytes)
+        self.offered = JSONResponse(examples_of(service))
 
     async def page(self, _: Request) -> Response:
         return front_page(self.service)
@@ -123,13 +124,12 @@ class _Handlers:
     async def model(self, request: Request) -> Response:
         self._expect_model(request)
         shape = [-1, *self.service.shape]
-        wide = {"region", "theta"}
         return JSONResponse(
             {
                 "name": self.service.name, "versions": [self.service.version], "platform": "anisocert",
                 "inputs": [{"name": INPUT, "datatype": "FP32", "shape": shape}],
                 "outputs": [
-                    {"name": name, "datatype": kind, "shape": shape if name in wide else [-1]}
+                    {"name": name, "datatype": kind, "shape": shape if name in WIDE else [-1]}
                     for name, (kind, _) in OUTPUTS.items()
                 ],
             }
@@ -141,7 +141,7 @@ class _Handlers:
 
     async def examples(self, request: Request) -> Response:
         key_of(request, self.service.keys)
-        return JSONResponse(examples_of(self.service))
+        return self.offered
 
     async def memory(self, request: Request) -> Response:
         key_of(request, self.service.keys, OPERATE)
@@ -160,13 +160,14 @@ class _Handlers:
         self._expect_model(request)
         service.rates.take(key)
         with self.bodies.share() as take:
-            return await self._answered(request, key, await body_of(request, key, service.limits, take))
+            return await self._answered(request, key, await body_of(request, key, service.limits, take), take)
 
-    async def _answered(self, request: Request, key: Key, body: bytes) -> Response:
+    async def _answered(self, request: Request, key: Key, body: bytes, take: Callable[[int], None]) -> Response:
         service, began, short = self.service, monotonic(), len(body) <= SHORT
         until = began + service.limits.seconds
         read = partial(read_question, body, request.headers.get(HEADER_LENGTH), service.limits.inputs)
         question = await service.work(read, until, short)
+        take(question.answer_bytes)
         until = min(until, began + (question.timeout or service.limits.seconds))
         request.state.inputs = len(question.x)
         plan = await service.plan_of(question, key, until, short)

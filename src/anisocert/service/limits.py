@@ -13,7 +13,7 @@ class Limits:
     """What a request may ask for. waiting: inputs in the queue. at_once: inputs of one batch. seconds: until an answer.
 
     Of the body: the most bytes, whatever a key may send, and the seconds in which it must arrive. bodies_bytes: of all
-    bodies under way together.
+    bodies under way together, and of answers that are being made.
     """
 
     inputs: int = 256

@@ -3,6 +3,7 @@
 const config = JSON.parse(document.getElementById("config").textContent);
 const byId = (id) => document.getElementById(id);
 const LENGTH = "Inference-Header-Content-Length";
+const WIDE = ["region", "theta"]; // as large as the input: as bytes
 const RAMP = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 const NOTES = {
   kept: "The memory kept the region as it was certified.",
@@ -62,15 +63,25 @@ async function ask(x) {
   const names = ["prediction", "radius", "proxy_radius", "note", "region", "theta", "evidence", "sentence"];
   const head = new TextEncoder().encode(JSON.stringify({
     inputs: [{ name: "x", datatype: "FP32", shape: [1, ...config.shape], parameters: { binary_data_size: x.byteLength } }],
-    outputs: names.map((name) => ({ name })),
+    outputs: names.map((name) => ({ name, parameters: { binary_data: WIDE.includes(name) } })),
     parameters: { lookup: byId("lookup").checked },
   }));
   const response = await fetched(`/v2/models/${encodeURIComponent(config.name)}/infer`, {
     method: "POST", body: new Blob([head, x]), headers: { [LENGTH]: String(head.length) },
   });
-  const said = await response.json();
-  return Object.fromEntries(said.outputs.map((one) => [one.name, one.data]));
+  const raw = await response.arrayBuffer(), length = Number(response.headers.get(LENGTH));
+  const said = JSON.parse(new TextDecoder().decode(raw.slice(0, length)));
+  let at = length;
+  return Object.fromEntries(said.outputs.map((one) => {
+    if (one.data) return [one.name, one.data];
+    const bytes = raw.slice(at, at += one.parameters.binary_data_size);
+    return [one.name, one.datatype === "FP64" ? new Float64Array(bytes) : new Float32Array(bytes)];
+  }));
 }
+
+// Not Math.min(...values): a call takes fewer arguments than an image has values.
+const least = (values) => values.reduce((a, b) => Math.min(a, b));
+const most = (values) => values.reduce((a, b) => Math.max(a, b));
 
 const ramp = (level) => {
   const at = Math.min(Math.max(level, 0), 1) * (RAMP.length - 1), i = Math.min(Math.floor(at), RAMP.length - 2);
@@ -100,15 +111,15 @@ function heat(values) {
     for (let c = 0; c < channels; c++) sum += Math.log(values[c * plane + i]);
     return sum / channels;
   });
-  const low = Math.min(...logs), high = Math.max(...logs);
+  const low = least(logs), high = most(logs);
   return canvasOf((i) => ramp(high > low ? (logs[i] - low) / (high - low) : 0.5));
 }
 
 // The shortest change that leaves the region: along its smallest semi-axis. Toward the middle of the range, where it can be seen.
 function smallestChange(x, axes) {
-  const least = axes.reduce((best, axis, i) => axis < axes[best] ? i : best, 0), [low, high] = config.domain;
+  const at = axes.reduce((best, axis, i) => axis < axes[best] ? i : best, 0), [low, high] = config.domain;
   const changed = Float64Array.from(x);
-  changed[least] += (x[least] > (low + high) / 2 ? -1 : 1) * axes[least];
+  changed[at] += (x[at] > (low + high) / 2 ? -1 : 1) * axes[at];
   return changed;
 }
 
@@ -152,9 +163,8 @@ function show(x, said) {
     pictures.push(figure(photo(x), "the input"));
     if (theta.every((v) => v > 0)) pictures.push(figure(heat(theta), "noise θ: dark is little, bright is much"));
     if (axes.every((v) => v > 0)) {
-      const spread = Math.max(...axes) > Math.min(...axes);
-      if (spread) pictures.push(figure(heat(axes), "how far each value may change"));
-      pictures.push(figure(photo(smallestChange(x, axes)), `the smallest change that could matter: one value, by ${floor4(Math.min(...axes))}`));
+      if (most(axes) > least(axes)) pictures.push(figure(heat(axes), "how far each value may change"));
+      pictures.push(figure(photo(smallestChange(x, axes)), `the smallest change that could matter: one value, by ${floor4(least(axes))}`));
       pictures.push(figure(photo(coveredChange(x, axes)), "a change of all values that does not matter"));
     }
   }

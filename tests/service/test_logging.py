@@ -1,12 +1,19 @@
 """What asyncio says goes to the log without the exceptions and arguments that it repeats, and not once per second."""
 
 import asyncio
+import contextlib
 import gc
 import json
 import logging
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from anisocert.service import _lines
+from anisocert.service._lines import Lines
 from anisocert.service._logging import JsonLines, Sparing
 
 
@@ -48,3 +55,68 @@ def test_connections_that_cannot_be_taken_are_told_once_a_minute():
     assert [passes(full), passes(full)] == [True, False]
     record = logging.LogRecord("asyncio", logging.ERROR, "f", 1, full, (), None)
     assert json.loads(JsonLines().format(record))["event"] == "socket.accept() out of system resource"
+
+
+@pytest.fixture
+def log():
+    """(the handler, the end of its pipe to read from, a function that logs a number)."""
+    theirs, ours = os.pipe()
+    handler = Lines(ours, most=500)
+    handler.setFormatter(JsonLines())
+
+    def say(number):
+        handler.handle(logging.makeLogRecord({"msg": "x" * 100, "levelname": "INFO", "facts": {"number": number}}))
+
+    yield handler, theirs, say
+    with contextlib.suppress(OSError):
+        os.close(theirs)
+    handler._waiting.join()
+    os.close(ours)
+
+
+def test_who_stops_reading_the_log_stops_nobody(log):
+    """Lines that do not fit are counted, none is torn, and the others come in their order."""
+    handler, theirs, say = log
+    saying = threading.Thread(target=lambda: [say(number) for number in range(3000)], daemon=True)
+    saying.start()
+    saying.join(20)
+    assert not saying.is_alive()
+    with os.fdopen(os.dup(theirs)) as file, ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(file.readlines)
+        handler._waiting.join()
+        say(3000)
+        handler._waiting.join()
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), handler._file)  # so that the other end is the last
+        read = list(map(json.loads, reading.result()))
+    numbers = [line["number"] for line in read if "number" in line]
+    lost = [line for line in read if line["event"] == "lines lost"]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] == 3000
+    assert sum(line["count"] for line in lost) == 3001 - len(numbers) > 0
+    assert {line["level"] for line in lost} == {"warning"}
+
+
+def test_the_end_does_not_wait_for_who_does_not_read(log, monkeypatch):
+    """Neither for the log nor, afterwards, for what others write there."""
+    monkeypatch.setattr(_lines, "END", 0.1)
+    handler, _, say = log
+    for number in range(3000):
+        say(number)
+    started = time.monotonic()
+    handler.flush()
+    handler.flush()
+    assert os.write(handler._file, bytes(1 << 20)) == 1 << 20
+    assert time.monotonic() - started < 5
+
+
+def test_the_end_waits_for_lines_that_are_read(log):
+    handler, theirs, say = log
+    for number in range(100):
+        say(number)
+    handler.flush()
+    assert [json.loads(line)["number"] for line in os.read(theirs, 1 << 16).splitlines()] == list(range(100))
+    os.close(theirs)  # and nobody minds a reader that has gone
+    say(100)
+    handler.flush()
+    assert handler._failed == 1

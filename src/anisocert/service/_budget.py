@@ -1,4 +1,4 @@
-"""How many bytes of bodies and answers all requests together may hold: limits per key bound nobody who has many connections."""
+"""How many bytes all requests together may hold: limits per key bound nobody who has many connections."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

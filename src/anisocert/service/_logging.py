@@ -3,14 +3,16 @@
 import json
 import logging
 import re
-import sys
 import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
+from anisocert.service._lines import Lines
+
 LOGGER = logging.getLogger("anisocert.service")
 PAUSE = 60.0  # seconds
+STANDARD_ERROR = 2
 OTHERS = ("uvicorn", "asyncio", "py.warnings")
 
 
@@ -63,13 +65,14 @@ def log(event: str, level: int = logging.INFO, error: BaseException | None = Non
     LOGGER.log(level, event, extra={"facts": facts}, exc_info=info)
 
 
-def start_logging() -> None:
+def start_logging() -> Lines:
     """Send the records of the service and of what it runs on to standard error, as lines of JSON."""
     logging.captureWarnings(True)
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Lines(STANDARD_ERROR)
     handler.setFormatter(JsonLines())
     for name, level in (("anisocert", logging.INFO), *((name, logging.WARNING) for name in OTHERS)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
     logging.getLogger("asyncio").addFilter(Sparing())
+    return handler

@@ -46,7 +46,7 @@ SCHEMAS: dict[str, Any] = {
                         "parameters": {"type": "object", "properties": {"binary_data": {"type": "boolean"}}},
                     },
                 },
-                "description": f"Default: {', '.join(USUAL)}. At most {MOST_NUMBERS} numbers of {' and '.join(WIDE)} as JSON.",
+                "description": f"Default: {', '.join(USUAL)}. {' and '.join(WIDE)}: {MOST_NUMBERS} numbers as JSON.",
             },
             "parameters": {
                 "type": "object", "additionalProperties": False,

@@ -31,7 +31,7 @@ T = TypeVar("T")
 THREADS = 8  # that read and write long bodies: more would only hold more of them
 WATCHING = 2  # threads that look after the memory, behind no client's question
 PATIENCE = 5.0  # seconds in which a memory that works answers
-LAST = 10.0  # seconds in which what was begun must end, once no request waits, if the memory does not answer
+LAST = 8.0  # seconds in which what was begun must end, once no request waits, if the memory does not answer
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,16 +134,17 @@ def serve(service: Service, address: Address, on_start: Callable[[int], None] = 
     """
     # uvicorn takes both while it serves, and raises them again afterwards, when there is nothing left to interrupt.
     before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGTERM, signal.SIGINT)}
+    lines = start_logging()
     try:
         with address.listening() as listening:
             port = int(listening.getsockname()[1])
-            start_logging()
             on_start(port)
             log("serving", model=service.name, version=service.version, host=address.host, port=port)
             server_of(service, address).run([listening])
     finally:
         ended = service.close()
         log("stopped", ended=ended)
+        lines.flush()
         for one, handler in before.items():
             signal.signal(one, handler)
     if not ended:

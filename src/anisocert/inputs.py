@@ -146,11 +146,25 @@ def opened_regular(path: str | Path, most: int | None = None, below: Path | None
         os.close(descriptor)
 
 
-def read_private(path: str | Path, most: int, below: Path | None = None) -> tuple[bytes, bool]:
-    """What a file holds, and whether its owner alone may read it, as far as the system tells; see `opened_regular`."""
+def read_owned(path: str | Path, most: int, below: Path | None = None) -> tuple[bytes, int]:
+    """What a file of this user's or root's holds, and what others may do to it; see `opened_regular`.
+
+    That is the part of its mode which concerns them, 0 where the system has none: then it tells no owner either.
+
+    Raises:
+        FileError: it is somebody else's, who may change it at will.
+    """
     with opened_regular(path, most, below) as file:
-        shared = os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077
-        return file.read(), not shared
+        found = os.fstat(file.fileno())
+        if os.name != "posix":
+            return file.read(), 0
+        if found.st_uid not in (0, os.geteuid()):
+            raise FileError(
+                f"expected {path} to belong to user {os.geteuid()}, who runs this, or to root, got a file of user "
+                f"{found.st_uid}: give it to one of them with chown, or run this as its owner",
+                "belongs to another user",
+            )
+        return file.read(), found.st_mode & 0o077
 
 
 def kind_of(mode: int) -> str | None:

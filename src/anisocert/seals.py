@@ -8,7 +8,7 @@ from pathlib import Path
 
 from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError
-from anisocert.inputs import read_private
+from anisocert.inputs import read_owned
 
 BYTES = 32  # of the secret, and of a seal
 
@@ -31,10 +31,10 @@ def secret() -> bytes:
         if not os.path.lexists(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(path, lambda part: part.write_bytes(secrets.token_bytes(BYTES)), private=True)
-        found, private = read_private(path, BYTES, below=path.parent)
+        found, others = read_owned(path, BYTES, below=path.parent)
     except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
         raise ArgumentError(f"expected a place for a secret of this user, got none ({error})") from error
-    if not private or len(found) != BYTES:
+    if others or len(found) != BYTES:
         raise ArgumentError(
             f"expected {BYTES} bytes that only this user may read in {path}, got another file: remove it, and a new "
             "one is made"

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import threading
 import time
@@ -59,6 +60,18 @@ def image(height: float, seed: int | None = None) -> np.ndarray:
 @pytest.fixture(name="image")
 def _image() -> Callable[..., np.ndarray]:
     return image
+
+
+@pytest.fixture
+def of_another(monkeypatch) -> None:
+    """Every file that is opened belongs to another user, who is not root."""
+    status = os.fstat
+
+    def changed(file: int) -> os.stat_result:
+        found = status(file)
+        return os.stat_result((*found[:4], os.geteuid() + 1, *found[5:]))
+
+    monkeypatch.setattr(os, "fstat", changed)
 
 
 @pytest.fixture

@@ -109,6 +109,15 @@ def test_a_file_that_others_may_write_is_refused(path):
         KeyFile(path)
 
 
+def test_a_file_of_another_user_is_refused(path, request):
+    """Whose rights are not this user's to give, whatever its mode says."""
+    add_key(path, "alice")
+    request.getfixturevalue("of_another")
+    for use in (KeyFile, lambda path: add_key(path, "bob"), lambda path: remove_key(path, "alice")):
+        with pytest.raises(ArgumentError, match=f"or to root, got a file of user {os.geteuid() + 1}: .* chown"):
+            use(path)
+
+
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"keys": 5}', '{"keys": [{"name": "a"}]}', '{"keys": [{"nam": 1}]}', "[" * 100_000]
 )

@@ -20,6 +20,15 @@ def test_from_a_file_of_its_owner(tmp_path, monkeypatch):
     assert "0123" not in str(refused.value)
 
 
+def test_one_that_another_user_knows_is_refused(tmp_path, of_another):
+    path = tmp_path / "secret"
+    path.write_text("0123456789abcdef0123")
+    path.chmod(0o600)
+    with pytest.raises(ArgumentError, match="or to root, got a file of user") as refused:
+        secret_of(path)
+    assert "0123" not in str(refused.value)
+
+
 def test_from_the_environment_which_then_forgets_it(monkeypatch):
     monkeypatch.setenv("ANISOCERT_SECRET", "0123456789abcdef")
     assert secret_of(None) == b"0123456789abcdef"

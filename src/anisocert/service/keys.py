@@ -2,7 +2,7 @@
 
 A key is 32 random bytes, so its SHA-256 is as hard to invert as the key is to guess: a slow hash, which passwords need,
 would add nothing and would cost the server a tenth of a second per request. The file holds digests alone. Whoever can
-write it can give themselves rights, so one that others may write is refused.
+write it can give themselves rights, so one that others own or may write is refused.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from anisocert.durable import locked, write_whole
 from anisocert.errors import ArgumentError
-from anisocert.inputs import opened_regular
+from anisocert.inputs import read_owned
 from anisocert.shell import shell_quote
 
 LOOKUP, ADMIT, PLAN, REGIONS, OPERATE = "lookup", "admit", "plan", "regions", "operate"
@@ -145,9 +145,8 @@ def _rewrite(path: Path, change: Callable[[tuple[Key, ...]], Iterable[Key]]) -> 
 
 
 def _read(path: Path) -> tuple[Key, ...]:
-    with opened_regular(path, most=MOST_FILE) as file:
-        mode, content = os.fstat(file.fileno()).st_mode, file.read()
-    if os.name == "posix" and mode & (stat.S_IWGRP | stat.S_IWOTH):
+    content, others = read_owned(path, MOST_FILE)
+    if others & (stat.S_IWGRP | stat.S_IWOTH):
         raise ArgumentError(
             f"expected {path} to be writable by its owner alone, got more: chmod 600 {shell_quote(path)}"
         )

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from anisocert.errors import ArgumentError
-from anisocert.inputs import read_private
+from anisocert.inputs import read_owned
 from anisocert.shell import shell_quote
 from anisocert.system import SHORTEST_SECRET
 
@@ -19,8 +19,8 @@ def secret_of(path: Path | None) -> bytes:
         found = os.urandom(32) if named is None else named.strip().encode()
         where = f"the variable {VARIABLE}"
     else:
-        content, private = read_private(path, LONGEST)
-        if not private:
+        content, others = read_owned(path, LONGEST)
+        if others:
             raise ArgumentError(
                 f"expected {path} to be readable by its owner alone, got more: chmod 600 {shell_quote(path)}"
             )

@@ -224,6 +224,17 @@ def test_a_lock_leaves_what_is_in_its_file(tmp_path):
     assert (tmp_path / "lock").read_text() == "somebody's"
 
 
+def test_who_may_hold_a_lock(tmp_path):
+    """Whoever may open its file."""
+    before = os.umask(0o022)
+    try:
+        for name, private, mode in (("open", False, 0o644), ("private", True, 0o600), ("open", True, 0o600)):
+            with locked(tmp_path / name, private=private) as number:
+                assert stat.S_IMODE(os.fstat(number).st_mode) == mode
+    finally:
+        os.umask(before)
+
+
 def test_a_lock_is_held_against_other_threads_too(tmp_path):
     with locked(tmp_path / "lock"), pytest.raises(BusyError), locked(tmp_path / "lock", wait=False):
         pass

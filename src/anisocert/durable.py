@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import lock_descriptor
 
 from anisocert.errors import AnisocertError, ArgumentError
-from anisocert.inputs import NO_LINK, kind_of, opened_regular
+from anisocert.inputs import NO_LINK, expect_owner, kind_of, opened_regular
 
 TEMPORARY = ".anisocert-{}.part"  # short, whatever the file's own name; hidden from patterns such as *.safetensors
 ABANDONED = 3600.0  # seconds without a write, after which a temporary file may have been left behind
@@ -88,17 +88,18 @@ def refuse_link(folder: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, wait: bool = True, busy: str | None = None) -> Iterator[int]:
+def locked(path: Path, wait: bool = True, busy: str | None = None, private: bool = False) -> Iterator[int]:
     """Hold a lock that ends with the process, even if it is killed. wait=False: BusyError, which says `busy`, if held.
 
     path: a file for this alone, created if absent. It is empty and stays, which does no harm; whoever
     holds the lock may remove it. Yields its descriptor: a child that inherits it holds the lock too, until both end.
+    private: nobody but its owner may open the file, as whoever may read it can hold the lock for as long as he likes.
     """
     busy = busy or f"expected {path} to be free, got a lock held by another process"
-    descriptor = _lock(path, wait, busy)
+    descriptor = _lock(path, wait, busy, private)
     while not _is_at(descriptor, path):  # it was removed while this process waited: the lock is now a different file
         os.close(descriptor)
-        descriptor = _lock(path, wait, busy)
+        descriptor = _lock(path, wait, busy, private)
     try:
         yield descriptor
     finally:
@@ -169,11 +170,15 @@ def _sweep(folder: Path) -> None:
                     part.unlink()
 
 
-def _lock(path: Path, wait: bool, busy: str) -> int:
+def _lock(path: Path, wait: bool, busy: str, private: bool) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     _replaceable(path)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o600 if private else 0o666)
     try:
+        if private and not WINDOWS:
+            expect_owner(path, found := os.fstat(descriptor))
+            if found.st_mode & 0o077:
+                os.fchmod(descriptor, 0o600)
         if not lock_descriptor(descriptor, blocking=wait):
             raise BusyError(busy)
     except BaseException:

@@ -158,13 +158,18 @@ def read_owned(path: str | Path, most: int, below: Path | None = None) -> tuple[
         found = os.fstat(file.fileno())
         if os.name != "posix":
             return file.read(), 0
-        if found.st_uid not in (0, os.geteuid()):
-            raise FileError(
-                f"expected {path} to belong to user {os.geteuid()}, who runs this, or to root, got a file of user "
-                f"{found.st_uid}: give it to one of them with chown, or run this as its owner",
-                "belongs to another user",
-            )
+        expect_owner(path, found)
         return file.read(), found.st_mode & 0o077
+
+
+def expect_owner(path: str | Path, found: os.stat_result) -> None:
+    """An error if a file belongs neither to this user nor to root. For POSIX."""
+    if found.st_uid not in (0, os.geteuid()):
+        raise FileError(
+            f"expected {path} to belong to user {os.geteuid()}, who runs this, or to root, got a file of user "
+            f"{found.st_uid}: give it to one of them with chown, or run this as its owner",
+            "belongs to another user",
+        )
 
 
 def kind_of(mode: int) -> str | None:

@@ -19,8 +19,11 @@ def path(tmp_path):
 
 
 def test_a_file_holds_hashes_and_is_its_owners(path):
+    lock = path.with_name("keys.json.lock")
+    lock.write_text("")
+    lock.chmod(0o644)  # whom it lets open it, it lets hold it, and a key could not be removed
     token = add_key(path, "alice", rights=("admit", "lookup"))
-    assert path.stat().st_mode & 0o777 == 0o600
+    assert [one.stat().st_mode & 0o777 for one in (path, lock)] == [0o600] * 2
     assert token not in path.read_text()
     (key,) = KeyFile(path).keys()
     assert (key.name, key.rights) == ("alice", ("lookup", "admit"))

@@ -138,7 +138,7 @@ def remove_key(path: Path, name: str) -> None:
 
 
 def _rewrite(path: Path, change: Callable[[tuple[Key, ...]], Iterable[Key]]) -> None:
-    with locked(path.with_name(f"{path.name}.lock")):
+    with locked(path.with_name(f"{path.name}.lock"), private=True):
         keys = change(_read(path) if path.exists() else ())
         text = json.dumps({"keys": [asdict(key) for key in keys]}, indent=2) + "\n"
         write_whole(path, lambda part: part.write_text(text), private=True)

@@ -54,6 +54,14 @@ def test_what_would_change_or_has_no_unit_is_refused(x: object, message: str) ->
         exact_float32("x", x)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("bits", [np.uint16(0x7C01), np.uint32(0x7F800001), np.uint64(0x7FF0000000000001)])
+def test_a_nan_that_signals_is_refused_without_a_warning(bits: np.generic) -> None:
+    """Bytes that a stranger sends put nothing into a log."""
+    with pytest.raises(ArgumentError, match="expected finite x"):
+        exact_float32("x", np.array([bits]).view(f"f{bits.itemsize}"))
+
+
 def test_a_table_with_texts_names_its_columns() -> None:
     class Table:
         columns = ("age", "name")

@@ -67,7 +67,7 @@ def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
         )
     if given.dtype.kind != "f":
         raise ArgumentError(f"expected {name} as an array of floats, got {_no_array(x, given.dtype)}")
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # a NaN that signals is invalid
         narrow = given.astype(np.float32)
     if not bool(np.isfinite(narrow).all()):
         raise ArgumentError(f"expected finite {name}, got NaN, infinity or numbers beyond float32")

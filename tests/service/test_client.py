@@ -1,7 +1,9 @@
 """Our client and a stock one get the answers of the system, as it would give them in this process."""
 
 import json
+import socket
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -52,6 +54,58 @@ def test_errors_say_what_and_when_to_come_again(serving, image):
     assert not Client("http://127.0.0.1:9", "a").ready()
     with pytest.raises(ArgumentError, match="expected url as in"):
         Client("127.0.0.1:8000", "a")
+
+
+def told(body, head=(), status=200):
+    """An answer of HTTP, as anybody may give it."""
+    lines = [f"HTTP/1.1 {status} x", f"Content-Length: {len(body)}", "Connection: close", *head]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def outputs(**one):
+    return json.dumps({"outputs": [one]}).encode()
+
+
+NOTE = outputs(name="note", datatype="BYTES", shape=[1], parameters={"binary_data_size": 3})
+VAST = outputs(name="radius", datatype="FP64", shape=[0, 10**400], parameters={"binary_data_size": 0})
+OTHERS = (
+    (told(b"<html>Sign in</html>"), 200, None),
+    (told(b"{}"), 200, None),
+    (told(b"[1]"), 200, None),
+    (told(b"\xff"), 200, None),
+    (told(b"[" * 100_000), 200, None),
+    (told(b'{"outputs": [], "models": []}'), 200, None),
+    (told(b'{"outputs": 3, "models": 3}'), 200, None),
+    (told(outputs(name="note")), 200, None),
+    (told(NOTE + b"abc", [f"Inference-Header-Content-Length: {len(NOTE)}"]), 200, None),
+    (told(VAST, [f"Inference-Header-Content-Length: {len(VAST)}"]), 200, None),
+    (told(b"{}", ["Retry-After: 7"], 503), 503, 7),
+    (told(b"{}", ["Retry-After: " + "9" * 5000], 503), 503, None),
+    (told(b'["error"]', ["Retry-After: Wed, 21 Oct 2015 07:28:00 GMT"], 503), 503, None),
+    (told(b"[" * 100_000, [], 502), 502, None),
+)
+
+
+def test_what_another_answers_is_an_error_of_the_service(image):
+    """A proxy's page, in place of the answer and of the model's name."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+        def answer(said):
+            with listening.accept()[0] as asker:
+                asker.sendall(said)
+                asker.shutdown(socket.SHUT_WR)
+                while asker.recv(1 << 16):
+                    pass
+
+        for said, status, after in OTHERS:
+            for ask in (lambda: Client(url, "a", model="b").answer(image(3.0)[None]), lambda: Client(url, "a").model):
+                answered = pool.submit(answer, said)
+                with pytest.raises(ServiceError) as refused:
+                    ask()
+                answered.result()
+                assert (refused.value.status, refused.value.retry_after) == (status, after), said[:200]
+                assert ("expected an answer of the service, got another" in str(refused.value)) == (status == 200)
 
 
 def test_over_tls(serving, image, pair):

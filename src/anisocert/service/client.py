@@ -3,9 +3,11 @@
 import http.client
 import json
 import ssl
+import struct
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 import numpy as np
@@ -18,6 +20,10 @@ from anisocert.service._tensors import BYTES, HEADER_LENGTH, from_bytes, joined,
 from anisocert.service.errors import ServiceError
 
 SLACK = 5.0  # seconds beyond the time limit of a question, for the way there and back
+LONGEST_AFTER = 9  # digits of the seconds after which to ask again
+# What reading an answer may fail with that is not the service's: a proxy's page, for one.
+FOREIGN = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, struct.error)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +61,7 @@ class Client:
     def model(self) -> str:
         """The name of the model that is asked."""
         if self._model is None:
-            self._model = str(self._json("/v2")["models"][0])
+            self._model = str(self._ask(lambda _, raw: json.loads(raw)["models"][0], "GET", "/v2"))
         return self._model
 
     def ready(self) -> bool:
@@ -67,11 +73,11 @@ class Client:
 
     def metadata(self) -> dict[str, Any]:
         """Inputs, outputs and version of the model."""
-        return self._json(f"/v2/models/{quote(self.model, safe='')}")
+        return self._ask(_object, "GET", f"/v2/models/{quote(self.model, safe='')}")
 
     def memory(self) -> dict[str, Any]:
         """The state of the memory, for keys that may operate."""
-        return self._json("/memory")
+        return self._ask(_object, "GET", "/memory")
 
     def answer(
         self,
@@ -101,18 +107,21 @@ class Client:
         body, length = joined(head, {"x": points}, {"x": True}, "inputs")
         headers = {HEADER_LENGTH: str(length), "Content-Type": "application/octet-stream"}
         path = f"/v2/models/{quote(self.model, safe='')}/infer"
-        status, answered, raw = self._exchange("POST", path, body, headers, wait + SLACK)
-        if status != 200:
-            raise _error(status, answered, raw)
-        found = _outputs(raw, answered.get(HEADER_LENGTH))
-        return Answers(**{name: found.pop(name) for name in USUAL}, more=found)
+        return self._ask(_answers, "POST", path, body, headers, wait + SLACK)
 
-    def _json(self, path: str) -> dict[str, Any]:
-        status, headers, raw = self._exchange("GET", path)
+    def _ask(self, read: Callable[[http.client.HTTPMessage, bytes], T], *request: Any) -> T:
+        """What `read` makes of the answer's headers and body. request: as `_exchange` takes it."""
+        status, headers, raw = self._exchange(*request)
         if status != 200:
             raise _error(status, headers, raw)
-        found: dict[str, Any] = json.loads(raw)
-        return found
+        try:
+            return read(headers, raw)
+        except FOREIGN as error:
+            raise ServiceError(
+                status,
+                f"expected an answer of the service, got another from {self._place.netloc}: is the url the service's, "
+                "and does the proxy in front of it, if there is one, pass its answers on?",
+            ) from error
 
     def _exchange(
         self,
@@ -159,21 +168,25 @@ class Client:
         return found
 
 
-def _outputs(raw: bytes, length: str | None) -> dict[str, Any]:
-    said, rest = split(raw, length)
+def _object(_: http.client.HTTPMessage, raw: bytes) -> dict[str, Any]:
+    return split(raw, None)[0]
+
+
+def _answers(headers: http.client.HTTPMessage, raw: bytes) -> Answers:
+    said, rest = split(raw, headers.get(HEADER_LENGTH))
     found, at = dict[str, Any](), 0
     for one in said["outputs"]:
         size = one["parameters"]["binary_data_size"]
         part, at = rest[at : at + size], at + size
         texts = one["datatype"] == BYTES
         found[one["name"]] = texts_from_bytes(part) if texts else from_bytes(part, one["datatype"], one["shape"])
-    return found
+    return Answers(**{name: found.pop(name) for name in USUAL}, more=found)
 
 
 def _error(status: int, headers: http.client.HTTPMessage, raw: bytes) -> ServiceError:
     try:
         message = str(json.loads(raw)["error"])
-    except (ValueError, KeyError, TypeError):
+    except FOREIGN:
         message = "the service gave no reason"
     after = headers.get("Retry-After", "")
-    return ServiceError(status, message, int(after) if after.isdecimal() else None)
+    return ServiceError(status, message, int(after) if after.isdecimal() and len(after) <= LONGEST_AFTER else None)

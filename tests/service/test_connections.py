@@ -146,6 +146,17 @@ def inference(served, *headers, x=None, close=True):
     return b"POST /v2/models/plane/infer HTTP/1.1\r\nHost: a\r\n" + "\r\n".join(more).encode() + b"\r\n\r\n" + body
 
 
+def test_a_body_of_two_lengths_is_refused_and_nothing_behind_it_is_read(serving):
+    """What the one length leaves of the body would be a request of its own."""
+    served = serving()
+    with connect(served) as asker:
+        asker.sendall(inference(served, "Transfer-Encoding: chunked", close=False).partition(b"\r\n\r\n")[0])
+        asker.sendall(b"\r\n\r\n0\r\n\r\n" + LIVE)
+        answered = everything(asker)
+    assert statuses(answered) == [400]
+    assert b"expected either Content-Length or Transfer-Encoding, got both" in answered
+
+
 @pytest.mark.parametrize("protocol", ["h2c", "websocket"])
 def test_an_offer_to_upgrade_changes_nothing(serving, caplog, protocol):
     """Neither where a body ends, so that nothing in it is taken for a request, nor whether one is answered."""

@@ -1,4 +1,4 @@
-"""Around every request: a bound on its headers, a clock, a line in the log, and headers that keep browsers careful."""
+"""Around every request: a look at its headers, a clock, a line in the log, and headers that keep browsers careful."""
 
 import logging
 from time import perf_counter
@@ -16,9 +16,10 @@ HEADERS = (
     (b"cache-control", b"no-store"),
 )
 
-TOO_LONG = JSONResponse(
-    {"error": f"expected headers of at most {HEADER_BYTES} bytes, got longer ones"}, 431, {"Connection": "close"}
-)
+CLOSE = {"Connection": "close"}
+TOO_LONG = JSONResponse({"error": f"expected headers of at most {HEADER_BYTES} bytes, got longer ones"}, 431, CLOSE)
+# A proxy may go by the one where h11 goes by the other, and take the rest of a body for somebody else's request.
+TWO_LENGTHS = JSONResponse({"error": "expected either Content-Length or Transfer-Encoding, got both"}, 400, CLOSE)
 
 
 class Watched:
@@ -43,7 +44,7 @@ class Watched:
             await send(message)
 
         try:
-            await (TOO_LONG if _size(scope) > HEADER_BYTES else self.inner)(scope, receive, watched)
+            await (_refusal(scope) or self.inner)(scope, receive, watched)
         except Exception as error:
             self.metrics.failures.labels("request").inc()
             log("request failed", logging.ERROR, error)
@@ -56,6 +57,12 @@ class Watched:
         self.metrics.seconds.labels(route).observe(seconds)
         known = {name: state[name] for name in ("key", "inputs") if name in state}
         log("request", route=route, status=status, milliseconds=round(1000 * seconds, 2), **known)
+
+
+def _refusal(scope: Any) -> JSONResponse | None:
+    if _size(scope) > HEADER_BYTES:
+        return TOO_LONG
+    return TWO_LENGTHS if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]} else None
 
 
 def _size(scope: Any) -> int:

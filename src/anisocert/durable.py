@@ -176,9 +176,8 @@ def _lock(path: Path, wait: bool, busy: str, private: bool) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o600 if private else 0o666)
     try:
         if private and not WINDOWS:
-            expect_owner(path, found := os.fstat(descriptor))
-            if found.st_mode & 0o077:
-                os.fchmod(descriptor, 0o600)
+            expect_owner(path, os.fstat(descriptor))
+            os.fchmod(descriptor, 0o600)
         if not lock_descriptor(descriptor, blocking=wait):
             raise BusyError(busy)
     except BaseException:

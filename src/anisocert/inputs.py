@@ -35,6 +35,7 @@ KINDS = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 FOLDER = getattr(os, "O_DIRECTORY", 0)
+USER = getattr(os, "geteuid", lambda: 0)  # on Windows, every file is of user 0
 UNUSUAL = "is a link, or not a regular file"
 
 
@@ -149,24 +150,21 @@ def opened_regular(path: str | Path, most: int | None = None, below: Path | None
 def read_owned(path: str | Path, most: int, below: Path | None = None) -> tuple[bytes, int]:
     """What a file of this user's or root's holds, and what others may do to it; see `opened_regular`.
 
-    That is the part of its mode which concerns them, 0 where the system has none: then it tells no owner either.
+    That is the part of its mode which concerns them, 0 where the system has none.
 
     Raises:
         FileError: it is somebody else's, who may change it at will.
     """
     with opened_regular(path, most, below) as file:
-        found = os.fstat(file.fileno())
-        if os.name != "posix":
-            return file.read(), 0
-        expect_owner(path, found)
-        return file.read(), found.st_mode & 0o077
+        expect_owner(path, found := os.fstat(file.fileno()))
+        return file.read(), found.st_mode & 0o077 if os.name == "posix" else 0
 
 
 def expect_owner(path: str | Path, found: os.stat_result) -> None:
-    """An error if a file belongs neither to this user nor to root. For POSIX."""
-    if found.st_uid not in (0, os.geteuid()):
+    """An error if a file belongs neither to this user nor to root, as far as the system tells."""
+    if found.st_uid not in (0, user := USER()):
         raise FileError(
-            f"expected {path} to belong to user {os.geteuid()}, who runs this, or to root, got a file of user "
+            f"expected {path} to belong to user {user}, who runs this, or to root, got a file of user "
             f"{found.st_uid}: give it to one of them with chown, or run this as its owner",
             "belongs to another user",
         )

@@ -37,8 +37,8 @@ def expect_rows_apart(
         if repeats or not leads_kept(scores[kept], found):
             raise ModelError(
                 "expected scores of an input to depend on that input alone, got ones that change with the rest of the "
-                "batch or from call to call (a batch norm without running statistics, dynamic quantization, a layer "
-                "that draws at random)"
+                "batch or from call to call: keep running statistics in its batch norms (track_running_stats=True), "
+                "give F.dropout training=self.training, and leave out dynamic quantization and what draws at random"
             )
 
 

@@ -95,7 +95,10 @@ class DeviceCounts:
         self._count_drawn()
         counts = self.counts[:-1].view(self.width, self.looks, -1).cpu().numpy()
         if bool(self.nan):
-            raise ModelError("expected finite scores, got NaN from the model on a noisy input")
+            raise ModelError(
+                "expected finite scores, got NaN from the model on a noisy input: does it divide by something that can "
+                "be 0, or take a root or logarithm of it?"
+            )
         return counts.cumsum(1, dtype=np.int64)
 
 

@@ -11,7 +11,7 @@ import torch
 
 from anisocert.engine import Network, same_behaviour
 from anisocert.engine.probe import from_json
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
 from anisocert.models import build, load, save
 from anisocert.runs import Configuration, read_run
 from anisocert.runs.files import write_description
@@ -120,13 +120,16 @@ def test_another_network_of_that_name_resumes_nothing(named, other, do, tmp_path
 
 
 def test_another_behaviour_under_one_hash_resumes_nothing(quick, do, tmp_path):
-    """As by a library that computes differently in its next version."""
+    """As by a library that computes differently in its next version; seals are of the configuration too."""
     do(replace(quick, max=6), tmp_path, shard=(1, 3))
     begun = tmp_path / "unfinished" / "configuration.json"
     said = json.loads(begun.read_text())
     said["probe"] = (-np.array(said["probe"])).tolist()
     begun.write_text(json.dumps(said))
-    with pytest.raises(ArgumentError, match="got one that behaves differently"):
+    with (
+        pytest.warns(AnisocertWarning, match="2 inputs in .* by another user"),
+        pytest.raises(ArgumentError, match="got one that behaves differently"),
+    ):
         do(replace(quick, max=6), tmp_path)
 
 

@@ -6,7 +6,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from anisocert.durable import write_whole
+from anisocert.durable import locked, write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import read_owned
 
@@ -30,7 +30,9 @@ def secret() -> bytes:
         path = place()
         if not os.path.lexists(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(path, lambda part: part.write_bytes(secrets.token_bytes(BYTES)), private=True)
+            with locked(path.with_suffix(".lock"), private=True):  # of several that begin at once, one makes it
+                if not os.path.lexists(path):
+                    write_whole(path, lambda part: part.write_bytes(secrets.token_bytes(BYTES)), private=True)
         found, others = read_owned(path, BYTES, below=path.parent)
     except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
         raise ArgumentError(f"expected a place for a secret of this user, got none ({error})") from error

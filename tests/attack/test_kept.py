@@ -1,6 +1,7 @@
 """What is kept of an attack that was stopped is used by the very same attack, and by no other."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -129,6 +130,12 @@ def test_arrays_of_other_types_and_shapes_are_not_used(attack, monkeypatch, chan
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_of_many_that_begin_at_once_all_have_one_secret(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: seals.secret(), range(8)))) == 1
+
+
 def test_only_this_user_reads_file_and_secret(attack, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     attack()

@@ -52,7 +52,7 @@ def test_what_is_no_file_does_not_hang(pets: Path, name: str) -> None:
 def test_what_is_no_image_is_told(pets: Path) -> None:
     for name in ("bird", "__MACOSX", ".cache"):
         (pets / name).mkdir()
-    for name in ("cat/3.gif", "cat/4.gif", "cat/.DS_Store", "dog/noext", "__MACOSX/1.png"):
+    for name in ("cat/3.gif", "cat/4.gif", "cat/.DS_Store", "cat/._1.png", "dog/noext", "__MACOSX/1.png"):
         (pets / name).touch()
     data = load(pets)
     assert data.class_names == ("bird", "cat", "dog")

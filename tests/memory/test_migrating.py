@@ -287,6 +287,28 @@ def test_two_moves_to_one_place_at_once_are_completed_by_a_third(here, there, sc
     assert content(there) == before
 
 
+def test_a_copy_that_was_emptied_before_the_old_memory_was_closed_is_made_again(here, there, scene, monkeypatch):
+    before = fill(here, scene)
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "_check", _killed)
+        with pytest.raises(Killed):
+            migrate(here, there)
+
+    def closed_by_the_first(ledger, other, **_):
+        with migrating._opened(here) as old, old.transaction(write=True):
+            old.append("entries", [], policy=migrating.MOVED + migrating._token(other.head))
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating.Ledger, "copy_to", closed_by_the_first)
+        with pytest.raises(Killed):
+            migrate(here, there)
+    with migrating._opened(there) as ledger:
+        assert ledger.head.entries == 0
+    assert migrate(here, there).ok
+    assert content(there) == before
+
+
 def test_a_copy_that_is_replaced_cannot_be_opened_by_who_made_it(here, there, scene, monkeypatch):
     fill(here, scene)
     with monkeypatch.context() as patched:

@@ -286,7 +286,7 @@ def test_nothing_is_acknowledged_into_a_file_that_was_replaced_meanwhile(path, p
         return admit(*arguments)
 
     monkeypatch.setattr("anisocert.memory.memory.admit", replacing)
-    with Memory.open(path) as memory, pytest.raises(AnisocertError, match="replaced while it was open: open it again"):
+    with Memory.open(path) as memory, pytest.raises(AnisocertError, match="replaced while it was open: put it back"):
         memory.admit(proposal(0, 0, [0, 0], [1, 1]))
 
 

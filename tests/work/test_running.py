@@ -211,9 +211,15 @@ def test_whose_parts_are_not_this_users_is_told(quick, do, same, whole, tmp_path
     with monkeypatch.context() as stranger:
         stranger.setenv("XDG_STATE_HOME", str(tmp_path / "stranger"))
         do(quick, run, shard=(1, 4))
-    do(quick, run, shard=(2, 4))
-    with pytest.warns(AnisocertWarning, match=r"10 inputs in .*unfinished were done by another user .*verify .*run"):
-        do(quick, run, shard=(1, 2))
+    for mine in ((2, 4), (1, 2)):  # whether or not they are of one's own shard
+        with pytest.warns(
+            AnisocertWarning, match=r"10 inputs in .*unfinished were done by another user .*verify .*run"
+        ):
+            do(quick, run, shard=mine)
+    with monkeypatch.context() as nobody:
+        nobody.setenv("XDG_STATE_HOME", "/dev/null")
+        with pytest.warns(AnisocertWarning, match=r"30 inputs .* by somebody \(expected a place for a secret"):
+            do(quick, run, shard=(1, 2))
     for part in Unfinished(run).parts():  # changed, under their names
         part.write_bytes(part.read_bytes().replace(b"parquet-cpp-arrow", b"Parquet-cpp-arrow"))
     with pytest.warns(AnisocertWarning, match="30 inputs"):

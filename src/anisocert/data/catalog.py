@@ -116,8 +116,8 @@ def _path(name: str | Path) -> Path:
 def _instead(path: Path) -> str:
     """What is wrong with a path, and how to make a data set of a table."""
     if not path.exists():
-        near = get_close_matches(str(path), CATALOG, 1)
-        return f": did you mean {near[0]}?" if near else ": no such file or folder"
+        near = get_close_matches(str(path), CATALOG, 1) if path.name == str(path) and not path.suffix else []
+        return f": no such file or folder{f'; did you mean {near[0]}?' if near else ''}"
     if path.suffix != ".csv":
         return ""
     return (

@@ -86,7 +86,7 @@ def scan(
                     f"{MOST_ENTRIES:,} files and folders: give the folder that holds the images alone"
                 )
             ending = os.path.splitext(entry.name)[1].lower()
-            if entry.is_dir() or (ending not in ENDINGS and entry.name.startswith(HIDDEN)):
+            if entry.is_dir() or entry.name.startswith("._" if ending in ENDINGS else "."):
                 continue
             if ending in ENDINGS:
                 found.append(Path(entry.path))

@@ -38,10 +38,17 @@ def migrate(source: str | Path, target: str | Path) -> Check:
 
 
 def _waiting(source: str | Path, target: str | Path) -> Head | None:
-    """The head of a copy that only waits to be opened, because the source is closed; None if there is none."""
+    """The head of a copy that only waits to be opened, because the source is closed for it; None if there is none."""
     with _opened(source, read_only=True) as old, _opened(target) as new:
-        waits = new.head.policy.startswith(ARRIVING) and old.head == replace(new.head, policy=MOVED + _token(new.head))
-        return new.head if waits else None
+        token = _token(new.head)
+        if old.head.policy != MOVED + token:
+            return None
+        arrived = replace(old.head, policy=f"{ARRIVING}{token}, {new.head.policy.rpartition(', ')[2]}")
+        if new.head != arrived:  # another move to this place was about to make the copy anew
+            new.reset()
+            with old.transaction(write=False):
+                old.copy_to(new, policy=arrived.policy)
+        return arrived
 
 
 def _copy(source: str | Path, target: str | Path) -> tuple[Head, Check]:

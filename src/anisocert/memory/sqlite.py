@@ -147,7 +147,10 @@ class SqliteStore:
     def _expect_same_file(self) -> None:
         if self._path is not None and sqlite_file.identity(self._path, self._unchanged) != self._file:
             what = "removed, replaced or changed" if self._unchanged else "removed or replaced"
-            raise AnisocertError(f"{self.place} was {what} while it was open: open it again, and ask again")
+            raise AnisocertError(
+                f"{self.place} was {what} while it was open: put it back, or open what is there now, and what that "
+                "lacks is forgotten"
+            )
 
     def _begin(self, write: bool) -> None:
         if not write:

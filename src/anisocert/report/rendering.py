@@ -2,9 +2,10 @@
 
 import base64
 import hashlib
+import json
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anisocert.errors import MissingExtraError
 from anisocert.plain import plain
@@ -19,10 +20,23 @@ def templates(package: str, extra: str) -> "Environment":
         import jinja2
     except ImportError as error:
         raise MissingExtraError(f"HTML pages need jinja2: pip install 'anisocert[{extra}]'") from error
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader(package), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_finalized,
     )  # fmt: skip
+    environment.policies["json.dumps_function"] = _dumped
+    return environment
+
+
+def _dumped(value: object, **options: Any) -> str:
+    """JSON of what a page draws, in which a name could do the same as in its text."""
+    return json.dumps(_cleaned(value), **options)
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_finalized(name): _cleaned(one) for name, one in value.items()}
+    return [_cleaned(one) for one in value] if isinstance(value, list | tuple) else _finalized(value)
 
 
 def _finalized(value: object) -> object:

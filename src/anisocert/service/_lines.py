@@ -16,7 +16,7 @@ class Lines(logging.Handler):
         super().__init__()
         self._file, self._waiting = file, Queue[str](most)
         self._dropped, self._failed = 0, 0  # lines: for want of room, and by the system
-        self._stuck = False
+        self._stuck, self._torn = False, False  # torn: the last line that was written has no end
         threading.Thread(target=self._work, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -62,10 +62,11 @@ class Lines(logging.Handler):
 
     def _unwritten(self, text: str) -> int:
         """Write lines; how many of them the file did not take."""
-        rest = text.encode()
+        rest = (b"\n" if self._torn else b"") + text.encode()
         try:
             while rest:
-                rest = rest[os.write(self._file, rest) :]
+                written = os.write(self._file, rest)
+                self._torn, rest = rest[written - 1 : written] != b"\n", rest[written:]
         except OSError:  # a reader that has gone, a full disk
             pass
-        return rest.count(b"\n")
+        return min(text.count("\n"), rest.count(b"\n"))

@@ -78,8 +78,7 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
         left, (number, count) = _left(job, folder, circumstances.shard), circumstances.shard
         mine = len(job.ids[number - 1 :: count])
         circumstances.on_begin(mine - len(left), mine)
-        if len(left) < mine:
-            unfinished.warn_of_others()
+        unfinished.warn_of_others()
         if left:
             at_work = workers()
             try:

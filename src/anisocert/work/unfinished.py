@@ -22,12 +22,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from anisocert import seals
 from anisocert.durable import TEMPORARY, locked, write_whole
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.runs import Configuration
 from anisocert.runs.files import JOURNAL
 from anisocert.runs.rows import SCHEMA
-from anisocert.seals import seal, secret
 from anisocert.shell import shell_quote
 
 MOST_ROWS = 100_000  # of a part: many times as many as a worker is given at once
@@ -80,15 +80,16 @@ class Unfinished:
         written = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(flat, PART_SCHEMA), written)
         content = written.getvalue()
-        name = f"part-{rows[0]['idx']:09d}-{self._seal(content) or uuid.uuid4().hex}.parquet"
+        try:
+            seal = self._seal(content)
+        except ArgumentError:  # this user cannot keep a secret
+            seal = uuid.uuid4().hex
+        name = f"part-{rows[0]['idx']:09d}-{seal}.parquet"
         write_whole(self.path / name, lambda part: part.write_bytes(content))
 
-    def _seal(self, content: bytes) -> str | None:
-        """Of a part of this run; None where this user cannot keep a secret."""
-        try:
-            return seal(secret(), self.configuration_file.read_bytes() + content).hex()[:SEAL]
-        except ArgumentError:
-            return None
+    def _seal(self, content: bytes) -> str:
+        """Of a part of this run; an error where this user cannot keep a secret."""
+        return seals.seal(seals.secret(), self.configuration_file.read_bytes() + content).hex()[:SEAL]
 
     def parts(self) -> list[Path]:
         """Files of finished inputs."""
@@ -100,15 +101,19 @@ class Unfinished:
 
     def warn_of_others(self) -> None:
         """Tell of parts that this user did not write here: they are believed as they are found."""
+        parts = self.parts()
         try:
-            others = [part for part in self.parts() if part.stem.rpartition("-")[2] != self._seal(part.read_bytes())]
-            count = sum(len(_ids(part)) for part in others)
+            others = [part for part in parts if part.stem.rpartition("-")[2] != self._seal(part.read_bytes())]
+            whose = "were done by another user or on another machine"
         except FileNotFoundError:
             return  # another shard has finished the run
-        if count:
+        except ArgumentError as error:
+            others, whose = parts, f"were done by somebody ({error})"
+        if others:
+            count = sum(len(_ids(part)) for part in others)
             warnings.warn(
-                f"{count:,} inputs in {self.path} were done by another user or on another machine, and are taken as "
-                "they are: unless you know by whom, remove that folder, or draw votes again once the run is done: "
+                f"{count:,} inputs in {self.path} {whose}, and are taken as they are: unless you know by whom, remove "
+                "that folder, or draw votes again once the run is done: "
                 f"anisocert verify {shell_quote(str(self.folder))} --recount 20",
                 AnisocertWarning,
                 stacklevel=3,

@@ -20,7 +20,8 @@ def place() -> Path:
     elif sys.platform == "darwin":
         folder = Path.home() / "Library" / "Application Support"
     else:
-        folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        told = os.environ.get("XDG_STATE_HOME", "")  # a relative one counts for nothing, by its specification
+        folder = Path(told) if os.path.isabs(told) else Path.home() / ".local" / "state"
     return folder / "anisocert" / "seals.key"
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from anisocert.diagnosis import diagnose
-from anisocert.diagnosis.looking import Look, look, outputs_doubt, rounding_doubt, warn_if_wrong
+from anisocert.diagnosis.looking import Look, _share_with, look, outputs_doubt, rounding_doubt, warn_if_wrong
 from anisocert.engine import Numerics
 from anisocert.errors import AnisocertWarning
 from anisocert.runs import Configuration
@@ -220,6 +220,17 @@ def test_nan_is_no_answer(data: Path) -> None:
     found = look(_job("unsure", data))
     assert found is not None
     assert found.accuracy == 0.75
+
+
+def test_a_tie_is_no_sign_of_another_normalisation() -> None:
+    """A sigmoid that saturates at 0 has the negative for its other score, and argmax takes the first."""
+
+    class Saturated(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(len(x), 2).index_fill(0, torch.tensor([0]), 1.0) * torch.tensor([1.0, 0.5])
+
+    x, y = torch.zeros(4, 1, 2, 2), torch.zeros(4, dtype=torch.int64)
+    assert _share_with(((0.0,), (1.0,)), Saturated(), x, y) == 0.25
 
 
 def test_wrong_classes_and_one_answer_for_all(data: Path) -> None:

@@ -215,9 +215,10 @@ def _scores(model: nn.Module, x: Tensor, level: float, classes: int = 2) -> Tens
 
 
 def _share_with(two: Normalization, model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """What another normalisation makes correct: nothing where the network takes no such inputs."""
+    """What another normalisation makes correct: nothing where the network takes no such inputs, or cannot decide."""
     try:
-        return _share(_answers(Normalized(model, *two), x, 0.0), y)  # none is told theta
+        scores, classes = _scores(Normalized(model, *two), x, 0.0).topk(2)  # none is told theta
+        return _share(classes[:, 0].masked_fill(~(scores[:, 0] > scores[:, 1]), -1).cpu(), y)
     except Exception:  # as above
         return 0.0
 

@@ -183,9 +183,9 @@ class ListStore:
         places = [list(kinds.KINDS["entries"]).index(name) for name in names]
         return [tuple(row[place] for place in places) for row in self._kept["entries"]]
 
-    def reset(self):
+    def reset(self, policy):
         with self.begin(write=True):
-            self._kept |= {"head": self._kept["head"].emptied()} | {table: [] for table in TABLES}
+            self._kept |= {"head": self._kept["head"].emptied(policy)} | {table: [] for table in TABLES}
 
     @property
     def nbytes(self):

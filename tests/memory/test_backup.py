@@ -81,7 +81,7 @@ def put_back(place, state):
     """Another process restores a backup under those who have the memory open."""
     head, rows = state
     store = store_of(place)(str(place), "inherit")
-    store.reset()
+    store.reset("inherit")
     with store.begin(write=True):
         for table in TABLES:
             store.append(head, table, rows[table])

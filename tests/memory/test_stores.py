@@ -120,7 +120,11 @@ def test_reset_drops_rows_and_keeps_the_policy(store):
     before = fill(store)
     with store.begin(write=True):
         store.append(replace(before, lifetime=0.1), "entries", [])
-    store.reset()
+    with pytest.raises(ArgumentError, match="expected a memory with policy 'abstain' to empty, got 'inherit'"):
+        store.reset("abstain")  # as of a process that does not know what it has become
+    with store.begin(write=False) as (head, _):
+        assert head.entries == 2
+    store.reset("inherit")
     with store.begin(False, before.generation, 2) as (head, entries):
         assert (head.policy, head.lifetime, head.entries, list(entries)) == ("inherit", 0.1, 0, [])
         assert head.generation != before.generation

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from anisocert.memory import _chain as chain
 from anisocert.memory import _kinds as kinds
-from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.errors import BrokenMemoryError, ChangedError
 
 Table = Literal["entries", "submissions", "numbers"]
 Row = tuple[Any, ...]
@@ -56,8 +56,13 @@ class Head:
             0.0, 0, entries, 0, submissions, 0, numbers,
         )  # fmt: skip
 
-    def emptied(self) -> Head:
-        """The head of the same memory after a reset: policy and lifetime stay."""
+    def emptied(self, policy: str) -> Head:
+        """The head of the same memory after a reset: policy and lifetime stay.
+
+        policy: under which whoever empties it knows it; an error if it was moved here, or opened, meanwhile.
+        """
+        if self.policy != policy:
+            raise ChangedError(f"expected a memory with policy {policy!r} to empty, got {self.policy!r}: open it again")
         return Head.new(self.policy, self.lifetime)
 
     def last(self, table: Table) -> tuple[int, bytes]:

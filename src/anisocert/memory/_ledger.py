@@ -118,7 +118,7 @@ class Ledger:
         """Drop all promises."""
         with self._lock:
             self._expect_writable(True)
-            self.store.reset()
+            self.store.reset(self.head.policy)
 
     def _expect_writable(self, write: bool) -> None:
         if write and self.store.read_only:
@@ -213,7 +213,7 @@ class Ledger:
     def copy_to(self, other: Ledger, **changes: Any) -> None:
         """Put all rows into another, empty ledger, and the head with some changes; all or nothing."""
         with other.store.begin(write=True) as (head, _):
-            if any(getattr(head, table) for table in TABLES):
+            if head.policy != other.head.policy or any(getattr(head, table) for table in TABLES):
                 raise ArgumentError(f"expected an empty memory to copy into, got {other.store.place}, which is in use")
             for table in TABLES:
                 other.store.append(replace(self.head, **changes), table, self.rows(table))

@@ -40,12 +40,10 @@ def migrate(source: str | Path, target: str | Path) -> Check:
 def _waiting(source: str | Path, target: str | Path) -> Head | None:
     """The head of a copy that only waits to be opened, because the source is closed for it; None if there is none."""
     with _opened(source, read_only=True) as old, _opened(target) as new:
-        token = _token(new.head)
-        if old.head.policy != MOVED + token:
+        if old.head.policy != MOVED + _token(new.head):
             return None
-        arrived = replace(old.head, policy=f"{ARRIVING}{token}, {new.head.policy.rpartition(', ')[2]}")
-        if new.head != arrived:  # another move to this place was about to make the copy anew
-            new.reset()
+        arrived = replace(old.head, policy=new.head.policy)
+        if not any(getattr(new.head, table) for table in TABLES):  # a move that was to make the copy anew ended there
             with old.transaction(write=False):
                 old.copy_to(new, policy=arrived.policy)
         return arrived

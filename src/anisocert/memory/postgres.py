@@ -226,11 +226,11 @@ class PostgresStore:
         found: list[tuple[Any, ...]] = self._session.execute(query).fetchall()
         return found
 
-    def reset(self) -> None:
+    def reset(self, policy: str) -> None:
         """Drop all rows, and what the memory belongs to; policy and lifetime stay."""
         with self.begin(write=True) as (head, _):
             self._session.execute(f"TRUNCATE TABLE {', '.join(f'ONLY {self._table(table)}' for table in TABLES)}")
-            self._wanted = head.emptied()
+            self._wanted = head.emptied(policy)
 
     @property
     def nbytes(self) -> int:

@@ -202,12 +202,12 @@ class SqliteStore:
         """Some columns of all entries, in order."""
         return self._db.execute(f"SELECT {', '.join(names)} FROM entries ORDER BY number")
 
-    def reset(self) -> None:
+    def reset(self, policy: str) -> None:
         """Drop all rows, and what the memory belongs to; policy and lifetime stay."""
         with self.begin(write=True) as (head, _):
             for table in TABLES:
                 self._db.execute(f"DELETE FROM {table}")
-            self._put(head.emptied())
+            self._put(head.emptied(policy))
         try:
             # The file shrinks, and the log with the last inputs in it is truncated.
             self._db.execute("VACUUM")

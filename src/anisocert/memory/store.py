@@ -76,8 +76,11 @@ class Store(Protocol):
     def columns(self, names: Sequence[str]) -> Iterable[tuple[Any, ...]]:
         """Some columns of all entries, in order."""
 
-    def reset(self) -> None:
-        """Drop all rows so that nobody can read them again; the head becomes `Head.emptied`. A transaction itself."""
+    def reset(self, policy: str) -> None:
+        """Drop all rows so that nobody can read them again; the head becomes `Head.emptied`. A transaction itself.
+
+        policy: see there.
+        """
 
     @property
     def nbytes(self) -> int:

@@ -511,7 +511,8 @@ def test_other_than_one_output(tmp_path: Path, outputs: dict[str, list[Any]], go
         load(_save(tmp_path / "net.onnx", nodes, outputs=outputs), gradients=gradients)
 
 
-def test_scores_beside_predicted_labels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gradients", [False, True])
+def test_scores_beside_predicted_labels(tmp_path: Path, gradients: bool) -> None:
     """As scikit-learn's classifiers are exported."""
     import onnx
     from onnx import TensorProto, helper
@@ -526,7 +527,7 @@ def test_scores_beside_predicted_labels(tmp_path: Path) -> None:
     graph = onnx.load(path)
     graph.graph.output.insert(0, label)
     onnx.save(graph, path)
-    model, known = load(path, shape=(4,))
+    model, known = load(path, shape=(4,), gradients=gradients)
     x = torch.rand(5, 4)
     torch.testing.assert_close(model(x), x @ torch.from_numpy(WEIGHTS))
     assert known["notes"] == ("its scores are the output 'scores'",)

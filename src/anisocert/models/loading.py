@@ -146,14 +146,14 @@ def _onnx(path: Path, gradients: bool, shape: tuple[int, ...] | None) -> tuple[n
 
     read = read_onnx(path)
     box = OnnxNetwork(path, read, shape)
+    taken = (f"its scores are the output {box.chosen!r}",) if box.chosen is not None else ()
     if gradients:
         from anisocert.models.onnx_torch import to_torch
 
-        return to_torch(path, read, box), box.shape, ()
+        return to_torch(path, read, box), box.shape, taken
     few = (
         f"its graph has a batch of {box.batch} baked in, so it runs {box.batch} at a time: a free batch is far quicker"
     )
-    taken = (f"its scores are the output {box.chosen!r}",) if box.chosen is not None else ()
     return box, box.shape, (*taken, few) if box.batch is not None and box.batch < FEW else taken
 
 

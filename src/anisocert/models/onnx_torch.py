@@ -43,7 +43,8 @@ def to_torch(path: Path, read: OnnxFile, box: OnnxNetwork) -> nn.Module:
     # of onnx2torch's Slice, which this torch still computes as it is meant
     warnings.filterwarnings("ignore", "Using a non-tuple sequence for multidimensional indexing")
     reasons = dict[str, None]()
-    for form in _forms(read, box.batch, onnx.version_converter.convert_version):
+    graph = read.graph if box.chosen is None else _of_one_output(read.graph, box.chosen)
+    for form in _forms(graph, read.opset or OPSET, box.batch, onnx.version_converter.convert_version):
         try:
             model = convert(form()).eval()
             with torch.no_grad():
@@ -64,13 +65,23 @@ def to_torch(path: Path, read: OnnxFile, box: OnnxNetwork) -> nn.Module:
     )
 
 
-def _forms(read: OnnxFile, batch: int | None, convert: Callable[[Any, int], Any]) -> Iterator[Callable[[], Any]]:
+def _of_one_output(graph: Any, name: str) -> Any:
+    """The graph with that output alone."""
+    graph = copy.deepcopy(graph)
+    kept = [one for one in graph.graph.output if one.name == name]
+    del graph.graph.output[:]
+    graph.graph.output.extend(kept)
+    return graph
+
+
+def _forms(
+    graph: Any, opset: int, batch: int | None, convert: Callable[[Any, int], Any]
+) -> Iterator[Callable[[], Any]]:
     """Forms of a graph to try in turn, each computing the same: the file's own first, so that its hash stays.
 
     Older operators are unknown to onnx2torch, newer ones too: hence the converted form, and those that are spelt out.
     A batch that the graph's Reshapes have baked in is made free.
     """
-    graph, opset = read.graph, read.opset or OPSET
     forms = [lambda: graph] if opset <= OPSET else []
     forms += [lambda: convert(graph, OPSET)] if opset != OPSET else []
     forms += [lambda: spelt_out(graph)]

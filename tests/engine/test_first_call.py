@@ -7,6 +7,7 @@ from torch import nn
 
 import anisocert as ac
 from anisocert.engine.first_call import taking
+from anisocert.engine.given import Classifier
 from anisocert.errors import ModelError
 
 FLAT = nn.Linear(64, 5).eval()
@@ -16,7 +17,7 @@ SIGNAL = nn.Sequential(nn.Conv1d(2, 2, 3), nn.Flatten(), nn.Linear(96, 5)).eval(
 ROWS = nn.Sequential(nn.Flatten(), nn.Linear(192, 5)).eval()
 
 
-def _raised(model: nn.Module, shape: tuple[int, ...]) -> str:
+def _raised(model: Classifier, shape: tuple[int, ...]) -> str:
     with pytest.raises(ModelError) as told, torch.no_grad(), taking(shape, model):
         model(torch.zeros(2, *shape))
     return str(told.value)
@@ -102,6 +103,40 @@ def test_a_linear_layer_that_was_not_reached_takes_no_blame() -> None:
             return self.layer(x.reshape(16, 64))
 
     assert _raised(Batch(), (1, 8, 8)).endswith("shape '[16, 64]' is invalid for input of size 128")
+
+
+@pytest.mark.parametrize(
+    "one", [lambda x: x.view(1, -1), lambda x: x.reshape(1, 64), lambda x: x.flatten()], ids=["view", "reshape", "flat"]
+)
+def test_a_network_that_takes_one_input_at_a_time(one) -> None:
+    def alone(x: torch.Tensor) -> torch.Tensor:
+        return FLAT(one(x))
+
+    class Alone(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return alone(x)
+
+    words = "takes a batch of inputs of shape (1, 8, 8), got one that takes one input at a time ("
+    for model in (alone, Alone()):
+        said = _raised(model, (1, 8, 8))
+        assert words in said
+        assert "--layout" not in said  # which would not help
+    x = torch.rand(3, 1, 8, 8)
+    with torch.no_grad():  # the remedies of the message
+        each = torch.stack([alone(part).flatten() for part in x.split(1)])
+        torch.testing.assert_close(each, FLAT(x.flatten(1)))
+
+
+def test_one_row_for_a_whole_batch() -> None:
+    def first(x: torch.Tensor) -> torch.Tensor:
+        return FLAT(x[:1].flatten(1))
+
+    words = r"scores of shape \(32, 5\), got \(1, 5\), one row for 32 inputs: return one for each"
+    with pytest.raises(ModelError, match=words):
+        ac.certify(
+            first, torch.zeros(1, 64), num_classes=5, smoothing=ac.Gaussian(0.25), model_id="first",
+            numerics=ac.Numerics(rows=32),
+        )  # fmt: skip
 
 
 def test_a_network_that_is_called_by_names() -> None:

@@ -29,7 +29,14 @@ def taking(shape: Shape, model: Classifier) -> Iterator[None]:
         if isinstance(error, AnisocertError) or out_of_memory(error):
             raise
         reason = str(error).partition("\n")[0] or repr(error)
-        remedy = _of_call(reason) or _of_layout(shape, model)
+        remedy = _of_call(reason)
+        if not remedy and _takes_one(shape, model):
+            raise ModelError(
+                f"expected a network that takes a batch of inputs of shape {shape}, got one that takes one input at a "
+                f"time ({reason}): keep the first axis, as in x.flatten(1) instead of x.view(1, -1), or call it for "
+                "each, as in torch.stack([model(one).flatten() for one in x.split(1)])"
+            ) from error
+        remedy = remedy or _of_layout(shape, model)
         remedy = remedy or (_of_shapes(shape, model, reason) if isinstance(error, RuntimeError) else "")
         raise ModelError(f"expected a network that takes inputs of shape {shape}, got: {reason}{remedy}") from error
 
@@ -68,6 +75,13 @@ def _of_export(reason: str) -> str:
     return f": a number of rows is baked into it; export it with a free one, by {free}, where x has two rows or more"
 
 
+def _takes_one(shape: Shape, model: Classifier) -> bool:
+    """Whether it answers an input by itself, and not several at once."""
+    x = torch.zeros(ROWS, *shape, device=home(model))
+    alone = _returned(model, x[:1])
+    return alone is not None and max(alone.shape, default=1) == alone.numel() > 1 and not _answers(model, x)
+
+
 def _of_layout(shape: Shape, model: Classifier) -> str:
     """How images are to be turned for it, if it takes them then."""
     if len(shape) != 3 or not isinstance(model, nn.Module):
@@ -88,14 +102,20 @@ def _of_layout(shape: Shape, model: Classifier) -> str:
     return ""
 
 
-def _answers(model: nn.Module, x: torch.Tensor) -> bool:
+def _answers(model: Classifier, x: torch.Tensor) -> bool:
     """Whether it gives each input its row of scores."""
+    found = _returned(model, x)
+    return found is not None and found.dim() == 2 and len(found) == len(x)
+
+
+def _returned(model: Classifier, x: torch.Tensor) -> torch.Tensor | None:
+    """What it returns, if it runs and that is a tensor."""
     try:
         with torch.no_grad():
-            found = model(x)
+            found: object = model(x)
     except Exception:  # anyone's code
-        return False
-    return isinstance(found, torch.Tensor) and found.dim() == 2 and len(found) == len(x)
+        return None
+    return found if isinstance(found, torch.Tensor) else None
 
 
 def _of_shapes(shape: Shape, model: Classifier, reason: str) -> str:

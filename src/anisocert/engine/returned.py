@@ -80,6 +80,8 @@ def _of_tensor(found: Tensor, num_classes: int | None, rows: int | None) -> str:
         return ", a row for each class: return scores.T"
     if (many := width(found)) is not None and rows in (None, len(found)):
         return f": give num_classes={many} (--num-classes {many})"
+    if found.dim() == 2 and len(found) == 1 and rows is not None:
+        return f", one row for {rows:,} inputs: return one for each, with the batch as first axis from beginning to end"
     if found.dim() > 2 and found[0].numel() == max(found.shape[1:]) > 1:
         return ": return scores.flatten(1)"
     if found.dim() == 3 and found.shape[2] == num_classes:

@@ -116,6 +116,13 @@ def counting(): return Counting([0.2, 0.4, 0.6, 0.8]).eval()
 def right(): return Reads([0.2, 0.4, 0.6, 0.8]).eval()
 def bytes(): return Reads([51.0, 102.0, 153.0, 204.0]).eval()
 def centred(): return Reads([-0.6, -0.2, 0.2, 0.6]).eval()
+class Blind(Reads):
+    def forward(self, x): return self.levels.expand(len(x), -1)
+class Saturated(Reads):
+    '''Takes bytes; of [0, 1] it gets one answer, whose probability is rounded to 1.'''
+    def forward(self, x): return (1e4 * super().forward(x)).softmax(1)
+def blind(): return Blind([0.2, 0.4, 0.6, 0.8]).eval()
+def saturated(): return Saturated([9.0, 51.0, 102.0, 204.0]).eval()
 def turned(): return Reads([0.2, 0.4, 0.6, 0.8], turned=True).eval()
 def constant(): return Reads([0.2, 9.0, 9.0, 9.0]).eval()
 """
@@ -242,6 +249,19 @@ def test_wrong_classes_and_one_answer_for_all(data: Path) -> None:
     assert found is not None
     assert found.one_answer
     assert found.doubt
+
+
+def test_scores_that_depend_on_no_input_are_no_question_of_its_range(data: Path) -> None:
+    found = look(_job("blind", data))
+    assert found is not None
+    assert found.constant
+    with pytest.warns(AnisocertWarning, match=r"all of 32 sampled inputs the same scores, .*trained network, and"):
+        warn_if_wrong(_job("blind", data))
+    for net in ("constant", "saturated"):  # whose scores move, or would in another range
+        found = look(_job(net, data))
+        assert found is not None
+        assert not found.constant
+        assert "before the noise is wrong" in found.doubt
 
 
 @pytest.mark.parametrize(

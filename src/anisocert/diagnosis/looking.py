@@ -32,6 +32,7 @@ UNLIKELY = 0.05  # that a network which is fairly good does so badly on these in
 HARDLY = 1e-3  # that one which guesses does so well on them
 ABOVE_CHANCE = 0.1  # of the way from chance to 1: less is no better than guessing
 MOVED = 0.1  # of the inputs, for another answer in another precision to be worth a word
+SAME = 1e-5  # of a score, that rounding may move it
 BETTER, AT_LEAST = 0.15, 3  # more of the inputs, and so many, for another normalisation to be worth a word
 
 Normalization = tuple[tuple[float, ...], tuple[float, ...]]
@@ -42,7 +43,8 @@ class Look:
     """Answers to some inputs. one_answer: all get the same, though their labels differ. inputs: how many there are.
 
     normalization: what makes more of them correct, options where possible, and `mended` the share then; empty where
-    the network has its own, or none of those tried helps. noisy: whether the inputs have the run's noise.
+    the network has its own, or none of those tried helps. noisy: whether the inputs have the run's noise. constant:
+    whether scores are the same for every input, in other ranges too.
     """
 
     accuracy: float
@@ -52,6 +54,7 @@ class Look:
     mended: float = 0.0
     inputs: int = INPUTS
     noisy: bool = False
+    constant: bool = False
 
     @property
     def low(self) -> bool:
@@ -81,6 +84,13 @@ class Look:
         """What is wrong, in one sentence; empty if nothing seems to be."""
         if not self.guessing and not self.normalization:
             return ""
+        if self.constant:
+            return (
+                f"It gives all of {self.inputs} sampled inputs the same scores, with noise and without, and in ranges "
+                "255 times as wide and as narrow: its answer does not depend on the input, it seems, so that "
+                "certificates are large and mean nothing. Look whether its weights are those of a trained network, and "
+                "what is in front of it (--denoise)."
+            )
         shares = (f"{percent(share, digits=0)}%" for share in (self.accuracy, self.chance, self.mended))
         right, chance, mended = shares
         where = "Under the noise" if self.noisy else "Without any noise"
@@ -115,7 +125,10 @@ def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
     if clean is None or not clean.doubt:
         return clean
     smoothing = smoothing or job.configuration.smoothing()
-    noisy = _looked(model, _with_noise(x, smoothing), y, float(smoothing.theta.max()), count, tried)
+    with_noise = _with_noise(x, smoothing)
+    if _same_scores(model, torch.cat([x, x / 255, 255 * x, with_noise]), float(smoothing.theta.max())):
+        return replace(clean, constant=True)
+    noisy = _looked(model, with_noise, y, float(smoothing.theta.max()), count, tried)
     most = float(np.unique(chunk.y, return_counts=True)[1].max() / len(chunk.y))
     return replace(noisy, noisy=True) if noisy is not None and noisy.knowing(most) else clean
 
@@ -183,6 +196,15 @@ def _looked(
     mean, std = (",".join(f"{value:.4g}" for value in values) for values in two)
     bytes_ = "inputs of 0 to 255 (by a package.module:function that multiplies them)"
     return replace(found, normalization=f"--mean {mean} --std {std}" if any(two[0]) else bytes_, mended=mended)
+
+
+def _same_scores(model: nn.Module, x: Tensor, level: float) -> bool:
+    """Whether all rows of a batch get the same scores, up to rounding."""
+    try:
+        scores = _scores(model, x, level)
+    except Exception:  # as above
+        return False
+    return bool(((scores - scores[0]).abs() <= SAME * scores[0].abs()).all())
 
 
 def _with_noise(x: Tensor, smoothing: Smoothing) -> Tensor:

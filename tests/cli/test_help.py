@@ -156,6 +156,30 @@ def test_how_errors_are_told(cli, monkeypatch, ending, code, line):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "work", "words"),
+    [
+        (("verify", "."), "anisocert.verify.verify", "stopped: nothing is kept "),
+        (
+            ("predict", "n.onnx", "--data", "digits", "--sigma", 1),
+            "anisocert.work.load_job",
+            "stopped: no answer is kept",
+        ),
+        (("demo", "--out", "."), "anisocert.train.train", "stopped: what is finished stays in the folder of --out"),
+    ],
+)
+def test_ctrl_c_says_what_is_kept(cli, tmp_path, monkeypatch, arguments, work, words):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(work, interrupted)
+    said = cli(*arguments, code=3)
+    assert said.err.startswith(words)
+    assert "; the same command begins anew" in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
     ("ending", "code", "said"),
     [
         (KeyboardInterrupt(), 3, "stopped\n"), (typer.Exit(3), 3, ""), (typer.Exit(1), 1, ""), (typer.Exit(), 0, ""),

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NoReturn
 
@@ -76,6 +76,18 @@ def _code(debug: bool) -> int:
         _say("stopped")
         return STOPPED
     return code
+
+
+@contextlib.contextmanager
+def keeping(what: str) -> Iterator[None]:
+    """Decorates a command: what Ctrl-C leaves of its work, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        import typer
+
+        _say(f"stopped: {what}")
+        raise typer.Exit(STOPPED) from None
 
 
 def _end_with(parent: int) -> None:

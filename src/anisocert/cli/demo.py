@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anisocert.cli import options
+from anisocert.cli import keeping, options
 from anisocert.options import option
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ DEMONSTRATED = ("fixed", "isotropic", "anisotropic")
     "n0", "alpha", n=option(10_000), max=option(32, "How many test digits."),
     seed=option(0, "Seed of training and of all noise."),
 )  # fmt: skip
+@keeping("what is finished stays in the folder of --out; the same command begins anew and replaces it")
 def demo(
     asked: options.Asked,
     out: Annotated[Path, typer.Option(help="Folder for networks and runs.", file_okay=False)] = Path("runs/demo"),

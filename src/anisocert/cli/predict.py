@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anisocert.cli import options
+from anisocert.cli import keeping, options
 from anisocert.cli.config import ConfigFile
 from anisocert.options import option
 
@@ -25,6 +25,7 @@ COLUMNS = ("id", "label", "answer")
     n=option(100_000, "Votes per input."),
     alpha=option(0.001, "Probability with which an answer may be wrong."),
 )  # fmt: skip
+@keeping("no answer is kept; the same command begins anew, and is done sooner with a smaller --max or --n")
 def predict(
     asked: options.Asked,
     form: Annotated[

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anisocert.cli import FAILED, options
+from anisocert.cli import FAILED, keeping, options
 
 EPILOG = "Example: anisocert verify runs/demo/l2-fixed --recount 10"
 NOT_ALL = 3
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 @options.finds(*options.PLACES)
+@keeping("nothing is kept of what was checked, and the run is as it was; the same command begins anew")
 def verify(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", exists=True, file_okay=False)],
     recount: Annotated[

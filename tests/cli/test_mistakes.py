@@ -260,9 +260,10 @@ def test_what_was_done_to_the_data_is_noted(cli, made, monkeypatch, tmp_path):
     assert "note: images of 8 x 8 in grey.npz are taken as 1 x 8 x 8, channels first\n" in said.err
     for name in ("b", "a"):
         (tmp_path / "animals" / name).mkdir(parents=True)
-        Image.new("L", (8, 8)).save(tmp_path / "animals" / name / "1.png")
+        Image.new("L", (8, 8)).save(tmp_path / "animals" / name / "1.png", transparency=0)
     said = cli("predict", "nets:ten", "--data", tmp_path / "animals", "--ids", "b/1.png", *asked)
     assert "note: folders are classes in the order of their names, a is 0, b is 1: " in said.err
+    assert "note: transparency is dropped, as by torchvision's ImageFolder: 1 of 1 images, as in b/1.png" in said.err
     assert re.search(r"^ b/1\.png +1 ", said.out, re.M)
     assert "1 examples of" in said.out
 

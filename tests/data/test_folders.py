@@ -65,6 +65,32 @@ def test_what_is_no_image_is_told(pets: Path) -> None:
         load(pets)
 
 
+def test_what_is_not_heeded_is_told(pets: Path) -> None:
+    """Pixels are those that torchvision's ImageFolder has: neither turned nor blended."""
+    assert load(pets).remarks == load(pets).notes
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    colours = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+    Image.fromarray(colours).save(pets / "cat" / "3.png", exif=exif)
+    Image.fromarray(colours).save(pets / "cat" / "4.jpg", exif=exif)
+    Image.new("P", (4, 4)).save(pets / "dog" / "2.png", transparency=0)
+    Image.new("RGBA", (4, 4), (9, 9, 9, 0)).save(pets / "dog" / "3.png")
+    exif[0x0112] = 1
+    Image.fromarray(colours).save(pets / "dog" / "4.png", exif=exif)
+    data = load(pets)
+    turned = "a rotation noted in the file (EXIF) is not applied, as by torchvision's ImageFolder: "
+    dropped = "transparency is dropped, as by torchvision's ImageFolder: "
+    assert data.remarks[len(data.notes) :] == (
+        f"{turned}2 of 8 images, as in cat/3.png", f"{dropped}2 of 8 images, as in dog/2.png",
+    )  # fmt: skip
+    np.testing.assert_array_equal(np.asarray(data.pixels)[2], colours.transpose(2, 0, 1))
+    np.testing.assert_array_equal(np.asarray(data.pixels)[6], 9)
+    some = data.subset(ids=data.ids[3:6].tolist())  # of which all is known by now
+    assert some.remarks[len(data.notes) :] == (
+        f"{turned}1 of 3 images, as in cat/4.jpg", f"{dropped}1 of 3 images, as in dog/2.png",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["dog", "dog/inner"])
 def test_a_folder_that_must_not_be_read_is_an_error(pets: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     paint(pets / "dog" / "inner" / "2.png")

@@ -129,7 +129,7 @@ def loaded(configuration: "Configuration", tell: Callable[[str], None] = typer.e
     from anisocert.work import load_job
 
     job = load_job(configuration)
-    for note in (*job.examples.notes, *job.metadata.get("notes", ())):
+    for note in (*job.examples.remarks, *job.metadata.get("notes", ())):
         tell(f"note: {note}")
     return job
 

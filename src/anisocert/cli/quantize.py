@@ -62,7 +62,7 @@ def quantize(
     examples = load(c.data, c.split, first)
     classes = examples.num_classes if examples.labelled else None
     model, known = load_model(replace(c, input_shape=list(examples.shape)), classes=classes)
-    for note in (*examples.notes, *known.get("notes", ())):
+    for note in (*examples.remarks, *known.get("notes", ())):
         console.print(f"note: {note}", soft_wrap=True)
     places = np.random.default_rng(c.seed).permutation(len(examples))[: (c.max or 0) + OTHERS]
     some = examples.at(places)

@@ -148,7 +148,7 @@ def train(
     options.checked()
     setup.expect_there(classifier)
     examples = load(data, "train")
-    for note in (*examples.notes, *(setup.label_notes(examples) if chosen.labelled else ())):
+    for note in (*examples.remarks, *(setup.label_notes(examples) if chosen.labelled else ())):
         console.print(f"note: {note}", soft_wrap=True)
     if arch is None and kind.fresh:
         arch = chosen.suited(examples.shape)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 READERS = 8  # files being read at once: a network file system answers each one late
 GREY = ("L", "1")
+TRANSPARENT = ("RGBA", "RGBa", "LA", "La", "PA")
+ORIENTATION, UPRIGHT = 0x0112, 1  # a field of EXIF, and its value for an image that is seen as it is stored
 DEEP = ("I", "F")  # how the names of modes with more than 8 bits begin: Pillow would cut their values off at 255
 # A file of a few kilobytes may declare any size. The most pixels of one file, and of one input to the network.
 MOST_DECODED, MOST_PIXELS = 1 << 26, 1 << 24
@@ -28,12 +30,23 @@ FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "PPM", "TIFF", "GIF")
 END_OF_PNG = b"IEND\xaeB`\x82"
 
 
+class Look(NamedTuple):
+    """What a file says about itself. size: height and width of its image once it is prepared.
+
+    turned, transparent: whether EXIF asks for a rotation, and whether there is transparency. Neither is heeded.
+    """
+
+    size: tuple[int, int]
+    turned: bool
+    transparent: bool
+
+
 class ImageFiles:
     """Images on disk, `n x c x h x w`, uint8. All have one size.
 
     channels: 1 or 3; grey images are taken as coloured ones where it is 3. resize, crop: scale the shorter side to
     `resize`, then keep the central square of `crop` pixels, as the field does with ImageNet (256, 224); without them
-    images stay as they are. size: `h, w` of them all, where it is known.
+    images stay as they are. looks: at the beginning of each file, where that was done.
     """
 
     def __init__(
@@ -42,33 +55,39 @@ class ImageFiles:
         channels: int = 3,
         resize: int | None = None,
         crop: int | None = None,
-        size: tuple[int, int] | None = None,
+        looks: "Sequence[Look] | None" = None,
     ) -> None:
         self.paths, self.channels, self.resize, self.crop = tuple(paths), channels, resize, crop
-        self._size = size
+        self._looks = looks
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, keep: NDArray[np.int64]) -> "ImageFiles":
         """The files at these positions, still unread."""
-        return ImageFiles([self.paths[i] for i in keep], self.channels, self.resize, self.crop, self._size)
+        looks = None if self._looks is None else [self._looks[i] for i in keep]
+        return ImageFiles([self.paths[i] for i in keep], self.channels, self.resize, self.crop, looks)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """`n, c, h, w`; looks at the beginning of every file, once, and is an error if sizes differ."""
-        if self._size is None:
+        return (len(self.paths), self.channels, *self.looks[0].size)
+
+    @property
+    def looks(self) -> "Sequence[Look]":
+        """What each file says about itself; looked at once."""
+        if self._looks is None:
             with ThreadPool(min(READERS, len(self.paths))) as pool:
-                sizes = pool.map(self._look, self.paths, chunksize=16)
-            for path, size in zip(self.paths, sizes, strict=True):
-                if size != sizes[0]:
+                looks = pool.map(self._look, self.paths, chunksize=16)
+            for path, one in zip(self.paths, looks, strict=True):
+                if one.size != looks[0].size:
                     raise ArgumentError(
-                        f"expected images of one size, {_by(sizes[0])} pixels as {self.paths[0]}, got {_by(size)} "
-                        f"in {path}: resize them, or put images.json into the folder of classes, as in "
+                        f"expected images of one size, {_by(looks[0].size)} pixels as {self.paths[0]}, got "
+                        f"{_by(one.size)} in {path}: resize them, or put images.json into the folder of classes, as in "
                         '{"resize": 256, "crop": 224}'
                     )
-            self._size = sizes[0]
-        return (len(self.paths), self.channels, *self._size)
+            self._looks = looks
+        return self._looks
 
     def checksums(self) -> NDArray[np.uint8]:
         """SHA-256 of each file's bytes, `n x 32`; nothing is decoded, and a file is never in memory as a whole."""
@@ -82,8 +101,7 @@ class ImageFiles:
             images[i] = self._read(path)
         return images if dtype is None else images.astype(dtype)
 
-    def _look(self, path: Path) -> tuple[int, int]:
-        """Height and width of a file's image once it is prepared, by what the file says about itself."""
+    def _look(self, path: Path) -> "Look":
         with _opened(path) as image:
             if self.channels == 1 and image.mode not in GREY:
                 raise ArgumentError(
@@ -91,7 +109,9 @@ class ImageFiles:
                     "save them all as RGB, or all as grey"
                 )
             width, height = self._scaled(image.size, path)
-            return self.crop or height, self.crop or width
+            turned = "exif" in image.info and image.getexif().get(ORIENTATION, UPRIGHT) != UPRIGHT
+            transparent = image.mode in TRANSPARENT or "transparency" in image.info
+            return Look((self.crop or height, self.crop or width), turned, transparent)
 
     def _read(self, path: Path) -> NDArray[np.uint8]:
         from PIL import Image
@@ -106,7 +126,7 @@ class ImageFiles:
             image = image.crop((left, top, left + self.crop, top + self.crop))
         array = np.asarray(image, np.uint8)
         array = array[None] if array.ndim == 2 else np.ascontiguousarray(array.transpose(2, 0, 1))
-        if array.shape[1:] != self._size:  # the file has changed since its beginning was looked at
+        if array.shape[1:] != self.looks[0].size:  # the file has changed since its beginning was looked at
             raise ArgumentError(
                 f"expected an image of {_by(self.shape[2:])} pixels at {path}, got {_by(array.shape[1:])}"
             )

@@ -93,6 +93,22 @@ class Dataset:
         return tuple(printable(f"{path.parent.name}/{path.name}") for path in files)
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """`notes`, and what image files say that is not heeded; these are looked at for it, as for `shape`."""
+        if not isinstance(self.pixels, ImageFiles):
+            return self.notes
+        asked = {
+            "a rotation noted in the file (EXIF) is not applied": [one.turned for one in self.pixels.looks],
+            "transparency is dropped": [one.transparent for one in self.pixels.looks],
+        }
+        return self.notes + tuple(
+            f"{what}, as by torchvision's ImageFolder: {sum(which):,} of {len(which):,} images, as in "
+            f"{self.names[which.index(True)]}"
+            for what, which in asked.items()
+            if any(which)
+        )
+
+    @property
     def named(self) -> dict[str, int]:
         """The ids of the examples by the names of their files."""
         return dict(zip(self.names, self.ids.tolist(), strict=True)) if self.names else {}

@@ -100,7 +100,7 @@ def open_system(
     if examples is not None:
         expect_labels(examples.y, num_classes, c.data)
         check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
-    for note in (*(() if examples is None else examples.notes), *metadata.get("notes", ())):
+    for note in (*(() if examples is None else examples.remarks), *metadata.get("notes", ())):
         tell(f"note: {note}")
     theta = None if c.average_of is None else Average.of(read_run(Path(c.average_of)).thetas.values()).theta
     network = Network(model, num_classes, device, c.numerics, c.model_id)

@@ -292,6 +292,7 @@ def test_inputs_that_were_trained_on_are_told_apart(cli, trained_digits, tmp_pat
         page = (tmp_path / "report.html").read_text("utf-8")
         found = [SEEN in told, SEEN in page, "of inputs that were trained on" in page]
         assert found == [split == "train"] * 3
+        assert ("inputs not seen" in page) == (split == "test")  # of which the others tell nothing
 
 
 def test_inputs_of_one_class_of_several_are_told(cli, trained_digits, tmp_path):

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, attacked_first, clopper_pearson, compare, nearest, withstood
+from anisocert.evaluate import (
+    ADMITTED,
+    EVERYONE,
+    LEFT,
+    attacked_first,
+    clopper_pearson,
+    compare,
+    nearest,
+    summary,
+    withstood,
+)
 from anisocert.runs.attacked import AttackedFirst
 
 RADII = [0.0, 0.3, 0.6]
@@ -95,3 +105,15 @@ def test_the_table_stands_beside_the_promise(promise, run, columns):
     assert values[5] == ["anisotropic", "0.25", ADMITTED, "0.3", 4, 0.5, 0.5, "1 of 2", 0]
     assert values[7] == ["anisotropic", "0.25", ADMITTED, "own region", 4, None, None, "0 of 4", 0]
     assert 0 < table.rows[5][6].low < 0.5 < table.rows[5][6].high < 1
+    assert "confidence about inputs not seen (" in table.caption
+
+
+def test_inputs_that_were_trained_on_tell_of_such_alone(run, columns):
+    """Nothing is said about inputs not seen where no network of the comparison could tell of them."""
+    one, other = (attacked(run(columns("fixed", [0.3, 0.3]), name, trained_on=True), [0.6, 0.3]) for name in "ab")
+    about = "confidence about other inputs that the network was trained on"
+    for table in (summary, attacked_first):
+        assert f"{about} (" in table(compare([one, other])[0]).caption
+        other.description["trained_on"] = False
+        assert f"{about} or inputs not seen (" in table(compare([one, other])[0]).caption
+        other.description["trained_on"] = True

@@ -63,6 +63,10 @@ def test_the_verdict_says_what_was_measured_first(attacked):
     tile = found.tiles[-1]
     assert (tile.value, tile.name) == (f"{percent(left.mean())} %", f"at radius {at:g}, {LEFT}")
     assert tile.note.startswith("of 12 inputs; 95 % confidence ")
+    assert tile.note.endswith(" % about inputs not seen, under this attack")
+    run.description["trained_on"] = True
+    tile = verdict(compare([run])[0]).tiles[-1]
+    assert tile.note.endswith(" % about other inputs that the network was trained on, under this attack")
     low, high = map(float, re.search(r"\[(.*) to (.*)\]", said).groups())
     assert low < 100 * left.mean() < high
     assert not any("Nothing here measures" in caution for caution in found.cautions)

@@ -10,6 +10,7 @@ import numpy as np
 
 from anisocert.errors import ArgumentError
 from anisocert.evaluate.labels import algorithm, labels, recipe_of
+from anisocert.evaluate.protection import ALSO_SEEN, UNSEEN
 from anisocert.evaluate.results import UNKNOWN, Results, aligned, results_of
 from anisocert.evaluate.sigmas import added_alphas
 
@@ -48,6 +49,16 @@ class Entry:
         """Whether the noise depends on the input and no memory makes one system of it."""
         return self.before.stage == "before" and self.after is None
 
+    @property
+    def seen(self) -> bool:
+        """Whether the network was trained on the inputs, as far as the run knows."""
+        return bool(self.run.said("trained_on"))
+
+    @property
+    def others(self) -> str:
+        """What intervals are about: inputs like these."""
+        return ALSO_SEEN if self.seen else UNSEEN
+
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -70,6 +81,11 @@ class Comparison:
     def sigmas(self) -> list[float]:
         """The different noise levels."""
         return sorted({e.before.sigma for e in self.entries if e.before.sigma is not None})
+
+    @property
+    def others(self) -> str:
+        """What intervals of these runs are about."""
+        return " or ".join(dict.fromkeys(entry.others for entry in self.entries))
 
     def stages(self) -> Iterator[Results]:
         """All different results: of each run before its memory, then after it."""

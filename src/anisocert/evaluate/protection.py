@@ -16,6 +16,8 @@ OR_ABSTAINS = f"{ADMITTED}: the class or an abstention"
 NOBODY = "no system's: chosen with the label"
 AT_EACH = ", one radius at a time"  # after any of these, of a curve that takes the best noise level at each radius
 SEEN = "The network was trained on these inputs: their share says nothing about others."
+# What intervals are about, beyond the inputs themselves: only like inputs are told of.
+UNSEEN, ALSO_SEEN = "inputs not seen", "other inputs that the network was trained on"
 
 MEANING = {
     EVERYONE: "one smoothed classifier answers all inputs, so it makes no difference who asks, or in which order",

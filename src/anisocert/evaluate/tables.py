@@ -177,10 +177,10 @@ def _head(one: Results) -> tuple[Cell, ...]:
 
 
 def _summary_caption(comparison: Comparison) -> str:
-    parts = [SEEN] if any(entry.run.said("trained_on") for entry in comparison.entries) else []
+    parts = [SEEN] if any(entry.seen for entry in comparison.entries) else []
     parts += [
-        "Intervals, where shown, are of 95 % confidence about inputs not seen (Wilson; of medians exact, by order; "
-        "bootstrap for means); after a memory, where answers depend on earlier ones, they are approximate.",
+        f"Intervals, where shown, are of 95 % confidence about {comparison.others} (Wilson; of medians exact, by "
+        "order; bootstrap for means); after a memory, where answers depend on earlier ones, they are approximate.",
         "ACR, ACR~: means of radius and proxy radius, 0 where the answer is wrong; a few huge regions can inflate "
         "them. Median radius: reached by half of the inputs.",
     ]

@@ -94,7 +94,7 @@ def attacked_first(comparison: Comparison) -> Table | None:
         one = entry.binding
         rows += [(Cell(one.label), noise(one), Cell(one.protects), *line_cells(line)) for line in withstood(entry)]
     columns = (Column("method"), Column(comparison.symbol), Column(WHOM), *line_columns(comparison.norm))
-    caption = f"{CAPTION} {_efforts(comparison)}"
+    caption = f"{CAPTION.format(others=comparison.others)} {_efforts(comparison)}"
     return Table(f"What is {LEFT}", columns, tuple(rows), caption) if rows else None
 
 
@@ -128,7 +128,7 @@ CAPTION = (
     "The system with an empty memory, attacked before it has seen the clean input: any point within the radius, or in "
     "the input's own certified region, that is answered otherwise. % certified: what the run states about the same "
     "inputs, protecting whom the third column says. % left: answered with their label after the attack, with intervals "
-    "of 95 % confidence about inputs not seen (Clopper-Pearson). A stronger attack may leave less. Only of "
+    "of 95 % confidence about {others} (Clopper-Pearson). A stronger attack may leave less. Only of "
     "one classifier for all inputs is there a limit to that: what it certifies for everyone, up to its α and to "
     "abstentions. The numbers are those that the runs' owner measured; anisocert attack RUN --first does so anew."
 )

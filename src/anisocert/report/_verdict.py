@@ -77,8 +77,8 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
             f"{percent(share)} %",
             f"at radius {at:g}, {one.protects}",
             "of inputs that were trained on"
-            if entry.run.said("trained_on")
-            else f"95 % confidence {percent(low)} to {percent(high, True)} % about inputs not seen",
+            if entry.seen
+            else f"95 % confidence {percent(low)} to {percent(high, True)} % about {entry.others}",
         ),
         Tile(
             down(one.median()),
@@ -86,7 +86,7 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
             f"half of the inputs reach it, in {comparison.norm}",
         ),
         Tile(f"{percent(one.abstention, True)} %", "without an answer", "abstentions"),
-        *([_left(attacked, 1 - 0.05 / rivals)] if attacked is not None else []),
+        *([_left(attacked, 1 - 0.05 / rivals, entry.others)] if attacked is not None else []),
     )
     cautions = tuple(cautions_words(comparison, entry, at))
     alarms = tuple(filter(None, map(contradicted, comparison.entries)))
@@ -111,11 +111,11 @@ def telling_radius(one: Results) -> float:
     return 0.0
 
 
-def _left(attacked: Withstood, confidence: float) -> Tile:
+def _left(attacked: Withstood, confidence: float, others: str) -> Tile:
     low, high = attacked.interval(confidence)
     return Tile(
         f"{percent(attacked.share)} %",
         f"at radius {attacked.radius:g}, {LEFT}",
-        f"of {attacked.inputs:,} inputs; 95 % confidence {percent(low)} to {percent(high, True)} % about inputs not "
-        "seen, under this attack",
+        f"of {attacked.inputs:,} inputs; 95 % confidence {percent(low)} to {percent(high, True)} % about {others}, "
+        "under this attack",
     )

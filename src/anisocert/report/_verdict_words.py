@@ -116,7 +116,7 @@ def system_words(one: Results) -> str:
 
 def cautions_words(comparison: Comparison, entry: Entry, at: float) -> Iterator[str]:
     """What the numbers do not say."""
-    if entry.run.said("trained_on"):
+    if entry.seen:
         yield SEEN
     if entry.unbound:
         yield (

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import importlib.util
 import itertools
+import json
 import math
 import os
 import shutil
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import settings
@@ -40,6 +42,7 @@ from anisocert.memory.opening import STORES
 from anisocert.models import build, save
 from anisocert.runs import Configuration, read_run, row
 from anisocert.runs import folder as files
+from anisocert.runs.files import DESCRIPTION, TABLE, checksum, write_description
 from anisocert.runs.rows import SCHEMA
 from anisocert.work import Circumstances, Outcome, certify_run, load_job
 from anisocert.work.workers import InProcess
@@ -430,6 +433,24 @@ def write_run(folder: Path, certificates: Sequence[Certificate], labels: Sequenc
 @pytest.fixture(name="write_run", scope="session")
 def _write_run() -> Callable[..., None]:
     return write_run
+
+
+@pytest.fixture(scope="session")
+def forge() -> Callable[..., Path]:
+    """forge(run, change, **said): what run.json says, and rows, in place by `change(rows)`; all checksums fit again."""
+
+    def forged(run: Path, change: Callable[[list[dict[str, Any]]], object] | None = None, /, **said: Any) -> Path:
+        if change is not None:
+            table = pq.read_table(run / TABLE)
+            rows = table.to_pylist()
+            change(rows)
+            pq.write_table(pa.Table.from_pylist(rows, table.schema), run / TABLE)
+        described = json.loads((run / DESCRIPTION).read_text())
+        fitting = {name: checksum(run / name) for name in described["files"]}
+        write_description(run, described | {"files": fitting} | said)
+        return run
+
+    return forged
 
 
 @pytest.fixture(scope="session")

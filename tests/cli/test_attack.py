@@ -6,15 +6,12 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import anisocert as ac
 from anisocert.data import digits
 from anisocert.engine import Numerics
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS
-from anisocert.runs.files import checksum, write_description
 from anisocert.runs.stored import read_run
 from anisocert.work import add_to_memory
 
@@ -35,20 +32,15 @@ def run(made, tmp_path):
     return shutil.copytree(made / "run", tmp_path / "run")
 
 
-def inflate(run, factor, alpha=0.001, only=None):
-    """Claim regions that are larger, with all else made to fit. only: the id of the one to enlarge."""
-    table = pq.read_table(run / "certificates.parquet")
-    rows = table.to_pylist()
+def inflate(rows, alpha=0.001, only=None):
+    """Claim regions that are larger by half, with all else made to fit. only: the id of the one to enlarge."""
     for row in rows:
         row["alpha"] = alpha
         if only not in (None, row["idx"]):
             continue
-        row["gap"] *= factor
+        row["gap"] *= 1.5
         theta = np.float64(row["theta_min"]) * row["gap"] * (1 - 4 * np.finfo(float).eps)
         row["radius"] = row["proxy_radius"] = float(theta)
-    pq.write_table(pa.Table.from_pylist(rows, table.schema), run / "certificates.parquet")
-    described = json.loads((run / "run.json").read_text())
-    write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
 
 
 def test_nothing_is_broken(cli, run):
@@ -59,8 +51,8 @@ def test_nothing_is_broken(cli, run):
     assert "broken  " not in said
 
 
-def test_what_was_promised_too_large_breaks_and_the_exit_code_says_so(cli, run, tmp_path):
-    inflate(run, 1.5)
+def test_what_was_promised_too_large_breaks_and_the_exit_code_says_so(cli, run, tmp_path, forge):
+    forge(run, inflate)
     said = cli("attack", run, *QUICK, code=1)
     assert "broken, where the alphas of all attempts lead one to expect 0.004 at most." in said.out
     assert "a promise that does not hold" in said.out
@@ -79,8 +71,8 @@ def test_what_was_promised_too_large_breaks_and_the_exit_code_says_so(cli, run, 
             assert np.linalg.norm(points["change"][i] - points["inside"][i]) <= 2 * radius
 
 
-def test_one_broken_certificate_is_enough_however_many_alpha_would_explain(cli, run):
-    inflate(run, 1.5, alpha=0.4, only=15)
+def test_one_broken_certificate_is_enough_however_many_alpha_would_explain(cli, run, forge):
+    forge(run, lambda rows: inflate(rows, alpha=0.4, only=15))
     said = cli("attack", run, *QUICK, code=1).out
     assert "4 certificates attacked: 1 broken, where the alphas of all attempts lead one to expect 1.6 at most." in said
 
@@ -129,10 +121,6 @@ def test_another_network_is_refused(cli, run, trained_digits, tmp_path):
     assert said.startswith("error: expected the network that ")
 
 
-def test_a_run_that_promises_nothing(cli, run):
-    table = pq.read_table(run / "certificates.parquet")
-    rows = [row | {"prediction": -1, "radius": 0.0, "proxy_radius": 0.0, "gap": 0.0} for row in table.to_pylist()]
-    pq.write_table(pa.Table.from_pylist(rows, table.schema), run / "certificates.parquet")
-    described = json.loads((run / "run.json").read_text())
-    write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
+def test_a_run_that_promises_nothing(cli, run, forge):
+    forge(run, lambda rows: [row.update(prediction=-1, radius=0.0, proxy_radius=0.0, gap=0.0) for row in rows])
     assert "expected a certificate to attack, got none" in cli("attack", run, code=2).err

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -17,7 +15,6 @@ from anisocert.evaluate import EVERYONE, results_of
 from anisocert.models import Codebook, PerCode, build, load, save
 from anisocert.report import assumptions, evidence_of
 from anisocert.runs import read_run
-from anisocert.runs.files import checksum, write_description
 from anisocert.runs.loading import load_model
 from anisocert.smoothing import Gaussian
 from anisocert.train import Cohen, Sgd, train
@@ -98,15 +95,10 @@ def test_a_row_that_claims_more_is_found(run, tmp_path, asked, change, wrong, ch
     assert any(wrong in str(finding) for finding in findings), findings
 
 
-def test_a_cascade_is_judged_by_majorities(run, tmp_path):
+def test_a_cascade_is_judged_by_majorities(run, tmp_path, forge):
     """Whatever its run says: two classes may both have less than half, and the first lead."""
     shutil.copytree(run, tmp_path / "run")
-    said = json.loads((run / "run.json").read_text())
-    rows = pq.read_table(run / "certificates.parquet")
-    rows = rows.set_column(rows.column_names.index("bound"), "bound", pa.array(["two-class"] * len(rows)))
-    pq.write_table(rows, tmp_path / "run" / "certificates.parquet")
-    files = said["files"] | {"certificates.parquet": checksum(tmp_path / "run" / "certificates.parquet")}
-    write_description(tmp_path / "run", said | {"bound": "two-class", "files": files})
+    forge(tmp_path / "run", lambda rows: [row.update(bound="two-class") for row in rows], bound="two-class")
     assert "has bound two-class, where a cascade needs majorities" in str(verify(tmp_path / "run").findings)
 
 

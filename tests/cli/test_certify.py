@@ -18,7 +18,6 @@ from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, OWN
 from anisocert.evaluate.protection import MEANING
 from anisocert.models import build, save
 from anisocert.runs import read_run
-from anisocert.runs.files import write_description
 from anisocert.verify.verifying import verify
 
 COLUMNS = [
@@ -364,11 +363,10 @@ def test_what_a_method_would_not_heed_is_refused(certify, tmp_path, options):
     assert not (tmp_path / "run").exists()
 
 
-def test_an_earlier_run_that_did_not_heed_an_option_opens(certify, tmp_path):
+def test_an_earlier_run_that_did_not_heed_an_option_opens(certify, tmp_path, forge):
     certify("--out", tmp_path / "run")
-    described = json.loads((tmp_path / "run" / "run.json").read_text())
-    for idle in ({"limit": 4.0}, {"paper": True, "iterations": 5}):
-        write_description(tmp_path / "run", described | {"method": "fixed"} | idle)
+    for idle in ({"limit": 4.0}, {"limit": None, "paper": True, "iterations": 5}):
+        forge(tmp_path / "run", method="fixed", **idle)
         assert read_run(tmp_path / "run").configuration.method == "fixed"
 
 

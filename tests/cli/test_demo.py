@@ -18,7 +18,6 @@ from anisocert.cli import main
 from anisocert.errors import ArgumentError
 from anisocert.report.toy import toy
 from anisocert.runs import read_run
-from anisocert.runs.files import write_description
 
 COLUMNS = [
     "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
@@ -103,11 +102,11 @@ def test_its_runs_are_those_of_certify(cli, quick):
 
 
 @pytest.mark.parametrize("file", [None, "None"])  # the latter as earlier versions wrote it
-def test_its_memories_are_said_to_be_gone(cli, quick, tmp_path, file):
+def test_its_memories_are_said_to_be_gone(cli, quick, tmp_path, file, forge):
     run = shutil.copytree(quick[1] / "l2-isotropic", tmp_path / "run")
     described = json.loads((run / "run.json").read_text())
     assert described["memory"]["file"] is None
-    write_description(run, described | {"memory": described["memory"] | {"file": file}})
+    forge(run, memory=described["memory"] | {"file": file})
     said = cli("verify", run, code=3).out
     assert "not recomputed: the memory's columns: its memory ended with the process that filled it; " in said
     cli("report", run, "--out", tmp_path / "report.html")

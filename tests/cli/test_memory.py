@@ -12,7 +12,7 @@ from anisocert.cli.app import app
 from anisocert.data import digits
 from anisocert.errors import ArgumentError
 from anisocert.memory import BrokenMemoryError, Memory
-from anisocert.runs.files import read_description, write_description
+from anisocert.runs.files import read_description
 from anisocert.smoothing import Gaussian, Uniform
 
 
@@ -176,10 +176,10 @@ def test_add_refuses(run, file, tmp_path):
         invoke("add", run, "--memory", file)
 
 
-def test_inputs_from_a_file(write_run, tmp_path, file):
+def test_inputs_from_a_file(write_run, tmp_path, file, forge):
     found, data = certificates(20, norm=1)
     write_run(tmp_path / "run", found, data.y)
-    write_description(tmp_path / "run", read_description(tmp_path / "run") | {"data": None})  # as of imported results
+    forge(tmp_path / "run", data=None)  # as of imported results
     with pytest.raises(ArgumentError, match="--inputs"):
         invoke("add", tmp_path / "run", "--memory", file)
     np.savez(tmp_path / "inputs.npz", x=data.x, ids=data.ids)

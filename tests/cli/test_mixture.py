@@ -13,7 +13,6 @@ from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize.soft import Problem, SoftVotes
 from anisocert.runs import read_run
-from anisocert.runs.files import write_description
 from anisocert.verify import verify
 from anisocert.verify.recounting import recount
 
@@ -21,19 +20,19 @@ THETA = "theta is not the one that method fixed has for every input of the run"
 MIXTURE = ("--noise", "gaussian-mixture", "--components", "0.25:0.5,0.75:2")
 
 
-def test_a_mixtures_votes_are_drawn_again_from_its_components(cli, network_file, tmp_path):
+def test_a_mixtures_votes_are_drawn_again_from_its_components(cli, network_file, tmp_path, forge):
     run, options = tmp_path / "run", ("--max", 4, "--n", 300, "--sigma", 0.3, "--method", "fixed")
     cli("certify", network_file, "--data", "digits", *options, *MIXTURE, "--out", run)
     assert set(read_run(run).column("noise")) == {"gaussian-mixture"}
     cli("verify", run, "--recount", 4)
-    described = json.loads((run / "run.json").read_text())
-    write_description(run, described | {"components": "0.25:0.5,0.75:1.9"})
+    components = read_run(run).description["components"]
+    forge(run, components="0.25:0.5,0.75:1.9")
     assert "expected a mixture's own theta" in next(recount(read_run(run), [0])).what
     assert {finding.what for finding in verify(run).findings} == {THETA}
-    write_description(run, described | {"noise": None})
+    forge(run, components=components, noise=None)
     (wrong,) = verify(run).findings
     assert "expected noise gaussian-mixture with components" in wrong.what
-    write_description(run, described | {"noise": None, "components": None})
+    forge(run, noise=None, components=None)
     assert {finding.what for finding in verify(run).findings} == {
         "noise is 'gaussian-mixture', the run's is 'gaussian'"
     }

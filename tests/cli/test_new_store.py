@@ -7,7 +7,6 @@ import pytest
 from anisocert.memory import Memory
 from anisocert.memory.opening import STORES
 from anisocert.runs import read_run
-from anisocert.runs.files import write_description
 
 URL, SHOWN = "lists://me:secret@locked/m", "lists://me@locked/m"
 
@@ -65,7 +64,7 @@ def test_every_command_takes_its_url(certify, cli, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Without any noise")  # its network was never trained
-def test_no_server_is_contacted_because_a_run_names_it(certify, cli, tmp_path, monkeypatch):
+def test_no_server_is_contacted_because_a_run_names_it(certify, cli, tmp_path, monkeypatch, forge):
     """Whoever wrote the run would learn who reads it, and be offered a password."""
     run = tmp_path / "run"
     certify("run", "--memory", "lists://m")
@@ -81,7 +80,7 @@ def test_no_server_is_contacted_because_a_run_names_it(certify, cli, tmp_path, m
     assert json.loads(cli("show", run, number, "--json").out)["promise"] is None
     cli("report", run, "--out", "r.html")
     assert told in (tmp_path / "r.html").read_text()
-    write_description(run, json.loads((run / "run.json").read_text()) | {"method": "isotropic"})
+    forge(run, method="isotropic")
     assert told in cli("export", run, "--after-memory", "--out", "r.tsv").err
     with pytest.raises(AssertionError):
         cli("show", run, number, "--memory", "lists://m")

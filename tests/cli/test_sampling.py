@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from anisocert.engine.grid import GRID
-from anisocert.runs.files import checksum, write_description
 
 HERE = Path(__file__).parent / "rows"
 SAME = "--data digits --precision float32 --skip 30 --max 6 --n 500 --device cpu --quiet --method fixed --sigma 0.25"
@@ -24,12 +23,6 @@ def certified(cli, monkeypatch, tmp_path):
     return run
 
 
-def rewrite(run, **described):
-    """Change what a run says and make the checksums fit."""
-    said = json.loads((run / "run.json").read_text()) | described
-    write_description(run, said | {"files": {name: checksum(run / name) for name in said["files"]}})
-
-
 def recounted(cli, run, **how):
     return cli("verify", run, "--recount", 2, "--model", "class_means:network", **how).out
 
@@ -41,30 +34,30 @@ def test_a_run_on_a_grid_records_and_verifies_it(cli, certified):
 
 
 @pytest.mark.parametrize("shape", ["flat", [1, "8"]])
-def test_a_shape_that_is_none_is_a_finding(cli, certified, shape):
+def test_a_shape_that_is_none_is_a_finding(cli, certified, shape, forge):
     run = certified()
-    rewrite(run, input_shape=shape)
+    forge(run, input_shape=shape)
     assert "run.json" in cli("verify", run, code=1).out
 
 
-def test_no_votes_are_drawn_again_for_a_shape_without_end(cli, certified):
+def test_no_votes_are_drawn_again_for_a_shape_without_end(cli, certified, forge):
     run = certified()
-    rewrite(run, input_shape=[10**400])
+    forge(run, input_shape=[10**400])
     said = cli("verify", run, "--recount", 2, "--model", "class_means:network", code=2)
     assert "expected input_shape, the shape of an input" in said.err
 
 
-def test_a_run_from_before_there_were_grids_verifies_and_recounts(cli, certified):
+def test_a_run_from_before_there_were_grids_verifies_and_recounts(cli, certified, forge):
     run = certified("--grid", 0)
     numerics = json.loads((run / "run.json").read_text())["numerics"]
     assert numerics.pop("grid") == 0
-    rewrite(run, numerics=numerics)
+    forge(run, numerics=numerics)
     assert "nothing wrong" in recounted(cli, run)
 
 
-def test_votes_of_one_noise_do_not_pass_for_the_other(cli, certified):
+def test_votes_of_one_noise_do_not_pass_for_the_other(cli, certified, forge):
     run = certified("--grid", 0)
-    rewrite(run, numerics=json.loads((run / "run.json").read_text())["numerics"] | {"grid": GRID})
+    forge(run, numerics=json.loads((run / "run.json").read_text())["numerics"] | {"grid": GRID})
     said = cli("verify", run, "--recount", 2, "--model", "class_means:network", code=1)
     assert "nothing wrong" not in said.out
 

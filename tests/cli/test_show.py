@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from anisocert.runs.files import write_description
-
 
 @pytest.fixture(scope="module")
 def made(quick, do, trained_digits, tmp_path_factory):
@@ -58,10 +56,9 @@ def test_an_abstention(cli, made):
     assert (found["prediction"], found["radius"], found["implied"]) == (-1, 0.0, None)
 
 
-def test_votes_that_are_not_the_run_s(cli, made, tmp_path):
+def test_votes_that_are_not_the_run_s(cli, made, tmp_path, forge):
     run = shutil.copytree(made, tmp_path / "run")
-    described = json.loads((run / "run.json").read_text())
-    write_description(run, described | {"seed": 1})
+    forge(run, seed=1)
     assert "expected the run's votes when drawn again, got others" in cli("show", run, 0, "--recount", code=1).err
     assert "which is not in it" in cli("show", run, 1, "--recount", code=2).err
     assert "which is not in it" in cli("show", run, 1, code=2).err

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from anisocert.plain import plain
-from anisocert.runs.files import read_description, write_description
 
 EVIL = "cat\x1b[2J\x1b]0;owned\x07\x9b31m\r\b[bold][red]dog[link=x]\u202e"
 
@@ -39,14 +38,13 @@ def test_what_is_in_quotes_stays_in_them(begun):
 
 
 @pytest.fixture(scope="module")
-def run(quick, do, trained_digits, tmp_path_factory):
+def run(quick, do, trained_digits, tmp_path_factory, forge):
     """A run whose description, ids and class names say more than they should."""
     folder = tmp_path_factory.mktemp("evil")
     np.savez(folder / "d.npz", x=np.random.default_rng(0).random((4, 1, 8, 8), np.float32), y=np.arange(4))
     do(replace(quick, model=str(trained_digits), data=str(folder / "d.npz"), n=100), folder / "run")
     run = shutil.move(folder / "run", folder / "run\x1b[31m[red]")
-    write_description(run, read_description(run) | {"data": EVIL, "recipe": EVIL, "memory": EVIL})
-    return run
+    return forge(run, data=EVIL, recipe=EVIL, memory=EVIL)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ import shutil
 import sys
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -13,7 +12,6 @@ from anisocert.certification import certify
 from anisocert.data import digits
 from anisocert.engine import Network, Numerics
 from anisocert.models import build, save
-from anisocert.runs.files import checksum, write_description
 from anisocert.smoothing import Gaussian
 
 
@@ -41,24 +39,14 @@ def run(made, tmp_path):
     return shutil.copytree(made, tmp_path / "run")
 
 
-def change(run, name, value):
-    table = pq.read_table(run / "certificates.parquet")
-    rows = table.to_pylist()
-    rows[0][name] = value(rows[0][name])
-    pq.write_table(pa.Table.from_pylist(rows, table.schema), run / "certificates.parquet")
-    described = json.loads((run / "run.json").read_text())
-    write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
-
-
 def test_nothing_wrong(cli, run):
     said = cli("verify", run)
     assert said.out == f"{run}: nothing wrong; 2 files checked, 5 rows recomputed\n"
     assert said.err == ""
 
 
-def test_one_line_a_finding(cli, run):
-    change(run, "theta_min", lambda value: value * 2)
-    change(run, "theta_max", lambda value: value * 2)
+def test_one_line_a_finding(cli, run, forge):
+    forge(run, lambda rows: rows[0].update({name: rows[0][name] * 2 for name in ("theta_min", "theta_max")}))
     lines = cli("verify", run, code=1).out.splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("example 0: theta_min is ")
@@ -71,25 +59,24 @@ def test_one_line_a_finding(cli, run):
     assert len(cli("verify", run, "--recount", 2, code=1).out.splitlines()) == len(lines)
 
 
-def test_json(cli, run):
+def test_json(cli, run, forge):
     said = json.loads(cli("verify", run, "--json", "--recount", 2).out)
     assert said["ok"] is True
     assert (said["files"], said["rows"], len(said["recounted"]), said["findings"]) == (2, 5, 2, [])
-    change(run, "correct", lambda value: not value)
+    forge(run, lambda rows: rows[0].update(correct=not rows[0]["correct"]))
     said = json.loads(cli("verify", run, "--json", code=1).out)
     assert said["ok"] is False
     assert [finding["where"] for finding in said["findings"]] == ["example 0"]
     assert said["findings"][0]["what"].startswith("correct is ")
 
 
-def test_recount(cli, run):
+def test_recount(cli, run, forge):
     assert "votes of 5 drawn again (ids 0, 5, 10, 15, 20)" in cli("verify", run, "--recount", 100).out
-    change(run, "label", lambda value: (value + 1) % 10)
-    change(run, "correct", lambda _: False)
+    forge(run, lambda rows: rows[0].update(label=(rows[0]["label"] + 1) % 10, correct=False))
     said = cli("verify", run, "--recount", 5, code=1).out
     assert "example 0: label is" in said
     described = json.loads((run / "run.json").read_text())
-    write_description(run, described | {"versions": described["versions"] | {"torch": "1.0"}})
+    forge(run, versions=described["versions"] | {"torch": "1.0"})
     said = cli("verify", run, "--recount", 5, code=1).out
     assert "note: torch 1.0 made the run, here it is " in said
     assert "a few votes need not be anyone's fault" in said
@@ -104,14 +91,14 @@ def test_fresh_votes(cli, run):
     assert "expected --recount K with --fresh" in cli("verify", run, "--fresh", 100, code=2).err
 
 
-def test_recount_with_a_network_that_is_elsewhere(cli, run, tmp_path):
+def test_recount_with_a_network_that_is_elsewhere(cli, run, tmp_path, forge):
     described = json.loads((run / "run.json").read_text())
     net = shutil.copy(described["model"], tmp_path / "moved.safetensors")
-    write_description(run, described | {"model": "/nowhere/net.safetensors"})
+    forge(run, model="/nowhere/net.safetensors")
     said = cli("verify", run, "--recount", 1, code=2)
     assert said.err.startswith("error: expected a network file")
     assert "votes of 1 drawn again" in cli("verify", run, "--recount", 1, "--model", net).out
-    write_description(run, described | {"device": "cuda"})
+    forge(run, model=described["model"], device="cuda")
     assert "it draws other noise" in cli("verify", run, "--recount", 1, "--device", "cpu", code=2).err
 
 
@@ -133,10 +120,6 @@ def go():
 """
 
 
-def describe(run, **changes):
-    write_description(run, json.loads((run / "run.json").read_text()) | changes)
-
-
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """A folder to be in, with modules that a stranger has left there."""
@@ -153,9 +136,9 @@ def here(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "command", [("verify", "--recount", 1), ("show", "--recount"), ("attack",), ("report", "--figures", "figures")]
 )
-def test_a_run_that_somebody_sent_executes_nothing(cli, run, here, command, option):
+def test_a_run_that_somebody_sent_executes_nothing(cli, run, here, command, option, forge):
     """All checksums fit; the payload would leave a file and end the process with exit code 0."""
-    describe(run, **{option: "stranger:go"})
+    forge(run, **{option: "stranger:go"})
     name, *options = command
     where = (run, 0) if name == "show" else (run,)
     said = cli(name, *where, *options, code=0 if name == "report" else 2)
@@ -165,11 +148,11 @@ def test_a_run_that_somebody_sent_executes_nothing(cli, run, here, command, opti
         assert f"type --{option} stranger:go" in said.err
 
 
-def test_code_that_is_typed_cannot_exit_for_the_command(cli, run, here):
+def test_code_that_is_typed_cannot_exit_for_the_command(cli, run, here, forge):
     said = cli("verify", run, "--recount", 1, "--model", "stranger:go", code=1)
     assert said.err.endswith("got an exit with code 0\n")
     assert (here / "executed").exists()
-    describe(run, model_hash=hash_of_exiting())
+    forge(run, model_hash=hash_of_exiting())
     said = cli("verify", run, "--recount", 1, "--model", "exiting:go", code=1)
     assert "ended it with exit code 0" in said.err
     assert "nothing wrong" not in said.out
@@ -182,30 +165,23 @@ def hash_of_exiting():
 
 
 @pytest.mark.parametrize("imported", [{}, {"file": "a.tsv"}, None, True])
-def test_a_run_with_votes_is_recomputed_whatever_it_calls_itself(cli, run, imported):
-    describe(run, imported=imported)
+def test_a_run_with_votes_is_recomputed_whatever_it_calls_itself(cli, run, imported, forge):
+    forge(run, imported=imported)
     assert "nothing wrong; 2 files checked, 5 rows recomputed" in cli("verify", run).out
-    change(run, "radius", lambda _: 9.9)
+    forge(run, lambda rows: rows[0].update(radius=9.9))
     assert "example 0: radius is 9.9" in cli("verify", run, code=1).out
 
 
-def test_rows_without_votes_are_not_recomputed_and_that_is_the_verdict(cli, run):
-    table = pq.read_table(run / "certificates.parquet")
-    votes = ("top_votes", "runner_up_votes", "votes", "bound_k", "bound_n")
-
-    def without(some):
-        rows = [row | (dict.fromkeys(votes) if i in some else {}) for i, row in enumerate(table.to_pylist())]
-        pq.write_table(pa.Table.from_pylist(rows, table.schema), run / "certificates.parquet")
-        described = json.loads((run / "run.json").read_text())
-        describe(run, imported={}, files={name: checksum(run / name) for name in described["files"]})
-
-    without(range(5))
+def test_rows_without_votes_are_not_recomputed_and_that_is_the_verdict(cli, run, forge):
+    none = dict.fromkeys(("top_votes", "runner_up_votes", "votes", "bound_k", "bound_n"))
+    first = pq.read_table(run / "certificates.parquet").to_pylist()[0]
+    forge(run, lambda rows: [row.update(none) for row in rows], imported={})
     lines = cli("verify", run, code=3).out.splitlines()
     assert lines[0].startswith("not recomputed: rows: imported without the votes")
     assert lines[1].startswith(f"{run}: nothing wrong found, but not everything was recomputed; ")
     said = json.loads(cli("verify", run, "--json", code=3).out)
     assert (said["ok"], len(said["not_recomputed"]), said["rows"]) == (True, 1, 0)
-    without(range(1, 5))
+    forge(run, lambda rows: rows[0].update(first))
     assert "example 5: lacks top_votes" in cli("verify", run, code=1).out
 
 
@@ -228,12 +204,12 @@ def test_a_memory_that_is_elsewhere(cli, run, tmp_path):
     ).read_text("utf-8")
 
 
-def test_from_another_folder_it_says_what_to_pass(cli, run, tmp_path):
+def test_from_another_folder_it_says_what_to_pass(cli, run, tmp_path, forge):
     np.savez(tmp_path / "tests.npz", x=digits("test").x, y=digits("test").y, ids=digits("test").ids)
-    describe(run, data="gone/tests.npz")
+    forge(run, data="gone/tests.npz")
     assert "say where they are with --data" in cli("verify", run, "--recount", 1, code=2).err
     assert "drawn again" in cli("verify", run, "--recount", 1, "--data", tmp_path / "tests.npz").out
-    describe(run, model="gone/net.safetensors")
+    forge(run, model="gone/net.safetensors")
     assert "say where it is with --model" in cli("verify", run, "--recount", 1, code=2).err
 
 

@@ -13,7 +13,7 @@ from anisocert.errors import ArgumentError
 from anisocert.evaluate import ADMITTED, EVERYONE, OWN, down, percent, render
 from anisocert.evaluate.table import text
 from anisocert.runs import read_run
-from anisocert.runs.files import TABLE, checksum, read_description, write_description
+from anisocert.runs.files import TABLE
 from first import FILE, read_lines, written
 from network_tables import FOLDERS, NAMES, aims_table, network_tables
 from tables import NAMES as KNOWN
@@ -23,19 +23,18 @@ SIZES = ("radius", "proxy_radius", "memory_radius", "memory_proxy_radius")
 
 
 @pytest.fixture
-def made(tmp_path):
+def made(forge, tmp_path):
     """Writes a run: the first rows of a committed one, with sizes times a factor."""
 
     def write(folder, network, method, *, inputs=8, times=1.0, n=10_000, data="cifar10"):
         place = tmp_path / folder / network / method
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(RESULTS / "cohen-0.25" / method.partition("-")[0], place)
-        said = read_description(place) | {"n": n, "data": data, "sigma": float(network.rpartition("-")[2])}
         rows = pq.read_table(place / TABLE)[:inputs]
         for name in set(SIZES) & set(rows.column_names):
             rows = rows.set_column(rows.column_names.index(name), name, pa.array(times * np.array(rows[name])))
         pq.write_table(rows, place / TABLE)
-        write_description(place, said | {"files": {TABLE: checksum(place / TABLE)}})
+        forge(place, n=n, data=data, sigma=float(network.rpartition("-")[2]))
         return {name: np.array(values) for name, values in rows.to_pydict().items()}
 
     return write

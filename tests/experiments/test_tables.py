@@ -21,7 +21,6 @@ from anisocert.optimize.published import PublishedAnisotropic
 from anisocert.reproduce import read_matrix
 from anisocert.reproduce.publishing import publish
 from anisocert.runs import read_run
-from anisocert.runs.files import read_description, write_description
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "experiments" / "tables.py"
@@ -109,12 +108,12 @@ def results(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def like_cifar(results, tmp_path_factory):
+def like_cifar(results, tmp_path_factory, forge):
     """The same rows under the name of the paper's data, so that they stand beside its numbers."""
     copy = tmp_path_factory.mktemp("like") / "results"
     shutil.copytree(results, copy)
     for file in copy.glob("*/*/run.json"):
-        write_description(file.parent, read_description(file.parent) | {"data": "cifar10"})
+        forge(file.parent, data="cifar10")
     return copy
 
 
@@ -286,11 +285,11 @@ def test_a_page_is_written_between_its_marks_and_stays_so(script, results, tmp_p
         script.written("<!-- table gians -->\n<!-- end -->", {})
 
 
-def test_rows_of_two_networks_are_not_drawn_as_one(script, results, tmp_path):
+def test_rows_of_two_networks_are_not_drawn_as_one(script, results, tmp_path, forge):
     copy = tmp_path / "results"
     shutil.copytree(results, copy)
     folder = copy / "cohen-0.25" / "fixed-many"
-    write_description(folder, read_description(folder) | {"model_hash": "other"})
+    forge(folder, model_hash="other")
     for draw in (script.all_tables, lambda where: script.write_figures(where, tmp_path)):
         with pytest.raises(ArgumentError, match=r"one network in .*cohen-0\.25, got .*; fixed-many of other"):
             draw(copy)

@@ -1,7 +1,6 @@
 """What is shown about an input is what its run and its memory hold, and no more."""
 
 import html
-import json
 import math
 import re
 import shlex
@@ -20,7 +19,6 @@ from anisocert.errors import ArgumentError
 from anisocert.report import assumptions, evidence_of, evidence_page, sentence
 from anisocert.report.evidence_tables import vote_counts, votes_table
 from anisocert.runs import read_run
-from anisocert.runs.files import checksum, write_description
 from anisocert.work import add_to_memory
 
 NOTES = ("kept", "shrunk", "inherited", "abstained")
@@ -156,10 +154,9 @@ def test_every_note_of_a_memory(remembered, noted, note, made):
 
 
 @pytest.mark.parametrize("note", NOTES)
-def test_without_the_memory_s_file_only_the_ball_that_the_run_knows_is_stated(made, tmp_path, noted, note):
+def test_without_the_memory_s_file_only_the_ball_that_the_run_knows_is_stated(made, tmp_path, noted, note, forge):
     folder = shutil.copytree(made / "remembered", tmp_path / "run")
-    described = json.loads((folder / "run.json").read_text())
-    write_description(folder, described | {"memory": described["memory"] | {"file": "/nowhere/memory.sqlite"}})
+    forge(folder, memory=read_run(folder).description["memory"] | {"file": "/nowhere/memory.sqlite"})
     e = evidence_of(read_run(folder), noted[note])
     whole = evidence_of(read_run(made / "remembered"), noted[note])
     if note in ("kept", "abstained"):
@@ -176,19 +173,16 @@ def test_without_the_memory_s_file_only_the_ball_that_the_run_knows_is_stated(ma
         assert "as certain as the promise" in sentence(e)
 
 
-def test_a_memory_that_was_emptied_since_does_not_enlarge_anything(made, tmp_path, noted):
+def test_a_memory_that_was_emptied_since_does_not_enlarge_anything(made, tmp_path, noted, forge):
     folder = shutil.copytree(made / "remembered", tmp_path / "run")
     ac.Memory.open(tmp_path / "memory.sqlite").close()
-    described = json.loads((folder / "run.json").read_text())
-    file = {"file": str(tmp_path / "memory.sqlite")}
-    write_description(folder, described | {"memory": described["memory"] | file})
+    forge(folder, memory=read_run(folder).description["memory"] | {"file": str(tmp_path / "memory.sqlite")})
     assert not evidence_of(read_run(folder), noted["shrunk"]).whole
 
 
-def test_a_weaker_policy_is_said(made, tmp_path):
+def test_a_weaker_policy_is_said(made, tmp_path, forge):
     folder = shutil.copytree(made / "remembered", tmp_path / "run")
-    described = json.loads((folder / "run.json").read_text())
-    write_description(folder, described | {"memory": described["memory"] | {"policy": "abstain"}})
+    forge(folder, memory=read_run(folder).description["memory"] | {"policy": "abstain"})
     assert "gives the same answer, or abstains, after every change" in sentence(evidence_of(read_run(folder), 0))
 
 
@@ -203,20 +197,18 @@ def test_a_weaker_policy_is_said(made, tmp_path):
         ({"lifetime": True}, "all promises that the memory ever makes, except with probability 0.001 at most"),
     ],
 )
-def test_what_alpha_is_of(made, tmp_path, options, what):
+def test_what_alpha_is_of(made, tmp_path, options, what, forge):
     folder = shutil.copytree(made / "plain", tmp_path / "run")
-    write_description(folder, json.loads((folder / "run.json").read_text()) | options)
+    forge(folder, **options)
     assert what in " ".join(assumptions(evidence_of(read_run(folder), 0)))
 
 
-def test_noise_of_its_own_without_a_memory_is_no_promise_of_a_system(made, tmp_path):
+def test_noise_of_its_own_without_a_memory_is_no_promise_of_a_system(made, tmp_path, forge):
     folder = shutil.copytree(made / "remembered", tmp_path / "run")
     table = pq.read_table(folder / "certificates.parquet")
     names = [name for name in table.column_names if name.startswith("memory_")]
     pq.write_table(table.drop_columns(names), folder / "certificates.parquet")
-    described = json.loads((folder / "run.json").read_text())
-    files = {name: checksum(folder / name) for name in described["files"]}
-    write_description(folder, {k: v for k, v in described.items() if k != "memory"} | {"files": files})
+    forge(folder, memory=None)
     e = evidence_of(read_run(folder), 0)
     assert sentence(e).startswith("The smoothed classifier with the noise chosen for this input answers")
     assert any("not a promise about one system" in one for one in assumptions(e))

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 from anisocert.cli.app import app
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.runs.configuration import Configuration
-from anisocert.runs.files import write_description
 
 WRONG = [
     {"versions": []},
@@ -28,10 +27,9 @@ WRONG = [
 
 @pytest.mark.parametrize("changes", WRONG, ids=ascii)
 @pytest.mark.parametrize("command", ["show", "report"])
-def test_values_of_another_type(systems, tmp_path, changes, command):
+def test_values_of_another_type(systems, tmp_path, changes, command, forge):
     run = shutil.copytree(systems / "own", tmp_path / "run")
-    described = json.loads((run / "run.json").read_text())
-    write_description(run, described | {"model": "none.safetensors"} | changes)
+    forge(run, **{"model": "none.safetensors"} | changes)
     arguments = {"show": ["show", str(run), "3"], "report": ["report", str(run), "--out", str(tmp_path / "r.html")]}
     done = CliRunner().invoke(app, arguments[command])
     assert done.exception is None or isinstance(done.exception, AnisocertError | SystemExit), done.exception

@@ -1,14 +1,11 @@
 """Alpha for a whole run, and for all that a memory will ever see: spent, recorded, verified."""
 
-import json
 import math
 import shutil
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -21,7 +18,6 @@ from anisocert.memory import Memory
 from anisocert.optimize import Fixed
 from anisocert.runs import Configuration, read_run
 from anisocert.runs._spending import shares
-from anisocert.runs.files import checksum, write_description
 from anisocert.smoothing import Gaussian
 from anisocert.verify.verifying import verify
 from anisocert.work import add_to_memory
@@ -30,14 +26,6 @@ from anisocert.work import add_to_memory
 @pytest.fixture(scope="module")
 def few(quick):
     return replace(quick, max=12)
-
-
-def forge(run, change, **said):
-    """Change rows, and make all checksums fit."""
-    table = pq.read_table(run / "certificates.parquet")
-    pq.write_table(pa.Table.from_pylist(change(table.to_pylist()), table.schema), run / "certificates.parquet")
-    described = json.loads((run / "run.json").read_text()) | said
-    write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
 
 
 @pytest.mark.parametrize("count", [1, 3, 49, 1000])
@@ -109,20 +97,20 @@ def test_a_simultaneous_run_in_shards_is_the_same(few, do, same, tmp_path):
     assert same(tmp_path / "whole", tmp_path / "shards")
 
 
-def test_forged_shares_are_found(few, do, tmp_path):
+def test_forged_shares_are_found(few, do, tmp_path, forge):
     do(replace(few, simultaneous=True), tmp_path / "run")
     larger = shutil.copytree(tmp_path / "run", tmp_path / "larger")
-    forge(larger, lambda rows: [row | {"alpha": 0.001} for row in rows])
+    forge(larger, lambda rows: [row.update(alpha=0.001) for row in rows])
     assert any("alpha is 0.001" in str(finding) for finding in verify(larger).findings)
     fewer = shutil.copytree(tmp_path / "run", tmp_path / "fewer")
-    forge(fewer, lambda rows: rows[1:])
+    forge(fewer, lambda rows: rows.pop(0))
     assert any("the run's inputs are 12" in str(finding) for finding in verify(fewer).findings)
     claims = shutil.copytree(tmp_path / "run", tmp_path / "claims")
-    forge(claims, lambda rows: rows, simultaneous=False)
+    forge(claims, simultaneous=False)
     assert any("alpha is " in str(finding) for finding in verify(claims).findings)
 
 
-def test_a_memory_s_lifetime(few, do, tmp_path):
+def test_a_memory_s_lifetime(few, do, tmp_path, forge):
     """Two runs, one alpha: numbers go on where the first run ended, and what is spent stays below it."""
     memory = str(tmp_path / "memory.sqlite")
     c = replace(few, alpha=0.01, lifetime=True, memory=memory)
@@ -147,9 +135,9 @@ def test_a_memory_s_lifetime(few, do, tmp_path):
         with pytest.raises(ArgumentError, match="use a different seed"):
             opened.reserve([0], 0, np.zeros((1, 1, 8, 8), np.float32))
         assert opened.reserve([0], 1, np.zeros((1, 1, 8, 8), np.float32)) == 18
-    forge(tmp_path / "second", lambda rows: rows, lifetime_from=1)
+    forge(tmp_path / "second", lifetime_from=1)
     assert any("alpha is " in str(finding) for finding in verify(tmp_path / "second").findings)
-    forge(tmp_path / "second", lambda rows: rows, lifetime_from=None)
+    forge(tmp_path / "second", lifetime_from=None)
     assert any("lifetime_from" in str(finding) for finding in verify(tmp_path / "second").findings)
 
 

@@ -43,15 +43,6 @@ def described(run):
     return json.loads((run / "run.json").read_text())
 
 
-def refit(run, **changes):
-    """Change what a run says, and make its checksum fit."""
-    write_description(run, described(run) | changes)
-
-
-def name_file(run, name, content="0" * 64):
-    refit(run, files=described(run)["files"] | {str(name): content})
-
-
 @pytest.mark.parametrize(
     "change", [lambda text: text.replace("digits", "digets"), lambda text: text[:-9], lambda _: "[]"]
 )
@@ -64,8 +55,8 @@ def test_an_edited_description_is_refused(run, change):
 
 
 @pytest.mark.parametrize("option", ["model", "denoise"])
-def test_a_run_never_names_code(run, here, option):
-    refit(run, **{option: "stranger:go"})
+def test_a_run_never_names_code(run, here, option, forge):
+    forge(run, **{option: "stranger:go"})
     stored = read_run(run)
     for asked in (stored.module, lambda: stored.module(gradients=True), stored.network):
         with pytest.raises(ArgumentError, match=rf"type --{option} stranger:go"):
@@ -86,53 +77,53 @@ def test_a_file_whose_name_is_a_function_s_is_a_file(run, here):
     assert not (here / "executed").exists()
 
 
-def test_a_typed_function_is_called_and_its_exit_is_an_error(run, here):
-    refit(run, model="stranger:go")
+def test_a_typed_function_is_called_and_its_exit_is_an_error(run, here, forge):
+    forge(run, model="stranger:go")
     with pytest.raises(ModelError, match="got an exit with code 0"):
         read_run(run).moved(model="stranger:go").network()
     assert (here / "executed").exists()
 
 
-def test_a_typed_function_may_be_another_one_if_the_network_is_the_same(run, here, network_file, monkeypatch):
+def test_a_typed_function_may_be_another_one_if_the_network_is_the_same(run, here, network_file, monkeypatch, forge):
     code = f"from anisocert.models import load\ndef go():\n    return load({str(network_file)!r})[0]\n"
     other = "def other():\n    from torch import nn\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
     (here / "friend.py").write_text(code + other)
     monkeypatch.delitem(sys.modules, "friend", raising=False)
-    refit(run, model="elsewhere:go")
+    forge(run, model="elsewhere:go")
     stored = read_run(run)
     assert stored.moved(model="friend:go").network().hash == stored.description["model_hash"]
     with pytest.raises(NotTheRunsError, match="got a different network: friend:other"):
         stored.moved(model="friend:other").network()
 
 
-def test_a_network_behaves_as_the_run_has_noted(run, network_file, tmp_path):
+def test_a_network_behaves_as_the_run_has_noted(run, network_file, tmp_path, forge):
     """Also where the run was made under a name of the user's, which any network could be given."""
     honest = read_run(run).network()
     noted = {"probe": as_json(honest.probe((1, 8, 8))), "input_shape": [1, 8, 8]}
-    refit(run, **noted)
+    forge(run, **noted)
     read_run(run).network()
     model, metadata = load(network_file)
     model.network.head.bias.data += 1
     save(model, tmp_path / "other.safetensors", metadata)
-    refit(run, **noted, model_id="mine", model_hash="mine, float32 on grid 2^-12")
+    forge(run, **noted, model_id="mine", model_hash="mine, float32 on grid 2^-12")
     assert read_run(run).network().hash == "mine, float32 on grid 2^-12"
     with pytest.raises(NotTheRunsError, match="got a different network"):
         read_run(run).moved(model=str(tmp_path / "other.safetensors")).network()
     for shape in ([10**9, 10**9], [-1], "much", None, [1.5]):
-        refit(run, **noted | {"input_shape": shape})
+        forge(run, **noted | {"input_shape": shape})
         with pytest.raises(ArgumentError, match="input_shape"):
             read_run(run).network()
 
 
 @pytest.mark.parametrize("value", [["stranger:go"], {"a": 1}, 7])
-def test_what_is_no_text_is_no_network(run, value):
-    refit(run, model=value)
+def test_what_is_no_text_is_no_network(run, value, forge):
+    forge(run, model=value)
     with pytest.raises(ArgumentError):
         read_run(run).module()
 
 
-def test_what_is_elsewhere_is_asked_for(run, tmp_path):
-    refit(run, model="/nowhere/net.safetensors", data="/nowhere/data.npz")
+def test_what_is_elsewhere_is_asked_for(run, tmp_path, forge):
+    forge(run, model="/nowhere/net.safetensors", data="/nowhere/data.npz")
     with pytest.raises(ArgumentError, match="say where it is with --model"):
         read_run(run).module()
     with pytest.raises(ArgumentError, match="say where they are with --data"):
@@ -144,9 +135,9 @@ def test_what_is_elsewhere_is_asked_for(run, tmp_path):
 
 
 @pytest.mark.parametrize("option", ["model", "data"])
-def test_a_pipe_is_neither_a_network_nor_data(run, tmp_path, option):
+def test_a_pipe_is_neither_a_network_nor_data(run, tmp_path, option, forge):
     os.mkfifo(tmp_path / "pipe.npz")
-    refit(run, **{option: str(tmp_path / "pipe.npz")})
+    forge(run, **{option: str(tmp_path / "pipe.npz")})
     stored = read_run(run)
     with pytest.raises(ArgumentError):
         stored.module() if option == "model" else stored.examples()
@@ -157,10 +148,10 @@ def test_a_pipe_is_neither_a_network_nor_data(run, tmp_path, option):
     ["../victim", "{tmp}/victim", "theta/../../victim", "/dev/zero", "/dev/stdin", "theta/../certificates.parquet", ".",
      "run.json", "memory.jsonl", "theta/x.safetensors", "theta/theta.safetensors/", "theta/theta-1.safetensors\n", ""],
 )  # fmt: skip
-def test_only_names_that_runs_use(run, tmp_path, name):
+def test_only_names_that_runs_use(run, tmp_path, name, forge):
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    name_file(run, name.format(tmp=tmp_path), checksum(victim))
+    forge(run, files=described(run)["files"] | {name.format(tmp=tmp_path): checksum(victim)})
     (finding,) = look(run).findings
     assert finding.where == "run.json"
     for reading in (read_run, lambda folder: copy_run(folder, tmp_path / "copy")):
@@ -279,7 +270,7 @@ def test_a_run_of_an_earlier_version_says_probe_shape(run):
     assert read_run(run).network().hash == said["model_hash"]
 
 
-def test_what_a_run_says_of_itself(run):
+def test_what_a_run_says_of_itself(run, forge):
     stored = read_run(run)
     said, number = stored.description, int(stored.column("idx")[0])
     assert stored.plan == stored.configuration.plan()
@@ -292,7 +283,7 @@ def test_what_a_run_says_of_itself(run):
         region, certificate = stored.region(row["idx"], x), stored.certificate(row["idx"], x)
         assert (region is None) == (certificate.region is None)
         assert region is None or np.array_equal(region.axes, certificate.region.axes)
-    refit(run, memory={"file": "a.sqlite", "policy": "inherit", "generation": "g"})
+    forge(run, memory={"file": "a.sqlite", "policy": "inherit", "generation": "g"})
     memory = read_run(run).memory
     assert (memory.place, memory.policy, memory.prefer, memory.generation) == ("a.sqlite", "inherit", "volume", "g")
 

@@ -1,13 +1,10 @@
 """A memory's answers in a run are derived again from the memory: forged ones are found, and what is missing is said."""
 
-import json
 import shutil
 import sqlite3
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -15,7 +12,6 @@ from anisocert import Memory
 from anisocert.cli.app import app
 from anisocert.errors import ArgumentError
 from anisocert.runs import read_run
-from anisocert.runs.files import checksum, write_description
 from anisocert.verify.backing import backing, memory_backing
 from anisocert.verify.verifying import verify
 
@@ -35,19 +31,15 @@ def run(made, tmp_path):
     return shutil.copytree(made / "run", tmp_path / "run")
 
 
-def describe(run, **changes):
-    described = json.loads((run / "run.json").read_text()) | changes
-    write_description(run, described | {"files": {name: checksum(run / name) for name in described["files"]}})
-
-
-def forge(run, change):
-    """Change rows and make the checksums fit."""
-    table = pq.read_table(run / "certificates.parquet")
-    rows = table.to_pylist()
+def inherit(rows):
+    """Every row inherited, with a large radius."""
     for row in rows:
-        row.update(change(row))
-    pq.write_table(pa.Table.from_pylist(rows, table.schema), run / "certificates.parquet")
-    describe(run)
+        row.update(memory_note="inherited", memory_prediction=row["label"], memory_radius=9.0, memory_proxy_radius=9.0)
+
+
+def update(number, values):
+    """Change the row of one example."""
+    return lambda rows: next(row for row in rows if row["idx"] == number).update(values)
 
 
 def said(run, **where):
@@ -65,11 +57,9 @@ def test_honest_answers_of_every_kind_are_backed(run):
     assert memory_backing(read_run(run)) is None
 
 
-def test_every_row_inherited_with_a_large_radius(run):
+def test_every_row_inherited_with_a_large_radius(run, forge):
     """The attack: nothing in the rows contradicts it, no vote is touched, and all checksums fit."""
-    forge(run, lambda row: {
-        "memory_note": "inherited", "memory_prediction": row["label"], "memory_radius": 9.0, "memory_proxy_radius": 9.0,
-    })  # fmt: skip
+    forge(run, inherit)
     found = verify(run)
     assert len(found.findings) == 12
     told = memory_backing(read_run(run))
@@ -78,7 +68,7 @@ def test_every_row_inherited_with_a_large_radius(run):
 
 
 @pytest.mark.parametrize("note", ["kept", "shrunk", "abstained"])
-def test_no_answer_can_be_another(run, note):
+def test_no_answer_can_be_another(run, note, forge):
     number = first(run, note)["idx"]
     promised = max(row["memory_prediction"] for row in read_run(run).rows)
     changes = [
@@ -92,11 +82,11 @@ def test_no_answer_can_be_another(run, note):
         changes += [{"memory_note": "shrunk"}]
     for change in changes:
         copy = shutil.copytree(run, run.parent / "forged", dirs_exist_ok=True)
-        forge(copy, lambda row, change=change: change if row["idx"] == number else {})
+        forge(copy, update(number, change))
         assert f"example {number}: memory" in said(copy), change
 
 
-def test_an_answer_from_other_votes_is_found(run, made, tmp_path):
+def test_an_answer_from_other_votes_is_found(run, made, tmp_path, forge):
     """The promise is there under the same id, and rests on something else."""
     number = first(run, "kept")["idx"]
     stored = read_run(run)
@@ -104,13 +94,13 @@ def test_an_answer_from_other_votes_is_found(run, made, tmp_path):
         for one in memory.entries():
             own = one.id == number
             new.admit(replace(one, seed=one.seed + 1) if own else one)
-    describe(run, memory=stored.description["memory"] | {"generation": None})
+    forge(run, memory=stored.description["memory"] | {"generation": None})
     assert f"example {number}: memory kept it, but holds a promise to it from different votes" in said(
         run, memory=tmp_path / "new.sqlite"
     )
 
 
-def test_a_second_run_of_the_same_inputs_inherits_from_the_first(made, remembering, do, tmp_path):
+def test_a_second_run_of_the_same_inputs_inherits_from_the_first(made, remembering, do, tmp_path, forge):
     """Other votes about stored inputs: the earlier promise is the answer, and backs it with the whole of its region."""
     shutil.copy(made / "memory.sqlite", tmp_path / "memory.sqlite")
     assert do(replace(remembering(tmp_path), seed=7), tmp_path / "again").finished
@@ -125,14 +115,13 @@ def test_a_second_run_of_the_same_inputs_inherits_from_the_first(made, rememberi
             backed = [*memory.covers(inputs(row["idx"])), memory.find(row["idx"])]
         most = max(one.radius for one in backed if one is not None) * (1 + 1e-12)
         more = {"memory_radius": most, "memory_proxy_radius": max(most, row["memory_proxy_radius"])}
-        forge(copy, lambda one, more=more, row=row: more if one["idx"] == row["idx"] else {})
+        forge(copy, update(row["idx"], more))
         assert "it claims too much" in said(copy)
     # The first run's answers are still backed by what the memory holds now.
-    describe(shutil.copytree(made / "run", tmp_path / "first"))
-    assert verify(tmp_path / "first", memory=tmp_path / "memory.sqlite").findings == ()
+    assert verify(made / "run", memory=tmp_path / "memory.sqlite").findings == ()
 
 
-def test_what_could_not_be_derived_is_said(run, made, tmp_path):
+def test_what_could_not_be_derived_is_said(run, made, tmp_path, forge):
     memory = read_run(run).description["memory"]
     for change, words in (
         ({"memory": memory | {"file": str(tmp_path / "gone.sqlite")}}, "is not at"),
@@ -141,27 +130,27 @@ def test_what_could_not_be_derived_is_said(run, made, tmp_path):
         ({"data": str(tmp_path / "gone.npz")}, "--data"),
     ):
         copy = shutil.copytree(run, tmp_path / "copy", dirs_exist_ok=True)
-        describe(copy, **change)
+        forge(copy, **change)
         found = verify(copy)
         assert found.ok
         assert found.undone[0].startswith("the memory's columns: ")
         assert words in found.undone[0]
         assert memory_backing(read_run(copy)).startswith("The numbers after the memory were not derived again: ")
         assert not (tmp_path / "gone.sqlite").exists()
-    describe(run, memory=memory | {"file": str(tmp_path / "gone.sqlite")})
+    forge(run, memory=memory | {"file": str(tmp_path / "gone.sqlite")})
     assert verify(run, memory=made / "memory.sqlite").undone == ()
 
 
-def test_another_model_s_memory_backs_nothing(run):
+def test_another_model_s_memory_backs_nothing(run, forge):
     """The hash is only what the run says, but then the memory is not the one that answered."""
-    describe(run, model_hash="0" * 64)
+    forge(run, model_hash="0" * 64)
     assert "of a different model" in backing(read_run(run)).undone
 
 
-def test_a_file_that_is_no_memory_is_not_touched(run, tmp_path):
+def test_a_file_that_is_no_memory_is_not_touched(run, tmp_path, forge):
     victim = tmp_path / "victim"
     victim.write_text("precious " * 1000)
-    describe(run, memory=read_run(run).description["memory"] | {"file": str(victim)})
+    forge(run, memory=read_run(run).description["memory"] | {"file": str(victim)})
     (found,) = backing(read_run(run)).findings
     assert "not a memory, or is damaged" in found.what
     assert victim.read_text() == "precious " * 1000
@@ -180,28 +169,25 @@ def test_another_region_than_the_votes_give(run, made, tmp_path):
     assert "memory" in said(run, memory=tmp_path / "memory.sqlite")
 
 
-def test_numbers_that_no_memory_backs_say_so_wherever_they_are_printed(run, tmp_path):
-    forge(run, lambda row: {
-        "memory_note": "inherited", "memory_prediction": row["label"], "memory_radius": 9.0, "memory_proxy_radius": 9.0,
-    })  # fmt: skip
+def test_numbers_that_no_memory_backs_say_so_wherever_they_are_printed(run, tmp_path, forge):
+    forge(run, inherit)
     words = "are not what the memory promised"
     report = ["report", str(run), "--table", "markdown", "--out", str(tmp_path / "r.html")]
     export = ["export", str(run), "--after-memory", "--out", str(tmp_path / "r.tsv")]
     assert words in CliRunner().invoke(app, report, catch_exceptions=False).stdout
     with pytest.raises(ArgumentError, match="method fixed, which holds for everyone without one: export it as it was"):
         CliRunner().invoke(app, export, catch_exceptions=False)
-    describe(run, method="isotropic")
+    forge(run, method="isotropic")
     assert words in CliRunner().invoke(app, export, catch_exceptions=False).stderr
     assert words in (tmp_path / "r.html").read_text()
 
 
-def test_evidence_quotes_no_other_models_memory(run, made, tmp_path, remembering, do):
+def test_evidence_quotes_no_other_models_memory(run, made, tmp_path, remembering, do, forge):
     from anisocert.report import evidence_of
 
     other = replace(remembering(tmp_path), model_id="another network")
     assert do(other, tmp_path / "other").finished
     row = first(run, "shrunk")
     assert evidence_of(read_run(run), row["idx"]).whole
-    described = json.loads((run / "run.json").read_text())
-    describe(run, memory=described["memory"] | {"file": other.memory, "generation": None})
+    forge(run, memory=read_run(run).description["memory"] | {"file": other.memory, "generation": None})
     assert not evidence_of(read_run(run), row["idx"]).whole

@@ -18,7 +18,7 @@ from anisocert.data import digits
 from anisocert.engine import Network, Numerics
 from anisocert.errors import ArgumentError
 from anisocert.models import build, save
-from anisocert.runs.files import checksum, write_description
+from anisocert.runs.files import write_description
 from anisocert.runs.loading import examples_hash
 from anisocert.runs.stored import read_run
 from anisocert.train import Cohen, Sgd, train
@@ -75,26 +75,16 @@ def said(folder: Path) -> str:
     return "\n".join(map(str, verify(folder).findings))
 
 
-def tamper(folder: Path, change) -> None:
-    """Change rows and make the checksums fit."""
-    table = pq.read_table(folder / "certificates.parquet")
-    rows = table.to_pylist()
-    change(rows)
-    pq.write_table(pa.Table.from_pylist(rows, table.schema), folder / "certificates.parquet")
-    refit(folder)
+@pytest.fixture
+def forge_theta(forge):
+    def change_theta(folder: Path, change) -> None:
+        file = folder / "theta" / "theta.safetensors"
+        thetas = load_file(file)
+        change(thetas)
+        save_file(thetas, file)
+        forge(folder)
 
-
-def tamper_theta(folder: Path, change) -> None:
-    file = folder / "theta" / "theta.safetensors"
-    thetas = load_file(file)
-    change(thetas)
-    save_file(thetas, file)
-    refit(folder)
-
-
-def refit(folder: Path, **changes) -> None:
-    described = json.loads((folder / "run.json").read_text()) | changes
-    write_description(folder, described | {"files": {name: checksum(folder / name) for name in described["files"]}})
+    return change_theta
 
 
 def certified(rows) -> dict:
@@ -111,7 +101,7 @@ def test_an_honest_run_has_nothing_wrong(run):
 
 
 @pytest.mark.parametrize("run", ["fixed", "l1"], indirect=True)
-def test_what_is_recomputed_is_the_textbook_formula(run):
+def test_what_is_recomputed_is_the_textbook_formula(run, forge):
     """Clopper-Pearson by scipy.stats, the quantile by its normal distribution: verify agrees with these radii alone."""
 
     def by_the_book(rows):
@@ -123,9 +113,9 @@ def test_what_is_recomputed_is_the_textbook_formula(run):
             row["radius"] = row["proxy_radius"] = gap * row["sigma"] * (1 - 2e-10)
             row["gap"], row["p_a"], row["p_b"] = gap * (1 - 1e-10), p * (1 - 1e-10), (1 - p) * (1 + 1e-10)
 
-    tamper(run, by_the_book)
+    forge(run, by_the_book)
     assert said(run) == ""
-    tamper(run, lambda rows: [row.update(radius=row["radius"] * (1 + 1e-6)) for row in rows])
+    forge(run, lambda rows: [row.update(radius=row["radius"] * (1 + 1e-6)) for row in rows])
     wrong = verify(run).findings
     assert len(wrong) == sum(row["prediction"] >= 0 for row in read_run(run).table.to_pylist())
     assert all("claims too much" in finding.what for finding in wrong)
@@ -146,7 +136,7 @@ def test_any_flipped_bit_is_found(run, name):
 
 
 @pytest.mark.parametrize("column", ["top_votes", "votes", "radius", "gap"])
-def test_a_bit_flipped_in_a_value_is_found_with_and_without_checksums(run, column):
+def test_a_bit_flipped_in_a_value_is_found_with_and_without_checksums(run, column, forge):
     kind = np.float64 if column in ("radius", "gap") else np.int64
     number = certified(read_run(run).table.to_pylist())["idx"]
     for bit in (0, 3, 20, 44):
@@ -158,7 +148,7 @@ def test_a_bit_flipped_in_a_value_is_found_with_and_without_checksums(run, colum
             row[column] = raw.view(kind)[0].item()
 
         before = json.loads((copy / "run.json").read_text())
-        tamper(copy, flip)
+        forge(copy, flip)
         change = (
             certified(read_run(copy).table.to_pylist())[column] / certified(read_run(run).table.to_pylist())[column]
         )
@@ -173,8 +163,8 @@ def test_a_bit_flipped_in_a_value_is_found_with_and_without_checksums(run, colum
 
 
 @pytest.mark.parametrize("factor", [2.0, 1.01, 1 + 1e-10, np.nextafter(1.0, 2)])
-def test_an_inflated_radius_is_found_when_checksums_fit(run, factor):
-    tamper(run, lambda rows: certified(rows).update(radius=certified(rows)["radius"] * factor))
+def test_an_inflated_radius_is_found_when_checksums_fit(run, factor, forge):
+    forge(run, lambda rows: certified(rows).update(radius=certified(rows)["radius"] * factor))
     (finding,) = verify(run).findings
     assert finding.what.startswith("radius is ")
     assert finding.what.endswith("it claims too much")
@@ -212,14 +202,14 @@ def test_an_inflated_radius_is_found_when_checksums_fit(run, factor):
         (lambda row: {"label": None}, "lacks label"),
     ],
 )
-def test_a_row_that_contradicts_itself_is_found_when_checksums_fit(run, changes, words):
-    tamper(run, lambda rows: certified(rows).update(changes(certified(rows))))
+def test_a_row_that_contradicts_itself_is_found_when_checksums_fit(run, changes, words, forge):
+    forge(run, lambda rows: certified(rows).update(changes(certified(rows))))
     assert words in said(run)
     assert not verify(run).ok
 
 
 @pytest.mark.parametrize("run", ["fixed", "checkpoints"], indirect=True)
-def test_no_column_of_a_claim_can_be_changed_and_no_value_confuses(run):
+def test_no_column_of_a_claim_can_be_changed_and_no_value_confuses(run, forge):
     """Every value of a certified row but what it cost, one at a time, becomes something else; checksums fit."""
     honest = pq.read_table(run / "certificates.parquet")
     own = certified(honest.to_pylist())
@@ -238,28 +228,28 @@ def test_no_column_of_a_claim_can_be_changed_and_no_value_confuses(run):
         else:
             values = [None, "l1"]
         for value in values:
-            tamper(run, lambda rows, name=name, value=value: certified(rows).update({name: value}))
+            forge(run, lambda rows, name=name, value=value: certified(rows).update({name: value}))
             found = verify(run)
             assert name in free or found.ok == (value == old), (name, old, value)
             pq.write_table(honest, run / "certificates.parquet")
-            refit(run)
+            forge(run)
     assert verify(run).ok
 
 
-def test_an_abstention_cannot_become_a_certificate(run):
+def test_an_abstention_cannot_become_a_certificate(run, forge):
     def answer(rows):
         row = next(row for row in rows if row["prediction"] == -1)
         row.update(prediction=row["label"], correct=True, gap=1.0, radius=0.25, proxy_radius=0.25, p_a=0.9, p_b=0.1)
 
     rows = read_run(run).table.to_pylist()
     assert any(row["prediction"] == -1 for row in rows), "the fixture has an abstention"
-    tamper(run, answer)
+    forge(run, answer)
     assert all(
         word in said(run) for word in ("p_a is 0.9", "gap is 1.0", "radius is 0.25", "but votes give a gap of 0")
     )
 
 
-def test_stopping_where_the_plan_does_not_look_certifies_nothing(run):
+def test_stopping_where_the_plan_does_not_look_certifies_nothing(run, forge):
     """Peeking: votes counted until they look good are worth less than a fixed number of them."""
 
     def peek(rows):
@@ -269,23 +259,23 @@ def test_stopping_where_the_plan_does_not_look_certifies_nothing(run):
         gap = float(stats.norm.ppf(p)) * (1 - 1e-10)
         row.update(p_a=p * (1 - 1e-10), p_b=1 - p, gap=gap, radius=gap * 0.25, proxy_radius=gap * 0.25)
 
-    tamper(run, peek)
+    forge(run, peek)
     assert "p_a is 0.98" in said(run)
     assert "votes give 0.0: it claims too much" in said(run)
 
 
 @pytest.mark.parametrize("run", ["anisotropic"], indirect=True)
-def test_a_runner_up_too_small_for_the_votes_is_found(run):
+def test_a_runner_up_too_small_for_the_votes_is_found(run, forge):
     """The two-class bound rests on it."""
-    tamper(run, lambda rows: [row.update(runner_up_votes=0) for row in rows if row["bound_k"] < row["bound_n"]])
+    forge(run, lambda rows: [row.update(runner_up_votes=0) for row in rows if row["bound_k"] < row["bound_n"]])
     assert "do not make 300" in said(run)
 
 
-def test_theta(run):
+def test_theta(run, forge_theta):
     number = str(certified(read_run(run).table.to_pylist())["idx"])
 
     def put(value):
-        tamper_theta(run, lambda thetas: thetas.update({number: value}))
+        forge_theta(run, lambda thetas: thetas.update({number: value}))
         return said(run)
 
     assert "radius is" in put(np.array([0.2], np.float32))
@@ -294,11 +284,11 @@ def test_theta(run):
     assert "theta is not positive" in put(np.array([np.nan], np.float32))
     assert "in float32" in put(np.array([0.25], np.float64))
     assert put(np.array([0.25], np.float32)) == ""
-    tamper_theta(run, lambda thetas: thetas.update({"77": thetas[number]}))
+    forge_theta(run, lambda thetas: thetas.update({"77": thetas[number]}))
     assert said(run) == "example 77: has a theta but no row"
-    tamper_theta(run, lambda thetas: [thetas.pop("77"), thetas.pop(number)])
+    forge_theta(run, lambda thetas: [thetas.pop("77"), thetas.pop(number)])
     assert said(run) == f"example {number}: has no theta"
-    tamper_theta(run, lambda thetas: thetas.clear())
+    forge_theta(run, lambda thetas: thetas.clear())
     assert said(run) == "theta: is missing, so no radius can be recomputed: verify the run itself"
 
 
@@ -307,12 +297,12 @@ def test_a_theta_file_that_nobody_vouches_for(run):
     assert said(run).startswith("theta/z.safetensors: is not among the run's files")
 
 
-def test_missing_and_unreadable_files(run):
+def test_missing_and_unreadable_files(run, forge):
     (run / "theta" / "theta.safetensors").unlink()
     assert said(run) == "theta/theta.safetensors: is missing"
     (run / "certificates.parquet").write_bytes(b"PAR1 nothing PAR1")
     (run / "theta" / "theta.safetensors").write_bytes(b"nothing")
-    refit(run)
+    forge(run)
     assert said(run).startswith("certificates.parquet: cannot be read")
 
 
@@ -353,27 +343,27 @@ def test_a_run_json_that_says_something_else(run):
         {"lifetime": True}, {"bound": []}, {"alpha": {}}, {"stop": {}}, {"target_radius": "far"},
     ],
 )  # fmt: skip
-def test_a_plan_that_is_none_is_a_finding(run, said_plan):
+def test_a_plan_that_is_none_is_a_finding(run, said_plan, forge):
     """Whoever writes a run may write anything."""
-    refit(run, **said_plan)
+    forge(run, **said_plan)
     assert "run.json: does not say which plan the votes followed" in said(run)
 
 
-def test_alpha_shared_among_more_inputs_than_anybody_has_is_a_finding(run):
-    refit(run, simultaneous=True, inputs=10**15)
+def test_alpha_shared_among_more_inputs_than_anybody_has_is_a_finding(run, forge):
+    forge(run, simultaneous=True, inputs=10**15)
     assert "certificates.parquet: has 10 rows, the run's inputs are 1000000000000000" in said(run)
 
 
-def test_columns(run):
+def test_columns(run, forge):
     table = pq.read_table(run / "certificates.parquet")
     pq.write_table(table.drop_columns(["gap"]), run / "certificates.parquet")
-    refit(run)
+    forge(run)
     assert said(run) == "certificates.parquet: lacks gap"
     pq.write_table(table.set_column(6, "gap", pa.array(["much"] * 10)), run / "certificates.parquet")
-    refit(run)
+    forge(run)
     assert "whose type is not" in said(run)
     pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), run / "certificates.parquet")
-    refit(run)
+    forge(run)
     assert "certificates.parquet: has 11 rows, the run's inputs are 10" in said(run)
     assert f"example {table['idx'][0]}: has 2 rows" in said(run)
 
@@ -386,13 +376,13 @@ def remembered(run, tmp_path) -> Path:
     return run
 
 
-def test_memory_columns(remembered):
+def test_memory_columns(remembered, forge):
     assert verify(remembered).ok, said(remembered)
     honest = pq.read_table(remembered / "certificates.parquet").to_pylist()
 
     def changed(**values):
-        tamper(remembered, lambda rows: [old.update(new) for old, new in zip(rows, honest, strict=True)])
-        tamper(remembered, lambda rows: certified(rows).update(values))
+        forge(remembered, lambda rows: [old.update(new) for old, new in zip(rows, honest, strict=True)])
+        forge(remembered, lambda rows: certified(rows).update(values))
         return said(remembered)
 
     own = certified(honest)
@@ -408,22 +398,22 @@ def test_memory_columns(remembered):
     assert "memory answers with radius" in changed(memory_radius=-1.0)
     assert "lacks the memory's answer" in changed(memory_note=None)
     assert changed() == ""
-    refit(remembered, memory={"policy": "worst-case"})
+    forge(remembered, memory={"policy": "worst-case"})
     assert "policy worst-case does not give" in changed(memory_note="inherited")
-    refit(remembered, memory=None)
+    forge(remembered, memory=None)
     assert "not its policy" in said(remembered)
 
 
 @pytest.mark.parametrize("memory", [7, "a file", ["a file"], {"policy": ["inherit"]}, {"policy": "inherit", "file": 7}])
-def test_a_memory_that_is_none(remembered, memory, tmp_path):
-    refit(remembered, memory=memory)
+def test_a_memory_that_is_none(remembered, memory, tmp_path, forge):
+    forge(remembered, memory=memory)
     found = verify(remembered, tmp_path / "memory.sqlite")
     assert ("not its policy" in said(remembered)) == (memory != {"policy": "inherit", "file": 7})
     assert found.ok == (memory == {"policy": "inherit", "file": 7})
 
 
-def test_a_memory_s_run_without_the_name_of_its_network(remembered):
-    refit(remembered, model_hash=None)
+def test_a_memory_s_run_without_the_name_of_its_network(remembered, forge):
+    forge(remembered, model_hash=None)
     assert "model" in "".join(verify(remembered).undone)
 
 
@@ -449,7 +439,7 @@ def test_votes_drawn_again_are_the_same(run):
     assert pick(stored, 99) == sorted(stored.column("idx").tolist())
 
 
-def test_votes_that_nobody_cast_are_found_by_drawing_them_again(run):
+def test_votes_that_nobody_cast_are_found_by_drawing_them_again(run, forge):
     """The whole row made to fit: only the network can tell."""
 
     def more(rows):
@@ -460,7 +450,7 @@ def test_votes_that_nobody_cast_are_found_by_drawing_them_again(run):
         gap = float(stats.norm.ppf(p)) * (1 - 1e-10)
         row.update(p_a=p, p_b=1 - p, gap=gap, radius=gap * 0.25 * (1 - 1e-10), proxy_radius=gap * 0.25 * (1 - 1e-10))
 
-    tamper(run, more)
+    forge(run, more)
     assert verify(run).ok
     wrong = list(recount(read_run(run), pick(read_run(run), 10)))
     assert len({finding.where for finding in wrong}) == 1
@@ -475,7 +465,7 @@ def test_fresh_votes_do_not_contradict_what_is_right(run):
     assert drawn == [500 if row["votes"] else 0 for row in stored.table.to_pylist()]
 
 
-def test_fresh_votes_contradict_a_bound_that_luck_has_made(run):
+def test_fresh_votes_contradict_a_bound_that_luck_has_made(run, forge):
     """As by a theta that was chosen by its own votes, of which a recount says that they are the network's."""
     lucky = []
 
@@ -485,7 +475,7 @@ def test_fresh_votes_contradict_a_bound_that_luck_has_made(run):
         row["p_a"] = float(stats.beta.ppf(0.001, row["bound_n"], 1))
         row["p_b"] = 1 - row["p_a"]
 
-    tamper(run, all_of_them)
+    forge(run, all_of_them)
     stored = read_run(run)
     found = list(recount(stored, stored.column("idx").tolist(), fresh=(4000, 11)))
     assert {one.where for one in found} == {f"example {lucky[0]}"}
@@ -493,18 +483,18 @@ def test_fresh_votes_contradict_a_bound_that_luck_has_made(run):
 
 
 @pytest.mark.parametrize("run", ["anisotropic"], indirect=True)
-def test_fresh_votes_contradict_another_answer(run):
+def test_fresh_votes_contradict_another_answer(run, forge):
     """Where two classes have bounds of their own, the other one's too."""
-    tamper(run, lambda rows: certified(rows).update(prediction=(certified(rows)["prediction"] + 1) % 10))
+    forge(run, lambda rows: certified(rows).update(prediction=(certified(rows)["prediction"] + 1) % 10))
     stored = read_run(run)
     number = certified(stored.table.to_pylist())["idx"]
     assert [found.what[:4] for found in recount(stored, [number], fresh=(500, 11))] == ["p_a ", "p_b "]
-    tamper(run, lambda rows: next(row for row in rows if row["idx"] == number).update(prediction=10))
+    forge(run, lambda rows: next(row for row in rows if row["idx"] == number).update(prediction=10))
     (found,) = recount(read_run(run), [number], fresh=(500, 11))
     assert found.what == "prediction is 10, the network has 10 classes"
 
 
-def test_recount_finds_another_answer_label_theta_and_network(run):
+def test_recount_finds_another_answer_label_theta_and_network(run, forge, forge_theta):
     stored = read_run(run)
     ids = pick(stored, 10)
     other = next(row["idx"] for row in stored.table.to_pylist() if row["prediction"] >= 0)
@@ -513,16 +503,16 @@ def test_recount_finds_another_answer_label_theta_and_network(run):
         row = next(row for row in rows if row["idx"] == other)
         row.update(prediction=(row["prediction"] + 1) % 10, label=(row["prediction"] + 1) % 10, correct=True)
 
-    tamper(run, turn)
+    forge(run, turn)
     assert verify(run).ok
     told = " ".join(map(str, recount(read_run(run), ids)))
     assert "votes drawn again select" in told
     assert "label is" in told
     others = [number for number in stored.column("idx").tolist() if number != other]
     assert "label is" in " ".join(map(str, recount(read_run(run), others[:1]))), "labels cost nothing to compare"
-    tamper_theta(run, lambda thetas: thetas.update({name: np.float32(4) * value for name, value in thetas.items()}))
+    forge_theta(run, lambda thetas: thetas.update({name: np.float32(4) * value for name, value in thetas.items()}))
     assert len(list(recount(read_run(run), ids))) > 5
-    tamper_theta(run, lambda thetas: thetas.update({str(other): np.ones((2, 2), np.float32)}))
+    forge_theta(run, lambda thetas: thetas.update({str(other): np.ones((2, 2), np.float32)}))
     assert "of its input's shape" in " ".join(map(str, recount(read_run(run), [other])))
     torch.manual_seed(1)
     data = digits("train")
@@ -533,25 +523,25 @@ def test_recount_finds_another_answer_label_theta_and_network(run):
     assert "a different network" in finding.what
 
 
-def test_recount_finds_examples_that_were_left_out(run):
+def test_recount_finds_examples_that_were_left_out(run, forge, forge_theta):
     """The input that abstains is the one to lose."""
     stored = read_run(run)
     lost = next(row["idx"] for row in stored.table.to_pylist() if row["prediction"] == -1)
     kept = next(row["idx"] for row in stored.table.to_pylist() if row["prediction"] >= 0)
-    tamper_theta(run, lambda thetas: thetas.pop(str(lost)))
-    tamper(run, lambda rows: rows.remove(next(row for row in rows if row["idx"] == lost)))
+    forge_theta(run, lambda thetas: thetas.pop(str(lost)))
+    forge(run, lambda rows: rows.remove(next(row for row in rows if row["idx"] == lost)))
     assert said(run) == "certificates.parquet: has 9 rows, the run's inputs are 10"
-    refit(run, inputs=9)
+    forge(run, inputs=9)
     assert said(run) == ""
     (finding,) = recount(read_run(run), [kept])
     assert str(finding) == f"certificates.parquet: has no rows of examples {lost}"
-    refit(run, max=9)
+    forge(run, max=9)
     (finding,) = recount(read_run(run), [kept])
     assert "its data_hash is not that of digits" in str(finding)
 
 
-def test_recount_says_what_it_needs(run):
-    refit(run, device="cuda", versions={"torch": "1.0", "python": None})
+def test_recount_says_what_it_needs(run, forge):
+    forge(run, device="cuda", versions={"torch": "1.0", "python": None})
     stored = read_run(run)
     assert len(other_versions(stored)) == 1
     assert other_versions(stored)[0].startswith("torch 1.0 made the run, here it is ")

@@ -14,7 +14,6 @@ from anisocert.engine.probe import from_json
 from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
 from anisocert.models import build, load, save
 from anisocert.runs import Configuration, read_run
-from anisocert.runs.files import write_description
 from anisocert.runs.loading import load_model
 from anisocert.verify.recounting import recount
 from anisocert.work._certifier import Certifier
@@ -140,13 +139,13 @@ def test_recounting_finds_another_network_of_that_name(named, other, do, tmp_pat
 
 
 @pytest.mark.parametrize("shape", [None, [], [1 << 20, 1 << 20], ["a"], [0]])
-def test_a_name_without_a_probe_vouches_for_nothing(named, do, tmp_path, shape):
+def test_a_name_without_a_probe_vouches_for_nothing(named, do, tmp_path, shape, forge):
     do(named, tmp_path)
     run = read_run(tmp_path)
-    write_description(tmp_path, run.description | {"input_shape": shape})
+    forge(tmp_path, input_shape=shape)
     with pytest.raises(ArgumentError, match="expected input_shape"):
         list(recount(read_run(tmp_path), [0]))
-    write_description(tmp_path, run.description | {"probe": None})
+    forge(tmp_path, input_shape=run.description["input_shape"], probe=None)
     (found,) = recount(read_run(tmp_path), [0])
     assert "got a different network" in found.what
 

@@ -17,7 +17,7 @@ from anisocert.durable import BusyError, locked
 from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
 from anisocert.runs import read_run
-from anisocert.runs.files import read_description, write_description
+from anisocert.runs.files import read_description
 from anisocert.verify.verifying import verify
 from anisocert.work import memory as room
 
@@ -107,14 +107,14 @@ def test_asking_again_is_not_the_same(added, tmp_path):
     assert "abstained" in notes(added / "run")
 
 
-def test_once_done_it_is_not_asked_again(plain, added, tmp_path):
+def test_once_done_it_is_not_asked_again(plain, added, tmp_path, forge):
     """Whether in the run or in a copy: what is left after the journal is as good as the journal."""
     again = shutil.copytree(added, tmp_path / "again")
     with Memory.open(again / "memory.sqlite") as memory:
         place, generation = str(memory.path.resolve()), memory.generation
     assert generation == read_run(again / "run").memory.generation
     described = read_description(again / "run")
-    write_description(again / "run", described | {"memory": described["memory"] | {"file": place}})
+    forge(again / "run", memory=described["memory"] | {"file": place})
     before = (again / "run" / "certificates.parquet").read_bytes()
     add(again / "run", again / "memory.sqlite")
     assert (again / "run" / "certificates.parquet").read_bytes() == before

@@ -85,7 +85,7 @@ def eager(model, x, steps):
         optimizer.step()
 
 
-def cosines(model, network, shape, timed, inputs=4):
+def cosines(model, network, shape, timed):
     """timed: rows of a call of the engine."""
 
     def engine(rows):
@@ -97,13 +97,13 @@ def cosines(model, network, shape, timed, inputs=4):
         with torch.autocast(network.device.type, torch.bfloat16, network.numerics.precision == "bfloat16"):
             return model(rows).float()
 
-    noisy = noisy_batch(inputs * COPIES, shape, SIGMA).to(network.device)
+    noisy = noisy_batch(4 * COPIES, shape, SIGMA).to(network.device)
     top = model(noisy).argmax(1)
     slopes = []
     for scores in (model, engine, autocast):
         rows = noisy.clone().requires_grad_(True)
         (slope,) = torch.autograd.grad(scores(rows).softmax(1).gather(1, top[:, None]).sum(), [rows])
-        slopes.append(slope.reshape(inputs, -1).double())
+        slopes.append(slope.reshape(4, -1).double())
     near = [float(F.cosine_similarity(slopes[0], slope).min()) for slope in slopes[1:]]
     return dict(zip(("cosine", "autocast"), near, strict=True))
 

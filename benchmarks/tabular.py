@@ -51,13 +51,13 @@ def small_network(x, y, classes, sigma):
     return model.eval(), 0
 
 
-def half_space(d=20, idle=10, distance=0.4):
+def half_space():
     torch.manual_seed(0)
-    weight = torch.cat([torch.randn(d - idle), torch.zeros(idle)])
+    weight = torch.cat([torch.randn(10), torch.zeros(10)])
     weight /= weight.norm()
-    x = torch.randn(50, d)
-    x += (distance - x @ weight)[:, None] * weight
-    model = nn.Linear(d, 2)
+    x = torch.randn(50, 20)
+    x += (0.4 - x @ weight)[:, None] * weight
+    model = nn.Linear(20, 2)
     model.weight.data, model.bias.data = torch.stack([weight, -weight]) * 5, torch.zeros(2)
     return model.eval(), x.numpy(), np.zeros(len(x), np.int64)
 

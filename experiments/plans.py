@@ -14,11 +14,11 @@ from levels import whom_of
 VOTES = (1_000, 10_000, 100_000)
 
 
-def plan_table(comparison: Comparison, method: str = "anisotropic") -> Table | None:
-    """A line per noise level, n and bound; the same thetas, classes and shares of the votes throughout."""
+def plan_table(comparison: Comparison) -> Table | None:
+    """Anisotropic: a line per noise level, n and bound; the same thetas, classes and shares of the votes throughout."""
     rows, told = [], list[Results]()
     for entry in comparison.entries:
-        if entry.before.label != method or np.isnan(numbers(entry.run, "theta_geomean")).any():
+        if entry.before.label != "anisotropic" or np.isnan(numbers(entry.run, "theta_geomean")).any():
             continue
         for n in VOTES:
             for bound in BOUNDS:
@@ -34,7 +34,7 @@ def plan_table(comparison: Comparison, method: str = "anisotropic") -> Table | N
         f"Before the memory ({whom_of(told)}), estimated from the shares of the votes that were counted: same thetas, "
         "same classes. Inputs that abstained abstain here too, though the two-class bound may certify some of them."
     )
-    return Table(f"Votes and bounds: {method}, {comparison.recipe}", columns, tuple(rows), caption) if rows else None
+    return Table(f"Votes and bounds: anisotropic, {comparison.recipe}", columns, tuple(rows), caption) if rows else None
 
 
 def with_plan(entry: Entry, n: int, bound: str) -> Results:

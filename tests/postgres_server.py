@@ -80,9 +80,9 @@ class Server:
         environment = os.environ | {"PGPASSWORD": PASSWORD}
         subprocess.run([self._bin / name, *where, *arguments], env=environment, check=True, capture_output=True)
 
-    def restart(self, mode="immediate"):
-        """immediate: without a word to anybody, as if the machine had lost its power, but for what disks do."""
-        self._control("restart", "-m", mode)
+    def restart(self):
+        """Without a word to anybody, as if the machine had lost its power, but for what disks do."""
+        self._control("restart", "-m", "immediate")
 
     def stop(self, mode="immediate"):
         self._control("stop", "-m", mode)

@@ -10,8 +10,8 @@ from anisocert.data import digits
 from anisocert.models import load
 
 
-def expected(net, smoothing, data, n, seed=0, rows=None):
-    numerics = Numerics("float32", False, rows)
+def expected(net, smoothing, data, n, seed=0):
+    numerics = Numerics("float32", False)
     model = load(net)[0]
     found = predict(
         model, data.x, ids=data.ids.tolist(), smoothing=smoothing, plan=Plan(n=n), seed=seed, numerics=numerics

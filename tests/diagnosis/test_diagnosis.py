@@ -50,10 +50,10 @@ def job_of(path, **options):
     return load_job(Configuration(str(path), "digits", 1.0, method="fixed", **options))
 
 
-def half_space_sample(half_space, distance, count=16):
+def half_space_sample(half_space, distance):
     network = ac.Network(half_space([1.0, 0.0]).eval(), 2, numerics=Numerics("float32", False, 160))
-    x = torch.tensor([[distance, 0.0]]).repeat(count, 1)
-    return network, Sample(x, np.zeros(count, np.int64), list(range(count)))
+    x = torch.tensor([[distance, 0.0]]).repeat(16, 1)
+    return network, Sample(x, np.zeros(16, np.int64), list(range(16)))
 
 
 def test_levels_are_what_the_plane_s_distance_says(half_space):

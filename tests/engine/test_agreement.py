@@ -123,17 +123,17 @@ def test_a_form_that_rounds_as_much_as_the_model_itself_is_no_worse():
     assert not no_worse(hidden, rounded, noise)  # one class of a huge size does not hide the others
 
 
-def thousand(seed: int, rows: int = 256) -> tuple[Tensor, Tensor, Tensor]:
+def thousand(seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Scores of a trained network, and twice with errors: it sees inputs of one kind much alike, so do rounded weights.
 
     Of each class there is one error for all of them, and smaller ones of each input. The form's are twice as large.
     """
     draw = torch.Generator().manual_seed(seed)
-    exact = 2 * torch.randn(1, 1000, generator=draw) + 0.3 * torch.randn(rows, 1000, generator=draw)
+    exact = 2 * torch.randn(1, 1000, generator=draw) + 0.3 * torch.randn(256, 1000, generator=draw)
     scale = 0.04 * (0.4 * torch.randn(1000, generator=draw)).exp()
 
     def off(times: float) -> Tensor:
-        alike, apart = torch.randn(1000, generator=draw), torch.randn(rows, 1000, generator=draw)
+        alike, apart = torch.randn(1000, generator=draw), torch.randn(256, 1000, generator=draw)
         return exact + times * scale * (alike + 0.7 * apart)
 
     return exact, off(1.0), off(2.0)

@@ -9,8 +9,8 @@ from anisocert.errors import ArgumentError
 SEEDS, IDS = (0, 1, 2**64 - 1), (0, 1, 2**32, 2**60 - 1)
 
 
-def raw(stream: Stream, lane: int = 0, draws: int = 4000) -> set[int]:
-    return set(stream.generator(lane).bit_generator.random_raw(draws).tolist())
+def raw(stream: Stream, lane: int) -> set[int]:
+    return set(stream.generator(lane).bit_generator.random_raw(4000).tolist())
 
 
 def test_streams_of_seeds_stages_ids_and_lanes_share_no_draw():

@@ -31,7 +31,7 @@ def _theta(needed, shape, may_be_one):
     return theta.max() if may_be_one and needed.min() == needed.max() else np.broadcast_to(theta, shape).copy()
 
 
-def scene(rng, d, norm, count, classes=3, crowd=0.6):
+def scene(rng, d, norm, count, crowd=0.6):
     """Proposals whose regions meet often, some abstentions, some around a point of an earlier region; float32 centres.
 
     crowd: semi-axes as a share of the typical distance of two centres.
@@ -47,7 +47,7 @@ def scene(rng, d, norm, count, classes=3, crowd=0.6):
         if rng.random() < 0.15:
             axes = np.full(d, axes[0])
         center = center.astype(np.float32).astype(float)
-        proposals.append(proposal(i, int(rng.integers(classes)), center, None if rng.random() < 0.15 else axes, norm))
+        proposals.append(proposal(i, int(rng.integers(3)), center, None if rng.random() < 0.15 else axes, norm))
     return proposals
 
 

@@ -21,7 +21,7 @@ SIZES = {
 def test_number_of_parameters(name: str) -> None:
     classes, millions = SIZES[name]
     with torch.device("meta"):
-        network = ARCHITECTURES[name](num_classes=classes)
+        network = ARCHITECTURES[name](num_classes=classes, channels=3)
     assert sum(p.numel() for p in network.parameters()) / 1e6 == pytest.approx(millions, abs=0.01)
 
 
@@ -61,7 +61,7 @@ def test_normalisation_is_inside() -> None:
 
 def test_wide_block_shortcut_follows_the_paper() -> None:
     """Pre-activation: with all convolutions of a block silent, equal widths pass x on untouched."""
-    block = ARCHITECTURES["wrn-40-2"]().block1.layer[1].eval()
+    block = ARCHITECTURES["wrn-40-2"](num_classes=10, channels=3).block1.layer[1].eval()
     torch.nn.init.zeros_(block.conv2.weight)
     x = torch.randn(1, 32, 8, 8)
     torch.testing.assert_close(block(x), x)
@@ -103,7 +103,7 @@ def test_padding_is_that_of_tensorflow() -> None:
 
 
 def test_published_weights_bring_their_normalisation(tmp_path: Path) -> None:
-    network = ARCHITECTURES["efficientnet-lite0"](num_classes=5)
+    network = ARCHITECTURES["efficientnet-lite0"](num_classes=5, channels=3)
     torch.save(network.state_dict(), tmp_path / "efficientnet-lite0-57934424.pth")
     model, said = load(tmp_path / "efficientnet-lite0-57934424.pth")
     assert (said["architecture"], said["mean"], said["std"]) == (

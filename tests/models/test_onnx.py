@@ -160,7 +160,7 @@ def test_scores_are_float32_numbers(exported: Path) -> None:
 # Hand-made graphs: x -> operator -> Gemm with weights -> scores
 
 
-def _graph(path: Path, *, operator: str = "Relu", domain: str = "", batch: object = "b", width: object = 4) -> Path:
+def _graph(path: Path, *, operator: str = "Relu", domain: str = "") -> Path:
     from onnx import TensorProto, helper, numpy_helper
 
     weights = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
@@ -170,8 +170,8 @@ def _graph(path: Path, *, operator: str = "Relu", domain: str = "", batch: objec
             helper.make_node("MatMul", ["features", "weights"], ["scores"]),
         ],
         "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, width])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [batch, 3])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 4])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["b", 3])],
         [numpy_helper.from_array(weights, "weights")],
     )
     imports = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]

@@ -57,7 +57,7 @@ def _old(path: Path) -> Path:
     return _save(path, [cut, helper.make_node("Flatten", ["cut"], ["features"])], opset=7)
 
 
-def _baked(path: Path, batch: Any, sizes: str = "one_row") -> Path:
+def _baked(path: Path, batch: Any, sizes: str) -> Path:
     from onnx import helper
 
     return _save(path, [helper.make_node("Reshape", ["x", sizes], ["features"])], shape=(batch, *IMAGE))

@@ -26,10 +26,10 @@ def below(problem, upper):
     return Limits.of(problem.query, upper)
 
 
-def eps_of(smoothing, ids, count, seed=0):
+def eps_of(smoothing, ids, count):
     """The noise that an ascent draws, `len(ids) x count x *shape`."""
     source = noise_source(torch.device("cpu"), smoothing.base, (1.0,), len(ids), SHAPE)
-    streams = [Stream(seed, Stage.OPTIMIZE, number) for number in ids]
+    streams = [Stream(0, Stage.OPTIMIZE, number) for number in ids]
     source.open(range(len(ids)), streams, torch.zeros(len(ids), *SHAPE), torch.ones(len(ids), 1, 1, 1))
     slots, votes = np.repeat(np.arange(len(ids)), count), np.tile(np.arange(count), len(ids))
     return source.noisy(slots, votes).view(len(ids), count, *SHAPE)

@@ -7,8 +7,8 @@ from anisocert.report._curvature import SmoothProbability, lanczos
 from anisocert.report._landscape import bent_directions, outline
 
 
-def symmetric(values, seed=0):
-    q, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(len(values), len(values))))
+def symmetric(values):
+    q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(len(values), len(values))))
     return q @ np.diag(values) @ q.T
 
 

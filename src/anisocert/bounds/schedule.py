@@ -50,13 +50,12 @@ def anytime(n: int, alpha: float) -> tuple[Look, ...]:
     return tuple(Look(votes, alpha) for votes in ladder(n, ratio=1.25))
 
 
-def ladder(n: int, ratio: float, first: int = 32) -> tuple[int, ...]:
-    """Vote counts that grow by `ratio` from `first` and end with n.
+def ladder(n: int, ratio: float) -> tuple[int, ...]:
+    """Vote counts that grow by `ratio` from 32 and end with n.
 
     Geometric, because a look ratio times too late costs at most that factor in votes however early the stop is.
     """
-    steps = []
-    votes = float(first)
+    steps, votes = [], 32.0
     while votes < n:
         steps.append(round(votes))
         votes *= ratio

@@ -62,7 +62,7 @@ def _gathering(
     return decorate
 
 
-def _parameter(name: str, changed: Any = None) -> inspect.Parameter:
+def _parameter(name: str, changed: Any) -> inspect.Parameter:
     """An option as typer reads it. Choices and lists are read as texts: the configuration checks them."""
     declared, kind = DECLARED[name], plain(KINDS[name])
     said = {**declared.metadata, **(changed.metadata if changed is not None else {})}

@@ -19,9 +19,7 @@ OTHERS = ": train it yourself, with noise of that sigma added to each batch"  # 
 TOO_SURE, BETTER = 0.75, 1.15  # without noise, and with it by this factor less so: a network that expects noise
 
 
-def findings(
-    d: "Diagnosis", plan: Plan, most: float, scale: float, doubt: str = "", images: bool = True
-) -> Iterator[str]:
+def findings(d: "Diagnosis", plan: Plan, most: float, scale: float, doubt: str, images: bool) -> Iterator[str]:
     """Sentences, the most important first. most: share of the most frequent label; scale: range of the inputs.
 
     doubt: what is wrong before any noise; nothing else that was measured then means much. images: whether the inputs

@@ -8,7 +8,7 @@ from anisocert.report.canvas import new_figure, save, styled
 from anisocert.smoothing import usual
 
 
-def write_figure(diagnosis: Diagnosis, out: Path, force: bool = False) -> None:
+def write_figure(diagnosis: Diagnosis, out: Path, force: bool) -> None:
     """Accuracy, abstention and radius against the noise, one column per norm; the format is that of the file's name.
 
     force: in place of a file that is not ours.

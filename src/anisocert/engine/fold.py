@@ -62,7 +62,7 @@ def fold_lowered(model: nn.Module, sample: Tensor) -> Lowered:
     return form
 
 
-def fold_for_gradients(model: nn.Module, sample: Tensor, precision: Precision, compiled: bool = False) -> nn.Module:
+def fold_for_gradients(model: nn.Module, sample: Tensor, precision: Precision, compiled: bool) -> nn.Module:
     """As `fold`, with only what is no slower, and can be differentiated, on the way back to the input.
 
     Other shapes of convolutions are so only in a compiled network.

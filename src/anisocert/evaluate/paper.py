@@ -57,7 +57,7 @@ def paper_tables() -> tuple[PaperTable, ...]:
     return tuple(_table(entry) for entry in _everything()["certified_accuracy"])
 
 
-def published_superset(data: str, norm: str, recipe: str | None = None) -> tuple[float, float] | None:
+def published_superset(data: str, norm: str, recipe: str | None) -> tuple[float, float] | None:
     """Shares of inputs on which the paper's anisotropic radius, and proxy radius, is at least every other method's."""
     wanted = recipe or ("cohen" if norm == "l2" else "stability")
     for entry in _everything()["superset"]:

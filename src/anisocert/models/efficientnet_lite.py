@@ -90,16 +90,16 @@ def _eighths(width: float) -> int:
     return rounded + 8 if rounded < 0.9 * width else rounded
 
 
-def efficientnet_lite0(num_classes: int = 1000, channels: int = 3) -> EfficientNetLite:
+def efficientnet_lite0(num_classes: int, channels: int) -> EfficientNetLite:
     """Made for 224x224 images. 4.7 M parameters."""
     return EfficientNetLite(num_classes, channels, 1.0, 1.0, 0.2)
 
 
-def efficientnet_lite1(num_classes: int = 1000, channels: int = 3) -> EfficientNetLite:
+def efficientnet_lite1(num_classes: int, channels: int) -> EfficientNetLite:
     """Made for 240x240 images. 5.4 M parameters."""
     return EfficientNetLite(num_classes, channels, 1.0, 1.1, 0.2)
 
 
-def efficientnet_lite2(num_classes: int = 1000, channels: int = 3) -> EfficientNetLite:
+def efficientnet_lite2(num_classes: int, channels: int) -> EfficientNetLite:
     """Made for 260x260 images. 6.1 M parameters."""
     return EfficientNetLite(num_classes, channels, 1.1, 1.2, 0.3)

@@ -66,7 +66,7 @@ class ResNet(nn.Module):
         block: type[BasicBlock] | type[Bottleneck],
         depths: tuple[int, ...],
         num_classes: int,
-        channels: int = 3,
+        channels: int,
         stem: Literal["imagenet", "cifar"] = "imagenet",
         stem_norm: bool = True,
         width: int = 64,
@@ -98,31 +98,31 @@ class ResNet(nn.Module):
         return logits
 
 
-def resnet18(num_classes: int = 10, channels: int = 3) -> ResNet:
+def resnet18(num_classes: int, channels: int) -> ResNet:
     """ResNet18 with the 3x3 stem: the stronger choice for 32x32 images."""
     return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, channels, stem="cifar")
 
 
-def resnet18_paper(num_classes: int = 10, channels: int = 3) -> ResNet:
+def resnet18_paper(num_classes: int, channels: int) -> ResNet:
     """The ANCER paper's CIFAR-10 network: ImageNet stem, no first batch norm. 11.2 M parameters."""
     return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, channels, stem_norm=False)
 
 
-def resnet18_imagenet(num_classes: int = 1000, channels: int = 3) -> ResNet:
+def resnet18_imagenet(num_classes: int, channels: int) -> ResNet:
     """ResNet18 for ImageNet, as in torchvision."""
     return ResNet(BasicBlock, (2, 2, 2, 2), num_classes, channels)
 
 
-def resnet50(num_classes: int = 1000, channels: int = 3) -> ResNet:
+def resnet50(num_classes: int, channels: int) -> ResNet:
     """ResNet50 for ImageNet, as in torchvision."""
     return ResNet(Bottleneck, (3, 4, 6, 3), num_classes, channels)
 
 
-def resnet20(num_classes: int = 10, channels: int = 3) -> ResNet:
+def resnet20(num_classes: int, channels: int) -> ResNet:
     """He et al.'s 20-layer CIFAR network. 0.27 M parameters."""
     return ResNet(BasicBlock, (3, 3, 3), num_classes, channels, stem="cifar", width=16)
 
 
-def resnet110(num_classes: int = 10, channels: int = 3) -> ResNet:
+def resnet110(num_classes: int, channels: int) -> ResNet:
     """He et al.'s 110-layer CIFAR network, that of Cohen et al., Salman et al. and MACER. 1.73 M parameters."""
     return ResNet(BasicBlock, (18, 18, 18), num_classes, channels, stem="cifar", width=16)

@@ -6,17 +6,17 @@ from torch import Tensor, nn
 class SmallCNN(nn.Module):
     """Three 3x3 convolutions, the last two with stride 2, then one linear layer. x: `b x c x h x w`."""
 
-    def __init__(self, num_classes: int = 10, channels: int = 1, width: int = 32) -> None:
+    def __init__(self, num_classes: int, channels: int) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(channels, width, 3, padding=1),
+            nn.Conv2d(channels, 32, 3, padding=1),
             nn.ReLU(),
-            nn.Conv2d(width, 2 * width, 3, stride=2, padding=1),
+            nn.Conv2d(32, 64, 3, stride=2, padding=1),
             nn.ReLU(),
-            nn.Conv2d(2 * width, 2 * width, 3, stride=2, padding=1),
+            nn.Conv2d(64, 64, 3, stride=2, padding=1),
             nn.ReLU(),
         )
-        self.head = nn.Linear(2 * width, num_classes)
+        self.head = nn.Linear(64, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of `x`."""

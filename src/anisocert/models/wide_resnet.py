@@ -38,7 +38,7 @@ class WideStage(nn.Module):
 class WideResNet(nn.Module):
     """Three stages of `(depth - 4) / 6` blocks, 16, 32 and 64 channels times `widen`. x: `b x channels x h x w`."""
 
-    def __init__(self, depth: int, widen: int, num_classes: int = 10, channels: int = 3) -> None:
+    def __init__(self, depth: int, widen: int, num_classes: int, channels: int) -> None:
         super().__init__()
         blocks, widths = (depth - 4) // 6, (16 * widen, 32 * widen, 64 * widen)
         self.conv1 = nn.Conv2d(channels, 16, 3, 1, 1, bias=False)
@@ -55,6 +55,6 @@ class WideResNet(nn.Module):
         return logits
 
 
-def wrn40_2(num_classes: int = 10, channels: int = 3) -> WideResNet:
+def wrn40_2(num_classes: int, channels: int) -> WideResNet:
     """WRN-40-2: 2.24 M parameters."""
     return WideResNet(40, 2, num_classes, channels)

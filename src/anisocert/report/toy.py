@@ -38,11 +38,11 @@ class Toy:
     certificates: dict[tuple[str, str], list[Certificate]]
 
 
-def radial_data(count: int = 2500, seed: int = 0) -> Dataset:
-    """Points in a disc of radius 2.8; class 1 is the ring from 1 to 2, with a margin on both sides."""
+def radial_data(seed: int = 0) -> Dataset:
+    """2,500 points in a disc of radius 2.8; class 1 is the ring from 1 to 2, with a margin on both sides."""
     generator = np.random.default_rng(seed)
-    radius = FARTHEST * np.sqrt(generator.random(4 * count))
-    radius = radius[np.abs(radius[:, None] - EDGES).min(1) > 0.05][:count]
+    radius = FARTHEST * np.sqrt(generator.random(10_000))
+    radius = radius[np.abs(radius[:, None] - EDGES).min(1) > 0.05][:2500]
     angle = 2 * np.pi * generator.random(len(radius))
     x = (radius * np.array([np.cos(angle), np.sin(angle)])).T.astype(np.float32)
     y = ((radius > EDGES[0]) & (radius < EDGES[1])).astype(np.int64)

@@ -98,7 +98,7 @@ def load_model(
     return Coded(model, selector, codebook), said
 
 
-def trained_sigma(model: str, norm: str, denoise: str | None = None) -> float:
+def trained_sigma(model: str, norm: str, denoise: str | None) -> float:
     """The noise level that a network was trained with, where none is named; an error if its file does not say."""
     if not is_function(model):
         expect_network_file(model)

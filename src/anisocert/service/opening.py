@@ -117,10 +117,10 @@ def open_service(
     keys: KeyFile,
     *,
     name: str,
-    shape: tuple[int, ...] | None = None,
-    domain: tuple[float, float] | None = None,
-    limits: Limits | None = None,
-    examples: Dataset | None = None,
+    shape: tuple[int, ...] | None,
+    domain: tuple[float, float] | None,
+    limits: Limits,
+    examples: Dataset | None,
 ) -> Service:
     """The service of a system, its numerics settled. examples: for the page."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):

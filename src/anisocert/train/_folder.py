@@ -37,7 +37,7 @@ class Folder:
     force: begin anew even if another training, or other files, are in the way.
     """
 
-    def __init__(self, path: Path, config: dict[str, Any], force: bool = False) -> None:
+    def __init__(self, path: Path, config: dict[str, Any], force: bool) -> None:
         self.path, self.config = path, json.loads(json.dumps(config))
         self.state, self.log, self.force = path / "resume.state", path / "log.jsonl", force
         self.best: Weights | None = None  # if they are not on disk yet

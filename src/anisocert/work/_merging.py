@@ -19,9 +19,7 @@ from anisocert.work.memory import pass_through
 from anisocert.work.unfinished import Unfinished, thetas_of
 
 
-def merge(
-    job: Job, configuration: Configuration, unfinished: Unfinished, on_memory: Callable[[int], None] = lambda _: None
-) -> None:
+def merge(job: Job, configuration: Configuration, unfinished: Unfinished, on_memory: Callable[[int], None]) -> None:
     """Write the run, all of whose inputs are in parts. `run.json` comes last; only then do the parts go."""
     folder, where = unfinished.folder, unfinished.where()
     ids = job.ids

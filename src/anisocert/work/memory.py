@@ -126,7 +126,7 @@ def pass_through(
     memory: Memory,
     inputs: Callable[[int], NDArray[Any] | None],
     journal: Path,
-    on_done: Callable[[int], None] = lambda _: None,
+    on_done: Callable[[int], None],
 ) -> tuple[Any, dict[str, Any]]:
     """The table of a run with the memory's answers, and what to say about the memory.
 

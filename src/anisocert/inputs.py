@@ -30,7 +30,7 @@ MOST_CLASSES = 100_000
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 HASHED = 1 << 24  # bytes of an array that are copied at a time
-KINDS = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+OTHERS = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
 # For os.open: never wait for the other end of a FIFO and, where the system supports it, never follow a link.
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -172,7 +172,7 @@ def expect_owner(path: str | Path, found: os.stat_result) -> None:
 
 def kind_of(mode: int) -> str | None:
     """What a file is, from its mode, in words; None for a regular one."""
-    return None if stat.S_ISREG(mode) else KINDS.get(stat.S_IFMT(mode), "a device")
+    return None if stat.S_ISREG(mode) else OTHERS.get(stat.S_IFMT(mode), "a device")
 
 
 def _unopened(path: str | Path, error: OSError | ValueError) -> FileError:

@@ -16,7 +16,7 @@ from anisocert.errors import ArgumentError, expect_one_of
 EXAMPLES, VOTES, NETWORK = "Which examples", "Votes and bounds", "The network"
 READING = ("layout", "mean", "std")  # how a network's file is read
 PARTS = ("codebook", "selector", "denoise")  # what else a network is made of: what chooses its noise, what removes it
-KINDS = {bool: "true or false", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
 
 
 def option(
@@ -183,7 +183,7 @@ def words(kind: Any) -> str:
         return f"a list, each {words(inner[0])}"
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(map(words, inner))
-    return KINDS.get(kind, "a text")
+    return WORDS.get(kind, "a text")
 
 
 def flags(options: Mapping[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from anisocert.cli.options import KINDS
+from anisocert.cli.options import TYPES
 from anisocert.errors import ArgumentError
 from anisocert.options import fits, plain, words
 
@@ -54,7 +54,7 @@ def _defaults(context: typer.Context, file: Path, said: dict[str, Any]) -> dict[
             raise ArgumentError(f"{file}: [{key}] is not a command{_nearest(key, commands)}")
         if name is None:
             raise ArgumentError(f"{file}: {key!r} is not an option of {context.command_path}{_nearest(key, names)}")
-        if get_origin(plain(KINDS.get(name))) is tuple and isinstance(value, list) and fits(tuple(value), KINDS[name]):
+        if get_origin(plain(TYPES.get(name))) is tuple and isinstance(value, list) and fits(tuple(value), TYPES[name]):
             value = ",".join(map(str, value))  # as it would be typed
         if not fits(value, types[name]):
             raise ArgumentError(f"{file}: expected {key} as {words(types[name])}, got {value!r}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ONLY_CHECK = ContextVar("ONLY_CHECK", default=False)
 COMPUTING = tuple(one.name for one in fields(Computing))
 DECLARED = {one.name: one for one in (*fields(Options), *fields(Computing))}
-KINDS = get_type_hints(Options) | get_type_hints(Computing)
+TYPES = get_type_hints(Options) | get_type_hints(Computing)
 MOST_METAVAR = 18  # characters: the column of longer ones would leave no room for the help
 Asked = dict[str, Any]
 Command = Callable[..., None]
@@ -64,7 +64,7 @@ def _gathering(
 
 def _parameter(name: str, changed: Any) -> inspect.Parameter:
     """An option as typer reads it. Choices and lists are read as texts: the configuration checks them."""
-    declared, kind = DECLARED[name], plain(KINDS[name])
+    declared, kind = DECLARED[name], plain(TYPES[name])
     said = {**declared.metadata, **(changed.metadata if changed is not None else {})}
     default = declared.default if changed is None or changed.default is MISSING else changed.default
     metavar = (
@@ -87,9 +87,9 @@ def _parameter(name: str, changed: Any) -> inspect.Parameter:
 
 def _read(name: str, value: Any) -> Any:
     """A typed value as the configuration takes it."""
-    if get_origin(plain(KINDS[name])) is tuple:
+    if get_origin(plain(TYPES[name])) is tuple:
         value = numbers(f"--{name}", value)
-    check(DECLARED[name], KINDS[name] | None, value)
+    check(DECLARED[name], TYPES[name] | None, value)
     place = DECLARED[name].metadata.get("place")
     return value if place is None or value is None else absolute(value, new=place == "path")
 

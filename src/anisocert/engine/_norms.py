@@ -9,8 +9,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from anisocert.engine._graph import attribute, bypass, layer
 
-KINDS = (nn.BatchNorm2d, nn.SyncBatchNorm)  # in evaluation mode they are the same
-BATCH_NORMS = {
+MODULES = (nn.BatchNorm2d, nn.SyncBatchNorm)  # in evaluation mode they are the same
+FUNCTIONS = {
     F.batch_norm: ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
     torch.batch_norm: ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps"),
 }
@@ -56,11 +56,11 @@ def fold_batch_norms(network: fx.GraphModule) -> None:
 def _batch_norm(network: fx.GraphModule, node: fx.Node) -> nn.BatchNorm2d | nn.SyncBatchNorm | None:
     """The batch norm that a node computes with running statistics, as a layer; None if it is anything else."""
     called = layer(network, node)
-    if isinstance(called, KINDS) and type(called) in KINDS:
+    if isinstance(called, MODULES) and type(called) in MODULES:
         return called if called.running_mean is not None else None
-    if node.op != "call_function" or node.target not in BATCH_NORMS:
+    if node.op != "call_function" or node.target not in FUNCTIONS:
         return None
-    given = dict(zip(BATCH_NORMS[node.target], node.args, strict=False)) | dict(node.kwargs)
+    given = dict(zip(FUNCTIONS[node.target], node.args, strict=False)) | dict(node.kwargs)
     if given.get("training"):  # False, or statistics of the batch
         return None
     values = {name: _value(network, given.get(name)) for name in ("running_mean", "running_var", "weight", "bias")}

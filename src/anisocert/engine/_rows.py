@@ -24,7 +24,7 @@ INDEX = 2**31
 HOST_KEPT, KEPT, ENOUGH = 2 * 10**9, 0.4, 10**9
 
 
-def ladder(device: torch.device) -> tuple[int, ...]:
+def rungs(device: torch.device) -> tuple[int, ...]:
     """Rows to try, from the most on."""
     return CPU_ROWS if device.type == "cpu" else DEVICE_ROWS
 

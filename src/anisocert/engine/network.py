@@ -16,7 +16,7 @@ from anisocert.engine._forms import first_right, vote_forms
 from anisocert.engine._gradients import Gradients
 from anisocert.engine._identity import hash_of, name_of
 from anisocert.engine._replaying import Replayed, replayed
-from anisocert.engine._rows import first_rung, gradient_rows, ladder
+from anisocert.engine._rows import first_rung, gradient_rows, rungs
 from anisocert.engine._trying import Trial
 from anisocert.engine.agreement import identical, leads_kept
 from anisocert.engine.compiling import compiled, pays
@@ -228,7 +228,7 @@ class Network:
             raise error
         if self._give_up_graph():
             return
-        smaller = [rows for rows in ladder(self.device) if rows < (self.numerics.rows or 0)]
+        smaller = [rows for rows in rungs(self.device) if rows < (self.numerics.rows or 0)]
         if not smaller:
             raise ModelError(f"out of memory with only {self.numerics.rows} rows per call on {self.device}") from error
         log.warning("out of memory with %s rows per call; continuing with %s", self.numerics.rows, smaller[0])

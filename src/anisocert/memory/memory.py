@@ -23,7 +23,7 @@ from anisocert.memory.asking import Prefer, all_covering, covering
 from anisocert.memory.check import Check, check
 from anisocert.memory.errors import BrokenMemoryError
 from anisocert.memory.opening import store_of
-from anisocert.memory.policy import INHERITED, POLICIES, named
+from anisocert.memory.policy import INHERITED, POLICIES, policy_named
 from anisocert.memory.stats import Stats, stats
 from anisocert.memory.store import Store
 
@@ -86,10 +86,10 @@ class Memory:
             raise ArgumentError(f"prefer: expected 'volume' or 'ball', got {prefer!r}")
         if isinstance(lifetime, bool) or not isinstance(lifetime, Real | None):
             raise ArgumentError(f"lifetime: expected a number in (0, 1), got {lifetime!r}")
-        wanted = None if policy is None else named(policy).name
+        wanted = None if policy is None else policy_named(policy).name
         self._prefer = prefer
         self._ledger = Ledger(store(wanted or "inherit"), wanted)
-        self._policy = named(self._ledger.head.policy)
+        self._policy = policy_named(self._ledger.head.policy)
         if lifetime is not None and lifetime != self._ledger.head.lifetime:
             with self._ledger.transaction(write=True):
                 spending.begin(self._ledger, float(lifetime))

@@ -36,7 +36,7 @@ POLICIES: Final = {
 }
 
 
-def named(name: str) -> Policy:
+def policy_named(name: str) -> Policy:
     """The policy of that name."""
     expect_one_of("policy", name, POLICIES)
     return POLICIES[name]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from anisocert.errors import ArgumentError
 from anisocert.inputs import exact_float32
-from anisocert.service._tensors import KINDS, MOST_JSON, NUMBER, TensorError, from_bytes, from_json, split
+from anisocert.service._tensors import DATATYPES, MOST_JSON, NUMBER, TensorError, from_bytes, from_json, split
 from anisocert.service.errors import RefusedError
 
 INPUT: Final = "x"
@@ -35,7 +35,7 @@ PARAMETERS: Final = {
     "timeout": "integer: microseconds to wait for the answer, at most the server's; 0: as long as the server does",
     "binary_data_output": "boolean: outputs as bytes",
 }
-FLOATS: Final = tuple(name for name in KINDS if name.startswith("FP"))
+FLOATS: Final = tuple(name for name in DATATYPES if name.startswith("FP"))
 LONGEST_ID = 256
 LONGEST = 1 << 31  # of one dimension: whole numbers in JSON may have thousands of digits
 
@@ -60,7 +60,7 @@ class Question:
     @property
     def answer_bytes(self) -> int:
         """What the answer takes, at most: that part of it which grows with the size of inputs."""
-        wide = [(KINDS[OUTPUTS[name][0]], raw) for name, raw in self.outputs.items() if name in WIDE]
+        wide = [(DATATYPES[OUTPUTS[name][0]], raw) for name, raw in self.outputs.items() if name in WIDE]
         return self.x.size * sum(np.dtype(kind).itemsize if raw else NUMBER for kind, raw in wide)
 
 

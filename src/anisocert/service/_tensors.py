@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 HEADER_LENGTH: Final = "Inference-Header-Content-Length"
 BYTES: Final = "BYTES"
-KINDS: Final = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8", "INT64": "<i8"}
-NAMES: Final = {np.dtype(kind): name for name, kind in KINDS.items()}
+DATATYPES: Final = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8", "INT64": "<i8"}
+NAMES: Final = {np.dtype(kind): name for name, kind in DATATYPES.items()}
 WHOLE: Final = 1 << 53  # up to which float64 holds every whole number
 MOST_JSON: Final = 8 << 20  # bytes: parsed, JSON takes many times as much
 NUMBER: Final = 25  # bytes of a number in JSON and its comma, at most
@@ -76,7 +76,7 @@ def from_json(data: Any, datatype: str, shape: Sequence[int]) -> Array:
 
 def from_bytes(raw: bytes, datatype: str, shape: Sequence[int]) -> Array:
     """A tensor of numbers from its bytes."""
-    kind = np.dtype(KINDS[datatype])
+    kind = np.dtype(DATATYPES[datatype])
     if len(raw) != math.prod(shape) * kind.itemsize:
         raise TensorError(
             f"expected {math.prod(shape) * kind.itemsize} bytes for {datatype} of this shape, got {len(raw)}"

@@ -96,3 +96,14 @@ def problem(bands):
         return model.eval(), rng.normal(size=(6, dim)).astype(np.float32), rng
 
     return make
+
+
+@pytest.fixture
+def planes(bands):
+    """Half-spaces across the first and second of two coordinates, at these distances from 0."""
+
+    def make(far_selector, far_class, codes=(0.25, 1.0), sigma=0.5):
+        classifier = bands([1.0, 0.0], [-far_class], [1, 0], 2)
+        return ac.Coded(classifier, bands([0.0, 1.0], [-far_selector], [1, 0], 2), ac.Codebook(codes, sigma)).eval()
+
+    return make

@@ -59,15 +59,9 @@ def test_votes_give_regions_in_which_the_answer_does_not_change(problem, points_
     assert certified > 10
 
 
-def planes(bands, far_selector, far_class, codes=(0.25, 1.0), sigma=0.5):
-    """Half-spaces across the first and second of two coordinates, at these distances from 0."""
-    classifier = bands([1.0, 0.0], [-far_class], [1, 0], 2)
-    return ac.Coded(classifier, bands([0.0, 1.0], [-far_selector], [1, 0], 2), ac.Codebook(codes, sigma)).eval()
-
-
 @pytest.mark.parametrize(("far_selector", "far_class"), [(0.3, 0.5), (0.6, 0.2), (1.0, 0.4)])
-def test_the_region_reaches_the_nearer_border(bands, far_selector, far_class):
-    model, x = planes(bands, far_selector, far_class), np.zeros((1, 2), np.float32)
+def test_the_region_reaches_the_nearer_border(planes, far_selector, far_class):
+    model, x = planes(far_selector, far_class), np.zeros((1, 2), np.float32)
     (one,) = ac.certify(
         model, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=ac.Plan(n=50_000)
     )
@@ -75,8 +69,8 @@ def test_the_region_reaches_the_nearer_border(bands, far_selector, far_class):
     assert 0.93 * min(far_selector, far_class) < one.radius < min(far_selector, far_class)
 
 
-def test_a_code_with_a_shape_is_cut_where_the_selector_ends(bands):
-    model = planes(bands, 0.3, 0.5, codes=[[0.25, 4.0], [1.0, 1.0]])
+def test_a_code_with_a_shape_is_cut_where_the_selector_ends(planes):
+    model = planes(0.3, 0.5, codes=[[0.25, 4.0], [1.0, 1.0]])
     (one,) = ac.certify(
         model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(),
         plan=ac.Plan(n=5000),
@@ -85,9 +79,9 @@ def test_a_code_with_a_shape_is_cut_where_the_selector_ends(bands):
     assert one.cap < 0.3 < 0.25 * one.gap < 0.5
 
 
-def test_alpha_is_kept_where_both_votes_are_at_their_limits(bands, within_rate):
+def test_alpha_is_kept_where_both_votes_are_at_their_limits(planes, within_rate):
     runs, alpha = 500, 0.2
-    model, x = planes(bands, 0.5 * ndtri(0.7), 0.25 * ndtri(0.7)), np.zeros((500, 2), np.float32)
+    model, x = planes(0.5 * ndtri(0.7), 0.25 * ndtri(0.7)), np.zeros((500, 2), np.float32)
     found = ac.certify(
         model, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=ac.Plan(n=100, alpha=alpha)
     )
@@ -97,8 +91,8 @@ def test_alpha_is_kept_where_both_votes_are_at_their_limits(bands, within_rate):
     assert sum(wrong) > runs * alpha / 4  # the test would see a bound that is too large
 
 
-def test_where_no_code_is_proven_the_input_abstains_without_votes(bands):
-    model = planes(bands, 0.0, 5.0)
+def test_where_no_code_is_proven_the_input_abstains_without_votes(planes):
+    model = planes(0.0, 5.0)
     (one,) = ac.certify(
         model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(),
         plan=ac.Plan(n=1000),
@@ -107,8 +101,8 @@ def test_where_no_code_is_proven_the_input_abstains_without_votes(bands):
     assert f"names no code surely enough: code {one.codes} has {one.selector_top} of 1000 votes" in one.reason
 
 
-def test_uniform_noise_gives_cross_polytopes(bands):
-    model = planes(bands, 0.2, 0.3)
+def test_uniform_noise_gives_cross_polytopes(planes):
+    model = planes(0.2, 0.3)
     (one,) = ac.certify(
         model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Uniform(0.5), method=ac.Selected(),
         plan=ac.Plan(n=20_000),
@@ -124,16 +118,16 @@ def test_a_cap_is_rounded_down():
     assert (far[-300:] > 0).all()
 
 
-def test_the_hash_names_all_parts(bands):
+def test_the_hash_names_all_parts(planes):
     hashes = {
         ac.Network(model, 2).hash
         for model in (
-            planes(bands, 0.3, 0.5), planes(bands, 0.31, 0.5), planes(bands, 0.3, 0.51),
-            planes(bands, 0.3, 0.5, codes=(0.25, 1.1)), planes(bands, 0.3, 0.5, sigma=0.6),
+            planes(0.3, 0.5), planes(0.31, 0.5), planes(0.3, 0.51),
+            planes(0.3, 0.5, codes=(0.25, 1.1)), planes(0.3, 0.5, sigma=0.6),
         )
     }  # fmt: skip
     assert len(hashes) == 5
-    assert ac.Network(planes(bands, 0.3, 0.5), 2).hash in hashes
+    assert ac.Network(planes(0.3, 0.5), 2).hash in hashes
 
 
 def test_results_do_not_depend_on_the_batch(problem):
@@ -148,13 +142,13 @@ def test_results_do_not_depend_on_the_batch(problem):
     assert {one.votes for one in together} >= {300}
 
 
-def test_mistakes_are_named(bands, half_space):
-    x, plan, model = np.zeros((1, 2), np.float32), ac.Plan(n=100), planes(bands, 0.3, 0.5)
+def test_mistakes_are_named(planes, half_space):
+    x, plan, model = np.zeros((1, 2), np.float32), ac.Plan(n=100), planes(0.3, 0.5)
     with pytest.raises(ArgumentError, match=r"expected a model with a codebook for selected, .*got Bands"):
         ac.certify(model.classifier, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=plan)
     with pytest.raises(ArgumentError, match=r"expected the noise of the codebook's selector, 0\.5, .*got 0\.25"):
         ac.certify(model, x, num_classes=2, smoothing=ac.Gaussian(0.25), method=ac.Selected(), plan=plan)
-    shaped = planes(bands, 0.3, 0.5, codes=[[1.0] * 3] * 2)
+    shaped = planes(0.3, 0.5, codes=[[1.0] * 3] * 2)
     with pytest.raises(ArgumentError, match=r"expected codes as scalars or of the inputs' shape \(2,\), got \(3,\)"):
         ac.certify(shaped, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=plan)
     mixture = ac.GaussianMixture([0.5, 0.5], [0.5, 1.0])
@@ -162,8 +156,8 @@ def test_mistakes_are_named(bands, half_space):
         ac.certify(model, x, num_classes=2, smoothing=mixture, method=ac.Selected(), plan=plan)
 
 
-def test_a_selector_of_another_number_of_codes_is_refused(bands):
-    model = planes(bands, 0.3, 0.5, codes=(0.1, 0.2, 0.3))
+def test_a_selector_of_another_number_of_codes_is_refused(planes):
+    model = planes(0.3, 0.5, codes=(0.1, 0.2, 0.3))
     with pytest.raises(ac.AnisocertError, match=r"expected the model to return scores of shape \(\d+, 3\)"):
         ac.certify(
             model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(),
@@ -171,8 +165,8 @@ def test_a_selector_of_another_number_of_codes_is_refused(bands):
         )  # fmt: skip
 
 
-def test_a_system_with_a_memory_admits_what_was_certified(bands):
-    model = planes(bands, 0.4, 0.5)
+def test_a_system_with_a_memory_admits_what_was_certified(planes):
+    model = planes(0.4, 0.5)
     with ac.Memory() as memory:
         system = ac.System(
             model, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=ac.Plan(n=2000),
@@ -197,11 +191,11 @@ def test_a_system_with_a_memory_admits_what_was_certified(bands):
         ({"method": "fixed"}, "has codes, selector_top, .* which method fixed has not"),
     ],
 )
-def test_a_memory_refuses_what_the_selector_does_not_give(bands, change, wrong):
+def test_a_memory_refuses_what_the_selector_does_not_give(planes, change, wrong):
     from dataclasses import replace
 
     (one,) = ac.certify(
-        planes(bands, 0.4, 0.5), np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5),
+        planes(0.4, 0.5), np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5),
         method=ac.Selected(), plan=ac.Plan(n=2000),
     )  # fmt: skip
     with ac.Memory() as memory, pytest.raises(ArgumentError, match=wrong):

@@ -60,12 +60,6 @@ def test_votes_give_regions_with_a_majority(problem, points_of):
     assert certified > 10
 
 
-def planes(bands, far_selector, far_class, codes=(0.25, 1.0), sigma=0.5):
-    """Half-spaces across the first and second of two coordinates, at these distances from 0."""
-    classifier = bands([1.0, 0.0], [-far_class], [1, 0], 2)
-    return ac.Coded(classifier, bands([0.0, 1.0], [-far_selector], [1, 0], 2), ac.Codebook(codes, sigma)).eval()
-
-
 def certified(model, n=20_000, **plan):
     (one,) = ac.certify(
         model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(model.sigma), method=ac.TwoStep(),
@@ -74,18 +68,18 @@ def certified(model, n=20_000, **plan):
     return one
 
 
-def test_the_region_is_what_the_event_gives(bands):
+def test_the_region_is_what_the_event_gives(planes):
     """The code is always the first: only that both noises tell about x is lost, tau / theta of the distance."""
-    one = certified(planes(bands, 10.0, 0.3))
+    one = certified(planes(10.0, 0.3))
     assert one.codes == "0,1"  # the larger noise of the other code costs nothing
     assert one.selector_top == one.votes
     tau = (0.5**-2 + 0.25**-2) ** -0.5
     assert 0.93 * 0.3 * tau / 0.25 < one.radius < 0.3 * tau / 0.25
 
 
-def test_a_rare_code_of_small_noise_is_left_out(bands):
+def test_a_rare_code_of_small_noise_is_left_out(planes):
     """Under sigma, 99.9 % of the copies get the code of large noise."""
-    model = planes(bands, 0.5 * ndtri(0.999), 1.0, codes=(1.0, 0.05))
+    model = planes(0.5 * ndtri(0.999), 1.0, codes=(1.0, 0.05))
     one = certified(model)
     assert one.codes == "0"
     assert one.top_votes < one.selector_top < one.votes
@@ -93,9 +87,9 @@ def test_a_rare_code_of_small_noise_is_left_out(bands):
     assert one.radius > 0.3  # with both codes at most 0.05 * 3.4
 
 
-def test_alpha_is_kept(bands, within_rate):
+def test_alpha_is_kept(planes, within_rate):
     runs, alpha = 600, 0.1
-    model = planes(bands, 0.5 * ndtri(0.875), 0.25 * ndtri(0.8), codes=(0.25, 0.2))
+    model = planes(0.5 * ndtri(0.875), 0.25 * ndtri(0.8), codes=(0.25, 0.2))
     found = ac.certify(
         model, np.zeros((runs, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.TwoStep(),
         plan=ac.Plan(n0=20, n=100, alpha=alpha),
@@ -109,15 +103,15 @@ def test_alpha_is_kept(bands, within_rate):
 
 
 @pytest.mark.parametrize("stop", ["checkpoints", "betting"])
-def test_sequential_plans_see_the_event(bands, stop):
-    one = certified(planes(bands, 10.0, 0.5), n=20_000, stop=stop, tolerance=0.3)
+def test_sequential_plans_see_the_event(planes, stop):
+    one = certified(planes(10.0, 0.5), n=20_000, stop=stop, tolerance=0.3)
     assert one.votes < 20_000
     tau = (0.5**-2 + 0.25**-2) ** -0.5
     assert 0 < one.radius < 0.5 * tau / 0.25
 
 
-def test_scores_are_those_of_the_chosen_copy(bands):
-    model = planes(bands, 0.0, 0.0, codes=(0.25, 1.0))
+def test_scores_are_those_of_the_chosen_copy(planes):
+    model = planes(0.0, 0.0, codes=(0.25, 1.0))
     copies = torch.randn(200, 3, 2, generator=torch.Generator().manual_seed(0))
     code = model.selector(copies[:, 0]).argmax(1)
     label = model.classifier(copies[torch.arange(200), 1 + code]).argmax(1)
@@ -140,9 +134,9 @@ class Rescored(nn.Module):
 @pytest.mark.parametrize(
     ("factor", "masked"), [(1.0, -1e9), (1.0, torch.finfo().min), (1.0, -torch.inf), (1e-9, -1e-3), (1e30, -1e38)]
 )
-def test_votes_are_the_networks_however_its_scores_are_spread(bands, factor, masked):
+def test_votes_are_the_networks_however_its_scores_are_spread(planes, factor, masked):
     """Sums in float32 would make ties of them, which go to the first class."""
-    model = planes(bands, 0.0, 0.0, codes=(0.25, 1.0))
+    model = planes(0.0, 0.0, codes=(0.25, 1.0))
     model.classifier = Rescored(model.classifier, factor, masked)
     copies = torch.randn(200, 3, 2, generator=torch.Generator().manual_seed(0))
     code = model.selector(copies[:, 0]).argmax(1)
@@ -174,8 +168,8 @@ def test_results_do_not_depend_on_the_batch(problem):
     ]
 
 
-def test_uniform_noise_is_refused(bands):
-    model = planes(bands, 0.3, 0.5)
+def test_uniform_noise_is_refused(planes):
+    model = planes(0.3, 0.5)
     with pytest.raises(ArgumentError, match=r"expected Gaussian noise for two-step, got uniform: use Selected\(\)"):
         ac.certify(
             model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Uniform(0.5), method=ac.TwoStep(),
@@ -185,8 +179,8 @@ def test_uniform_noise_is_refused(bands):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("method", [ac.Selected(), ac.TwoStep()])
-def test_a_gpu_gives_the_same_kind_of_certificate(bands, method):
-    model, plan = planes(bands, 0.6, 0.3), ac.Plan(n=20_000)
+def test_a_gpu_gives_the_same_kind_of_certificate(planes, method):
+    model, plan = planes(0.6, 0.3), ac.Plan(n=20_000)
     on_cpu, on_gpu = (
         ac.certify(
             model, np.zeros((2, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=method, plan=plan,

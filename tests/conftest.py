@@ -383,6 +383,14 @@ def _few_rows() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _short_measurements() -> Iterator[None]:
+    """How fast a network is here, no test asks: it is measured in a moment."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("anisocert.work.forecast.PROBE_SECONDS", 0.01)
+        yield
+
+
 @pytest.fixture(scope="session")
 def trained_digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small network trained for seconds on digits with Gaussian noise of 0.25, in a file."""

@@ -144,8 +144,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(network, tmp_path):
     assert all(line.startswith("warning: Without any noise") for line in err.splitlines())  # it was never trained
 
 
-def test_a_dry_run_says_what_and_how_long_and_does_nothing(certify, tmp_path, monkeypatch):
-    monkeypatch.setattr("anisocert.work.forecast.PROBE_SECONDS", 0.01)
+def test_a_dry_run_says_what_and_how_long_and_does_nothing(certify, tmp_path):
     said = certify("--dry-run", "--method", "anisotropic", "--n", 100_000, "--out", tmp_path / "run").out
     assert "would do: certify 6 inputs of digits (anisotropic" in said
     assert "100 votes to select + 100,000 votes to certify" in said

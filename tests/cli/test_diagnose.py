@@ -12,11 +12,6 @@ from anisocert.diagnosis import Remedy, diagnose
 QUICK = ("--max", 8, "--votes", 10)
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr("anisocert.work.forecast.PROBE_SECONDS", 0.01)
-
-
 def test_table_words_picture_and_command(cli, trained_digits, tmp_path):
     picture = tmp_path / "new" / "diagnosis.png"
     said = cli("diagnose", trained_digits, "--data", "digits", *QUICK, "--figure", picture).out

@@ -70,6 +70,5 @@ def test_certify_predict_verify_and_show_tell_how_far_they_are(cli, trained_digi
     told = cli("show", tmp_path / "run", 0, "--recount").err
     assert "recounting: 2,100 of 2,100 votes" in told
     assert "report: 2 of 2 runs read and shown" in cli("report", tmp_path / "run").err
-    monkeypatch.setattr("anisocert.work.forecast.PROBE_SECONDS", 0.01)
     said = cli("certify", *few, "--method", "isotropic", "--dry-run", "--out", tmp_path / "other").out
     assert "measuring: 2 of 2 speeds" in said

@@ -39,12 +39,6 @@ def plain_digits(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    """Speed is measured in a moment."""
-    monkeypatch.setattr("anisocert.work.forecast.PROBE_SECONDS", 0.01)
-
-
 def job_of(path, **options):
     options = {"numerics": Numerics(rows=320)} | options  # a network gets ready sooner with few
     return load_job(Configuration(str(path), "digits", 1.0, method="fixed", **options))
@@ -115,7 +109,7 @@ def test_a_network_that_is_never_sure_copes_with_no_noise_that_silences_it() -> 
 
 
 @pytest.mark.precision
-def test_a_noise_trained_network_is_told_from_a_plain_one(trained_digits, plain_digits, quick):
+def test_a_noise_trained_network_is_told_from_a_plain_one(trained_digits, plain_digits):
     noisy = diagnose(job_of(trained_digits), "cpu", votes=40, norms=("l2",))
     plain = diagnose(job_of(plain_digits), "cpu", votes=40, norms=("l2",))
     assert trained_on_noise(noisy)
@@ -161,7 +155,7 @@ def rows_of_small_units(tmp_path, monkeypatch):
     return load_job(Configuration("small_units:net", "rows.npz", 1.0, method="fixed", numerics=SETTLED))
 
 
-def test_rows_are_not_advised_what_takes_images_and_get_a_grid_that_fits(rows_of_small_units, quick):
+def test_rows_are_not_advised_what_takes_images_and_get_a_grid_that_fits(rows_of_small_units):
     found = diagnose(rows_of_small_units, "cpu", inputs=16, votes=20, norms=("l2",))
     said = " ".join(found.findings)
     assert "training on noise: train it yourself, with noise of that sigma added to each batch; more votes" in said
@@ -241,7 +235,7 @@ def test_remedies_are_commands_that_the_program_takes(plain_digits):
     assert len({(str(one["out"]), one["memory"]) for one in outs} | {("RUN", "memory.sqlite")}) == 3
 
 
-def test_the_recommended_command_is_one_that_certify_takes(trained_digits, quick):
+def test_the_recommended_command_is_one_that_certify_takes(trained_digits):
     found = diagnose(job_of(trained_digits, numerics=SETTLED), "cpu", inputs=8, votes=10, sigmas=(0.25,), norms=("l2",))
     said = context_of(found.recommendation.command)
     assert said["sigma"] == 0.25
@@ -250,7 +244,7 @@ def test_the_recommended_command_is_one_that_certify_takes(trained_digits, quick
     assert said["model"] == str(trained_digits)
 
 
-def test_costs(trained_digits, quick):
+def test_costs(trained_digits):
     job = job_of(trained_digits, n=2000, numerics=SETTLED)
     found = diagnose(job, "cpu", inputs=4, votes=10, sigmas=(0.25,), norms=("l2",))
     assert [cost.method for cost in found.costs] == ["fixed", "isotropic", "anisotropic"]
@@ -259,7 +253,7 @@ def test_costs(trained_digits, quick):
     assert found.votes_per_second > 0
 
 
-def test_a_plan_that_can_never_certify_is_said_first(trained_digits, quick):
+def test_a_plan_that_can_never_certify_is_said_first(trained_digits):
     job = job_of(trained_digits, n=9, numerics=SETTLED)
     found = diagnose(job, "cpu", inputs=4, votes=10, sigmas=(0.25,), norms=("l2",))
     assert found.findings[0].startswith("Every input will abstain, whatever the network: 9 votes are too few")
@@ -267,7 +261,7 @@ def test_a_plan_that_can_never_certify_is_said_first(trained_digits, quick):
 
 
 @pytest.mark.precision
-def test_a_network_that_is_wrong_without_noise_is_not_blamed_on_noise(tmp_path, quick):
+def test_a_network_that_is_wrong_without_noise_is_not_blamed_on_noise(tmp_path):
     torch.manual_seed(1)
     path = tmp_path / "untrained.safetensors"
     save(
@@ -281,7 +275,7 @@ def test_a_network_that_is_wrong_without_noise_is_not_blamed_on_noise(tmp_path, 
 
 
 @pytest.mark.precision
-def test_a_network_that_answers_one_class_under_noise(tmp_path, quick, trained_digits):
+def test_a_network_that_answers_one_class_under_noise(tmp_path, trained_digits):
     """Beyond some noise everything becomes class 3: certificates there are large, and worth nothing."""
     from anisocert import models
 
@@ -302,7 +296,7 @@ def test_a_network_that_answers_one_class_under_noise(tmp_path, quick, trained_d
 
 
 @pytest.mark.precision
-def test_inputs_in_other_units_get_a_grid_of_their_own(tmp_path, quick):
+def test_inputs_in_other_units_get_a_grid_of_their_own(tmp_path):
     """Values from 0 to 200: the noise levels are as many times as large."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 64)

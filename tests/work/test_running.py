@@ -297,7 +297,6 @@ def test_the_forecast_counts_what_is_evaluated(quick, tmp_path, do, monkeypatch)
 
     asked = replace(quick, method="anisotropic", max=1, n=1600, numerics=replace(quick.numerics, rows=800))
     shorten(monkeypatch, 4)
-    monkeypatch.setattr("anisocert.work.forecast.PROBE_SECONDS", 0.01)
     found, votes = forecast(load_job(asked), "cpu", 1), Counter()
 
     def count(query, scales, stage, looks, *options, **named):

@@ -51,6 +51,7 @@ def certify(
     do not depend on interruptions, nor on the number of shards, devices and machines.
     """
     from anisocert.cli.certify_text import Told
+    from anisocert.cli.configuring import configured, loaded
     from anisocert.diagnosis import warn_if_wrong
     from anisocert.engine.devices import device_kind, devices_of
     from anisocert.errors import ArgumentError
@@ -65,9 +66,9 @@ def certify(
         _shard(shard), options.seconds(time_budget), told.begin, told.rows, told.remembered, force
     )
     tell = partial(told.console.print, soft_wrap=True)
-    configuration = options.configured(asked, tell, device=None if on_cluster else device_kind(devices))
+    configuration = configured(asked, tell, device=None if on_cluster else device_kind(devices))
     options.checked()
-    job = options.loaded(configuration, tell)
+    job = loaded(configuration, tell)
     job.check()
     job.warn()
     warn_if_wrong(job)

@@ -41,6 +41,7 @@ def demo(
     In l2 (Gaussian noise) and in l1 (uniform noise): fixed noise, the best scale for each input (isotropic), and the
     best shape for each input (anisotropic). It ends with a report, one HTML file.
     """
+    from anisocert.cli.configuring import configured
     from anisocert.cli.console import Console
     from anisocert.cli.demo_text import conclude, table
     from anisocert.cli.progress import progress
@@ -49,7 +50,7 @@ def demo(
 
     console = Console()
     configurations = {
-        out / f"{norm}-{method}": options.configured(
+        out / f"{norm}-{method}": configured(
             asked, model=str((out / f"{norm}.safetensors").resolve()), data="digits", sigma=level, norm=norm,
             method=method, device="cpu",
         )

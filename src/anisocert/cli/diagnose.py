@@ -42,6 +42,7 @@ def diagnose(
     from dataclasses import replace
     from functools import partial
 
+    from anisocert.cli.configuring import configured, loaded
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.diagnosis import GRID
@@ -61,8 +62,8 @@ def diagnose(
     if figure is not None:
         claim(figure, force)
     coded = "cascade" if asked["selector"] is None else "selected"
-    c = options.configured(asked, sigma=1.0, norm=norms[0], method="fixed" if asked["codebook"] is None else coded)
-    job = options.loaded(replace(c, max=None), partial(typer.echo, err=True))
+    c = configured(asked, sigma=1.0, norm=norms[0], method="fixed" if asked["codebook"] is None else coded)
+    job = loaded(replace(c, max=None), partial(typer.echo, err=True))
     steps = 1 + len(norms) * len(sigmas or GRID) + len(COMPARED)
     with progress(Console(stderr=True), "diagnosing", steps, "steps") as advance:
         found = look(

@@ -6,15 +6,11 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
 from anisocert.options import NETWORK, Computing, Options, check, choices, plain
-
-if TYPE_CHECKING:
-    from anisocert.runs import Configuration
-    from anisocert.work import Job
 
 ONLY_CHECK = ContextVar("ONLY_CHECK", default=False)
 COMPUTING = tuple(one.name for one in fields(Computing))
@@ -92,46 +88,6 @@ def _read(name: str, value: Any) -> Any:
     check(DECLARED[name], TYPES[name] | None, value)
     place = DECLARED[name].metadata.get("place")
     return value if place is None or value is None else absolute(value, new=place == "path")
-
-
-def configured(asked: Asked, tell: Callable[[str], None] = typer.echo, **known: Any) -> "Configuration":
-    """The configuration of what was typed; sigma defaults to what the network was trained with, which is reported."""
-    from anisocert.engine import Numerics
-    from anisocert.errors import ArgumentError
-    from anisocert.models import Codebook
-    from anisocert.optimize import FOR_EVERYONE, Cascade
-    from anisocert.runs import Configuration
-    from anisocert.runs.loading import trained_sigma
-
-    if asked.get("sigma", 0) is None and asked.get("codebook") is not None:
-        book, first = Codebook.load(asked["codebook"]), asked.get("method") == Cascade.name
-        asked = asked | {"sigma": book.largest if first else book.sigma}
-        whose = "largest noise" if first else "noise of the selector"
-        tell(f"sigma {asked['sigma']:g}, the {whose} of {asked['codebook']}")
-    if asked.get("sigma", 0) is None:
-        sigma = trained_sigma(asked["model"], asked["norm"], asked["denoise"])
-        tell(f"sigma {sigma:g}, which {asked['model']} was trained with")
-        asked = asked | {"sigma": sigma}
-    numerics = Numerics(**{name: asked[name] for name in COMPUTING if name in asked})
-    known |= {name: value for name, value in asked.items() if name not in COMPUTING}
-    configuration = Configuration(**known, numerics=numerics)
-    # Of what is asked for now: earlier versions took them, and their runs still open.
-    for name, unset in (("paper", False), ("iterations", None), ("limit", None)):
-        if configuration.method in FOR_EVERYONE and getattr(configuration, name) != unset:
-            raise ArgumentError(
-                f"expected no --{name} with --method {configuration.method}, which searches for no theta, got one"
-            )
-    return configuration
-
-
-def loaded(configuration: "Configuration", tell: Callable[[str], None] = typer.echo) -> "Job":
-    """What a configuration names, with a line about whatever was done to the network to make it fit."""
-    from anisocert.work import load_job
-
-    job = load_job(configuration)
-    for note in (*job.examples.remarks, *job.metadata.get("notes", ())):
-        tell(f"note: {note}")
-    return job
 
 
 MemoryPrefer = Annotated[str, typer.Option("--memory-prefer", help=DECLARED["memory_prefer"].metadata["help"])]

@@ -47,6 +47,7 @@ def predict(
 
     from anisocert import __version__
     from anisocert.certificate import ABSTAIN
+    from anisocert.cli.configuring import configured, loaded
     from anisocert.cli.console import Console
     from anisocert.data.dataset import UNLABELLED
     from anisocert.durable import claim
@@ -62,7 +63,7 @@ def predict(
         claim(out, force)
     tell = partial(typer.echo, err=True)
     asked |= {"method": "fixed" if asked["codebook"] is None else "cascade"}
-    job = options.loaded(options.configured(asked, tell), tell)
+    job = loaded(configured(asked, tell), tell)
     c = job.configuration
     assert c.num_classes is not None
     network = Network(job.model, c.num_classes, devices_of(device)[0], c.numerics, c.model_id)

@@ -43,6 +43,7 @@ def quantize(
     import numpy as np
     import torch
 
+    from anisocert.cli.configuring import configured
     from anisocert.cli.console import Console
     from anisocert.data import load
     from anisocert.data.arrays import CHANNELS_FIRST
@@ -56,7 +57,7 @@ def quantize(
     if out.suffix != ".onnx":
         raise ArgumentError(f"expected --out as an .onnx file, got {out}")
     console = Console()
-    c = options.configured(asked | {"denoise": None}, lambda text: console.print(text, soft_wrap=True))
+    c = configured(asked | {"denoise": None}, lambda text: console.print(text, soft_wrap=True))
     claim(out, force)
     first = c.layout if c.layout == CHANNELS_FIRST else None  # about the data; else about the network
     examples = load(c.data, c.split, first)

@@ -51,6 +51,7 @@ def serve(
 
     The Open Inference Protocol v2, JSON and binary; a page for people at /, the protocol at /docs, metrics at /metrics.
     """
+    from anisocert.cli.configuring import configured
     from anisocert.data import load
     from anisocert.engine.devices import devices_of
     from anisocert.service import KeyFile
@@ -62,7 +63,7 @@ def serve(
 
     data = asked.pop("data")
     tell = partial(typer.echo, err=True)
-    configuration = options.configured(asked, tell, data=data or "", input_shape=_shape(shape))
+    configuration = configured(asked, tell, data=data or "", input_shape=_shape(shape))
     address = Address(host, port, tls_certificate, tls_key)
     holders, limits = KeyFile(keys), Limits(waiting=waiting, at_once=at_once, seconds=time_limit)
     options.checked()

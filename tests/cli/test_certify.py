@@ -16,28 +16,19 @@ from anisocert.data import digits
 from anisocert.errors import AnisocertWarning
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, OWN
 from anisocert.evaluate.protection import MEANING
-from anisocert.models import build, save
+from anisocert.models import load, save
 from anisocert.runs import read_run
+from anisocert.runs.rows import SCHEMA
 from anisocert.verify.verifying import verify
 
-COLUMNS = [
-    "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
-    "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
-    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
-    "codes", "selector_top", "selector_votes", "selector_alpha", "selector_sigma", "cap",
-]  # fmt: skip
 MEMORY = ["memory_prediction", "memory_radius", "memory_proxy_radius", "memory_note"]
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory):
-    torch.manual_seed(0)
-    model = build("small-cnn", 10, (0.3,), (0.4,)).eval()
-    with torch.no_grad():
-        for weights in model.parameters():
-            weights.mul_(2)
+def network(network_file, tmp_path_factory):
+    """The small network in a file that says what it was trained with."""
+    model, described = load(network_file)
     path = tmp_path_factory.mktemp("network") / "tiny.safetensors"
-    described = {"architecture": "small-cnn", "num_classes": 10, "mean": (0.3,), "std": (0.4,)}
     save(model, path, described | {"sigma": 0.25, "norm": "l2"})
     return path
 
@@ -69,7 +60,7 @@ def test_as_scripts_call_it(cli, network, tmp_path):
     assert "\x1b" not in said.out
     assert said.err == ""
     table = pq.read_table(tmp_path / "run" / "certificates.parquet")
-    assert table.column_names == COLUMNS + MEMORY
+    assert table.column_names == SCHEMA.names + MEMORY
     assert table["idx"].to_pylist() == [0, 100, 200]
     assert verify(tmp_path / "run").ok
     again = cli("certify", network, *flags, tmp_path / "run")
@@ -208,7 +199,6 @@ def test_a_model_from_a_function_and_in_onnx(cli, network, tmp_path, monkeypatch
     assert a.equals(b)
     for package in ("onnxruntime", "onnx"):
         pytest.importorskip(package, reason="needs the extra onnx: pip install '.[onnx]'")
-    from anisocert.models import load
 
     torch.onnx.export(
         load(network)[0], (torch.rand(2, 1, 8, 8),), tmp_path / "net.onnx", dynamo=False,

@@ -18,12 +18,7 @@ from anisocert.cli import main
 from anisocert.errors import ArgumentError
 from anisocert.report.toy import toy
 from anisocert.runs import read_run
-
-COLUMNS = [
-    "idx", "label", "prediction", "correct", "radius", "proxy_radius", "gap", "p_a", "p_b", "top_votes",
-    "runner_up_votes", "votes", "bound_k", "bound_n", "alpha", "num_classes", "bound", "stop", "method", "norm",
-    "noise", "sigma", "theta_min", "theta_max", "theta_geomean", "reason", "seconds", "seed",
-]  # fmt: skip
+from anisocert.runs.rows import SCHEMA
 
 
 def anisocert(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -82,7 +77,7 @@ def test_demo_leaves_whole_runs(quick):
             assert hashlib.sha256((run / name).read_bytes()).hexdigest() == digest
         table = pq.read_table(run / "certificates.parquet")
         assert table.num_rows == 4
-        assert set(COLUMNS) <= set(table.column_names)
+        assert set(SCHEMA.names) <= set(table.column_names)
         assert set(table["votes"].to_pylist()) == {300}
         assert (described["n"], described["n0"], described["seed"], described["data"]) == (300, 100, 0, "digits")
         assert described["numerics"]["rows"] % 32 == 0

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import settings
+from safetensors.numpy import load_file, save_file
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 from torch import Tensor, nn
@@ -457,6 +458,20 @@ def forge() -> Callable[..., Path]:
         fitting = {name: checksum(run / name) for name in described["files"]}
         write_description(run, described | {"files": fitting} | said)
         return run
+
+    return forged
+
+
+@pytest.fixture(scope="session")
+def forge_theta(forge: Callable[..., Path]) -> Callable[..., Path]:
+    """forge_theta(run, change): the thetas by id, in place by `change(thetas)`; all checksums fit again."""
+
+    def forged(run: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+        file = run / "theta" / "theta.safetensors"
+        thetas = load_file(file)
+        change(thetas)
+        save_file(thetas, file)
+        return forge(run)
 
     return forged
 

@@ -124,16 +124,17 @@ def test_a_later_code_may_have_a_larger_smallest_value_than_one_with_a_shape(fir
     ("theta", "wrong"),
     [(0.75, "theta is 0.75, beyond the 0.5 of a code that is asked before"), (0.3, "than that of code 0 in the same")],
 )
-def test_a_theta_that_no_code_has_is_found(run, tmp_path, theta, wrong, rewritten):
+def test_a_theta_that_no_code_has_is_found(run, tmp_path, theta, wrong, forge, forge_theta):
     """With sizes that follow from it."""
     stored = read_run(run)
-    row = next(dict(row) for row in reversed(stored.rows) if row["prediction"] >= 0 and row["codes"] == "1,0")
+    row = next(row for row in reversed(stored.rows) if row["prediction"] >= 0 and row["codes"] == "1,0")
     other = np.full_like(stored.thetas[row["idx"]], theta)
     region = Gaussian.region(np.zeros(64), other, row["gap"], row["cap"])
-    row |= {"radius": region.radius, "proxy_radius": region.proxy_radius}
-    row |= dict.fromkeys(("theta_min", "theta_max", "theta_geomean"), float(np.float32(theta)))
-    rows = [row if one["idx"] == row["idx"] else one for one in stored.rows]
-    out = rewritten(run, tmp_path / "run", rows, {**stored.thetas, row["idx"]: other})
+    values = {"radius": region.radius, "proxy_radius": region.proxy_radius}
+    values |= dict.fromkeys(("theta_min", "theta_max", "theta_geomean"), float(np.float32(theta)))
+    out = shutil.copytree(run, tmp_path / "run")
+    forge(out, lambda rows: next(one for one in rows if one["idx"] == row["idx"]).update(values))
+    forge_theta(out, lambda thetas: thetas[str(row["idx"])].fill(theta))
     (finding, *others) = verify(out).findings
     assert wrong in str(finding)
     assert len(others) <= 1

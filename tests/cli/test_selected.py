@@ -1,6 +1,7 @@
 """Runs whose noise a selector chooses: everything that reads a run sees the selector's part."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -91,9 +92,9 @@ def test_a_row_of_two_steps_that_claims_more_is_found(two_step, tmp_path, change
     assert any(wrong in str(finding) for finding in findings), findings
 
 
-def test_theta_of_two_steps_is_drawn_again(two_step, tmp_path, rewritten):
+def test_theta_of_two_steps_is_drawn_again(two_step, tmp_path, changed, forge_theta):
     """Noise that no code has: the votes are the run's, and theta is not."""
-    stored, out = read_run(two_step), tmp_path / "run"
+    stored = read_run(two_step)
     row = next(row for row in stored.rows if row["prediction"] >= 0)
     theta = np.float32(1.0009765625) * stored.thetas[row["idx"]]
     wide = theta.astype(np.float64)
@@ -102,8 +103,8 @@ def test_theta_of_two_steps_is_drawn_again(two_step, tmp_path, rewritten):
         "radius": region.radius, "proxy_radius": region.proxy_radius, "theta_min": wide.min(),
         "theta_max": wide.max(), "theta_geomean": float(np.exp(np.log(wide).mean())),
     }  # fmt: skip
-    rows = [{**one, **values} if one is row else one for one in stored.rows]
-    rewritten(two_step, out, rows, {**stored.thetas, row["idx"]: theta})
+    out = changed(two_step, tmp_path / "run", **values)
+    forge_theta(out, lambda thetas: thetas.update({str(row["idx"]): np.atleast_1d(theta)}))
     assert verify(out).ok
     (finding,) = recount(read_run(out), [row["idx"]])
     assert "theta is not what votes drawn again choose" in str(finding)
@@ -140,18 +141,14 @@ def test_a_row_that_claims_more_is_found(run, tmp_path, change, wrong, changed):
     assert any(wrong in str(finding) for finding in findings), findings
 
 
-def test_votes_of_the_selector_that_nobody_cast_are_found_by_drawing_them_again(run, tmp_path, rewritten):
+def test_votes_of_the_selector_that_nobody_cast_are_found_by_drawing_them_again(run, tmp_path, forge):
     stored = read_run(run)
     row = next(row for row in stored.rows if row["prediction"] >= 0 and row["selector_top"] < 199)
     far = float(cap(Gaussian, 199, row["selector_votes"], row["selector_alpha"], row["selector_sigma"]))
     region = Gaussian.region(np.zeros((1, 8, 8)), stored.thetas[row["idx"]], row["gap"], far)
-    rows = [
-        {**one, "selector_top": 199, "cap": far, "radius": region.radius, "proxy_radius": region.proxy_radius}
-        if one is row
-        else one
-        for one in stored.rows
-    ]
-    out = rewritten(run, tmp_path / "run", rows, stored.thetas)
+    values = {"selector_top": 199, "cap": far, "radius": region.radius, "proxy_radius": region.proxy_radius}
+    out = shutil.copytree(run, tmp_path / "run")
+    forge(out, lambda rows: next(one for one in rows if one["idx"] == row["idx"]).update(values))
     assert verify(out).ok
     (finding, _) = recount(read_run(out), [row["idx"]])
     assert f"selector_top is 199, votes drawn again give {row['selector_top']}" in str(finding)

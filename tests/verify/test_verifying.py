@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 from scipy import stats
 
 from anisocert import Average, Fixed, Gaussian, Memory, Plan, Uniform, certify
@@ -73,18 +73,6 @@ def run(made, tmp_path, request) -> Path:
 
 def said(folder: Path) -> str:
     return "\n".join(map(str, verify(folder).findings))
-
-
-@pytest.fixture
-def forge_theta(forge):
-    def change_theta(folder: Path, change) -> None:
-        file = folder / "theta" / "theta.safetensors"
-        thetas = load_file(file)
-        change(thetas)
-        save_file(thetas, file)
-        forge(folder)
-
-    return change_theta
 
 
 def certified(rows) -> dict:

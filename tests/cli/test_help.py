@@ -161,7 +161,7 @@ def test_how_errors_are_told(cli, monkeypatch, ending, code, line):
         (("verify", "."), "anisocert.verify.verify", "stopped: nothing is kept "),
         (
             ("predict", "n.onnx", "--data", "digits", "--sigma", 1),
-            "anisocert.work.load_job",
+            "anisocert.cli.configuring.load_job",
             "stopped: no answer is kept",
         ),
         (("demo", "--out", "."), "anisocert.train.train", "stopped: what is finished stays in the folder of --out"),

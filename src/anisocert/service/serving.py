@@ -126,7 +126,7 @@ def server_of(service: Service, address: Address) -> uvicorn.Server:
     return Server(config)
 
 
-def serve(service: Service, address: Address, on_start: Callable[[int], None]) -> None:
+def serve(service: Service, address: Address, on_start: Callable[[int], None] = lambda _: None) -> None:
     """Serve until SIGTERM or SIGINT, and until what was begun by then is done. on_start: called with the port.
 
     Raises:

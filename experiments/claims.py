@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from anisocert.evaluate import Cell, Column, Comparison, Results, Table, superset
+from anisocert.evaluate import Cell, Column, Comparison, Results, Table, superset, times
 from anisocert.evaluate.metrics import certified_accuracy, median_certified_radius
 from anisocert.evaluate.protection import ADMITTED
 from anisocert.evaluate.results import Size, aligned
@@ -36,8 +36,8 @@ class Claim:
         return value >= self.least if self.percent else value > self.least
 
     def told(self, value: float) -> str:
-        """A value as text; a share rounded down, but for what subtracting two of them left in its last digits."""
-        return f"{percent(round(value, 9))} %" if self.percent else f"{value:.3f}"
+        """A value as text, rounded down; a share but for what subtracting two of them left in its last digits."""
+        return f"{percent(round(value, 9))} %" if self.percent else times(value)
 
 
 def _ratio(size: Size, statistic: Callable[[Results, Size], float], cut: bool = False) -> Measure:

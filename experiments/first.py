@@ -29,6 +29,10 @@ FILE = "attacked-first.tsv"
 REGION = "region"  # in place of a radius, where the limit was the input's own region
 
 
+Run = tuple[str, str, str, float, str]
+"""Data, recipe, norm, sigma and method."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """One run at one radius. n, alpha: of each question to the system; starts, steps, samples: of the search."""
@@ -49,7 +53,7 @@ class Measured:
     model_hash: str
 
     @property
-    def of(self) -> tuple[str, str, str, float, str]:
+    def of(self) -> Run:
         """Which run, of several sessions, the line is of."""
         return self.data, self.recipe, self.norm, self.sigma, self.method
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from anisocert.evaluate import ADMITTED, EVERYONE, OWN, Cell, Column, Comparison, Table, oracle, superset
+from anisocert.evaluate import ADMITTED, EVERYONE, OWN, Cell, Column, Comparison, Table, oracle, superset, times
 from anisocert.evaluate.paper import published, published_superset
 from anisocert.evaluate.results import SIZES, Results, Size
 from levels import MEMORIES, OURS, THEIR_START, THEIRS, UNBOUND, after, before, place, their_steps
@@ -161,7 +161,7 @@ def _gain(comparison: Comparison, level: str, names: tuple[str, str], size: Size
 
 
 def _ratio(pair: Paired | None) -> Cell:
-    return Cell(None) if pair is None else Cell(f"{pair.ratio:.3f}{_marks(pair)}")
+    return Cell(None) if pair is None else Cell(f"{times(pair.ratio)}{_marks(pair)}")
 
 
 def _points(pair: Paired | None) -> Cell:

@@ -6,7 +6,7 @@ experiments/results/FOLDER` leaves them, for denoised.toml, tiny-imagenet.toml a
 
 from pathlib import Path
 
-from anisocert.evaluate import Cell, Column, Comparison, Entry, Results, Table, compare, explained, short_down
+from anisocert.evaluate import Cell, Column, Comparison, Entry, Results, Table, compare, explained, short_down, times
 from anisocert.evaluate.cells import accuracies, averages, noise
 from anisocert.evaluate.comparison import ORDER
 from anisocert.evaluate.results import SIZES
@@ -123,4 +123,4 @@ def _times(pair: Paired | None) -> Cell:
     """A ratio of means; a tie where the interval of the difference holds 0."""
     if pair is None:  # not measured
         return Cell("–")
-    return Cell(f"{pair.ratio:.3f}{'' if pair.sure else ' ≈'}")
+    return Cell(f"{times(pair.ratio)}{'' if pair.sure else ' ≈'}")

@@ -2,11 +2,12 @@
 
 import itertools
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anisocert.data import evenly
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, Cell, Column, Table, nearest, short_down
 from anisocert.evaluate.comparison import ORDER
@@ -14,7 +15,7 @@ from anisocert.evaluate.results import Results
 from anisocert.evaluate.table import WHOM
 from anisocert.evaluate.withstood import Withstood, line_cells, line_columns, search_words
 from anisocert.smoothing import usual
-from first import FILE, Measured
+from first import FILE, Measured, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,10 +79,13 @@ def first_table(lines: Sequence[Measured], folder: str = "") -> Table | None:
     return Table(f"What is {LEFT}", columns, tuple(rows), caption)
 
 
-def attacked_figure(lines: Sequence[Measured], systems: Sequence[Results] = ()) -> "Figure":
-    """Certified accuracy and what a stranger leaves of it, at the radii of the attack: a panel per network.
+def attacked_figure(
+    lines: Sequence[Measured], runs: Mapping[Run, Results], systems: Sequence[Results] = ()
+) -> "Figure":
+    """Certified accuracy, and what a stranger leaves of it at the radii of the attack: a panel per network.
 
-    systems: of a last panel, each one classifier for all images; what is left of them is at least what is certified.
+    runs: where their rows are kept, for the curves between these radii. systems: of a last panel, each one classifier
+    for all images; what is left of them is at least what is certified.
     """
     from anisocert.report.canvas import colour, new_figure
     from anisocert.report.figures import whiskers
@@ -97,13 +101,16 @@ def attacked_figure(lines: Sequence[Measured], systems: Sequence[Results] = ()) 
             balls, shade = [one.line for one in group if one.line.radius is not None], colour(group[0].method)
             radii = [float(one.radius or 0.0) for one in balls]
             axis.plot(
-                radii, [100 * one.certified_share for one in balls], color=shade, marker="s", markersize=2.5,
+                radii, [100 * one.certified_share for one in balls], color=shade, marker="s", markersize=2.5, ls="",
                 label=f"{group[0].method}: {group[0].protects}",
             )  # fmt: skip
+            if group[0].of in runs:
+                _draw_curve(axis, _attacked(runs[group[0].of], balls), color=shade)
             low, high = zip(*(one.interval() for one in balls), strict=True)
             beside = [radius + 0.008 * (place - (len(groups) - 1) / 2) * radii[-1] for radius in radii]
             whiskers(axis, beside, [one.share for one in balls], low, high, shade, group[0].method)
-        axis.set(ylim=(0, 102), xlabel=f"{groups[0][0].norm} radius", title=name)
+        axis.set(xlim=(-0.03 * radii[-1], 1.03 * radii[-1]), xlabel=f"{groups[0][0].norm} radius")
+        axis.set(ylim=(0, 102), title=name)
         axis.grid(visible=True)
     if systems:
         _draw_systems(axes[-1], systems)
@@ -119,15 +126,28 @@ def _draw_systems(axis: "Axes", systems: Sequence[Results]) -> None:
 
     styles = itertools.cycle(("-", "--", ":"))
     for one in systems:
-        at, share = one.curve()
         level = "" if one.sigma is None or one.method == "cascade" else f", {usual(one.norm).symbol} = {one.sigma:g}"
-        axis.step(
-            [*at, at[-1]], [*100 * share, 0.0], where="pre", color=colour(one.method),
-            label=f"{one.method}{level}: {one.protects}", linestyle="-" if one.method == "cascade" else next(styles),
+        _draw_curve(
+            axis, one, color=colour(one.method), label=f"{one.method}{level}: {one.protects}",
+            linestyle="-" if one.method == "cascade" else next(styles),
         )  # fmt: skip
     end = max(float(np.quantile(one.certified(), 0.95)) for one in systems)
     axis.set(xlim=(0, end), xlabel=f"{systems[0].norm} radius", title="one system, stronger networks")
     axis.grid(visible=True)
+
+
+def _draw_curve(axis: "Axes", one: Results, **style: Any) -> None:
+    at, share = one.curve()
+    axis.step([*at, at[-1]], [*100 * share, 0.0], where="pre", **style)
+
+
+def _attacked(one: Results, balls: Sequence[Withstood]) -> Results:
+    """A run's results on the inputs that were attacked; an error if these cannot be they."""
+    some = one.only(one.ids[evenly(len(one), balls[0].inputs)])
+    found = np.rint(some.accuracy([ball.radius or 0.0 for ball in balls]) * len(some)).astype(int).tolist()
+    if found != (told := [ball.certified for ball in balls]):
+        raise ArgumentError(f"expected {told} inputs certified, as in {FILE}, got {found} in the rows: {one.label}")
+    return some
 
 
 def _groups(lines: Sequence[Measured]) -> list[list[Measured]]:

@@ -20,10 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from anisocert.errors import ArgumentError
-from anisocert.evaluate import Cell, Comparison, Table, against_paper, compare, render
+from anisocert.evaluate import Cell, Comparison, Results, Table, against_paper, compare, render
+from anisocert.evaluate.labels import algorithm
 from anisocert.runs import read_run
 from claims import claim_table
-from first import FILE, read_lines
+from first import FILE, Run, read_lines
 from gains import duel_table, gain_table, largest_table, memory_gain_table
 from levels import average_table, headline_table, level_table, many_table, sigma_table
 from means import mean_table
@@ -148,17 +149,20 @@ def write_figures(results: Path, folder: Path) -> list[Path]:
 
     lines = read_lines(results / FILE)
     expect_one_network(results, lines)
-    methods, made = ("fixed", "isotropic", "published", "ours"), list[Path]()
+    methods, made, runs = ("fixed", "isotropic", "published", "ours"), list[Path](), dict[Run, Results]()
     for recipe, name in PICTURES.items():
         files = [file for method in methods for file in sorted(results.glob(f"{recipe}-*/{method}/run.json"))]
         for comparison in compare([read_run(file.parent) for file in files]) if files else ():
+            for entry in comparison.entries:
+                one = entry.binding
+                runs[comparison.data, recipe, one.norm, one.sigma or 0.0, algorithm(entry.run)] = one
             with styled():
                 made += save(accuracy(comparison, together=False), folder / f"reproduction-{name}", ("png",))
     if lines:
         systems = read_systems(results)
         certified = [] if systems is None else [entry.before for entry in systems.entries]
         with styled():
-            made += save(attacked_figure(lines, certified), folder / "attacked-first", ("png",))
+            made += save(attacked_figure(lines, runs, certified), folder / "attacked-first", ("png",))
     make_small(made)
     return made
 

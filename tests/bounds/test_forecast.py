@@ -63,6 +63,7 @@ def test_projected_keeps_the_shares(plan: Plan) -> None:
     assert plan.projected(30, 10, 50, 10) == plan.estimate(600, 200, 1_000, 10, plan.looks[-1].alpha)
     assert plan.projected(30, 10, 49, 10, unseen=1) == plan.projected(30, 10, 50, 10)
     assert plan.projected(50, 0, 50, 10, unseen=1)[0] < plan.projected(50, 0, 50, 10)[0]
+    assert plan.projected(2, 1, 3, 10) == plan.estimate(666, 334, 1_000, 10, plan.looks[-1].alpha), "not to our favour"
     p_a, _ = plan.projected([50, 0], 0, 50, 10)
     assert p_a[0] == plan.best_case(10)[0]
     assert p_a[1] == 0

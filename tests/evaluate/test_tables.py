@@ -1,5 +1,6 @@
 import csv
 import io
+import math
 import re
 
 import pytest
@@ -27,6 +28,7 @@ from anisocert.evaluate import (
     supersets,
     tables_of,
     terminal,
+    times,
 )
 from anisocert.evaluate.tables import round_steps, table_radii
 
@@ -55,6 +57,13 @@ def test_lengths_never_grow(value, text):
 )  # fmt: skip
 def test_short_lengths_never_grow(value, digits, text):
     assert short_down(value, digits) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(1.0089, "1.008"), (0.9999, "0.999"), (0.375 / 0.3, "1.250"), (1.2, "1.200"), (math.inf, "inf")]
+)
+def test_gains_never_grow(ratio, text):
+    assert times(ratio) == text
 
 
 @pytest.mark.parametrize(

@@ -139,16 +139,29 @@ def test_the_long_table_and_the_picture(lines):
         for limit in ("0.5", "own region")
     ]
     assert values[2][4:] == [3, pytest.approx(2 / 3), pytest.approx(1 / 3), "1 of 2", 0]
-    figure = attacked_figure(lines)
+    figure = attacked_figure(lines, {})
     assert [axis.get_title() for axis in figure.axes] == ["cohen, σ = 0.25", "cohen, σ = 0.5"]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert set(names) == {f"fixed: {EVERYONE}", f"anisotropic: {ADMITTED}", f"fixed: {LEFT}", f"anisotropic: {LEFT}"}
     assert figure.axes[0].lines[0].get_ydata() == pytest.approx([100, 200 / 3, 200 / 3])
 
 
+def test_between_the_radii_of_the_attack_the_curve_is_that_of_the_rows(comparison, lines):
+    """On the images that were attacked: the three of `lines`, of which each certificate ends where it does."""
+    base = comparison.entries[0].before
+    three = {"ids": [0, 1, 2], "labels": [1, 1, 1], "prediction": [1, 1, 1]}
+    rows = replace(base, **{name: np.array(value) for name, value in three.items()},
+                   radius=np.array([0.6, 0.5, 0.2]), proxy_radius=np.array([0.6, 0.5, 0.2]))  # fmt: skip
+    curve = attacked_figure(lines, {lines[0].of: rows}).axes[0].lines[1]
+    assert curve.get_xdata() == pytest.approx([0, 0.2, 0.5, 0.6, 0.6])
+    assert curve.get_ydata() == pytest.approx([100, 100, 200 / 3, 100 / 3, 0])
+    with pytest.raises(ArgumentError, match=r"expected \[3, 2, 2\] inputs certified, .* got \[3, 2, 1\] in the rows"):
+        attacked_figure(lines, {lines[0].of: replace(rows, radius=np.array([0.6, 0.4, 0.2]))})
+
+
 def test_one_system_has_a_panel_beside_those_that_were_attacked(comparison, lines):
     one = comparison.entries[0].before
-    figure = attacked_figure(lines, [one, replace(one, method="cascade")])
+    figure = attacked_figure(lines, {}, [one, replace(one, method="cascade")])
     panel = figure.axes[-1]
     assert [axis.get_title() for axis in figure.axes][2:] == ["one system, stronger networks"]
     assert [line.get_label() for line in panel.lines] == [f"fixed, σ = 0.25: {EVERYONE}", f"cascade: {EVERYONE}"]

@@ -7,8 +7,8 @@ from anisocert.bounds._arrays import Floats, Integers
 
 
 def same_shares(top: Integers, runner_up: Integers, votes: Integers, n: int) -> tuple[Integers, Integers]:
-    """(top, runner-up) counts after n votes at the present shares, rounded down. All of one shape."""
-    return top * n // votes, runner_up * n // votes
+    """(top, runner-up) counts after n votes at the present shares, rounded down and up. All of one shape."""
+    return top * n // votes, -(-runner_up * n // votes)
 
 
 def best_case(

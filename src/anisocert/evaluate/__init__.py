@@ -11,7 +11,7 @@ from anisocert.evaluate.render import render, terminal
 from anisocert.evaluate.results import NO_LABELS, Results, aligned, results_of
 from anisocert.evaluate.sigmas import added_alphas, envelope, oracle
 from anisocert.evaluate.supersets import superset, supersets
-from anisocert.evaluate.table import Cell, Column, Table, above, down, percent, probability, short_down
+from anisocert.evaluate.table import Cell, Column, Table, above, down, percent, probability, short_down, times
 from anisocert.evaluate.tables import claims, memory_effect, runtime, summary, tables_of
 from anisocert.evaluate.withstood import LEFT, Withstood, attacked_first, effort, nearest, withstood
 from anisocert.rooms import callable_room
@@ -68,6 +68,7 @@ __all__ = [
     "supersets",
     "tables_of",
     "terminal",
+    "times",
     "wilson",
     "withstood",
 ]

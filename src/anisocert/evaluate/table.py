@@ -70,6 +70,13 @@ def _decimals(value: float, digits: int, rounding: str) -> str:
         return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding))
 
 
+def times(ratio: float, digits: int = 3) -> str:
+    """How many times as large, never rounded up, but for what dividing left in the last digits."""
+    if not math.isfinite(ratio):
+        return str(ratio)
+    return str(Decimal(f"{ratio:.12g}").quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
+
+
 def short_down(value: float, digits: int = 3) -> str:
     """A length in this many significant digits, without trailing zeros, never rounded up."""
     exact = Decimal(repr(float(value)))  # as it was written: 0.1 stays 0.1
@@ -104,7 +111,7 @@ def shown(value: str | float | None, kind: Kind, upper: bool = False) -> str:
     if kind == "count":
         return f"{round(value):,}"
     if kind == "ratio":
-        return f"{value:.2f}"
+        return times(value, 2)
     return f"{value:.3g}" if kind == "seconds" else f"{value:g}"
 
 

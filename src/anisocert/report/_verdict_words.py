@@ -16,6 +16,7 @@ from anisocert.evaluate import (
     percent,
     probability,
     short_down,
+    times,
 )
 from anisocert.evaluate.protection import SEEN
 from anisocert.evaluate.tables import RHO
@@ -57,13 +58,14 @@ def rivals_words(comparison: Comparison, entry: Entry) -> str:
     if one.method == "fixed" or fixed is None or (base := fixed.binding).mean() == 0:
         return ""
     said = (
-        f"Against {WORDS['fixed']}: the certified radius is {one.mean() / base.mean():.2f} times as large on average "
-        f"({down(one.mean())} against {down(base.mean())})"
+        f"Against {WORDS['fixed']}: the certified radius is {times(one.mean() / base.mean(), 2)} times as large on "
+        f"average ({down(one.mean())} against {down(base.mean())})"
     )
     if one.knows("proxy_radius") and base.knows("proxy_radius"):
+        volume, other = one.mean("proxy_radius"), base.mean("proxy_radius")
         said += (
-            f", and the regions hold as much as balls {one.mean('proxy_radius') / base.mean('proxy_radius'):.2f} times "
-            f"as wide ({down(one.mean('proxy_radius'))} against {down(base.mean('proxy_radius'))})"
+            f", and the regions hold as much as balls {times(volume / other, 2)} times as wide ({down(volume)} against "
+            f"{down(other)})"
         )
     if one.protects != base.protects:
         said += f". The promises differ: that of fixed noise is {base.protects}, this one {one.protects}"

@@ -22,6 +22,7 @@ from anisocert.optimize.published import PublishedAnisotropic
 from anisocert.reproduce import read_matrix
 from anisocert.reproduce.publishing import publish
 from anisocert.runs import read_run
+from runtime import runtime_table
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "experiments" / "tables.py"
@@ -271,6 +272,20 @@ def test_runtime(printed):
     assert ours[4:11] == ["0.2", "0.1", "0.3", "5.00", "–", "2.7", "9.00"]
     assert fixed[4:11] == ["0", "0.1", "0.1", "5.00", "2.00", "1.6", "16.00"]
     assert "900 isotropic steps" in printed
+
+
+def test_the_published_way_is_timed_with_the_steps_of_its_regions_too():
+    side = {"network": "a", "norm": "l2", "sigma": 0.5, "images": 2, "device": "d", "isotropic_steps": 900}
+    told = [
+        ("published", "isotropic", 9.0, 1.0),
+        ("published", "anisotropic", 12.0, 1.0),
+        ("ours", "anisotropic", 0.5, 0.5),
+    ]
+    lines = [
+        side | dict(zip(("algorithm", "method", "seconds_choose", "seconds_votes"), one, strict=True)) for one in told
+    ]
+    assert "published would take a 5.0 times as long" in runtime_table(lines).caption
+    assert "would take" not in runtime_table(lines[1:]).caption
 
 
 def test_a_page_is_written_between_its_marks_and_stays_so(script, results, tmp_path, monkeypatch):

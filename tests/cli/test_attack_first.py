@@ -234,6 +234,15 @@ main()
 """
 
 
+@pytest.mark.parametrize(("more", "words"), [((), "goes on where it was"), (("--no-save",), "begins anew")])
+def test_a_stopped_attack_says_how_to_go_on(cli, run, monkeypatch, more, words):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("anisocert.cli.attack_first.attack", stopped)
+    assert cli("attack", run(most=2), "--first", *QUICK, *more, code=3).err.endswith(f"the same command {words}\n")
+
+
 def test_a_killed_attack_goes_on_where_it_was_and_finds_the_same(cli, run, tmp_path, monkeypatch):
     """Three groups of two inputs, the last of which is left. At this radius no answer is close."""
     folder, whole = run(), tmp_path / "whole"

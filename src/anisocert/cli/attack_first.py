@@ -10,6 +10,7 @@ from rich.table import Table
 from anisocert.attack import UNFINISHED, FirstAttack, Search, ascending, usual_radii
 from anisocert.attack import attack_first as attack
 from anisocert.bounds import upper
+from anisocert.cli import keeping
 from anisocert.cli.console import Console
 from anisocert.cli.progress import progress
 from anisocert.engine import Network
@@ -61,7 +62,8 @@ def attack_first(
     grid = ascending(radii or usual_radii(run)).tolist()
     total = len(ids) * (len(grid) + 1)
     console = Console(stderr=True)
-    with progress(console, "attacking", total, "balls and regions") as advance:
+    done = "nothing is kept; the same command begins anew" if keep is None else "the same command goes on where it was"
+    with keeping(done), progress(console, "attacking", total, "balls and regions") as advance:
         return attack(
             run, network, run.inputs(), ids=ids, radii=grid, how=how, n=n, keep=keep,
             on_done=lambda count: advance(count, ""),

@@ -102,12 +102,27 @@ def test_a_cascade_is_judged_by_majorities(run, tmp_path, forge):
     assert "has bound two-class, where a cascade needs majorities" in str(verify(tmp_path / "run").findings)
 
 
-def test_a_noise_beyond_the_first_is_found(run, tmp_path, changed):
-    """With the cap that follows from it, which bounds less then."""
-    row = next(row for row in read_run(run).rows if row["prediction"] >= 0 and row["codes"] == "1,0")
-    forged = {"selector_sigma": 1.5 * row["selector_sigma"], "cap": 1.5 * row["cap"]}
-    findings = verify(changed(run, tmp_path / "run", "1,0", **forged)).findings
-    assert any("beyond the run's largest noise of 0.5" in str(finding) for finding in findings), findings
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_noise_beyond_the_first_is_found(run, tmp_path, alone, forge, forge_theta):
+    """With the cap and sizes that follow from it, and where no row is left that shows the first code by itself."""
+    stored = read_run(run)
+    rows = (row for row in stored.rows if row["prediction"] >= 0 and row["codes"] == "1,0")
+    row = min(rows, key=lambda one: one["cap"] - one["radius"])
+    values = {"selector_sigma": 4 * row["selector_sigma"], "cap": 4 * row["cap"]}
+    region = Gaussian.region(np.zeros(64), np.full(64, row["theta_max"]), row["gap"], values["cap"])
+    values |= {"radius": region.radius, "proxy_radius": region.proxy_radius}
+    assert region.radius > row["radius"]
+    first = [one["idx"] for one in stored.rows if one["codes"] == "1"] if alone else []
+    out = shutil.copytree(run, tmp_path / "run")
+    forge_theta(out, lambda thetas: [thetas.pop(str(number)) for number in first])
+
+    def change(rows):
+        next(one for one in rows if one["idx"] == row["idx"]).update(values)
+        rows[:] = [one for one in rows if one["idx"] not in first]
+
+    forge(out, change, inputs=len(stored) - len(first))
+    (finding,) = verify(out).findings
+    assert f"selector_sigma is {values['selector_sigma']}, the run's is 0.5" in str(finding)
 
 
 @pytest.mark.parametrize(("first", "wrong"), [([0.1, 10.0], 0), (0.5, 0), (0.3, 1)])

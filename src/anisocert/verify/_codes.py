@@ -17,10 +17,11 @@ def check_selector(row: Row, plan: Plan) -> Iterator[str]:
     own = float(np.float32(row["sigma"]))
     if row["selector_alpha"] is not None and row["selector_votes"] != plan.n:
         yield f"selector_votes is {row['selector_votes']}, the plan's is {plan.n}"
-    if row["method"] == Cascade.name:
-        if row["selector_sigma"] is None and row["theta_min"] != own:
-            yield f"theta is {row['theta_min']!r} under the first code of the cascade, the run's is {own!r}"
-    elif row["selector_sigma"] not in (None, own):
+    cascade = row["method"] == Cascade.name
+    if cascade and row["selector_sigma"] is None and row["theta_min"] != own:
+        yield f"theta is {row['theta_min']!r} under the first code of the cascade, the run's is {own!r}"
+    # In a cascade it is that of a code asked before: of the third on, one of several.
+    elif row["selector_sigma"] not in (None, own) and not (cascade and (row["codes"] or "").count(",") > 1):
         yield f"selector_sigma is {row['selector_sigma']!r}, the run's is {row['sigma']!r}"
     known = row["selector_sigma"] is not None  # else `wrong_capture` says so
     if row["method"] == TwoStep.name and known and not row["theta_max"] < row["selector_sigma"]:

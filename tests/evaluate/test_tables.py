@@ -60,8 +60,10 @@ def test_short_lengths_never_grow(value, digits, text):
 
 
 @pytest.mark.parametrize(
-    ("ratio", "text"), [(1.0089, "1.008"), (0.9999, "0.999"), (0.375 / 0.3, "1.250"), (1.2, "1.200"), (math.inf, "inf")]
-)
+    ("ratio", "text"),
+    [(1.0089, "1.008"), (0.9999, "0.999"), (0.375 / 0.3, "1.250"), (1.2, "1.200"), (1e29, f"{10**29}.000"),
+     (math.inf, "inf")],
+)  # fmt: skip
 def test_gains_never_grow(ratio, text):
     assert times(ratio) == text
 

@@ -66,15 +66,19 @@ def above(value: float, digits: int = 3) -> str:
 
 
 def _decimals(value: float, digits: int, rounding: str) -> str:
+    return _quantized(Decimal(value), digits, rounding)
+
+
+def _quantized(exact: Decimal, digits: int, rounding: str) -> str:
     with localcontext(prec=400):  # the largest float has 309 digits
-        return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding))
+        return str(exact.quantize(Decimal(1).scaleb(-digits), rounding))
 
 
 def times(ratio: float, digits: int = 3) -> str:
     """How many times as large, never rounded up, but for what dividing left in the last digits."""
     if not math.isfinite(ratio):
         return str(ratio)
-    return str(Decimal(f"{ratio:.12g}").quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
+    return _quantized(Decimal(f"{ratio:.12g}"), digits, ROUND_FLOOR)
 
 
 def short_down(value: float, digits: int = 3) -> str:

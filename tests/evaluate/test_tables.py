@@ -94,6 +94,21 @@ def test_upper_ends_are_rounded_up():
     assert "[10.0–40.1]" in render(SMALL, "markdown")
 
 
+def test_abstentions_never_shrink(run, columns):
+    """One of 3,000 inputs has no answer: that is not 0.0 %."""
+    abstains = [-1] + [0] * 2999
+    sizes = [0.0] + [0.5] * 2999
+    table = summary(compare([run(columns("fixed", sizes, prediction=abstains))])[0])
+    (line,) = csv.DictReader(io.StringIO(render(table, "csv")))
+    assert line["abstains (%)"] == "0.033333334"
+    assert "| 0.1 [0.0–0.2] |" in render(table, "markdown")
+
+
+def test_csv_shares_are_not_rounded_up():
+    table = Table("", (Column("a", "share"),), ((Cell(2 / 3, 1 / 6, 5 / 6),),))
+    assert render(table, "csv").splitlines()[1] == "66.666666666,16.666666666,83.333333334"
+
+
 def test_lengths_of_any_size_are_shown():
     """More digits than a Decimal has by default: imported logs may hold them."""
     far = Table("far", (Column("radius", "length"),), ((Cell(1e29, 1e28, 1e30),),))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from anisocert.errors import ArgumentError
-from anisocert.evaluate.table import WHOM, Cell, Column, Kind, Table, down, interval, text
+from anisocert.evaluate.table import WHOM, Cell, Column, Kind, Table, above, down, interval, percent, text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -129,7 +129,7 @@ def latex(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """CSV: shares in per cent, lengths rounded down to nine decimals, intervals in columns of their own."""
+    """CSV: shares in per cent; both they and lengths in nine decimals; intervals in columns of their own."""
     intervals = [any(row[i].low is not None for row in table.rows) for i in range(len(table.columns))]
     names: list[str] = []
     for column, wide in zip(table.columns, intervals, strict=True):
@@ -140,8 +140,9 @@ def comma_separated(table: Table) -> str:
     for row in table.rows:
         cells: list[str | float] = []
         for (column, cell), wide in zip(table.pairs(row), intervals, strict=True):
-            values = (cell.value, cell.low, cell.high) if wide else (cell.value,)
-            cells += [_plain(value, cell.kind or column.kind) for value in values]
+            kind = cell.kind or column.kind
+            cells.append(_plain(cell.value, kind, upper=kind == "shortfall"))
+            cells += [_plain(cell.low, kind), _plain(cell.high, kind, upper=True)] if wide else []
         writer.writerow(cells)
     return out.getvalue()
 
@@ -176,14 +177,14 @@ def _with_interval(cell: Cell, column: Column) -> str:
     return text(cell, column) + (f" [{limits}]" if limits else "")
 
 
-def _plain(value: str | float | None, kind: Kind) -> str | float:
+def _plain(value: str | float | None, kind: Kind, upper: bool = False) -> str | float:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
         return f"'{value}" if value[:1] in "=+-@" else value  # a spreadsheet would take it for a formula
     if kind == "length":
-        return float(down(value, 9))
-    return round(100 * value, 9) if kind == "share" else value
+        return float((above if upper else down)(value, 9))
+    return float(percent(value, upper, 9)) if kind in ("share", "shortfall") else value
 
 
 def _span(name: str, width: int) -> str:

@@ -6,7 +6,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from itertools import groupby
 from typing import Literal
 
-Kind = Literal["text", "count", "share", "length", "seconds", "ratio"]
+Kind = Literal["text", "count", "share", "shortfall", "length", "seconds", "ratio"]
+"""shortfall: a share of inputs that lack something, which is rounded up."""
 MISSING = "–"
 WHOM = "whom it protects"
 
@@ -103,12 +104,12 @@ def probability(alpha: float) -> str:
 
 
 def shown(value: str | float | None, kind: Kind, upper: bool = False) -> str:
-    """A value as text. upper: it is the upper end of an interval, and rounds up."""
+    """A value as text. upper: it rounds up, as the upper end of an interval does."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     if isinstance(value, str):
         return value
-    if kind == "share":
+    if kind in ("share", "shortfall"):
         return percent(value, upper)
     if kind == "length":
         return (above if upper else down)(value)
@@ -121,7 +122,8 @@ def shown(value: str | float | None, kind: Kind, upper: bool = False) -> str:
 
 def text(cell: Cell, column: Column) -> str:
     """A cell's value as text."""
-    return shown(cell.value, cell.kind or column.kind)
+    kind = cell.kind or column.kind
+    return shown(cell.value, kind, upper=kind == "shortfall")
 
 
 def interval(cell: Cell, column: Column) -> str:

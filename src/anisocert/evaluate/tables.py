@@ -40,7 +40,7 @@ def summary(comparison: Comparison, radii: Sequence[float] | None = None, size: 
         Column("method"), Column(comparison.symbol), Column("memory"), Column(WHOM),
         *(Column(short_down(r), "share", f"% certified at {comparison.norm} {name}") for r in at),
         Column("median radius", "length"), Column("ACR", "length"), Column("ACR~", "length"),
-        Column("abstains (%)", "share"),
+        Column("abstains (%)", "shortfall"),
     )  # fmt: skip
     rows, marks = [], []
     for one in comparison.stages():

@@ -121,6 +121,26 @@ def test_a_second_run_of_the_same_inputs_inherits_from_the_first(made, rememberi
     assert verify(made / "run", memory=tmp_path / "memory.sqlite").findings == ()
 
 
+@pytest.mark.parametrize("policy", ["abstain", "worst-case"])
+def test_under_a_weaker_policy_an_input_has_its_own_promise_and_no_other(remembering, do, tmp_path, policy, forge):
+    """Other votes about stored inputs, and an input in the region of another one."""
+    asked = replace(remembering(tmp_path), memory_policy=policy)
+    assert do(asked, tmp_path / "run").finished
+    assert do(replace(asked, seed=7), tmp_path / "again").finished
+    assert "inherited" in {row["memory_note"] for row in read_run(tmp_path / "again").rows}
+    assert verify(tmp_path / "again").findings == ()
+    inputs, (number, found) = read_run(tmp_path / "run").inputs(), (-1, None)
+    with Memory.open(tmp_path / "memory.sqlite") as memory:
+        for row in read_run(tmp_path / "again").rows:
+            if row["memory_note"] == "abstained" and (found := memory.lookup(inputs(row["idx"]))) is not None:
+                number = row["idx"]
+                break
+    assert found is not None
+    taken = {"memory_note": "inherited", "memory_prediction": found.prediction}
+    forge(tmp_path / "again", update(number, taken | {"memory_radius": 0.0, "memory_proxy_radius": 0.0}))
+    assert f"memory inherited it, which policy {policy} does not give" in said(tmp_path / "again")
+
+
 def test_what_could_not_be_derived_is_said(run, made, tmp_path, forge):
     memory = read_run(run).description["memory"]
     for change, words in (

@@ -387,7 +387,7 @@ def test_memory_columns(remembered, forge):
     assert "lacks the memory's answer" in changed(memory_note=None)
     assert changed() == ""
     forge(remembered, memory={"policy": "worst-case"})
-    assert "policy worst-case does not give" in changed(memory_note="inherited")
+    assert "policy worst-case does not give" in changed(memory_note="shrunk")
     forge(remembered, memory=None)
     assert "not its policy" in said(remembered)
 

@@ -61,10 +61,8 @@ def _check_stored(memory: Memory, row: Mapping[str, Any], proposed: Certificate)
 
 def _check_inherited(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:
     """A promise of that class covers the input, with as much room around it as the row says."""
-    x = proposed.x if proposed.region is None else proposed.region.center
-    promises = memory.covers(x)
-    own = memory.find(proposed.id)  # from other votes about the same input: the whole region, not a copy inside
-    if own is not None and own.region is not None and np.array_equal(own.region.center, np.asarray(x, np.float64)):
+    promises = memory.covers(_input(proposed))
+    if (own := own_promise(memory, proposed)) is not None:
         promises.append(own)
     backed = [one for one in promises if one.prediction == row["memory_prediction"]]
     if not backed:
@@ -77,6 +75,18 @@ def _check_inherited(memory: Memory, row: Mapping[str, Any], proposed: Certifica
             f"the promises that cover its input leave radius {most.radius!r} and proxy radius {most.proxy_radius!r}, "
             f"the row says {radius!r} and {proxy!r}: it claims too much"
         )
+
+
+def own_promise(memory: Memory, proposed: Certificate) -> Certificate | None:
+    """What was promised to the same input under its id, perhaps from other votes: the whole region, no copy inside."""
+    own = memory.find(proposed.id)
+    if own is None or own.region is None:
+        return None
+    return own if np.array_equal(own.region.center, np.asarray(_input(proposed), np.float64)) else None
+
+
+def _input(proposed: Certificate) -> Any:
+    return proposed.x if proposed.region is None else proposed.region.center
 
 
 def _check_abstained(memory: Memory, row: Mapping[str, Any], proposed: Certificate) -> Iterator[str]:

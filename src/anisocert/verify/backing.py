@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.errors import AnisocertError, ArgumentError
-from anisocert.memory import COLUMNS, INHERITED, SHRUNK, BrokenMemoryError, Memory, shown
+from anisocert.memory import COLUMNS, INHERITED, POLICIES, SHRUNK, BrokenMemoryError, Memory, shown
 from anisocert.runs import StoredRun
-from anisocert.runs.answers import check_answer, unbacked
+from anisocert.runs.answers import check_answer, own_promise, unbacked
 from anisocert.runs.files import TABLE, Finding
 
 MEMORY = "memory"  # the place of a finding about the memory itself
@@ -103,7 +103,7 @@ def check_columns(run: StoredRun, rows: Sequence[Mapping[str, Any]]) -> Iterator
         where, note = f"example {row['idx']}", answer[-1]
         if None in (*answer, row["prediction"], row["radius"], row["proxy_radius"]):
             yield Finding(where, "lacks the memory's answer, or its own")
-        elif (note == INHERITED and not policy.inherits) or (note == SHRUNK and not policy.shrinks):
+        elif note == SHRUNK and not policy.shrinks:
             yield Finding(where, f"memory_note is {note}, which policy {policy.name} does not give")
         else:
             yield from (Finding(where, what) for what in check_answer(row, *answer))
@@ -121,6 +121,10 @@ def _answers(run: StoredRun, memory: Memory, inputs: Callable[[int], NDArray[np.
     if memory.policy != (policy := run.memory and run.memory.policy):
         yield Finding(MEMORY, f"has policy {memory.policy}, the run's is {policy}")
     for row in run.rows:
-        number = int(row["idx"])
-        for what in unbacked(memory, row, run.certificate(number, inputs(number))):
-            yield Finding(f"example {number}", f"memory {row['memory_note']} it, but {what}")
+        number, note = int(row["idx"]), row["memory_note"]
+        proposed = run.certificate(number, inputs(number))
+        for what in unbacked(memory, row, proposed):
+            yield Finding(f"example {number}", f"memory {note} it, but {what}")
+        # A weaker policy gives no other input's promise; one that was answered before has its own.
+        if note == INHERITED and not POLICIES[memory.policy].inherits and own_promise(memory, proposed) is None:
+            yield Finding(f"example {number}", f"memory {note} it, which policy {memory.policy} does not give")

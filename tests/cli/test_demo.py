@@ -10,11 +10,15 @@ import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from anisocert.cli import main
+from anisocert.cli.demo_text import conclude
 from anisocert.errors import ArgumentError
 from anisocert.report.toy import toy
 from anisocert.runs import read_run
@@ -195,3 +199,13 @@ def test_help(cli):
     said = cli("demo", "--help").out
     for option in ("--out", "--sigma", "--n", "--n0", "--alpha", "--max", "--epochs", "--seed"):
         assert option in said
+
+
+def test_the_gain_that_is_told_never_grows(tmp_path):
+    fixed = SimpleNamespace(
+        accuracy=lambda at: np.ones(np.size(at)), correct=np.ones(1), abstention=0.0, radius=np.array([1.0])
+    )
+    told = Console(file=io.StringIO(), width=400)
+    shaped = SimpleNamespace(proxy_radius=np.array([1.999]))
+    conclude(told, {"l2-fixed": fixed, "l2-anisotropic": shaped}, 0.1, tmp_path)
+    assert "is 1.99 times the radius" in told.file.getvalue()

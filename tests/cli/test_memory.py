@@ -1,5 +1,6 @@
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -233,6 +234,19 @@ def test_a_memory_that_keeps_nothing_is_refused(run, tmp_path, monkeypatch):
     with pytest.raises(ArgumentError, match=r"the path of a file for the memory, got ':memory:'"):
         invoke("add", run, "--memory", ":memory:")
     assert "memory_note" not in pq.read_table(run / "certificates.parquet").column_names
+
+
+@pytest.mark.parametrize("lifetime", [None, 0.0024691284])
+def test_stats_show_no_probability_smaller_than_it_is(file, lifetime):
+    """Half of a lifetime's alpha is the first number's."""
+    found, data = certificates(10)
+    with Memory.open(file, lifetime=lifetime) as memory:
+        if lifetime is None:
+            memory.admit(replace(found[9], alpha=0.0012345642, x=data.x[9]))
+        else:
+            memory.reserve([1], 0, [data.x[0]])
+    told = invoke("stats", file)
+    assert ("add up to 0.00123457" if lifetime is None else "of which 0.00123457 is spent") in told
 
 
 def test_stats_export_reset(run, file, tmp_path):

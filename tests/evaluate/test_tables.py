@@ -74,6 +74,7 @@ def test_gains_never_grow(ratio, text):
 def test_probabilities_are_never_shown_smaller_than_they_are(alpha, shown):
     assert probability(alpha) == shown
     assert float(shown) >= alpha
+    assert probability(1.2345642, 6) == "1.23457"
 
 
 def test_radii_over_columns_never_grow(run, columns):

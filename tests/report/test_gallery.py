@@ -3,7 +3,8 @@ import pytest
 
 from anisocert import Region
 from anisocert.evaluate import compare
-from anisocert.report import page
+from anisocert.report import gallery, page
+from anisocert.report._beyond import Beyond
 from anisocert.report._inputs import inputs_of
 from anisocert.report._pictures import bars, heat, is_image, photo, shades
 from anisocert.report._sampling import chosen
@@ -34,6 +35,15 @@ def test_a_sample_has_the_ends_and_the_troubled(make_run):
     assert int(group.headline.run.column("idx")[ratio(group).argmax()]) in found
     for tag in ("largest", "smallest", "shaped", "wrong", "abstained", "memory"):
         assert any(tag in tags for tags in found.values())
+
+
+def test_how_much_farther_an_example_is_never_grows(group, monkeypatch):
+    beyond = lambda region, radius, *_, **__: Beyond(region.center, 1.999 * radius, 0.9)  # noqa: E731
+    monkeypatch.setattr(gallery, "beyond_ball", beyond)
+    made = cards(group, {int(number): [] for number in group.headline.binding.ids}, inputs_of(group, []))
+    said = " ".join(line for card in made for line in card.lines)
+    assert ", 1.99 times as long as the isotropic ball allows" in said
+    assert "2.00 times" not in said
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 12, 50])

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from anisocert.cli.console import Console
-from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, OWN, Results, down, percent
+from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, OWN, Results, down, percent, times
 from anisocert.smoothing import Smoothing
 
 RADII = (0.0, 0.2, 0.4, 0.5, 0.6, 0.8)
@@ -52,8 +52,8 @@ def conclude(console: Console, results: Mapping[str, Results], alpha: float, out
     grown = shaped.proxy_radius.sum() / max(float(fixed.radius.sum()), 1e-12)
     console.print(
         "The anisotropic regions are ellipsoids, longer where the answer varies less: their proxy radius, of the ball "
-        f"of equal volume, is {grown:.2f} times the radius that fixed noise certifies, on average. Noise chosen for "
-        f"each input makes each certificate a statement {OWN}, not a claim that a system is robust; a memory of "
+        f"of equal volume, is {times(grown, 2)} times the radius that fixed noise certifies, on average. Noise chosen "
+        f"for each input makes each certificate a statement {OWN}, not a claim that a system is robust; a memory of "
         f"certificates ([cyan]anisocert memory --help[/cyan]) makes a system of them, whose answers are {ADMITTED}. "
         f"What is {LEFT}, before that, [cyan]anisocert attack RUN --first[/cyan] measures.",
         markup=True,

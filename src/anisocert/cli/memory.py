@@ -169,12 +169,15 @@ def stats(file: File) -> None:
     from rich.table import Table
 
     from anisocert.cli.console import Console
-    from anisocert.evaluate import down
+    from anisocert.evaluate import down, probability
     from anisocert.evaluate.protection import promised
     from anisocert.memory import POLICIES, Memory
 
     with Memory.open(file, read_only=True) as memory:
         found = memory.stats()
+
+    def most(alphas: float) -> str:
+        return probability(float(f"{alphas:.12g}"), 6)  # in which 28 times 0.001 is 0.028
 
     def when(seconds: float | None) -> str:
         return "never" if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")
@@ -192,11 +195,11 @@ def stats(file: File) -> None:
         "model": found.model_hash or "none yet",
         "norm": "none yet" if found.norm is None else f"l{found.norm}",
         "shape": "none yet" if found.shape is None else " x ".join(map(str, found.shape)),
-        "submissions": f"{found.submissions:,}, abstentions included; their alphas add up to {found.alphas:.6g}",
+        "submissions": f"{found.submissions:,}, abstentions included; their alphas add up to {most(found.alphas)}",
         "alpha": "per certificate"
         if found.lifetime is None
         else f"{found.lifetime:g} for all that it ever "
-        f"promises, of which {found.spent:g} is spent, by {found.numbers:,} numbers",
+        f"promises, of which {most(found.spent)} is spent, by {found.numbers:,} numbers",
         "created": when(found.created),
         "newest entry": when(found.newest),
         "file": f"{found.file_bytes / 1e6:,.1f} MB",

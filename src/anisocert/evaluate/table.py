@@ -97,10 +97,10 @@ def percent(share: float, upper: bool = False, digits: int = 1) -> str:
     return str(exact.quantize(Decimal(1).scaleb(-digits), ROUND_CEILING if upper else ROUND_FLOOR))
 
 
-def probability(alpha: float) -> str:
-    """A probability of being wrong, in three digits, never rounded down."""
+def probability(alpha: float, digits: int = 3) -> str:
+    """A probability of being wrong, in so many digits (six at most), never rounded down."""
     exact = Decimal(repr(float(alpha)))
-    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), ROUND_CEILING)):g}"
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_CEILING)):g}"
 
 
 def shown(value: str | float | None, kind: Kind, upper: bool = False) -> str:

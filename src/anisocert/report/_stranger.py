@@ -1,6 +1,6 @@
 """What a verdict says of a stranger whose input comes before the clean one, measured or not."""
 
-from anisocert.evaluate import OWN, Entry, effort, nearest, percent, probability, withstood
+from anisocert.evaluate import OWN, Entry, effort, nearest, percent, probability, short_down, withstood
 from anisocert.shell import shell_quote
 
 
@@ -14,7 +14,7 @@ def strangers_words(entry: Entry, at: float, confidence: float) -> str:
     whose = f"certified, each {OWN}" if one.protects == OWN else one.protects
     said = (
         f"A stranger whose input comes before the clean one: right on {percent(attacked.share)} % "
-        f"[{percent(low)} to {percent(high, True)}] at radius {attacked.radius:g}, where "
+        f"[{percent(low)} to {percent(high, True)}] at radius {short_down(attacked.radius or 0.0, 6)}, where "
         f"{percent(attacked.certified_share)} % are {whose}; {attacked.otherwise:,} of {attacked.certified:,} "
         "certified inputs were answered otherwise"
     )

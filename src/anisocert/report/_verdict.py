@@ -16,6 +16,7 @@ from anisocert.evaluate import (
     down,
     nearest,
     percent,
+    short_down,
     wilson,
     withstood,
 )
@@ -115,7 +116,7 @@ def _left(attacked: Withstood, confidence: float, others: str) -> Tile:
     low, high = attacked.interval(confidence)
     return Tile(
         f"{percent(attacked.share)} %",
-        f"at radius {attacked.radius:g}, {LEFT}",
+        f"at radius {short_down(attacked.radius or 0.0, 6)}, {LEFT}",
         f"of {attacked.inputs:,} inputs; 95 % confidence {percent(low)} to {percent(high, True)} % about {others}, "
         "under this attack",
     )

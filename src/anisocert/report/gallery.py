@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN
 from anisocert.data.dataset import in_words
-from anisocert.evaluate import Cell, Column, Comparison, Entry, Table, down
+from anisocert.evaluate import Cell, Column, Comparison, Entry, Table, down, times
 from anisocert.evaluate.protection import either
 from anisocert.evaluate.results import numbers
 from anisocert.geometry import Region
@@ -122,7 +122,7 @@ class _Maker:
             return None, f"No point of it lies outside {whose}, of radius {down(ball)}."
         line = f"Example: a change δ of {self.comparison.norm} length {down(found.length)} that the region covers"
         if ball > 0:
-            line += f", {found.length / ball:.2f} times as long as {whose} allows ({down(ball)})."
+            line += f", {times(found.length / ball, 2)} times as long as {whose} allows ({down(ball)})."
         else:
             line += f"; {whose} certifies nothing here."
         if self.entry.after is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anisocert.cli import options
+from anisocert.errors import ArgumentError, ModelError
 
 if TYPE_CHECKING:
     from anisocert.attack import Attack, FirstAttack, Search, SystemAttack
@@ -100,7 +101,6 @@ def attack(
     from anisocert.cli.attack_text import tell, tell_system
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
-    from anisocert.errors import ArgumentError
     from anisocert.runs import read_run, write_attacked
 
     if memory is not None and (ids is not None or out is not None):
@@ -155,7 +155,6 @@ def attack(
 def _certificates(stored: "StoredRun", ids: str | None, most: int | None) -> "list[Certificate]":
     """Those of the run that promise something, with their inputs."""
     from anisocert.certificate import ABSTAIN
-    from anisocert.errors import ArgumentError
 
     chosen = _ids(stored, ids, most, lambda row: bool(row["prediction"] != ABSTAIN))
     if not chosen:
@@ -180,7 +179,6 @@ def _ids(
 def _guide(stored: "StoredRun", network: "Network") -> "Network | None":
     """A network with gradients, if the run used its own for votes alone."""
     from anisocert.engine import Network
-    from anisocert.errors import ModelError
     from anisocert.models.onnx_torch import WITHOUT
 
     if stored.configuration.needs_gradients or not str(stored.place("model")).endswith(".onnx"):

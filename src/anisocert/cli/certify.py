@@ -8,6 +8,7 @@ import typer
 
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
+from anisocert.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,6 @@ def certify(
     from anisocert.cli.configuring import configured, loaded
     from anisocert.diagnosis import warn_if_wrong
     from anisocert.engine.devices import device_kind, devices_of
-    from anisocert.errors import ArgumentError
     from anisocert.work import Circumstances
     from anisocert.work.workers import InProcess, Processes
 
@@ -119,8 +119,6 @@ def _run(told: "Told", job: "Job", out: Path, workers: "Callable[[], Workers]", 
 
 
 def _shard(text: str) -> tuple[int, int]:
-    from anisocert.errors import ArgumentError
-
     number, slash, count = text.partition("/")
     if not (slash and number.isdecimal() and count.isdecimal()):
         raise ArgumentError(f"expected --shard as in 2/8, got {text!r}")

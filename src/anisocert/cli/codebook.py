@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from anisocert.cli import options
+from anisocert.errors import ArgumentError
 
 EPILOG = (
     "Example: anisocert codebook --scalars 0.5,0.25 --networks a.safetensors,b.safetensors --out codes.safetensors\n\n"
@@ -42,7 +43,6 @@ def codebook(
 
     from anisocert.cli.console import Console
     from anisocert.durable import claim
-    from anisocert.errors import ArgumentError
     from anisocert.models import Codebook, load
     from anisocert.optimize.clusters import clustered
     from anisocert.runs import read_run

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anisocert.cli import keeping, options
+from anisocert.errors import ArgumentError
 from anisocert.options import option
 
 if TYPE_CHECKING:
@@ -120,7 +121,6 @@ def _report(console: "Console", folders: list[Path], out: Path) -> None:
 def _claim(configurations: "dict[Path, Configuration]", force: bool) -> None:
     """Refuse to replace what no demo has written, before any work."""
     from anisocert.durable import claim, refuse_link
-    from anisocert.errors import ArgumentError
     from anisocert.runs.files import DESCRIPTION, TABLE, expect_own_folders, read_description
     from anisocert.work.unfinished import Unfinished
 

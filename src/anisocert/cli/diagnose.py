@@ -7,6 +7,7 @@ import typer
 
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
+from anisocert.errors import ArgumentError
 from anisocert.options import option
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ def diagnose(
     from anisocert.diagnosis.diagnosing import COMPARED
     from anisocert.durable import claim
     from anisocert.engine.devices import devices_of
-    from anisocert.errors import ArgumentError
 
     if norm not in ("l1", "l2", "both"):
         raise ArgumentError(f"expected --norm l2, l1 or both, got {norm!r}")

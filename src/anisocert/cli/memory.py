@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from anisocert.cli import options
+from anisocert.errors import ArgumentError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -51,7 +52,6 @@ def add(
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.data.numpy_files import inputs_by_id
-    from anisocert.errors import ArgumentError
     from anisocert.evaluate.protection import promised
     from anisocert.memory import NOTES, POLICIES, Memory, shown
     from anisocert.runs import read_run
@@ -105,7 +105,6 @@ def lookup(
     from anisocert.cli.console import Console
     from anisocert.data import load, parse_ids
     from anisocert.data.numpy_files import inputs_by_id
-    from anisocert.errors import ArgumentError
     from anisocert.evaluate import down
     from anisocert.evaluate.protection import promised
     from anisocert.memory import POLICIES, Memory

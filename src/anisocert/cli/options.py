@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
+from anisocert.errors import ArgumentError
 from anisocert.options import NETWORK, Computing, Options, check, choices, plain
 
 ONLY_CHECK = ContextVar("ONLY_CHECK", default=False)
@@ -139,8 +140,6 @@ def absolute(place: str, new: bool = False) -> str:
 
 def numbers(option: str, text: str | None) -> tuple[float, ...] | None:
     """Numbers separated by commas."""
-    from anisocert.errors import ArgumentError
-
     try:
         return None if text is None else tuple(float(part) for part in text.split(","))
     except ValueError as error:
@@ -149,8 +148,6 @@ def numbers(option: str, text: str | None) -> tuple[float, ...] | None:
 
 def seconds(text: str | None) -> float | None:
     """A time budget, as in 90, 10m or 2h."""
-    from anisocert.errors import ArgumentError
-
     if text is None:
         return None
     unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])

@@ -7,6 +7,7 @@ import typer
 
 from anisocert.cli import keeping, options
 from anisocert.cli.config import ConfigFile
+from anisocert.errors import ArgumentError
 from anisocert.options import option
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ def predict(
     from anisocert.durable import claim
     from anisocert.engine import Network
     from anisocert.engine.devices import devices_of
-    from anisocert.errors import ArgumentError
     from anisocert.evaluate import percent
 
     form = form or (out.suffix.removeprefix(".") if out is not None else "table")

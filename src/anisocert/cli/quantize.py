@@ -7,6 +7,7 @@ import typer
 
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
+from anisocert.errors import ArgumentError
 from anisocert.options import option
 from anisocert.shell import shell_join
 
@@ -48,7 +49,6 @@ def quantize(
     from anisocert.data import load
     from anisocert.data.arrays import CHANNELS_FIRST
     from anisocert.durable import claim
-    from anisocert.errors import ArgumentError
     from anisocert.evaluate import percent
     from anisocert.models import quantize as write
     from anisocert.runs.loading import load_model

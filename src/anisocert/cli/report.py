@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from anisocert.cli import options
+from anisocert.errors import expect_one_of
 
 EPILOG = "Example: anisocert report runs/demo/l2-fixed runs/demo/l2-anisotropic --out report.html"
 
@@ -42,7 +43,6 @@ def report(
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
     from anisocert.durable import claim
-    from anisocert.errors import expect_one_of
     from anisocert.evaluate import NO_LABELS, render, tables_of, terminal
     from anisocert.evaluate.render import FORMATS
     from anisocert.report import page_file, write_report

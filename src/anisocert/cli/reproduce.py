@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anisocert.cli import options
+from anisocert.errors import AnisocertError, ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +49,6 @@ def reproduce(
 
     from anisocert.cli import FAILED, STOPPED
     from anisocert.cli.console import Console
-    from anisocert.errors import ArgumentError
     from anisocert.reproduce import read_matrix, run_stages
     from anisocert.reproduce.marks import command_line
     from anisocert.reproduce.publishing import publish
@@ -94,7 +94,6 @@ def _check(experiment: Path, stages: "Iterable[Stage]") -> None:
     """Let every command check its options: a wrong one is an error now, not after hours of training."""
     from anisocert.cli import said
     from anisocert.cli.app import app
-    from anisocert.errors import AnisocertError, ArgumentError
 
     command, before = typer.main.get_command(app), options.ONLY_CHECK.set(True)
     try:

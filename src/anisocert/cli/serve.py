@@ -8,6 +8,7 @@ import typer
 
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
+from anisocert.errors import ArgumentError
 from anisocert.options import option
 
 EPILOG = (
@@ -92,8 +93,6 @@ def _name(model: str) -> str:
 
 
 def _shape(text: str | None) -> list[int] | None:
-    from anisocert.errors import ArgumentError
-
     parts = [] if text is None else text.split(",")
     if not all(part.isascii() and part.isdecimal() and 0 < int(part) < 1 << 20 for part in parts):
         raise ArgumentError(f"expected --shape as in 3,32,32, got {text!r}")

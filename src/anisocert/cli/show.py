@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anisocert.cli import options
+from anisocert.errors import AnisocertError, ArgumentError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +62,6 @@ def show(
 
 def _named(stored: "StoredRun", name: str) -> int:
     """The id of the example whose image file has this name."""
-    from anisocert.errors import ArgumentError
 
     examples = stored.examples(whole=False)
     known = examples.named
@@ -77,7 +77,6 @@ def _recounted(stored: "StoredRun", number: int, device: str) -> "NDArray[Any]":
     """The votes of every class, after a check that they are those of the run."""
     from anisocert.cli.console import Console
     from anisocert.cli.progress import progress
-    from anisocert.errors import AnisocertError
     from anisocert.verify.recounting import recount
 
     votes = int(stored.said("n0") or 0) + (stored.row(number)["votes"] or 0)  # an error if it is not in the run

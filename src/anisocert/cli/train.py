@@ -7,6 +7,7 @@ import typer
 
 from anisocert.cli import options
 from anisocert.cli.config import ConfigFile
+from anisocert.errors import expect_one_of
 from anisocert.options import READING, flags, option
 from anisocert.shell import shell_join, shell_quote
 
@@ -118,7 +119,6 @@ def train(
     from anisocert.data import load, splits
     from anisocert.engine import Numerics, Stage, Stream
     from anisocert.engine.devices import devices_of
-    from anisocert.errors import expect_one_of
     from anisocert.models.normalize import warn_of_units
     from anisocert.train import RECIPES, Sgd, Task
     from anisocert.train import train as run

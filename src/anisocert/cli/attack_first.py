@@ -67,8 +67,8 @@ def attack_first(
         return attack(
             run, network, run.inputs(), ids=ids, radii=grid, how=how, n=n, keep=keep,
             on_done=lambda count: advance(count, ""),
-            on_kept=lambda count: console.print(
-                f"going on from {count:,} of {len(ids):,} inputs, done before and kept in {keep}", soft_wrap=True
+            on_kept=lambda count: console.tell(
+                f"going on from {count:,} of {len(ids):,} inputs, done before and kept in {keep}"
             ),
         )  # fmt: skip
 
@@ -92,7 +92,7 @@ def tell_first(found: FirstAttack, run: StoredRun, as_json: bool) -> None:
         )  # fmt: skip
     console.print(table)
     for line in _lines(found, run, promise, balls):
-        console.print(line, soft_wrap=True)
+        console.tell(line)
 
 
 def points_of(found: FirstAttack) -> dict[str, Any]:

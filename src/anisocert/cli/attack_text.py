@@ -33,7 +33,7 @@ def tell(found: Attack, run: StoredRun, as_json: bool) -> None:
     if shown:
         console.print(_table(shown, str(run.column("norm")[0])))
     for line in (*_lines(found), _whom(run)):
-        console.print(line, soft_wrap=True)
+        console.tell(line)
 
 
 def _table(results: tuple[Attacked, ...], norm: str) -> Table:
@@ -106,20 +106,19 @@ def tell_system(found: SystemAttack, memory: str, as_json: bool) -> None:
     console = Console()
     for one in found.changed[:SHOWN]:
         answer = "no answer, or two" if one.answer is None else "no answer" if one.answer < 0 else f"{one.answer}"
-        console.print(
+        console.tell(
             f"input {one.promise}: class {one.promised} was promised, {answer} given by {one.how} at gauge "
-            f"{one.gauge:.6f}", soft_wrap=True,
-        )  # fmt: skip
-    console.print(
+            f"{one.gauge:.6f}"
+        )
+    console.tell(
         f"{found.promises} promises attacked with {found.questions} questions: {len(found.changed)} answers changed, "
-        f"{found.conflicts} pairs of regions may meet after all newcomers. {shown(memory)} itself was not written to.",
-        soft_wrap=True,
+        f"{found.conflicts} pairs of regions may meet after all newcomers. {shown(memory)} itself was not written to."
     )
     if found.abstained is not None:
-        console.print(
+        console.tell(
             f"{found.abstained} questions got no answer, as the memory's policy allows. What it promises is "
-            f"{OR_ABSTAINS}.", soft_wrap=True,
-        )  # fmt: skip
+            f"{OR_ABSTAINS}."
+        )
     else:
         console.print(f"What was attacked is {ADMITTED}: an abstention would have counted as a change.")
 

@@ -65,7 +65,7 @@ def certify(
     circumstances = Circumstances(
         _shard(shard), options.seconds(time_budget), told.begin, told.rows, told.remembered, force
     )
-    tell = partial(told.console.print, soft_wrap=True)
+    tell = told.console.tell
     configuration = configured(asked, tell, device=None if on_cluster else device_kind(devices))
     options.checked()
     job = loaded(configuration, tell)

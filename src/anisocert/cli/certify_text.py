@@ -55,7 +55,7 @@ class Told:
     def start(self, job: Job, out: Path, where: str) -> None:
         """The first line."""
         self.inputs = len(job.ids)
-        self.console.print(f"{_task(job)} -> {out}, on {where}", soft_wrap=True)
+        self.console.tell(f"{_task(job)} -> {out}, on {where}")
 
     def begin(self, done: int, of: int) -> None:
         """How many of this shard's inputs are done already."""
@@ -92,13 +92,13 @@ class Told:
     def stopped(self, outcome: Outcome, why: str, out: Path) -> None:
         """It ended before all was done."""
         line = f"{why}: {outcome.done} of {outcome.of} inputs are done; the same command resumes"
-        self.console.print(line, soft_wrap=True)
+        self.console.tell(line)
         self._object(out, outcome, why)
 
     def shard_done(self, outcome: Outcome, out: Path) -> None:
         """This shard is done; the rest is for others."""
         line = f"this shard is done, and {outcome.done} of {outcome.of} inputs of the run"
-        self.console.print(line, soft_wrap=True)
+        self.console.tell(line)
         self._object(out, outcome, "shard done")
 
     def finished(self, job: Job, out: Path) -> None:
@@ -113,14 +113,14 @@ class Told:
         self.console.print(_table(summary, units, shown["certified"].labelled))
         if run.has_memory and (inherited := int((run.column("memory_note") == INHERITED).sum())):
             line = f"{inherited} of {len(run)} answers are promises that the memory made before, to or around them"
-            self.console.print(line, soft_wrap=True)
+            self.console.tell(line)
         if held := int(c.at_limit(run.column("theta_max"), shape).sum()):
             line = f"theta reached its bound on {held} of {len(run)} inputs (--limit {c.chooser().limit_for(shape):g})"
-            self.console.print(f"{line}: a higher one may certify more", soft_wrap=True)
+            self.console.tell(f"{line}: a higher one may certify more")
         if c.trained_on:
-            self.console.print(f"[yellow]{SEEN}[/yellow]", soft_wrap=True)
+            self.console.tell(f"[yellow]{SEEN}[/yellow]")
         self._room(job, run, shown["certified"].correct, summary["certified"])
-        self.console.print(f"finished: {len(run)} inputs in {out}", soft_wrap=True)
+        self.console.tell(f"finished: {len(run)} inputs in {out}")
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)
 
     def _room(self, job: Job, run: "StoredRun", correct: NDArray[np.bool_], summary: dict[str, Any]) -> None:
@@ -134,29 +134,29 @@ class Told:
         reached, inside = room(run, lambda ids: job.chunk(ids).x, c.domain)
         if c.bounded_reach and reached.any():
             line = f"{reached.sum()} of {len(run)} inputs have a region that {REACH}"
-            self.console.print(line, soft_wrap=True)
+            self.console.tell(line)
         if c.domain is not None:
             summary |= {"ACR~ inside": average_certified_radius(inside, correct)}
             summary |= {"median~ inside": median_certified_radius(inside, correct)}
-            self.console.print(
+            self.console.tell(
                 f"in the domain, {c.domain[0]:g} to {c.domain[1]:g}: ACR~ {down(summary['ACR~ inside'], 4)}, median~ "
                 f"{down(summary['median~ inside'], 4)}, of the parts of regions that are valid inputs; "
-                f"{summary['protects']}", soft_wrap=True,
-            )  # fmt: skip
+                f"{summary['protects']}"
+            )
 
     def forecast(self, job: Job, out: Path | None, found: "Forecast", workers: int) -> None:
         """What would be done."""
         seconds = found.seconds / workers
         parts = " + ".join(f"{count:,} {name}" for name, count in found.evaluations.items() if count)
         at_most = "at most " if job.configuration.stop is not None else ""
-        self.console.print(f"would do: {_task(job)}{'' if out is None else f' -> {out}'}", soft_wrap=True)
+        self.console.tell(f"would do: {_task(job)}{'' if out is None else f' -> {out}'}")
         if found.inputs < len(job.ids):
             self.console.print(f"{found.inputs} of these inputs are left to do here")
-        self.console.print(f"network evaluations per input: {at_most}{parts}", soft_wrap=True)
-        self.console.print(
+        self.console.tell(f"network evaluations per input: {at_most}{parts}")
+        self.console.tell(
             f"{at_most}{found.total:,} in all; at {found.votes_per_second:,.0f} votes/s, measured here: "
-            f"{at_most}{duration(seconds)}, plus start-up and writing", soft_wrap=True,
-        )  # fmt: skip
+            f"{at_most}{duration(seconds)}, plus start-up and writing"
+        )
         if self.as_json:
             print(json.dumps({"run": out and str(out), "inputs": found.inputs, "evaluations": found.evaluations,
                               "total": found.total, "seconds": seconds}))  # fmt: skip

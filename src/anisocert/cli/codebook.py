@@ -69,9 +69,9 @@ def codebook(
     claim(out, force)
     book.save(out, each)
     console = Console()
-    console.print(f"{out}: {len(book)} codes; noise of {book.sigma:g} for a selector, if any", soft_wrap=True)
+    console.tell(f"{out}: {len(book)} codes; noise of {book.sigma:g} for a selector, if any")
     for k, code in enumerate(book.codes):
         mean = float(np.exp(np.log(code.astype(float)).mean()))
         shown = f"{mean:.4g}" if code.min() == code.max() else f"{code.min():.4g} to {code.max():.4g}, mean {mean:.4g}"
         own = f"  {each[k][1]['architecture']}, trained with {each[k][1].get('sigma', 'unknown noise')}" if each else ""
-        console.print(f"{k:>4}  {shown}{own}", soft_wrap=True)
+        console.tell(f"{k:>4}  {shown}{own}")

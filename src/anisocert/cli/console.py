@@ -23,6 +23,10 @@ class Console(rich.console.Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(plain(segment.text), segment.style)
 
+    def tell(self, text: str, markup: bool = False) -> None:
+        """Print a line that only the terminal wraps, so that what is copied from it, a command say, is in one piece."""
+        self.print(text, markup=markup, soft_wrap=True)
+
     def on_broken_pipe(self) -> None:
         """Leave a closed pipe to the end of the program, as with any other way of printing."""
         raise BrokenPipeError

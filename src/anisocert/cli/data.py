@@ -23,11 +23,10 @@ def list_() -> None:
         table.add_row(entry.name, entry.title, "yes" if entry.present() else missing)
     console = Console()
     console.print(table)
-    console.print(
+    console.tell(
         f"\nKept in {cache.root()} (set ${cache.VARIABLE} for another folder). Wherever a name works, so does the path "
         "of an .npz or .npy file, of a folder with one folder of images per class (resize, crop, labels and "
-        "num_classes in its images.json, if wanted), and of torchvision's folders.",
-        soft_wrap=True,
+        "num_classes in its images.json, if wanted), and of torchvision's folders."
     )
 
 
@@ -40,8 +39,8 @@ def fetch(name: Annotated[str, typer.Argument(help="A name of `anisocert data li
 
     console = Console()
     with console.status(f"fetching {name}"):
-        new = fetch_data(name, lambda line: console.print(line, soft_wrap=True))
-    console.print(f"{name} is {'now' if new else 'already'} here ({cache.root()})", soft_wrap=True)
+        new = fetch_data(name, console.tell)
+    console.tell(f"{name} is {'now' if new else 'already'} here ({cache.root()})")
 
 
 @app.command("prepare", epilog="Example: anisocert data prepare tiny-imagenet tiny-imagenet-200")
@@ -68,10 +67,10 @@ def prepare(
     with console.status(f"preparing {name}"):
         place = prepare_data(
             name, folder, out, resize=resize, crop=crop, test_every=test_every, force=force,
-            say=lambda line: console.print(line, soft_wrap=True),
+            say=console.tell,
         )  # fmt: skip
-    console.print(f"{' and '.join(splits(place))} images are in {place}", soft_wrap=True)
-    console.print(f"use them with --data {shell_quote(name if out is None else place)}", soft_wrap=True)
+    console.tell(f"{' and '.join(splits(place))} images are in {place}")
+    console.tell(f"use them with --data {shell_quote(name if out is None else place)}")
 
 
 @app.command("info", epilog="Example: anisocert data info cifar10")

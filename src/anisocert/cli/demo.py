@@ -115,7 +115,7 @@ def _report(console: "Console", folders: list[Path], out: Path) -> None:
             with Memory() as memory:
                 add_to_memory(folder, memory)
     write_report([read_run(folder) for folder in folders], out)
-    console.print(f"The report, for a browser: [cyan]{escape(str(out.resolve()))}[/cyan]", soft_wrap=True, markup=True)
+    console.tell(f"The report, for a browser: [cyan]{escape(str(out.resolve()))}[/cyan]", markup=True)
 
 
 def _claim(configurations: "dict[Path, Configuration]", force: bool) -> None:
@@ -157,12 +157,12 @@ def _toy(console: "Console", out: Path, plan: "Plan", seed: int, force: bool) ->
     for (norm, method), certificates in made.certificates.items():
         sizes = ", ".join(" x ".join(down(axis) for axis in c.region.axes) for c in certificates if c.region)
         console.print(f"{norm} {method:<12} half-widths of the two regions: {sizes}")
-    console.print(
+    console.tell(
         "The network knows a ring. Isotropic regions are round, as wide as the ring is narrow; anisotropic ones follow "
         f"it. Each is {OWN}. The picture: "
         + " and ".join(f"[cyan]{escape(str(file.resolve()))}[/cyan]" for file in files),
-        soft_wrap=True, markup=True,
-    )  # fmt: skip
+        markup=True,
+    )
 
 
 def _train(console: "Console", file: Path, smoothing: "Smoothing", epochs: int, seed: int) -> None:

@@ -84,7 +84,7 @@ def diagnose(
         return
     _print(found, len(job.ids))
     if figure is not None:
-        Console().print(f"picture: {figure}", soft_wrap=True)
+        Console().tell(f"picture: {figure}")
 
 
 def _print(found: "Diagnosis", total: int) -> None:
@@ -119,8 +119,8 @@ def _print(found: "Diagnosis", total: int) -> None:
             f"{duration(cost.seconds * total)} for all {total:,} inputs",
         )  # fmt: skip
     if r.useful:
-        console.print(f"\n{r.command}", soft_wrap=True)
+        console.tell(f"\n{r.command}")
     for remedy in found.remedies:
         console.print(f"\n{remedy.what}:")
         for command in remedy.commands:
-            console.print(command, soft_wrap=True)  # in one piece, to be pasted
+            console.tell(command)

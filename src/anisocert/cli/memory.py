@@ -81,13 +81,11 @@ def add(
         notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""), data=data, force=force)
         told = ", ".join(f"{notes[note]} {note}" for note in NOTES)
         whose = promised(POLICIES[opened.policy])
-        console.print(
-            f"{told}; {len(opened)} entries in {shown(memory)}, policy {opened.policy}: {whose}", soft_wrap=True
-        )
+        console.tell(f"{told}; {len(opened)} entries in {shown(memory)}, policy {opened.policy}: {whose}")
         try:
             _ = read_run(out or run).attacked
         except WrongFileError as error:  # it was measured before these answers
-            console.print(f"the attack is stale now: {error}", soft_wrap=True)
+            console.tell(f"the attack is stale now: {error}")
 
 
 @app.command("lookup", epilog="Example: anisocert memory lookup memory.sqlite --data digits --ids 0,5,10")
@@ -150,13 +148,12 @@ def check(file: File) -> None:
         (first, second), (one, other) = conflict.ids, conflict.classes
         console.print(f"inputs {first} (class {one}) and {second} (class {other}): their regions may meet")
     for line in result.damage:
-        console.print(f"damaged: {line}", soft_wrap=True)
+        console.tell(f"damaged: {line}")
     if not result.ok:
         raise typer.Exit(1)
-    console.print(
+    console.tell(
         f"{result.entries} entries: all regions of different classes are proven disjoint "
-        f"({result.compared} pairs compared, the others are too far apart); each follows from its votes",
-        soft_wrap=True,
+        f"({result.compared} pairs compared, the others are too far apart); each follows from its votes"
     )
 
 
@@ -239,9 +236,7 @@ def migrate(
     console = Console()
     with console.status("moving"):
         found = migrate(source, target)
-    console.print(
-        f"{found.entries} entries are in {shown(target)} now, proven there; {shown(source)} is closed", soft_wrap=True
-    )
+    console.tell(f"{found.entries} entries are in {shown(target)} now, proven there; {shown(source)} is closed")
 
 
 @app.command("reset", epilog="Example: anisocert memory reset memory.sqlite --yes")

@@ -80,12 +80,11 @@ def predict(
         "model_hash": network.hash, "numerics": vars(network.numerics),
     }  # fmt: skip
     _write(list(zip(job.ids, labels, answers, strict=True)), summary, form, out, job.examples.names)
-    Console(stderr=form != "table" and out is None).print(
+    Console(stderr=form != "table" and out is None).tell(
         f"{len(answers)} examples of {c.data}: "
         f"{'' if accuracy is None else f'{percent(accuracy, digits=2)}% answered correctly, '}"
-        f"{percent(answers.count(ABSTAIN) / len(answers), True, digits=2)}% abstained",
-        soft_wrap=True,
-    )  # fmt: skip
+        f"{percent(answers.count(ABSTAIN) / len(answers), True, digits=2)}% abstained"
+    )
 
 
 def _answers(job: "Job", network: "Network") -> list[int]:

@@ -51,7 +51,7 @@ class Bar:
         self._bar.update(self._number, completed=self.done, note=self.note)
         if self._bar.disable and (now := time.monotonic()) - self._told >= SECONDS:
             self._told = now
-            self.console.print(self._line(now - self._began), soft_wrap=True)
+            self.console.tell(self._line(now - self._began))
 
     def advance(self, steps: float, note: str | None = None) -> None:
         """So much more is done."""

@@ -57,14 +57,14 @@ def quantize(
     if out.suffix != ".onnx":
         raise ArgumentError(f"expected --out as an .onnx file, got {out}")
     console = Console()
-    c = configured(asked | {"denoise": None}, lambda text: console.print(text, soft_wrap=True))
+    c = configured(asked | {"denoise": None}, console.tell)
     claim(out, force)
     first = c.layout if c.layout == CHANNELS_FIRST else None  # about the data; else about the network
     examples = load(c.data, c.split, first)
     classes = examples.num_classes if examples.labelled else None
     model, known = load_model(replace(c, input_shape=list(examples.shape)), classes=classes)
     for note in (*examples.remarks, *known.get("notes", ())):
-        console.print(f"note: {note}", soft_wrap=True)
+        console.tell(f"note: {note}")
     places = np.random.default_rng(c.seed).permutation(len(examples))[: (c.max or 0) + OTHERS]
     some = examples.at(places)
     torch.manual_seed(c.seed)
@@ -73,7 +73,7 @@ def quantize(
     ranges, others = x[: c.max], x[c.max :]
     with console.status("exporting the network and measuring the ranges of its maps"):
         made = write(model, ranges, out)
-    console.print(f"{out}: {c.model} in 8-bit integers, by {len(ranges)} noisy examples", soft_wrap=True)
+    console.tell(f"{out}: {c.model} in 8-bit integers, by {len(ranges)} noisy examples")
     if len(others):
         votes, now = (torch.cat([_votes(one, part) for part in torch.split(others, AT_ONCE)]) for one in (model, made))
         moved = percent(float((votes != now).float().mean()), True, digits=2)
@@ -82,11 +82,11 @@ def quantize(
             y = torch.from_numpy(some.y[c.max :])
             was, is_ = (percent(float((one == y).float().mean()), digits=2) for one in (votes, now))
             line += f"; correct are {is_}%, in float32 {was}%"
-        console.print(line, soft_wrap=True)
+        console.tell(line)
     noise = ["--norm", c.norm, "--sigma", f"{c.sigma:g}", "--method", "fixed"]
     data = ["--data", c.data, *(["--layout", first] if first else [])]
     command = ["anisocert", "certify", str(out), *data, *noise, "--out", "RUN"]
-    console.print(f"It is a network of its own, without gradients. Next:\n{shell_join(command)}", soft_wrap=True)
+    console.tell(f"It is a network of its own, without gradients. Next:\n{shell_join(command)}")
 
 
 def _votes(network: "nn.Module", x: "Tensor") -> "Tensor":

@@ -69,9 +69,9 @@ def report(
                     shown.print(terminal(one, shown.width), "")
                 else:
                     typer.echo(render(one, table))
-    said.print(f"report: {target}", soft_wrap=True)
+    said.tell(f"report: {target}")
     if figures is not None:
         from anisocert.report.figures import write_figures
 
         for name in write_figures(comparisons, figures, model, force, denoise):
-            said.print(f"figure: {name}", soft_wrap=True)
+            said.tell(f"figure: {name}")

@@ -63,27 +63,27 @@ def reproduce(
             raise ArgumentError(f"expected --only to match a stage, got {one!r}; one is {stages[0].name!r}")
     if dry_run:
         for stage in chosen:
-            console.print(command_line(stage), soft_wrap=True)
+            console.tell(command_line(stage))
         kinds = Counter(stage.name.partition(" ")[0] for stage in chosen)
         told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-        console.print(f"# {len(chosen)} stages: {told}", soft_wrap=True)
+        console.tell(f"# {len(chosen)} stages: {told}")
         return
     out.mkdir(parents=True, exist_ok=True)
-    console.print(f"{len(chosen)} stages; how far each has come is in {out}/logs", soft_wrap=True)
+    console.tell(f"{len(chosen)} stages; how far each has come is in {out}/logs")
     deadline = None if budget is None else time.monotonic() + budget
     outcome = run_stages(
         chosen, out, among=stages, jobs=jobs, out_of_time=lambda: deadline is not None and time.monotonic() > deadline,
-        tell=lambda name, what: console.print(f"{name}: {what}", soft_wrap=True),
+        tell=lambda name, what: console.tell(f"{name}: {what}"),
     )  # fmt: skip
     if results is not None:
         console.print(f"{len(publish(out, results, force))} runs in {results}: their rows, without thetas")
     console.print(f"{len(outcome.done)} of {len(chosen)} stages done, {len(outcome.failed)} failed")
     if outcome.missing:
         more = shell_join(part for name in outcome.missing for part in ("--only", name))
-        console.print(
+        console.tell(
             f"expected what the chosen stages need to be done or chosen too, got neither of "
-            f"{', '.join(outcome.missing)}: add {more}", soft_wrap=True,
-        )  # fmt: skip
+            f"{', '.join(outcome.missing)}: add {more}"
+        )
     if outcome.failed or outcome.missing:
         raise typer.Exit(FAILED)
     if outcome.left:

@@ -57,7 +57,7 @@ def show(
         out.parent.mkdir(parents=True, exist_ok=True)
         text = evidence_page(evidence)
         write_whole(out, lambda part: part.write_text(text, "utf-8"))
-        Console(stderr=as_json).print(f"page: {out}", soft_wrap=True)
+        Console(stderr=as_json).tell(f"page: {out}")
 
 
 def _named(stored: "StoredRun", name: str) -> int:
@@ -112,9 +112,7 @@ def _print(console: "Console", e: "Evidence") -> None:
     console.print("\nVotes and bounds", style="bold")
     for name, count in vote_counts(e):
         share = count / e.row["votes"]
-        console.print(
-            f"{name:<24} {count:>10,} {percent(share, digits=2):>7}% {'#' * round(share * 30)}", soft_wrap=True
-        )
+        console.tell(f"{name:<24} {count:>10,} {percent(share, digits=2):>7}% {'#' * round(share * 30)}")
     _print_table(console, votes_table(e))
     if limited := limit_words(e):
         console.print(limited)

@@ -149,7 +149,7 @@ def train(
     setup.expect_there(classifier)
     examples = load(data, "train")
     for note in (*examples.remarks, *(setup.label_notes(examples) if chosen.labelled else ())):
-        console.print(f"note: {note}", soft_wrap=True)
+        console.tell(f"note: {note}")
     if arch is None and kind.fresh:
         arch = chosen.suited(examples.shape)
         console.print(f"--arch {arch}, for inputs of {' x '.join(map(str, examples.shape))}")
@@ -169,7 +169,7 @@ def train(
             advance(record["epoch"] - shown, _line(record))  # a resumed training begins in the middle
             shown = record["epoch"]
             if not console.is_terminal:
-                console.print(f"epoch {record['epoch']}/{epochs}  {_line(record)}", soft_wrap=True)
+                console.tell(f"epoch {record['epoch']}/{epochs}  {_line(record)}")
 
         try:
             records = run(
@@ -177,12 +177,10 @@ def train(
                 seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell, force=force,
             )  # fmt: skip
         except KeyboardInterrupt:
-            console.print(f"interrupted in epoch {shown + 1} of {epochs}; the same command resumes", soft_wrap=True)
+            console.tell(f"interrupted in epoch {shown + 1} of {epochs}; the same command resumes")
             raise typer.Exit(STOPPED) from None
     if not kind.answers:
-        console.print(
-            f"{out}/last.safetensors is the {recipe} for --codebook {shell_quote(str(codebook))}", soft_wrap=True
-        )
+        console.tell(f"{out}/last.safetensors is the {recipe} for --codebook {shell_quote(str(codebook))}")
         return
     last = str(out / "last.safetensors")
     network, front = (str(classifier), last) if kind.in_front else (last, denoise and str(denoise))
@@ -220,7 +218,4 @@ def _tell_result(console: Any, out: Path, records: list[dict[str, Any]], all_see
             "all of these examples were trained on, and accuracy on them says nothing about others: certify others"
         )
     command = ["anisocert", "certify", *certified, "--out", "RUN"]
-    console.print(
-        f"{out}/best.safetensors, last.safetensors and log.jsonl are written. Next:\n{shell_join(command)}",
-        soft_wrap=True,
-    )
+    console.tell(f"{out}/best.safetensors, last.safetensors and log.jsonl are written. Next:\n{shell_join(command)}")

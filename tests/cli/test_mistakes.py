@@ -282,15 +282,11 @@ def test_inputs_that_were_trained_on_are_told_apart(cli, trained_digits, tmp_pat
     known = {"examples": len(data), "data_sha256": data.fingerprint()}
     save(network, tmp_path / "net.safetensors", {**said, **known})
     for split in ("train", "test"):
-        asked = (
-            *["--data", "digits", "--method", "fixed", "--sigma", "0.25", "--n", "100", "--max", "3"],
-            "--split",
-            split,
-        )
-        told = cli("certify", tmp_path / "net.safetensors", *asked, "--out", tmp_path / split).out
+        asked = ["--data", "digits", "--method", "fixed", "--sigma", "0.25", "--n", "100", "--max", "3", "--split"]
+        told = cli("certify", tmp_path / "net.safetensors", *asked, split, "--out", tmp_path / split).out
         cli("report", tmp_path / split, "--out", tmp_path / "report.html", "--gallery", 0)
         page = (tmp_path / "report.html").read_text("utf-8")
-        found = [SEEN in told, SEEN in page, "of inputs that were trained on" in page]
+        found = [f"\n{SEEN}\n" in told, SEEN in page, "of inputs that were trained on" in page]
         assert found == [split == "train"] * 3
         assert ("inputs not seen" in page) == (split == "test")  # of which the others tell nothing
 

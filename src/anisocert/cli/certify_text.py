@@ -118,7 +118,7 @@ class Told:
             line = f"theta reached its bound on {held} of {len(run)} inputs (--limit {c.chooser().limit_for(shape):g})"
             self.console.tell(f"{line}: a higher one may certify more")
         if c.trained_on:
-            self.console.tell(f"[yellow]{SEEN}[/yellow]")
+            self.console.tell(f"[yellow]{SEEN}[/yellow]", markup=True)
         self._room(job, run, shown["certified"].correct, summary["certified"])
         self.console.tell(f"finished: {len(run)} inputs in {out}")
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)

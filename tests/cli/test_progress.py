@@ -6,7 +6,7 @@ import pytest
 
 from anisocert.cli import progress as module
 from anisocert.cli.console import Console
-from anisocert.cli.progress import Bar, duration, progress
+from anisocert.cli.progress import Bar, duration
 
 
 @pytest.fixture
@@ -18,10 +18,10 @@ def clock(monkeypatch):
 
 
 def test_a_line_a_minute_where_there_is_no_terminal(clock, capsys):
-    with progress(Console(), "certify", 40, "inputs") as advance:
+    with Bar(Console(), "certify", "inputs", 40) as bar:
         for _ in range(20):
             clock[0] += 15
-            advance(0.5, "90.0% correct")
+            bar.advance(0.5, "90.0% correct")
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5
     assert lines[0] == "certify: 2 of 40 inputs after 60 seconds, about 19.0 minutes left, 90.0% correct"
@@ -32,21 +32,21 @@ def test_what_was_done_before_says_nothing_about_the_speed(clock, capsys):
     with Bar(Console(), "certify", "inputs") as bar:
         bar.begin(40, 30)
         clock[0] += 120
-        bar.reach(35)
+        bar.reach(35, "90.0% correct")
         bar.begin(40, 0, "remember")
         clock[0] += 60
         bar.advance(50)  # padding counts as work too
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
-        "certify: 35 of 40 inputs after 2.0 minutes, about 2.0 minutes left",
+        "certify: 35 of 40 inputs after 2.0 minutes, about 2.0 minutes left, 90.0% correct",
         "remember: 40 of 40 inputs after 60 seconds, about 0 seconds left",
     ]
 
 
 def test_quiet_is_quiet(clock, capsys):
-    with progress(Console(quiet=True), "certify", 40, "inputs") as advance:
+    with Bar(Console(quiet=True), "certify", "inputs", 40) as bar:
         clock[0] += 600
-        advance(1, "")
+        bar.advance()
     assert capsys.readouterr().out == ""
 
 

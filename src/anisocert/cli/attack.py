@@ -100,7 +100,7 @@ def attack(
     from anisocert.cli.attack_points import expect_place, write_points
     from anisocert.cli.attack_text import tell, tell_system
     from anisocert.cli.console import Console
-    from anisocert.cli.progress import progress
+    from anisocert.cli.progress import Bar
     from anisocert.runs import read_run, write_attacked
 
     if memory is not None and (ids is not None or out is not None):
@@ -140,10 +140,10 @@ def attack(
     else:
         chosen, asked = _certificates(stored, ids, most), _ids(stored, ids, None)
         errors = [row["alpha"] for row in map(stored.row, asked)]
-        with progress(Console(stderr=True), "attacking", len(chosen), "certificates") as advance:
+        with Bar(Console(stderr=True), "attacking", "certificates", len(chosen)) as bar:
             found = attack_certificates(
                 network, chosen, smoothing=stored.configuration.smoothing(), how=how, n=n,
-                attempts=errors, on_done=lambda count: advance(count, ""),
+                attempts=errors, on_done=bar.advance,
             )  # fmt: skip
         tell(found, stored, as_json)
         if out is not None:
@@ -197,13 +197,13 @@ def _attack_system(
 ) -> "SystemAttack":
     from anisocert.attack import attack_system, system_of
     from anisocert.cli.console import Console
-    from anisocert.cli.progress import progress
+    from anisocert.cli.progress import Bar
     from anisocert.memory import Memory
 
     with Memory.open(place, read_only=True) as memory, memory.copy() as copy:
         system = system_of(stored, network, copy, n)
-        with progress(Console(stderr=True), "attacking", min(most or len(copy), len(copy)), "promises") as advance:
-            return attack_system(system, how=how, most=most, on_done=lambda count: advance(count, ""))
+        with Bar(Console(stderr=True), "attacking", "promises", min(most or len(copy), len(copy))) as bar:
+            return attack_system(system, how=how, most=most, on_done=bar.advance)
 
 
 def _points(found: "Attack") -> dict[str, Any]:

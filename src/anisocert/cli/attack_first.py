@@ -12,7 +12,7 @@ from anisocert.attack import attack_first as attack
 from anisocert.bounds import upper
 from anisocert.cli import keeping
 from anisocert.cli.console import Console
-from anisocert.cli.progress import progress
+from anisocert.cli.progress import Bar
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import EVERYONE, OWN, Results, clopper_pearson, percent, probability, results_of, short_down
@@ -63,10 +63,10 @@ def attack_first(
     total = len(ids) * (len(grid) + 1)
     console = Console(stderr=True)
     done = "nothing is kept; the same command begins anew" if keep is None else "the same command goes on where it was"
-    with keeping(done), progress(console, "attacking", total, "balls and regions") as advance:
+    with keeping(done), Bar(console, "attacking", "balls and regions", total) as bar:
         return attack(
             run, network, run.inputs(), ids=ids, radii=grid, how=how, n=n, keep=keep,
-            on_done=lambda count: advance(count, ""),
+            on_done=bar.advance,
             on_kept=lambda count: console.tell(
                 f"going on from {count:,} of {len(ids):,} inputs, done before and kept in {keep}"
             ),

@@ -73,13 +73,13 @@ def certify(
     job.warn()
     warn_if_wrong(job)
     if dry_run:
-        from anisocert.cli.progress import progress
+        from anisocert.cli.progress import Bar
         from anisocert.work.forecast import MEASUREMENTS, forecast
         from anisocert.work.running import inputs_left
 
         left = inputs_left(job, out, circumstances.shard)
-        with progress(told.console, "measuring", MEASUREMENTS, "speeds") as advance:
-            found = forecast(job, devices[0], len(left), lambda: advance(1, ""))
+        with Bar(told.console, "measuring", "speeds", MEASUREMENTS) as bar:
+            found = forecast(job, devices[0], len(left), bar.advance)
         told.forecast(job, out, found, len(devices))
         return
 

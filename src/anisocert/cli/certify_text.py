@@ -87,7 +87,7 @@ class Told:
         """More certificates went through the memory."""
         if self.bar.task != "remember":
             self.bar.begin(self.inputs, 0, "remember")
-        self.bar.advance(count, "")
+        self.bar.advance(count)
 
     def stopped(self, outcome: Outcome, why: str, out: Path) -> None:
         """It ended before all was done."""

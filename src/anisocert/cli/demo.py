@@ -12,7 +12,7 @@ from anisocert.options import option
 if TYPE_CHECKING:
     from anisocert.bounds import Plan
     from anisocert.cli.console import Console
-    from anisocert.cli.progress import Advance
+    from anisocert.cli.progress import Bar
     from anisocert.evaluate import Results
     from anisocert.runs import Configuration
     from anisocert.smoothing import Smoothing
@@ -45,7 +45,7 @@ def demo(
     from anisocert.cli.configuring import configured
     from anisocert.cli.console import Console
     from anisocert.cli.demo_text import conclude, table
-    from anisocert.cli.progress import progress
+    from anisocert.cli.progress import Bar
     from anisocert.evaluate import results_of
     from anisocert.runs import read_run
 
@@ -68,16 +68,16 @@ def demo(
         folders = {folder: c for folder, c in configurations.items() if c.norm == norm}
         c = next(iter(folders.values()))
         _train(console, Path(c.model), c.smoothing(), epochs, c.seed)
-        with progress(console, f"certify {norm}", len(folders) * (c.max or 0), "inputs") as advance:
+        with Bar(console, f"certify {norm}", "inputs", len(folders) * (c.max or 0)) as bar:
             for folder, configuration in folders.items():
-                _run(configuration, folder, advance)
+                _run(configuration, folder, bar)
         results |= {folder.name: results_of(read_run(folder)) for folder in folders}
         console.print(table([results[folder.name] for folder in folders], c.smoothing()))
     conclude(console, results, some.alpha, out)
     _report(console, list(configurations), out / "report.html")
 
 
-def _run(configuration: "Configuration", folder: Path, advance: "Advance") -> None:
+def _run(configuration: "Configuration", folder: Path, bar: "Bar") -> None:
     """The run of one method, as `anisocert certify` does it; from the beginning, since the network is a new one."""
     from anisocert.runs.folder import clear
     from anisocert.work import Circumstances, certify_run, load_job
@@ -94,10 +94,10 @@ def _run(configuration: "Configuration", folder: Path, advance: "Advance") -> No
     def work(_: int, inputs: float) -> None:
         nonlocal shown
         shown += inputs
-        advance(inputs, configuration.method)
+        bar.advance(inputs, configuration.method)
 
     certify_run(job, folder, lambda: InProcess(job, "cpu", work), Circumstances(force=True))
-    advance(len(job.ids) - shown, configuration.method)
+    bar.advance(len(job.ids) - shown, configuration.method)
 
 
 def _report(console: "Console", folders: list[Path], out: Path) -> None:
@@ -169,7 +169,7 @@ def _train(console: "Console", file: Path, smoothing: "Smoothing", epochs: int, 
     """A file of the small network, trained with noise."""
     import torch
 
-    from anisocert.cli.progress import progress
+    from anisocert.cli.progress import Bar
     from anisocert.data import digits
     from anisocert.models import build, save
     from anisocert.train import Cohen, Sgd, train
@@ -177,10 +177,10 @@ def _train(console: "Console", file: Path, smoothing: "Smoothing", epochs: int, 
     data, recipe = digits("train"), Cohen()
     torch.manual_seed(seed)
     model = build("small-cnn", data.num_classes, data.mean, data.std)
-    with progress(console, f"train l{smoothing.norm}", epochs, "epochs") as advance:
+    with Bar(console, f"train l{smoothing.norm}", "epochs", epochs) as bar:
         train(
             model, data, recipe, smoothing, sgd=Sgd.suited(len(data), epochs), seed=seed,
-            on_epoch=lambda record: advance(1, f"loss {record['loss']:.3f}"),
+            on_epoch=lambda record: bar.advance(1, f"loss {record['loss']:.3f}"),
         )  # fmt: skip
     described = {
         "architecture": "small-cnn", "num_classes": data.num_classes, "mean": data.mean, "std": data.std,

@@ -45,7 +45,7 @@ def diagnose(
 
     from anisocert.cli.configuring import configured, loaded
     from anisocert.cli.console import Console
-    from anisocert.cli.progress import progress
+    from anisocert.cli.progress import Bar
     from anisocert.diagnosis import GRID
     from anisocert.diagnosis import diagnose as look
     from anisocert.diagnosis.diagnosing import COMPARED
@@ -65,10 +65,10 @@ def diagnose(
     c = configured(asked, sigma=1.0, norm=norms[0], method="fixed" if asked["codebook"] is None else coded)
     job = loaded(replace(c, max=None), partial(typer.echo, err=True))
     steps = 1 + len(norms) * len(sigmas or GRID) + len(COMPARED)
-    with progress(Console(stderr=True), "diagnosing", steps, "steps") as advance:
+    with Bar(Console(stderr=True), "diagnosing", "steps", steps) as bar:
         found = look(
             job, devices_of(device)[0], inputs=c.max or 1, votes=votes, sigmas=sigmas, norms=norms,
-            on_step=lambda: advance(1, ""),
+            on_step=bar.advance,
         )  # fmt: skip
     if figure is not None:
         from anisocert.diagnosis.figure import write_figure

@@ -50,7 +50,7 @@ def add(
     memory that has answered is asked again: an input that abstained may by now lie in the region of a later one.
     """
     from anisocert.cli.console import Console
-    from anisocert.cli.progress import progress
+    from anisocert.cli.progress import Bar
     from anisocert.data.numpy_files import inputs_by_id
     from anisocert.evaluate.protection import promised
     from anisocert.memory import NOTES, POLICIES, Memory, shown
@@ -74,11 +74,11 @@ def add(
     console = Console()
     with (
         Memory.open(memory, policy, prefer=prefer) as opened,  # type: ignore[arg-type]
-        progress(console, "remembering", len(stored), "inputs") as advance,
+        Bar(console, "remembering", "inputs", len(stored)) as bar,
     ):
         if out is not None:
             copy_run(run, out, force)
-        notes = add_to_memory(out or run, opened, known, lambda count: advance(count, ""), data=data, force=force)
+        notes = add_to_memory(out or run, opened, known, bar.advance, data=data, force=force)
         told = ", ".join(f"{notes[note]} {note}" for note in NOTES)
         whose = promised(POLICIES[opened.policy])
         console.tell(f"{told}; {len(opened)} entries in {shown(memory)}, policy {opened.policy}: {whose}")

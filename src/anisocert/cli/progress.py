@@ -1,14 +1,11 @@
 """Progress: a bar with the time left on a terminal, a line a minute elsewhere, so that a log shows it too."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from anisocert.cli.console import Console
 
-Advance = Callable[[float, str], None]
 SECONDS = 60.0  # between two lines
 SPEED_SECONDS = 600.0  # over which the bar's speed is taken
 
@@ -38,22 +35,20 @@ class Bar:
 
     def begin(self, total: float, done: float = 0.0, task: str | None = None) -> None:
         """The work begins, or another part of it. done: before."""
-        self.total, self.done, self._done_before, self.task = total, done, done, task or self.task
+        self.total, self.done, self._done_before, self.task, self.note = total, done, done, task or self.task, ""
         self._began = time.monotonic()
         self._bar.update(self._number, description=self.task, total=total, completed=done, note="")
 
     def reach(self, done: float, note: str | None = None) -> None:
         """So much is done."""
-        self.done, self.note = (
-            done if self.total is None else min(done, self.total),
-            self.note if note is None else note,
-        )
+        self.done = done if self.total is None else min(done, self.total)
+        self.note = self.note if note is None else note
         self._bar.update(self._number, completed=self.done, note=self.note)
         if self._bar.disable and (now := time.monotonic()) - self._told >= SECONDS:
             self._told = now
             self.console.tell(self._line(now - self._began))
 
-    def advance(self, steps: float, note: str | None = None) -> None:
+    def advance(self, steps: float = 1, note: str | None = None) -> None:
         """So much more is done."""
         self.reach(self.done + steps, note)
 
@@ -63,13 +58,6 @@ class Bar:
         said = [f"{self.task.strip()}: {int(self.done):,}{of} {self.unit} after {duration(elapsed)}"]
         said += [] if left is None else [f"about {duration(left)} left"]
         return ", ".join(said + ([self.note] if self.note else []))
-
-
-@contextmanager
-def progress(console: Console, task: str, total: float, unit: str) -> Iterator[Advance]:
-    """Yield advance(steps, note); the bar shows how many of `total` units are done."""
-    with Bar(console, task, unit, total) as bar:
-        yield bar.advance
 
 
 def duration(seconds: float) -> str:

@@ -41,7 +41,7 @@ def report(
     from dataclasses import replace
 
     from anisocert.cli.console import Console
-    from anisocert.cli.progress import progress
+    from anisocert.cli.progress import Bar
     from anisocert.durable import claim
     from anisocert.evaluate import NO_LABELS, render, tables_of, terminal
     from anisocert.evaluate.render import FORMATS
@@ -55,11 +55,11 @@ def report(
     target = page_file(out or (runs[0] if len(runs) == 1 else Path()) / "report.html")
     claim(target, force)
     folders, stored = list(dict.fromkeys(runs)), list[StoredRun]()
-    with progress(Console(stderr=True), "report", 2 * len(folders), "runs read and shown") as advance:
+    with Bar(Console(stderr=True), "report", "runs read and shown", 2 * len(folders)) as bar:
         for folder in folders:
             stored.append(read_run(folder))
-            advance(1, "")
-        comparisons = write_report(stored, target, gallery, lambda count: advance(count, ""))
+            bar.advance()
+        comparisons = write_report(stored, target, gallery, bar.advance)
     if table is not None:
         shown, unbacked = Console(), [said_of for run in stored if (said_of := memory_backing(run))]
         for comparison in comparisons:

@@ -76,14 +76,14 @@ def _named(stored: "StoredRun", name: str) -> int:
 def _recounted(stored: "StoredRun", number: int, device: str) -> "NDArray[Any]":
     """The votes of every class, after a check that they are those of the run."""
     from anisocert.cli.console import Console
-    from anisocert.cli.progress import progress
+    from anisocert.cli.progress import Bar
     from anisocert.verify.recounting import recount
 
     votes = int(stored.said("n0") or 0) + (stored.row(number)["votes"] or 0)  # an error if it is not in the run
     counts: list[NDArray[Any]] = []
-    with progress(Console(stderr=True), "recounting", votes, "votes") as advance:
+    with Bar(Console(stderr=True), "recounting", "votes", votes) as bar:
         wrong = list(
-            recount(stored, [number], device, lambda _, votes: counts.append(votes), lambda rows, _: advance(rows, ""))
+            recount(stored, [number], device, lambda _, votes: counts.append(votes), lambda rows, _: bar.advance(rows))
         )
     if wrong and not counts:
         raise AnisocertError(f"expected votes that can be drawn again, got none drawn: {wrong[0]}")

@@ -115,7 +115,7 @@ def train(
     from anisocert.cli import STOPPED
     from anisocert.cli import train_setup as setup
     from anisocert.cli.console import Console
-    from anisocert.cli.progress import progress
+    from anisocert.cli.progress import Bar
     from anisocert.data import load, splits
     from anisocert.engine import Numerics, Stage, Stream
     from anisocert.engine.devices import devices_of
@@ -161,12 +161,12 @@ def train(
         examples, smoothing, arch or "", classifier, reading, denoise, book, seed, where, console.print, console.status
     )
     model, chosen, examples = chosen.prepared(task)
-    with progress(console, "training", epochs, "epochs") as advance:
+    with Bar(console, "training", "epochs", epochs) as bar:
         shown = 0
 
         def tell(record: dict[str, Any]) -> None:
             nonlocal shown
-            advance(record["epoch"] - shown, _line(record))  # a resumed training begins in the middle
+            bar.advance(record["epoch"] - shown, _line(record))  # a resumed training begins in the middle
             shown = record["epoch"]
             if not console.is_terminal:
                 console.tell(f"epoch {record['epoch']}/{epochs}  {_line(record)}")

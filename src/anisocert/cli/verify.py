@@ -80,16 +80,16 @@ def _recounted(
     from dataclasses import replace
 
     from anisocert.cli.console import Console
-    from anisocert.cli.progress import progress
+    from anisocert.cli.progress import Bar
     from anisocert.verify.recounting import other_versions, pick, recount
 
     drawn = list[int]()
     ids, notes = pick(run, count), other_versions(run)
     new = (fresh, secrets.randbits(64)) if fresh else None
     votes = sum(fresh or int(run.said("n0") or 0) + (run.row(number)["votes"] or 0) for number in ids)
-    with progress(Console(stderr=True), "recounting", votes, "votes") as advance:
+    with Bar(Console(stderr=True), "recounting", "votes", votes) as bar:
         again = recount(
-            run, ids, device, lambda number, _: drawn.append(number), lambda rows, _: advance(rows, ""), new
+            run, ids, device, lambda number, _: drawn.append(number), lambda rows, _: bar.advance(rows), new
         )
         wrong = tuple(again)
     if new is not None:

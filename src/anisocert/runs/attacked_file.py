@@ -8,16 +8,15 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
-from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import numpy as np
 
 from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError
-from anisocert.runs.attacked import COUNTS, AttackedFirst
+from anisocert.options import words
+from anisocert.runs.attacked import AttackedFirst, Integers
 from anisocert.runs.files import ATTACKED, MOST_ATTACKED_BYTES, WrongFileError, read_bytes, rendered
 
 if TYPE_CHECKING:
@@ -78,20 +77,17 @@ def _short(error: Exception) -> str:
 
 
 def _checked(said: dict[str, Any]) -> AttackedFirst:
-    names = [one.name for one in fields(AttackedFirst)]
-    if set(said) != set(names):
-        raise ArgumentError(f"expected {', '.join(names)}, got {', '.join(said)}")
-    for name in ("model_hash", "rows_hash"):
-        if type(said[name]) is not str:
-            raise ArgumentError(f"expected {name}, a text, got {type(said[name]).__name__}")
-    if type(said["alpha"]) is not float:
-        raise ArgumentError(f"expected alpha, a number, got {type(said['alpha']).__name__}")
-    if type(said["expected"]) not in (float, NoneType):
-        raise ArgumentError(f"expected the sum of probabilities as expected, got {type(said['expected']).__name__}")
-    for name in (*COUNTS, "seed", "attempts"):
-        _whole(name, said[name])
-    arrays = {name: np.array(_wholes(name, said[name]), np.int64) for name in ("ids", "labels", "promised", "inside")}
+    kinds = get_type_hints(AttackedFirst)
+    if set(said) != set(kinds):
+        raise ArgumentError(f"expected {', '.join(kinds)}, got {', '.join(said)}")
+    for name, kind in kinds.items():
+        if kind is int:
+            _whole(name, said[name])
+        elif kind in (str, float, float | None) and not isinstance(said[name], kind):
+            raise ArgumentError(f"expected {name}, {words(kind)}, got {type(said[name]).__name__}")
     radii, answers = said["radii"], said["answers"]
+    each = [name for name, kind in kinds.items() if kind == Integers and name != "answers"]
+    arrays = {name: np.array(_wholes(name, said[name]), np.int64) for name in each}
     if not isinstance(radii, list) or not all(type(one) is float and math.isfinite(one) for one in radii):
         raise ArgumentError("expected radii, a list of finite numbers, got another")
     if not isinstance(answers, list) or {len(_wholes("answers", one)) for one in answers} - {len(radii)}:

@@ -6,23 +6,17 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from anisocert.durable import claim, write_whole
+from anisocert.memory._kinds import KINDS
 from anisocert.memory._ledger import Ledger
 
-_NUMBERS: Final = {
-    "id": np.int64,
-    "prediction": np.int64,
-    "votes": np.int64,
-    "alpha": np.float64,
-    "radius": np.float64,
-    "proxy_radius": np.float64,
-    "time": np.float64,
-}
+_TYPES: Final[dict[Any, DTypeLike]] = {int: np.int64, float: np.float64, str: np.str_}
+_COLUMNS: Final = ("id", "prediction", "votes", "alpha", "radius", "proxy_radius", "time", "method", "note")
 _HEAD: Final = ("policy", "created", "model_hash", "norm", "shape", "lifetime", "entries", "submissions", "alphas")
 
 
@@ -42,12 +36,9 @@ def _fill(ledger: Ledger, part: Path, inputs: bool) -> None:
     shape = head.shape or ()
     with zipfile.ZipFile(part, "w") as archive:
         archive.comment = b"\0anisocert memory\0"  # by which `claim` recognises it
-        for name, kind in _NUMBERS.items():
-            values = np.array([value for (value,) in ledger.columns(name)], kind)
-            _write(archive, name, kind, (count,), iter([values.tobytes()]))
-        for name in ("method", "note"):
-            texts = np.array([value for (value,) in ledger.columns(name)], np.str_)
-            _write(archive, name, texts.dtype, (count,), iter([texts.tobytes()]))
+        for name in _COLUMNS:
+            values = np.array([value for (value,) in ledger.columns(name)], _TYPES[KINDS["entries"][name]])
+            _write(archive, name, values.dtype, (count,), iter([values.tobytes()]))
         regions = (ledger.exact(np.array([row]))[0] for row in range(count))
         _write(archive, "axes", "<f8", (count, *shape), (region.axes.tobytes() for region in regions))
         if inputs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -43,9 +43,8 @@ def stats(ledger: Ledger) -> Stats:
     head = ledger.head
     rows = ledger.columns("prediction", "note", "radius", "proxy_radius", "time")
     classes, notes, radius, proxy, time = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    same = ("policy", "model_hash", "norm", "shape", "created", "submissions", "alphas", "lifetime", "numbers")
+    same = {one.name for one in fields(Stats)} & {one.name for one in fields(head)}
     return Stats(
-        entries=len(rows),
         classes={label: classes.count(label) for label in sorted(set(classes))},
         notes={note: notes.count(note) for note in sorted(set(notes))},
         median_radius=float(np.median(radius)) if rows else 0.0,

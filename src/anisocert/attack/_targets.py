@@ -14,8 +14,8 @@ from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.engine.votes import WhoStops
 from anisocert.errors import ArgumentError
 from anisocert.models import Coded
+from anisocert.optimize.coded import voter
 from anisocert.optimize.domain import Domain, inner
-from anisocert.optimize.selected import voter
 from anisocert.smoothing import Smoothing, named
 
 

@@ -11,7 +11,7 @@ from anisocert.engine import Network, Query, Stage, all_votes
 from anisocert.evaluate import percent
 from anisocert.models import Coded
 from anisocert.optimize.base import same_for_all
-from anisocert.optimize.selected import SHARE
+from anisocert.optimize.coded import SHARE
 from anisocert.smoothing import cap, usual
 
 

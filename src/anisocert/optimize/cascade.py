@@ -27,9 +27,9 @@ from anisocert.certificate import ABSTAIN
 from anisocert.engine import Classifier, Query, Stage, all_votes
 from anisocert.errors import ArgumentError
 from anisocert.models import Coded
-from anisocert.optimize.base import Method, checked_theta
+from anisocert.optimize.base import checked_theta
 from anisocert.optimize.choice import Capture, Choice, Counts, Event, Floats
-from anisocert.optimize.selected import SHARE, expect_coded, voter
+from anisocert.optimize.coded import SHARE, CodedMethod, voter
 from anisocert.smoothing import Smoothing, cap
 
 DOUBT = 1.0  # standard deviations
@@ -37,7 +37,7 @@ NAMING = 50  # of a large plan's votes one in so many settles which code is cert
 
 
 @dataclass(frozen=True)
-class Cascade(Method):
+class Cascade(CodedMethod):
     """The first code that one class has a majority under, from the largest noise on. The model is a `Coded`."""
 
     name = "cascade"
@@ -46,23 +46,16 @@ class Cascade(Method):
         """See Method. Under two codes; half of the inputs, say, need the votes of the first to prove the second."""
         return 2 * naming(plan) + plan.n // 2
 
-    def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
-        """See Method."""
-        super().check(model, smoothing, plan, shape)
-        found = self._coded(model, smoothing, plan)
-        if shape is not None:
-            found.thetas(shape)
-
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
-        model = self._coded(query.network.model, query.smoothing, plan)
+        model = self.coded(query.network.model, query.smoothing, plan)
         level, _ = _named(query, plan, model)
         codes = torch.tensor([model.order[at] for at in level], device=query.x.device)
         return checked_theta(model.thetas(query.shape)[codes], query.x)
 
     def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:
         """See Method."""
-        model = self._coded(query.network.model, query.smoothing, plan)
+        model = self.coded(query.network.model, query.smoothing, plan)
         level, label = _named(query, plan, model)
         passed = _passed(query, plan, model, level, label, alphas)
         asked = []
@@ -81,7 +74,7 @@ class Cascade(Method):
         class with a share of p <= 1/2 is taken for one with at most 2p times that half (such tails are convex in p),
         the level in all. The codes share alpha, so an answer is wrong with probability alpha at most.
         """
-        model = self._coded(query.network.model, query.smoothing, plan)
+        model = self.coded(query.network.model, query.smoothing, plan)
         found, left = np.full(len(query), ABSTAIN, np.int64), np.arange(len(query))
         for code in model.order:
             last = code == model.order[-1]
@@ -95,9 +88,10 @@ class Cascade(Method):
                 break
         return found
 
-    def _coded(self, given: Classifier, smoothing: Smoothing, plan: Plan) -> Coded:
-        model = expect_coded(self, given)
-        first = float(model.codes[model.order[0]].min())
+    def coded(self, model: Classifier, smoothing: Smoothing, plan: Plan) -> Coded:
+        """See CodedMethod."""
+        found = super().coded(model, smoothing, plan)
+        first = float(found.codes[found.order[0]].min())
         if smoothing.theta.ndim or len(smoothing.weights) > 1 or float(smoothing.theta) != first:
             raise ArgumentError(
                 f"expected the smallest value of the codebook's largest noise, {first:g}, for {self.name}, got "
@@ -105,7 +99,7 @@ class Cascade(Method):
             )
         if plan.bound != "one-vs-rest":  # another class may lead where this one has no majority
             raise ArgumentError(f"expected bound one-vs-rest for {self.name}, which needs majorities, got {plan.bound}")
-        return model
+        return found
 
 
 def naming(plan: Plan) -> int:

@@ -11,6 +11,7 @@ from anisocert.optimize.anisotropic import Anisotropic, Prefer
 from anisocert.optimize.average import Average
 from anisocert.optimize.base import Method
 from anisocert.optimize.cascade import Cascade
+from anisocert.optimize.coded import CodedMethod, SelectingMethod
 from anisocert.optimize.domain import Domain
 from anisocert.optimize.fixed import Fixed
 from anisocert.optimize.isotropic import Isotropic
@@ -53,9 +54,10 @@ ROUND: Final = ("fixed", "isotropic")
 """Methods whose regions are balls, which are their own proxies."""
 SAME_FOR_ALL: Final = ("fixed", "average")
 """One theta for all inputs."""
-SELECTING: Final = ("selected", "two-step")
+_EACH: Final = {name: make(Settings()) for name, make in METHODS.items()}
+SELECTING: Final = tuple(name for name, one in _EACH.items() if isinstance(one, SelectingMethod))
 """A theta for each input, which a selector chooses from a codebook."""
-CODED: Final = ("cascade", *SELECTING)
+CODED: Final = tuple(name for name, one in _EACH.items() if isinstance(one, CodedMethod))
 """A theta for each input, chosen from a codebook: the model is a `Coded`."""
 FOR_EVERYONE: Final = (*SAME_FOR_ALL, *CODED)
 """One classifier answers all inputs: certificates bind without a memory."""

@@ -26,9 +26,8 @@ from anisocert.bounds import Plan
 from anisocert.engine import Classifier, Query
 from anisocert.errors import ArgumentError
 from anisocert.models import Coded, TwoSteps
-from anisocert.optimize.base import Method
 from anisocert.optimize.choice import Choice, Counts, Event, Floats
-from anisocert.optimize.selected import coded
+from anisocert.optimize.coded import SelectingMethod
 from anisocert.rounding import float32_down
 from anisocert.smoothing import Smoothing
 
@@ -36,17 +35,18 @@ ROUNDING = 1e-14  # relative, of tau: far more than its arithmetic errs
 
 
 @dataclass(frozen=True)
-class TwoStep(Method):
+class TwoStep(SelectingMethod):
     """The code that a selector names for each noisy copy. The model is a `Coded`, the noise its codebook's sigma."""
 
     name = "two-step"
 
-    def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
-        """See Method."""
-        super().check(model, smoothing, plan, shape)
-        found, _ = self._asked(model, smoothing)
-        if shape is not None:
-            found.thetas(shape)
+    def coded(self, model: Classifier, smoothing: Smoothing, plan: Plan) -> Coded:
+        """See CodedMethod."""
+        found = super().coded(model, smoothing, plan)
+        if smoothing.base != "normal":
+            raise ArgumentError(f"expected Gaussian noise for {self.name}, got {smoothing.name}: use Selected()")
+        TwoSteps(found)  # which refuses networks that are told theta
+        return found
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """Not before the votes to select: an error."""
@@ -54,11 +54,11 @@ class TwoStep(Method):
 
     def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:
         """See Method."""
-        model, both = self._asked(query.network.model, query.smoothing)
+        model = self.coded(query.network.model, query.smoothing, plan)
         codes, classes = model.thetas(query.shape), query.network.num_classes
         first = torch.full_like(codes[:1], model.sigma)
         copies = (len(query), 1 + len(codes), *query.shape)
-        network = query.network.part("two steps", both, len(codes) * classes)
+        network = query.network.part("two steps", TwoSteps(model), len(codes) * classes)
         asked = Query(network, query.smoothing, query.x.unsqueeze(1).expand(copies), query.ids, query.seed)
         scales = torch.cat([first, codes]).expand(copies[1:]).expand(len(query), 1, *copies[1:])
         thetas = codes.flatten(1).double().cpu().numpy()
@@ -75,13 +75,6 @@ class TwoStep(Method):
             return Event(label, tau, outcomes, captured, names, model.sigma)
 
         return [Choice(asked, scales, range(len(query)), settle)]
-
-    def _asked(self, given: Classifier, smoothing: Smoothing) -> tuple[Coded, TwoSteps]:
-        """The model, and what votes in its place; an error where there is none."""
-        model, _ = coded(self, given, smoothing)
-        if smoothing.base != "normal":
-            raise ArgumentError(f"expected Gaussian noise for {self.name}, got {smoothing.name}: use Selected()")
-        return model, TwoSteps(model)
 
 
 @dataclass(frozen=True, eq=False)

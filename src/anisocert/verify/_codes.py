@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from anisocert.bounds import Plan
 from anisocert.optimize import Cascade, Selected, TwoStep
-from anisocert.optimize.selected import SHARE
+from anisocert.optimize.coded import SHARE
 from anisocert.runs.files import Finding
 from anisocert.runs.rows import Row
 

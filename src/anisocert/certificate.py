@@ -47,9 +47,9 @@ class Certificate(Counting):
         seed: of the noise.
         alpha: probability with which the certificate may be wrong.
         votes: how many were counted in the estimate stage.
-        top_votes: those of them for the class.
-        runner_up_votes: for the next class, among the first bound_n votes.
-        bound_k: for the class, among the first bound_n votes.
+        top_votes: how many of them were for the class.
+        runner_up_votes: votes for the next class, among the first bound_n.
+        bound_k: votes for the class, among the first bound_n.
         bound_n: votes from which the bounds were computed; in a sequential plan they may be fewer than were counted.
         bound: the name of the plan's bound.
         stop: how the plan stops, or None.
@@ -62,16 +62,16 @@ class Certificate(Counting):
         theta: scale of the noise, float32, scalar or of the input's shape.
         p_a: lower bound of the class's share of all votes that could be drawn.
         p_b: upper bound of any other class's share.
-        seconds: what it took, theta included.
-        note: what a memory did (kept, shrunk, inherited, abstained); empty if none was asked.
+        seconds: time taken, the search for theta included.
+        note: what a memory did (kept, shrunk, inherited, abstained); empty without one.
         reason: why there is no answer, or what was inherited.
         x: the input of an abstention, which a memory needs to know; otherwise it is the region's centre.
         codes: the codes of a codebook that theta stands for, where a selector chose it.
         selector_top: votes of the selector that named them.
-        selector_votes: how many it cast.
-        selector_alpha: the part of alpha with which they may mislead.
-        selector_sigma: of the noise that the selector saw.
-        cap: within which, by these votes, the selector names the same codes: no semi-axis of the region is longer.
+        selector_votes: votes that it cast.
+        selector_alpha: the part of alpha with which these votes may mislead.
+        selector_sigma: scale of the noise that the selector saw.
+        cap: radius within which, by these votes, the selector names the same codes: no semi-axis is longer.
     """
 
     noise: str

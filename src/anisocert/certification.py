@@ -38,10 +38,10 @@ def certify(
     model_id: str | None = None,
     on_votes: OnVotes | None = None,
 ) -> list[Certificate]:
-    """Certificates of a batch of inputs, in their order.
+    """Certify a batch of inputs; the certificates come in the order of the inputs.
 
-    alpha holds for an input that was chosen without knowledge of the noise drawn for it. A second call with the same
-    seed and ids reuses the noise, so that someone who saw the first answers can adapt x to it, even if the seed is
+    alpha holds for inputs that were chosen without knowledge of the noise drawn for them. A second call with the same
+    seed and ids reuses that noise, so that someone who saw the first answers can adapt x to it, even if the seed is
     secret: give every query an id that was never used, as `System` does.
 
     Args:
@@ -49,15 +49,15 @@ def certify(
             any function (then with `model_id`), or a `Network`.
         x: `b x *shape`, floats in the model's own units that float32 holds exactly, as the model sees them
             (`img / 255.0` is float64: round it to float32 first).
-        smoothing: the noise, `Gaussian(sigma)` for l2 regions or `Uniform(lam)` for l1; best the one that the model was
-            trained with.
-        method: how theta, the noise level of each value, is chosen. Default: `Fixed()`, the same for every input, so
-            that a certificate holds for everyone as it stands, and any function will do as the model. `Isotropic()` and
+        smoothing: the noise, `Gaussian(sigma)` for l2 regions or `Uniform(lam)` for l1; ideally the one that the model
+            was trained with.
+        method: how theta, the noise level of each value, is chosen. Default: `Fixed()`, the same for every input: a
+            certificate then holds for everyone as it stands, and any function will do as the model. `Isotropic()` and
             `Anisotropic()` find larger regions, which are about one input's own classifier until they go through a
-            `Memory`. The command line says whose promise each number is, and its default is anisotropic.
+            `Memory`. (The command line's default is anisotropic; it says whose promise each number is.)
         plan: votes, alpha, bound, and when to stop. Default: `Plan()`, 100,000 votes at alpha = 0.001.
         num_classes: how many scores the model gives.
-        ids: one distinct number per input, by which its noise is drawn. Default: 0, 1, ...
+        ids: one distinct number per input, which selects its noise. Default: 0, 1, ...
         seed: of all noise; the same seed, ids and device kind give the same certificates.
         device: where the model runs. Default: where its weights are.
         numerics: precision, compilation, rows per call and grid. Default: what suits the device.
@@ -68,8 +68,8 @@ def certify(
         One `Certificate` per input. An input that could not be certified has prediction -1 and says why in `reason`.
 
     Raises:
-        ArgumentError: an argument is not what it may be.
-        ModelError: the model does something that a certificate cannot rest on.
+        ArgumentError: an argument is invalid.
+        ModelError: the model does something that no certificate can rest on.
     """
     expect_kinds(smoothing=smoothing, method=method, plan=plan, numerics=numerics, on_votes=on_votes)
     query = Query.of(as_network(model, num_classes, device, numerics, model_id), smoothing, x, ids, seed)

@@ -32,27 +32,27 @@ def predict(
     numerics: Numerics | None = None,
     model_id: str | None = None,
 ) -> NDArray[np.int64]:
-    """The smoothed classifier's answers, -1 where it abstains (Cohen et al. 2019, PREDICT).
+    """The smoothed classifier's answers, or -1 where it abstains (Cohen et al. 2019, PREDICT).
 
     plan.n votes per input; abstains unless a two-sided binomial test of the two leading classes rejects equality at
     plan.alpha, so a wrong answer has probability at most alpha over noise that x does not depend on (see `certify`).
     A cascade has plan.n votes under each code that is asked: see `Cascade.answers`.
 
     Args:
-        model: see `certify`, as for all that is not said here.
+        model: as for `certify`, like everything that is not described here.
         x: `b x *shape`.
         smoothing: the noise, the same for every input; of a cascade the largest, as for `certify`.
-        method: `Fixed()`, the default, or for a `Coded` `Cascade()`. What other methods answer, ask a `System`.
-        plan: n and alpha, of which no more is used.
+        method: `Fixed()`, the default, or `Cascade()` for a `Coded`. For other methods, ask a `System`.
+        plan: only its n and alpha are used.
         num_classes: how many scores the model gives.
-        ids: one distinct number per input, by which its noise is drawn. Default: 0, 1, ...
+        ids: one distinct number per input, which selects its noise. Default: 0, 1, ...
         seed: of all noise.
         device: where the model runs.
-        numerics: those with which certificates were made, else it is a different classifier.
+        numerics: those that the certificates were made with: others make it a different classifier.
         model_id: stands for the model in hashes.
 
     Returns:
-        The classes, `b`, or -1.
+        The classes, `b`; -1 for an abstention.
     """
     expect_kinds(smoothing=smoothing, method=method, plan=plan, numerics=numerics)
     query = Query.of(as_network(model, num_classes, device, numerics, model_id), smoothing, x, ids, seed)

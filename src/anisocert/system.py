@@ -39,7 +39,7 @@ Answers = dict[bytes, Certificate]
 
 
 class System:
-    """Answers inputs: with a stored promise where one covers the input, else with a new certificate.
+    """Answers inputs: with a stored promise where one covers the input, otherwise with a new certificate.
 
     Safe to use from many threads, which take turns with the network.
 
@@ -53,9 +53,9 @@ class System:
             `certify`; `Anisotropic()` finds larger regions, for models with gradients.
         plan: votes, alpha, bound, and when to stop. Default: `Plan()`, 100,000 votes at alpha = 0.001.
         memory: where promises are kept, as in `Memory.open(FILE)`. Default: one that ends with the process.
-        attempts: how often votes are drawn about exactly the same input, as the memory counts them; after that, an
-            input that abstained abstains. (Processes that ask at the same moment may make one each, and inputs that
-            arrive together one more: see `answers`.)
+        attempts: how many times votes are drawn about exactly the same input, as the memory counts them; after that, an
+            input that abstained keeps abstaining. (Processes that ask at the same moment may make one attempt each, and
+            inputs that arrive together one more: see `answers`.)
         device: where the model runs. Default: where its weights are.
         numerics: precision, compilation, rows per call and grid. Default: what suits the device.
         model_id: stands for the model in hashes, where it is a function or cannot be hashed.
@@ -95,7 +95,7 @@ class System:
             self.memory.expect(self.network.hash, self._probe(shape))
 
     def with_plan(self, plan: Plan) -> "System":
-        """The same system, network, memory and turns, which asks by another plan."""
+        """The same system, with its network, memory and turns, under another plan."""
         if plan is None:
             raise ArgumentError("expected plan as in plan=ac.Plan(n=100_000), got None")
         expect_kinds(smoothing=self.smoothing, plan=plan)
@@ -105,18 +105,18 @@ class System:
         return other
 
     def answer(self, x: Any) -> Certificate:
-        """The system's answer to one input, to which it keeps from now on. x: `*shape`, exactly as float32."""
+        """Answer one input; the system keeps to this answer from now on. x: `*shape`, exactly as float32."""
         point = exact_float32("x", x)
         if not point.size or not point.ndim:
             raise ArgumentError(f"expected x of shape (*shape) with at least one dimension, got {point.shape}")
         return self.answers(point[None])[0]
 
     def answers(self, x: Any) -> list[Certificate]:
-        """Its answers to inputs that arrive together, to which it keeps. x: `b x *shape`, exactly as float32.
+        """Answer inputs that arrive together; the system keeps to these answers. x: `b x *shape`, exactly as float32.
 
-        Those that no promise covers share the network's calls. An input that occurs twice gets the same answer twice.
-        If the network fails on some, no other loses its answer: that attempt is counted for all, then each is asked
-        about alone. One on which it fails again abstains; if it fails on all that came, that is an error.
+        Inputs that no promise covers share the network's calls. An input that occurs twice gets the same answer twice.
+        If the network fails on some, the others still get their answers: that attempt counts for all, then each is
+        asked about alone. An input on which it fails again abstains; if it fails on all that came, that is an error.
         """
         points = exact_float32("x", x) + np.float32(0)  # -0.0 is 0.0 to a memory, which counts attempts
         if points.ndim < 2 or not points.size:
@@ -174,10 +174,10 @@ class System:
         return refused
 
     def propose(self, points: NDArray[np.float32]) -> list[Certificate]:
-        """What the smoothed classifier says about inputs, from fresh noise: no answer before the memory admits it.
+        """Certify inputs with fresh noise; a certificate is no answer before the memory admits it.
 
-        points: `b x *shape`. Asks even where a promise covers an input, or where its attempts are used up. An input on
-        which the network fails, as in `answers`, abstains; if it fails on all, that is an error.
+        points: `b x *shape`. They are certified even where a promise covers them, or their attempts are used up. An
+        input on which the network fails abstains, as in `answers`; if it fails on all, that is an error.
         """
         errors: list[Exception] = []
         with self._turn:

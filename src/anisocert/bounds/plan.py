@@ -40,8 +40,8 @@ class Plan:
     """The votes of one input: n0 to choose its class, then up to n fresh ones to bound that class's share.
 
     Args:
-        n0: votes of the selection stage.
-        n: most votes of the estimate stage.
+        n0: votes in the selection stage.
+        n: the largest number of votes in the estimate stage.
         alpha: probability, per input, with which the certificate may be wrong, whatever the rest of the plan says.
         bound: "one-vs-rest" takes p_B = 1 - p_A; "two-class" bounds every other class as well and certifies larger
             regions; or a Bound, by whose name the plan then calls it.
@@ -92,7 +92,7 @@ class Plan:
 
     @property
     def gives_up(self) -> bool:
-        """Whether an input without hope is dropped at a look before the last."""
+        """Whether hopeless inputs are given up at looks before the last."""
         return self.early_abstain or self.stop is not None
 
     @cached_property
@@ -137,8 +137,8 @@ class Plan:
     ) -> tuple[FloatOrArray, FloatOrArray]:
         """(p_A, p_B) that the last look would give at the present vote shares; shapes broadcast.
 
-        alpha: the last look's, if it differs between inputs. unseen: votes more than were counted, for nobody; with one
-        of them, a few unanimous votes do not promise what n unanimous votes would give.
+        alpha: the last look's, if it differs between inputs. unseen: extra votes, for no class; with one of them, a
+        few unanimous votes do not promise what n unanimous votes would give.
         """
         top, runner_up, count = standing(top_votes, runner_up_votes, votes)
         top, runner_up = forecast.same_shares(top, runner_up, count + unseen, self.n)

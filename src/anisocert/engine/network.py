@@ -37,9 +37,9 @@ OnRows = Callable[[int, bool], None]
 
 
 class Network:
-    """A model as votes are counted with it: frozen, checked, in one precision, on one device.
+    """A model in the form in which its votes are counted: frozen, checked, in one precision, on one device.
 
-    `certify`, `predict` and `System` make one of the model they are given; make it yourself to use it in several calls.
+    `certify`, `predict` and `System` make one from the model they are given; make one yourself for several calls.
 
     Args:
         model: maps `b x *shape` to `b x num_classes` scores (logits or probabilities: votes only ask which is largest).

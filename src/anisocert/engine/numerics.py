@@ -23,7 +23,7 @@ VARIABLE = "ANISOCERT_PRECISION"
 
 @dataclass(frozen=True)
 class Numerics:
-    """Choices about the arithmetic; None lets the engine decide, and `Network.numerics` says how it did.
+    """Choices about the arithmetic. None leaves one to the engine; `Network.numerics` shows what it chose.
 
     Args:
         precision: of the network (its noisy inputs are always float32). Votes in bfloat16 certify the bfloat16 network,
@@ -54,7 +54,7 @@ class Numerics:
 
     @property
     def step(self) -> float:
-        """Of the grid, decided; 0 for none."""
+        """Step of the grid, the default if none was chosen; 0 for no grid."""
         return GRID if self.grid is None else self.grid
 
 

@@ -29,17 +29,18 @@ from anisocert.memory.store import Store
 
 
 class Memory:
-    """Regions promised so far. Those of different classes never have a common point, so every promise stays true.
+    """The regions promised so far. Regions of different classes never share a point, so every promise stays true.
 
-    `Memory()` lasts as long as the process; `Memory.open(path)` is a file that many processes may use at once. One
-    model, one norm and one input shape, fixed by the first entry. It holds raw inputs: see docs/guarantees.md.
+    `Memory()` lasts as long as the process; `Memory.open(path)` is a file that many processes may use at once. It
+    belongs to one model, one norm and one input shape, fixed by the first entry. It holds raw inputs: see
+    docs/guarantees.md.
 
     Args:
         policy: "inherit", "abstain" (the paper's Algorithm 2) or "worst-case" (its reporting rule).
         prefer: what a region that must make room keeps: most "volume", or the largest inscribed "ball".
-        lifetime: probability with which any promise, of all that will ever be admitted, may be wrong. Certificates must
-            then be made for the numbers that `reserve` gives; by default each has an alpha of its own, and the memory
-            adds up those of all that are submitted (`stats`).
+        lifetime: probability with which any of the promises ever admitted may be wrong. Certificates must then be made
+            for the numbers that `reserve` hands out. By default each certificate has an alpha of its own, and the
+            memory adds up the alphas of all that are submitted (`stats`).
     """
 
     def __init__(self, policy: str = "inherit", *, prefer: Prefer = "volume", lifetime: float | None = None) -> None:
@@ -60,7 +61,7 @@ class Memory:
         lifetime: float | None = None,
         read_only: bool = False,
     ) -> Memory:
-        """The memory at a place, which is created if it does not exist.
+        """Open the memory at a place; it is created if it does not exist.
 
         Args:
             place: the path of a file, or postgresql://USER@HOST/DATABASE?memory=NAME.
@@ -78,7 +79,7 @@ class Memory:
 
     @staticmethod
     def exists(place: str | Path) -> bool:
-        """Whether a memory is at a place; an error if none can be made there."""
+        """Whether there is a memory at a place; an error if none can be created there."""
         return store_of(place).exists(str(place))
 
     def _start(self, store: Callable[[str], Store], policy: str | None, prefer: Prefer, lifetime: float | None) -> None:
@@ -111,7 +112,7 @@ class Memory:
 
     @property
     def generation(self) -> str:
-        """A unique name of what it holds; it changes with a reset."""
+        """A unique name of its content, which changes with a reset."""
         return self._head().generation
 
     @property
@@ -134,11 +135,11 @@ class Memory:
             return self._ledger.head
 
     def attempts(self, x: Any) -> int:
-        """How often votes about exactly this input were submitted, or numbers reserved for them."""
+        """How often votes about exactly this input were submitted, or numbers reserved for it."""
         return self.attempts_all([x])[0]
 
     def attempts_all(self, x: Iterable[Any]) -> list[int]:
-        """`attempts` for each of several inputs, with one question to the store. x: `b x *shape`."""
+        """`attempts` for several inputs, with one query to the store. x: `b x *shape`."""
         points = [checked_point(one) for one in x]
         if not points:
             return []
@@ -146,14 +147,14 @@ class Memory:
             return [spending.attempts(self._ledger, point) for point in points]
 
     def reserve(self, ids: Sequence[int], seed: int, x: Iterable[Any]) -> int:
-        """Reserve numbers for inputs that are about to be certified, for good; returns the first, the others follow.
+        """Reserve numbers, for good, for inputs that are about to be certified; returns the first, the others follow.
 
-        The certificate of number i is to be made with `anisocert.bounds.lifetime_alpha(memory.lifetime, i)`, and only
-        the one with this id, this seed and this input may enter under it. Call it before any vote is drawn. What is
-        reserved is spent: a number that is never used is lost, which is safe. Noise is a function of id and seed: a
-        pair that was reserved for another input is refused.
+        Make certificate number i with `anisocert.bounds.lifetime_alpha(memory.lifetime, i)`; only one with this id,
+        seed and input may enter under that number. Call this before any vote is drawn. What is reserved is spent: a
+        number that is never used is lost, which is safe. Noise is a function of id and seed: a pair that has a number
+        already is refused.
 
-        ids: `b`, by which the noise will be drawn, with the seed. x: the inputs, `b x *shape`, or one after the other.
+        ids: `b`; with the seed they determine the noise. x: the inputs, `b x *shape`, or one after the other.
         """
         # Before others wait for the transaction to end; and only digests stay in memory.
         inputs = [digest_of_input(checked_point(one)) for one in x]
@@ -170,18 +171,18 @@ class Memory:
         return True
 
     def admit(self, certificate: Certificate) -> Certificate:
-        """The system's answer to an input, and its promise from now on: the certificate with a note.
+        """Settle the system's answer to an input, its promise from now on: returns the certificate with a note.
 
-        kept: as proposed; shrunk: made room for earlier promises; inherited: an earlier promise covers the input, its
-        class is the answer; abstained. The first two are stored. A certificate whose id is stored gives the stored
-        answer: inherited, if that rests on different votes.
+        kept: as proposed; shrunk: smaller, to make room for earlier promises; inherited: an earlier promise covers the
+        input, and its class is the answer; abstained: no answer. The first two are stored. If a promise with the same
+        id is stored already, it is the answer: inherited, if it rests on different votes.
         """
         return self.admit_all([certificate])[0]
 
     def admit_all(self, certificates: Iterable[Certificate], probe: Any = None) -> list[Certificate]:
-        """Admit certificates in their order, all or none, with one flush to disk.
+        """Admit certificates in order, all or none, with one flush to disk.
 
-        probe: of the network that they are of, as in `expect`, in the same step: no reset can come between the two.
+        probe: of their network, as in `expect`; it is checked in the same step, so that no reset can come in between.
         """
         proposals = checked_certificates(certificates)
         with self._ledger.transaction(write=True):
@@ -190,15 +191,15 @@ class Memory:
             return [admit(self._ledger, self._policy, self._prefer, proposed) for proposed in proposals]
 
     def lookup(self, x: Any) -> Certificate | None:
-        """The stored promise that covers x, with no network evaluation; None if there is none.
+        """The stored promise that covers x, found without evaluating the network; None if there is none.
 
-        Its region is the copy around x that lies inside the stored one, and None if x is on the boundary; its id and
+        Its region is a copy of the stored one around x that lies inside it, or None if x is on the boundary; its id and
         its evidence are those of the stored entry.
         """
         return self.lookup_all([x])[0]
 
     def lookup_all(self, x: Iterable[Any]) -> list[Certificate | None]:
-        """`lookup` for each of several inputs, as of one moment: one question to the store for all. x: `b x *shape`."""
+        """`lookup` for several inputs as of one moment, with one query to the store. x: `b x *shape`."""
         ledger, points = self._ledger, [checked_point(one) for one in x]
         if not points:
             return []
@@ -214,9 +215,9 @@ class Memory:
             return self._ledger.promise_to(int(id_))
 
     def covers(self, x: Any) -> list[Certificate]:
-        """Every stored promise whose region contains x, in order of arrival.
+        """All stored promises whose regions contain x, in order of arrival.
 
-        Each with the copy around x that lies inside its region, or None if x is on the boundary.
+        The region of each is the copy around x that lies inside the stored one, or None if x is on the boundary.
         """
         ledger, point = self._ledger, checked_point(x)
         with ledger.transaction(write=False):
@@ -224,7 +225,7 @@ class Memory:
             return all_covering(ledger, point)
 
     def expect(self, model_hash: str, probe: Any) -> None:
-        """Keep the network's scores on a probe (`Network.probe`), or compare them with those that are kept.
+        """Store the network's scores on a probe (`Network.probe`), or compare them with those stored before.
 
         An error if the memory belongs to a different model, or to one that behaves differently.
         """
@@ -232,7 +233,7 @@ class Memory:
             expect(self._ledger, model_hash, probe)
 
     def expect_inputs(self, ids: Iterable[int], x_of: Callable[[int], Any]) -> None:
-        """An error if one of these ids is, in a promise, that of another input. x_of: the input of an id."""
+        """Raise an error if a promise has one of these ids for another input. x_of: gives the input of an id."""
         with self._ledger.transaction(write=False):
             for number in ids:
                 if (stored := self._ledger.promise_to(int(number))) is not None:
@@ -265,7 +266,7 @@ class Memory:
     def export(self, path: str | Path, *, inputs: bool = True, force: bool = False) -> int:
         """Write all entries to an `.npz` file that only its owner may read, and return their number.
 
-        inputs: include the raw inputs. force: also over a file that is not an export.
+        inputs: include the raw inputs. force: even in place of a file that is not an export.
         """
         with self._ledger.transaction(write=False):
             return export(self._ledger, Path(path), inputs, force)

@@ -26,11 +26,11 @@ NETWORKS = "networks."
 
 @dataclass(frozen=True, init=False, eq=False)
 class Codebook:
-    """The noises that a selector chooses from. All are float32, the very numbers that noise is drawn with.
+    """The noises that a selector chooses from. All are float32, exactly the numbers that noise is drawn with.
 
     Args:
         codes: `k` scalars or `k x *shape`.
-        sigma: of the selector's own noise.
+        sigma: scale of the noise that the selector itself sees.
     """
 
     codes: NDArray[np.float32]
@@ -80,7 +80,7 @@ class Codebook:
 
     @classmethod
     def load(cls, path: str | Path) -> Codebook:
-        """From a safetensors file with the tensors `codes` and `sigma`."""
+        """Read a safetensors file with the tensors `codes` and `sigma`."""
         tensors = {name: one for name, one in read_safetensors(Path(path))[0].items() if not name.startswith(NETWORKS)}
         check_tensors(tensors, str(path))
         if tensors.keys() != {"codes", "sigma"} or tensors["sigma"].numel() != 1:
@@ -114,11 +114,11 @@ class Coded(nn.Module):
     """A classifier, a selector with one output per code, and the codebook: together one function with one hash.
 
     Its own scores are those of its classifier, with a network per code that of the largest noise; which noise they are
-    smoothed with is the method's part: `optimize.Cascade`, or `optimize.Selected`.
+    smoothed with is up to the method: `optimize.Cascade`, or `optimize.Selected`.
 
     Args:
         classifier: answers, under any of the noises; or one network per code, in the order of the codes.
-        selector: its scores name a code, under noise of the codebook's sigma. None: for a cascade, which has none.
+        selector: names a code by its scores, under noise of the codebook's sigma; None for a cascade.
         codebook: the codes.
     """
 

@@ -43,19 +43,19 @@ FEWEST, VOTES_PER_COPY = 16, 1000  # copies per step are so many at least, and o
 class Anisotropic(Method):
     """One noise level for each value of each input: the largest regions, for models with gradients.
 
-    Grows theta from the isotropic one, then lets fixed, isotropic and anisotropic candidates compete. The ascents
-    maximise weight * log gap + mean log theta, keeping theta at least isotropic and regions within reach: first with a
-    large weight, then on from there with a smaller one, for more volume and less gap. The candidates are what both
-    found, times some scales, and the values that grew most, or that do not matter, alone: what remains where all others
-    cost too much. A certificate is about the classifier with the noise chosen for its input; a `Memory` makes promises
-    of one system from many of them.
+    The search grows theta from the isotropic one, then lets fixed, isotropic and anisotropic candidates compete. Two
+    ascents maximise weight * log gap + mean log theta, keeping theta at least isotropic and regions within reach: the
+    first with a large weight, the second, from there, with a smaller one, for more volume and less gap. The candidates
+    are both results at several scales, and isotropic thetas in which only the values that grew most, or those that do
+    not matter, have grown: what is left where all else costs too much. A certificate is about the classifier with the
+    noise chosen for its input; a `Memory` makes promises of one system from many of them.
 
     Args:
         prefer: "ball": of the candidates whose estimated radius is not below those of fixed and isotropic theta, the
             one of largest estimated proxy radius wins; "volume": of all that are certified.
-        domain: (low, high) of valid inputs: what of a region lies outside counts for nothing.
-        ascent: each of the two, whose learning rates ASCENTS has; its samples and steps are fewer where the plan's
-            votes are few, so that the search follows them.
+        domain: (low, high) of valid inputs: the part of a region outside it counts for nothing.
+        ascent: settings of both ascents, but for their learning rates, which are in ASCENTS; with a plan of few votes
+            there are fewer samples and steps.
         isotropic: the starting point, whose limits hold here too.
         pilots: votes per candidate, as shares of the plan's n, in the first round and in the second: fixed, isotropic,
             the `finalists` of largest proxy radius, the best of the FEW and the one of largest radius.

@@ -38,12 +38,12 @@ NAMING = 50  # of a large plan's votes one in so many settles which code is cert
 
 @dataclass(frozen=True)
 class Cascade(CodedMethod):
-    """The first code that one class has a majority under, from the largest noise on. The model is a `Coded`."""
+    """The first code, from the largest noise on, under which one class has a majority. The model is a `Coded`."""
 
     name = "cascade"
 
     def pilot_votes(self, plan: Plan) -> int:
-        """See Method. Under two codes; half of the inputs, say, need the votes of the first to prove the second."""
+        """See Method. Under two codes; about half of the inputs need votes under the first to prove the second."""
         return 2 * naming(plan) + plan.n // 2
 
     def choose(self, query: Query, plan: Plan) -> Tensor:

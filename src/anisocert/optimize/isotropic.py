@@ -32,8 +32,9 @@ class Isotropic(Method):
     chosen for its input; a `Memory` makes promises of one system from many of them.
 
     Args:
-        limit: theta is at most this times the noise's own. Default: 32 for images, which have a reach too, else 6.
-        bounded_reach: nor does an image's region reach farther than half the way to the blank image.
+        limit: the largest theta, in multiples of the noise's own. Default: 32 for images, whose reach is bounded too,
+            else 6.
+        bounded_reach: whether an image's region may reach no farther than half the way to the blank image.
         pilots: votes per candidate in the coarse and in the fine search, as shares of the plan's n.
     """
 

@@ -24,9 +24,10 @@ from anisocert.smoothing import cap
 
 @dataclass(frozen=True)
 class Selected(SelectingMethod):
-    """The code that a smoothed selector names. The model is a `Coded`, the noise that of its codebook's sigma.
+    """The noise of the code that a smoothed selector names.
 
-    The selector has as many votes as the class: the plan's n0 to name a code, its n to prove that it is named.
+    The model is a `Coded`, and the smoothing has the sigma of its codebook. The selector casts as many votes as the
+    classifier: the plan's n0 to name a code, its n to prove it.
     """
 
     name = "selected"

@@ -36,7 +36,10 @@ ROUNDING = 1e-14  # relative, of tau: far more than its arithmetic errs
 
 @dataclass(frozen=True)
 class TwoStep(SelectingMethod):
-    """The code that a selector names for each noisy copy. The model is a `Coded`, the noise its codebook's sigma."""
+    """The noise of the code that a selector names for each noisy copy.
+
+    The model is a `Coded`, and the smoothing has the sigma of its codebook.
+    """
 
     name = "two-step"
 
@@ -49,7 +52,7 @@ class TwoStep(SelectingMethod):
         return found
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
-        """Not before the votes to select: an error."""
+        """An error: theta is chosen by the votes to select, which come later."""
         raise ArgumentError(f"expected decide, as {self.name} chooses from the votes to select, got choose")
 
     def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:

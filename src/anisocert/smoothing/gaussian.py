@@ -21,7 +21,7 @@ class Gaussian(Smoothing):
 
     Args:
         sigma: standard deviation in the input's own units, one number, or one per value: an array of the input's shape.
-            Best the one that the model was trained with. Methods that search for theta start from one number.
+            Ideally the one that the model was trained with. Methods that search for theta start from one number.
     """
 
     name, title, symbol = "gaussian", "Gaussian", "σ"

@@ -66,7 +66,7 @@ class GaussianMixture(Smoothing):
 
     @classmethod
     def of(cls, theta: ArrayLike) -> NoReturn:
-        """An error: many mixtures, which draw different noise, share one theta."""
+        """Raise an error: many mixtures, which draw different noise, share one theta."""
         raise ArgumentError(
             f"expected a noise that its theta describes, got {cls.name}, whose weights and sigmas must be known: "
             "certify with --components, or smoothing=ac.GaussianMixture(weights, sigmas)"
@@ -74,7 +74,7 @@ class GaussianMixture(Smoothing):
 
     @classmethod
     def parsed(cls, components: str | None, sigma: float) -> GaussianMixture:
-        """From weights and multiples of sigma, as in "0.3:0.8,0.7:1.6"."""
+        """Parse weights and multiples of sigma, as in "0.3:0.8,0.7:1.6"."""
         if components is None:
             return cls.of(sigma)
         try:
@@ -86,7 +86,7 @@ class GaussianMixture(Smoothing):
         return cls(weights, [sigma * level for level in levels])
 
     def at(self, theta: ArrayLike) -> Self:
-        """Itself: its noise comes from its components, and from no other theta."""
+        """Return the mixture itself: its noise comes from its components, and from no other theta."""
         if not np.array_equal(self.theta, theta):
             raise ArgumentError(f"expected a mixture's own theta, {self.theta!r}, got {theta!r}")
         return self

@@ -15,8 +15,8 @@ class Uniform(Smoothing):
     """Uniform noise on [x - lam, x + lam]: l1 cross-polytopes.
 
     Args:
-        lam: half-width in the input's own units, one number, or one per value: an array of the input's shape. Best the
-            one that the model was trained with. Methods that search for theta start from one number.
+        lam: half-width in the input's own units, one number, or one per value: an array of the input's shape. Ideally
+            the one that the model was trained with. Methods that search for theta start from one number.
     """
 
     name, title, symbol = "uniform", "uniform", "λ"

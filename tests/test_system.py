@@ -1,6 +1,5 @@
 """The deployed classifier: promises are kept, noise is fresh, lucky votes cannot be waited for."""
 
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -360,12 +359,9 @@ def test_a_batch_without_inputs_is_refused(system):
 
 
 def test_many_threads_get_one_answer(system):
-    deployed, answers = system(), list[ac.Certificate]()
-    threads = [threading.Thread(target=lambda: answers.append(deployed.answer(point(1.0, 0.0)))) for _ in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    deployed = system()
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(deployed.answer, [point(1.0, 0.0)] * 8))
     assert {c.prediction for c in answers} == {0}
     assert len({c.id for c in answers}) == 1
     assert deployed.memory.submissions == 1

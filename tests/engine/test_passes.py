@@ -1,7 +1,7 @@
 """Gradients by replays are those of launches bit by bit, in whatever order passes come."""
 
 import logging
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -107,21 +107,14 @@ def test_batches_of_another_shape_or_type_are_launched(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_calls_from_several_threads_do_not_meet(device):
     form = network(device)
-    run, wrong = made(device, form), list[int]()
-    expected = [slope(form, batch(seed, device)) for seed in range(4)]
+    run, expected = made(device, form), [slope(form, batch(seed, device)) for seed in range(4)]
 
-    def ask(seed: int) -> None:
+    def same(seed: int) -> bool:
         x = batch(seed, device)
-        for _ in range(100):
-            if not torch.equal(slope(run, x), expected[seed]):
-                wrong.append(seed)
+        return all(torch.equal(slope(run, x), expected[seed]) for _ in range(100))
 
-    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(same, range(4)))
 
 
 def test_what_cannot_be_captured_or_traced_is_launched():

@@ -1,7 +1,7 @@
 """Replays of a CUDA graph are the network's calls, bit by bit; what is not certain to be so is launched."""
 
 import logging
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -146,22 +146,16 @@ def test_calls_from_several_threads_and_streams_do_not_meet():
     form = as_graph(deep())
     run = replayed(evaluate, form, form, batch(0))
     assert isinstance(run, Replayed)
-    expected, wrong = [evaluate(form, batch(seed)) for seed in range(4)], list[int]()
+    expected = [evaluate(form, batch(seed)) for seed in range(4)]
     torch.cuda.synchronize()
 
-    def ask(seed: int) -> None:
+    def same(seed: int) -> bool:
         with torch.cuda.stream(torch.cuda.Stream()):
             x = batch(seed)
-            for _ in range(200):
-                if not torch.equal(evaluate(run, x), expected[seed]):
-                    wrong.append(seed)
+            return all(torch.equal(evaluate(run, x), expected[seed]) for _ in range(200))
 
-    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(same, range(4)))
 
 
 KEPT = dict[str, Tensor]()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -165,22 +166,14 @@ def test_sees_what_others_store(place, proposal):
 def test_threads(place, scene):
     memory = Memory.open(place)
     proposals = scene(np.random.default_rng(0), 3, 1, 60)
-    errors = []
 
     def work(part):
-        try:
-            for proposed in proposals[part::4]:
-                memory.admit(proposed)
-                memory.lookup(proposed.x)
-        except Exception as error:
-            errors.append(error)
+        for proposed in proposals[part::4]:
+            memory.admit(proposed)
+            memory.lookup(proposed.x)
 
-    threads = [threading.Thread(target=work, args=(part,)) for part in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
     assert memory.check().ok
 
 

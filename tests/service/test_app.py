@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.request
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -346,11 +347,8 @@ def test_concurrent_requests_share_batches_and_never_disagree(serving, image):
         for i in np.random.default_rng(who).permutation(len(points)):
             said[int(i)].add(int(client.answer(points[i][None]).prediction[0]))
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(clients)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    with ThreadPoolExecutor(clients) as threads:
+        list(threads.map(ask, range(clients)))
     memory = served.service.system.memory
     promised = [memory.lookup(point) for point in points]
     for i, one in enumerate(promised):  # an abstention is no promise, and may become an answer

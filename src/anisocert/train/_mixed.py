@@ -25,6 +25,11 @@ class Mixed(nn.Module):
         """Whether the network is told theta."""
         return is_told(self.network)
 
+    @property
+    def compiled(self) -> bool:
+        """Whether what runs was compiled."""
+        return self._run[0] is not self.network
+
     def forward(self, x: Tensor) -> Tensor:
         """Scores of `x` in float32."""
         if x.dim() == 4:
@@ -38,12 +43,12 @@ class Mixed(nn.Module):
         asked = network, self._run[0]
         if asked not in self._beside:  # once, not in every step: a fresh wrapper compiles, or looks for what was, anew
             made = self._beside[asked] = Mixed(network, self.precision)
-            if self._run[0] is not self.network:
+            if self.compiled:
                 made._run = (torch.compile(network, dynamic=False),)
         return self._beside[asked]
 
-    def compile_network(self, try_on: Callable[[], Tensor]) -> bool:
-        """Compile, and check by `try_on`, a loss that is thrown away, that it works; whether it did.
+    def compile_network(self, try_on: Callable[[], Tensor]) -> None:
+        """Compile, and check by `try_on`, a loss that is thrown away, that it works.
 
         If it fails, the plain network, which is the same function, stays.
         """
@@ -58,4 +63,3 @@ class Mixed(nn.Module):
         finally:
             self.network.load_state_dict(kept)
             self.network.zero_grad(set_to_none=True)
-        return self._run[0] is not self.network

@@ -33,6 +33,11 @@ class Steps:
         self._run(recipe, [self.sgd.rate(epoch * steps + step, self.sgd.epochs * steps) for step in range(steps)])
         return float(self.total) / steps
 
+    def first_loss(self, recipe: Recipe) -> Tensor:
+        """That of a batch, without a step."""
+        x, y = next(self.batches.epoch())
+        return recipe.loss(self.network, x, y, self.smoothing)
+
     def _run(self, recipe: Recipe, rates: Sequence[float]) -> None:
         for step, rate in enumerate(rates):
             self._step(recipe, step, rate)

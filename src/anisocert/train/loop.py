@@ -5,12 +5,13 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from anisocert.data import Dataset
 from anisocert.engine.first_call import taking
@@ -92,6 +93,7 @@ def train(
     placed, kind = recipe.on(device), Replays if graph and device.type == "cuda" else Steps
     answers = placed.answering(model)
     network, answering = Mixed(model, precision), Mixed(answers, precision)
+    accuracy = None if held is None else partial(held.accuracy, answering, smoothing, seed)
     known = {} if folder is None else blueprint(model, placed.classes(data))
     optimizer = torch.optim.SGD(
         model.parameters(), sgd.learning_rate, sgd.momentum, weight_decay=sgd.weight_decay,
@@ -111,36 +113,14 @@ def train(
     placed.try_on(data)
     alone = place.held() if place else nullcontext()
     with alone, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches, compile):
-        records, compiled = place.resume(model, optimizer) if place else [], False
+        records = place.resume(model, optimizer) if place else []
         if compile and len(records) < sgd.epochs:
             torch.manual_seed(seed)
             network.train()
-            compiled = network.compile_network(
-                lambda: _first_loss(placed.during(sgd.epochs - 1, sgd.epochs), network, batches, smoothing)
-            )
+            network.compile_network(lambda: steps.first_loss(placed.during(sgd.epochs - 1, sgd.epochs)))
         for epoch in range(len(records), sgd.epochs):
-            started = time.perf_counter()
             torch.manual_seed(_epoch_seed(seed, epoch))
-            network.train()
-            loss = steps.epoch(placed.during(epoch, sgd.epochs), epoch)
-            trained = time.perf_counter()
-            if not math.isfinite(loss):
-                raise ModelError(
-                    f"expected a finite loss, got {loss} in epoch {epoch + 1}: lower the learning rate (--lr)"
-                )
-            network.eval()
-            records.append(
-                {
-                    "epoch": epoch + 1,
-                    "loss": loss,
-                    "test_accuracy": None if held is None else held.accuracy(answering, smoothing, seed),
-                    "learning_rate": optimizer.param_groups[0]["lr"],
-                    "compiled": compiled,
-                    "graph": steps.graph,
-                    "train_seconds": trained - started,
-                    "seconds": time.perf_counter() - started,
-                }
-            )
+            records.append(_epoch(steps, placed, epoch, accuracy))
             if place:
                 place.keep(model, optimizer, records)
             if on_epoch is not None:
@@ -164,9 +144,20 @@ def _refuse_labels(recipe: Recipe, model: nn.Module, data: Dataset, device: torc
         )
 
 
-def _first_loss(recipe: Recipe, network: Mixed, batches: Batches, smoothing: Smoothing) -> Tensor:
-    x, y = next(batches.epoch())
-    return recipe.loss(network, x, y, smoothing)
+def _epoch(steps: Steps, recipe: Recipe, epoch: int, accuracy: Callable[[], float] | None) -> Record:
+    """One pass over the data, and what it has reached. accuracy: measures that."""
+    started = time.perf_counter()
+    steps.network.train()
+    loss = steps.epoch(recipe.during(epoch, steps.sgd.epochs), epoch)
+    trained = time.perf_counter()
+    if not math.isfinite(loss):
+        raise ModelError(f"expected a finite loss, got {loss} in epoch {epoch + 1}: lower the learning rate (--lr)")
+    steps.network.eval()
+    return {
+        "epoch": epoch + 1, "loss": loss, "test_accuracy": None if accuracy is None else accuracy(),
+        "learning_rate": steps.optimizer.param_groups[0]["lr"], "compiled": steps.network.compiled,
+        "graph": steps.graph, "train_seconds": trained - started, "seconds": time.perf_counter() - started,
+    }  # fmt: skip
 
 
 def _held(test: Dataset | None, device: torch.device) -> Held | None:

@@ -158,16 +158,14 @@ def train(
     test = test if test is not None and test.labelled else None
     torch.manual_seed(seed)
     task = Task(
-        examples, smoothing, arch or "", classifier, reading, denoise, book, seed, where, console.print, console.status
-    )
+        examples, smoothing, architecture=arch or "", classifier=classifier, reading=reading, denoise=denoise,
+        codebook=book, seed=seed, device=where, tell=console.print, busy=console.status,
+    )  # fmt: skip
     model, chosen, examples = chosen.prepared(task)
     with Bar(console, "training", "epochs", epochs) as bar:
-        shown = 0
 
         def tell(record: dict[str, Any]) -> None:
-            nonlocal shown
-            bar.advance(record["epoch"] - shown, _line(record))  # a resumed training begins in the middle
-            shown = record["epoch"]
+            bar.reach(record["epoch"], _line(record))
             if not console.is_terminal:
                 console.tell(f"epoch {record['epoch']}/{epochs}  {_line(record)}")
 
@@ -177,7 +175,7 @@ def train(
                 seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell, force=force,
             )  # fmt: skip
         except KeyboardInterrupt:
-            console.tell(f"interrupted in epoch {shown + 1} of {epochs}; the same command resumes")
+            console.tell(f"interrupted in epoch {int(bar.done) + 1} of {epochs}; the same command resumes")
             raise typer.Exit(STOPPED) from None
     if not kind.answers:
         console.tell(f"{out}/last.safetensors is the {recipe} for --codebook {shell_quote(str(codebook))}")

@@ -137,7 +137,8 @@ def test_conflicts(write_run, tmp_path, file, policy, note):
 
 
 def test_an_interrupted_add_is_repeated(run, file, monkeypatch):
-    from anisocert.work import memory as room
+    from anisocert.runs import folder as room
+    from anisocert.work import add_to_memory
 
     calls = []
 
@@ -151,7 +152,7 @@ def test_an_interrupted_add_is_repeated(run, file, monkeypatch):
     data = digits("test")
     inputs = dict(zip(data.ids.tolist(), data.x, strict=True))
     with Memory.open(file) as memory, pytest.raises(KeyboardInterrupt):
-        room.add_to_memory(run, memory, inputs)
+        add_to_memory(run, memory, inputs)
     monkeypatch.undo()
     assert "36 kept" in invoke("add", run, "--memory", file)
     assert "next" not in json.loads((run / "run.json").read_text())

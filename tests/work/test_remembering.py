@@ -18,6 +18,7 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import Memory
 from anisocert.runs import read_run
 from anisocert.runs.files import read_description
+from anisocert.runs.folder import replace_table
 from anisocert.verify.verifying import verify
 from anisocert.work import memory as room
 
@@ -139,7 +140,7 @@ def test_answers_in_a_run_that_the_memory_does_not_back_are_not_believed(run, tm
     good, table = notes(run), read_run(run).table
     at = table.column_names.index(column)
     table = table.set_column(at, column, pa.array([value] * len(table), table.schema.field(column).type))
-    room._replace_table(run, read_description(run), table)
+    replace_table(run, read_description(run), table)
     with pytest.raises(ArgumentError, match=rf"certificates.parquet, got .*{what}.*: with --force \(force=True\)"):
         add(run, tmp_path / "memory.sqlite")
     add(run, tmp_path / "memory.sqlite", "--force")

@@ -1,19 +1,34 @@
-"""A run on disk: `run.json`, `certificates.parquet`, `theta/*.safetensors`."""
+"""A run on disk, `run.json`, `certificates.parquet`, `theta/*.safetensors`: written, changed and copied."""
 
+import hashlib
+import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.durable import write_whole
-from anisocert.errors import MissingExtraError
-from anisocert.runs.files import ATTACKED, JOURNAL, TABLE, checksum, expect_own_folders, theta_names, write_description
+from anisocert.durable import claim, write_whole
+from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.runs.files import (
+    ATTACKED,
+    DESCRIPTION,
+    JOURNAL,
+    TABLE,
+    checksum,
+    expect_own_folders,
+    read_bytes,
+    theta_names,
+    write_description,
+)  # fmt: skip
+from anisocert.runs.stored import read_run
 from anisocert.runs.thetas import packed
 from anisocert.runs.versions import versions
 
 try:
+    import pyarrow as pa
     import pyarrow.parquet as pq
     from safetensors.numpy import save
 except ImportError as error:
@@ -26,7 +41,7 @@ def clear(folder: Path) -> None:
     """Make room for a run's files; `run.json` goes first, as it would vouch for a half-written run."""
     expect_own_folders(folder)
     (folder / "theta").mkdir(parents=True, exist_ok=True)
-    (folder / "run.json").unlink(missing_ok=True)
+    (folder / DESCRIPTION).unlink(missing_ok=True)
     for name in (JOURNAL, ATTACKED):  # of a memory's answers to the run that was here, and of an attack on it
         (folder / name).unlink(missing_ok=True)
     for old in (folder / "theta").glob("*.safetensors"):
@@ -61,7 +76,49 @@ def write_table(folder: Path, table: Any) -> None:
     write_whole(folder / TABLE, lambda part: pq.write_table(table, part))
 
 
+def replace_table(folder: Path, described: dict[str, Any], table: Any) -> None:
+    """Put a new table in place so that a crash at any moment leaves a run whose checksums hold."""
+    written = pa.BufferOutputStream()
+    pq.write_table(table, written)
+    content = written.getvalue().to_pybytes()
+    found = hashlib.sha256(content).hexdigest()
+    # The table in place may be the next one of an earlier, interrupted addition.
+    files = described["files"] | {TABLE: checksum(folder / TABLE)}
+    write_description(folder, described | {"files": files, "next": {TABLE: found}})
+    write_whole(folder / TABLE, lambda part: part.write_bytes(content))
+    files[TABLE] = found
+    write_description(folder, {name: value for name, value in described.items() if name != "next"} | {"files": files})
+
+
 def describe(folder: Path, config: dict[str, Any]) -> None:
     """Write `run.json`, which holds the checksums of the rest: it comes last and makes the run complete."""
     files = {name: checksum(folder / name) for name in (TABLE, *theta_names(folder))}
     write_description(folder, config | {"versions": versions(), "files": files})
+
+
+def copy_run(folder: Path, copy: Path, force: bool = False) -> None:
+    """The same run in another folder, for another memory; may be interrupted and repeated.
+
+    `run.json` comes last; files are linked where possible, as they are replaced and never written into. A journal of
+    the run's own memory stays behind. Nothing but a run's files, by their names, is read, replaced or made.
+    force: even in place of files that are not the run's.
+    """
+    wanted = read_run(folder).description["files"]
+    if os.path.lexists(copy / DESCRIPTION):
+        found = read_run(copy).description["files"]
+        if found | {TABLE: None} != wanted | {TABLE: None}:
+            raise ArgumentError(f"expected no run or a copy of {folder}, got another run in {copy}")
+        return
+    expect_own_folders(copy)
+    for name, content in wanted.items():
+        target = copy / name
+        if not (target.is_file() and checksum(target) == content):  # left by an interrupted copy
+            claim(target, force)
+    for name in (*wanted, DESCRIPTION):
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        try:
+            os.link(folder / name, target, follow_symlinks=False)
+        except (OSError, NotImplementedError):
+            write_whole(target, partial(Path.write_bytes, data=read_bytes(folder, name)))

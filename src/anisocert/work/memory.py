@@ -1,36 +1,24 @@
 """A finished run through a memory: its certificates from disk, and the memory's answers beside them."""
 
-import hashlib
 import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from anisocert.durable import claim, locked, to_disk, write_whole
+from anisocert.durable import locked, to_disk
 from anisocert.engine.probe import from_json
 from anisocert.errors import ArgumentError
 from anisocert.memory import ABSTAINED, COLUMNS, INHERITED, KEPT, SHRUNK, Memory, columns
 from anisocert.runs import StoredRun, read_run
 from anisocert.runs.answers import check_answer, unbacked
-from anisocert.runs.files import (
-    DESCRIPTION,
-    JOURNAL,
-    TABLE,
-    checksum,
-    expect_finished,
-    expect_own,
-    expect_own_folders,
-    read_bytes,
-    write_description,
-)
+from anisocert.runs.files import JOURNAL, TABLE, expect_finished, expect_own
+from anisocert.runs.folder import replace_table
 
 
 def add_to_memory(
@@ -83,7 +71,7 @@ def _add(
     expect_own(journal)
     if force or journal.exists() or not _has_answers(run, memory):
         table, said = pass_through(run, memory, found, journal, on_done)
-        _replace_table(folder, run.description | {"memory": said}, table)
+        replace_table(folder, run.description | {"memory": said}, table)
         journal.unlink()
     else:
         table, file = run.table, folder / TABLE
@@ -91,34 +79,6 @@ def _add(
         _expect_backed(file, answers, run, memory, found)
         on_done(len(answers))
     return Counter(table["memory_note"].to_pylist())
-
-
-def copy_run(folder: Path, copy: Path, force: bool = False) -> None:
-    """The same run in another folder, for another memory; may be interrupted and repeated.
-
-    `run.json` comes last; files are linked where possible, as they are replaced and never written into. A journal of
-    the run's own memory stays behind. Nothing but a run's files, by their names, is read, replaced or made.
-    force: even in place of files that are not the run's.
-    """
-    wanted = read_run(folder).description["files"]
-    if os.path.lexists(copy / DESCRIPTION):
-        found = read_run(copy).description["files"]
-        if found | {TABLE: None} != wanted | {TABLE: None}:
-            raise ArgumentError(f"expected no run or a copy of {folder}, got another run in {copy}")
-        return
-    expect_own_folders(copy)
-    for name, content in wanted.items():
-        target = copy / name
-        if not (target.is_file() and checksum(target) == content):  # left by an interrupted copy
-            claim(target, force)
-    for name in (*wanted, DESCRIPTION):
-        target = copy / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.unlink(missing_ok=True)
-        try:
-            os.link(folder / name, target, follow_symlinks=False)
-        except (OSError, NotImplementedError):
-            write_whole(target, partial(Path.write_bytes, data=read_bytes(folder, name)))
 
 
 def pass_through(
@@ -228,17 +188,3 @@ def _with_columns(table: Any, answers: list[dict[str, Any]]) -> Any:
     for name in answers[0] if answers else ():
         table = table.append_column(name, pa.array([answer[name] for answer in answers]))
     return table
-
-
-def _replace_table(folder: Path, described: dict[str, Any], table: Any) -> None:
-    """Put a new table in place so that a crash at any moment leaves a run whose checksums hold."""
-    written = pa.BufferOutputStream()
-    pq.write_table(table, written)
-    content = written.getvalue().to_pybytes()
-    found = hashlib.sha256(content).hexdigest()
-    # The table in place may be the next one of an earlier, interrupted addition.
-    files = described["files"] | {TABLE: checksum(folder / TABLE)}
-    write_description(folder, described | {"files": files, "next": {TABLE: found}})
-    write_whole(folder / TABLE, lambda part: part.write_bytes(content))
-    files[TABLE] = found
-    write_description(folder, {name: value for name, value in described.items() if name != "next"} | {"files": files})

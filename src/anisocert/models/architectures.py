@@ -1,6 +1,7 @@
 """The networks by name."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +28,7 @@ ARCHITECTURES: dict[str, Callable[..., nn.Module]] = {
     "efficientnet-lite1": efficientnet_lite1,
     "efficientnet-lite2": efficientnet_lite2,
 }
-HEADS = ("fc.weight", "head.weight", "_fc.weight")
 MOST_CHANNELS = 100_000  # a shape may claim more than torch can count
-STEMS = ("conv1.weight", "features.0.weight", "_conv_stem.weight")
 
 
 def build(architecture: str, num_classes: int, mean: Sequence[float], std: Sequence[float]) -> Normalized:
@@ -57,25 +56,33 @@ def suited(shape: tuple[int, ...]) -> str:
 
 def recognize(state: Mapping[str, Tensor]) -> tuple[str, int, int]:
     """Architecture, number of classes and of channels of the network whose weights these are, by names and shapes."""
-    head = next((state[name] for name in HEADS if name in state), None)
-    stem = next((state[name] for name in STEMS if name in state), None)
-    if head is None or stem is None or head.dim() != 2 or stem.dim() != 4:
-        raise _unknown(f"keys {_few(state)}")
-    num_classes, channels = head.shape[0], stem.shape[1]
-    if not 2 <= num_classes <= MOST_CLASSES or not 1 <= channels <= MOST_CHANNELS:
-        raise ModelError(
-            f"expected the weights of a classifier of images, got {num_classes} classes and {channels} channels"
-        )
+    got = f"keys {_few(state)}"
     for name, architecture in ARCHITECTURES.items():
-        with torch.device("meta"):
-            wanted = architecture(num_classes=num_classes, channels=channels).state_dict()
-        if _shapes(wanted) == _shapes(state):
+        stem, head = (state.get(weight) for weight in _ends(architecture))
+        if stem is None or head is None or stem.dim() != 4 or head.dim() != 2:
+            continue
+        num_classes, channels = head.shape[0], stem.shape[1]
+        if not 2 <= num_classes <= MOST_CLASSES or not 1 <= channels <= MOST_CHANNELS:
+            raise ModelError(
+                f"expected the weights of a classifier of images, got {num_classes} classes and {channels} channels"
+            )
+        if _shapes(_without_memory(architecture, num_classes, channels).state_dict()) == _shapes(state):
             return name, num_classes, channels
-    raise _unknown("other names or shapes")
+        got = "other names or shapes"
+    raise ModelError(f"expected the weights of one of {', '.join(ARCHITECTURES)}, got {got}: {OWN}")
 
 
-def _unknown(got: str) -> ModelError:
-    return ModelError(f"expected the weights of one of {', '.join(ARCHITECTURES)}, got {got}: {OWN}")
+@cache
+def _ends(architecture: Callable[..., nn.Module]) -> tuple[str, str]:
+    """Names of the first convolution's weights, which tell the channels, and of the last layer's, the classes."""
+    dims = {name: weight.dim() for name, weight in _without_memory(architecture, 2, 1).named_parameters()}
+    convolutions, layers = ([name for name in dims if dims[name] == count] for count in (4, 2))
+    return convolutions[0] if convolutions else "", layers[-1] if layers else ""
+
+
+def _without_memory(architecture: Callable[..., nn.Module], num_classes: int, channels: int) -> nn.Module:
+    with torch.device("meta"):
+        return architecture(num_classes=num_classes, channels=channels)
 
 
 def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:

@@ -11,6 +11,7 @@ import anisocert as ac
 from anisocert.attack import Search, attack
 from anisocert.attack._targets import Targets
 from anisocert.cli.app import app
+from anisocert.data import Dataset
 from anisocert.diagnosis.probing import Sample, probe
 from anisocert.engine import Network, Query
 from anisocert.errors import ArgumentError
@@ -20,8 +21,7 @@ from anisocert.runs import Configuration, read_run
 from anisocert.runs.differences import differences
 from anisocert.smoothing import NOISES, Gaussian, Smoothing, Uniform, base, unnamed
 from anisocert.smoothing.base import USUAL, positive
-from anisocert.train._mixed import Mixed
-from anisocert.train.accuracy import Held
+from anisocert.train import noisy_accuracy
 from anisocert.train.recipe import noise_like
 from anisocert.verify import verify
 from anisocert.verify.recounting import recount
@@ -160,12 +160,10 @@ def test_training_draws_its_own_scale(half_space):
         drawn = noise_like(x, one)
         torch.manual_seed(0)
         assert torch.equal(drawn, noise_like(x, other))
-    rng = np.random.default_rng(0)
-    held = Held(
-        torch.from_numpy(rng.normal(0.3, 0.3, (500, 2)).astype(np.float32)), torch.zeros(500, dtype=torch.int64)
-    )
+    points = np.random.default_rng(0).normal(0.3, 0.3, (500, 2)).astype(np.float32)
+    data = Dataset("points", points, np.zeros(500, np.int64), np.arange(500), 2, mean=(0.0,), std=(1.0,))
     network = half_space([1.0, 0.0]).eval()
-    accuracies = [held.accuracy(Mixed(network, "float32"), noise, seed=1) for noise in (own, half, Uniform(1.0))]
+    accuracies = [noisy_accuracy(network, data, noise, seed=1) for noise in (own, half, Uniform(1.0))]
     assert accuracies[0] == accuracies[1] != accuracies[2]
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from anisocert.data import Dataset
 from anisocert.engine.numerics import Precision
@@ -24,15 +24,15 @@ def noisy_accuracy(
     precision: Precision = "float32",
 ) -> float:
     """Share of examples whose noisy copy (one each) is classified correctly. `model` is in evaluation mode."""
-    x, y = np.ascontiguousarray(np.asarray(data.pixels)), torch.from_numpy(data.y)
-    return Held(torch.from_numpy(x).to(device), y.to(device)).accuracy(Mixed(model, precision), smoothing, seed)
+    return Held(data, device).accuracy(Mixed(model, precision), smoothing, seed)
 
 
 class Held:
-    """A test set on a device. x: `n x *shape`, bytes or floats; y: `n`."""
+    """A test set on a device."""
 
-    def __init__(self, x: Tensor, y: Tensor) -> None:
-        self.x, self.y = x, y
+    def __init__(self, data: Dataset, device: torch.device | str) -> None:
+        self.x = torch.from_numpy(np.ascontiguousarray(np.asarray(data.pixels))).to(device)  # bytes or floats
+        self.y = torch.from_numpy(data.y).to(device)
 
     @torch.no_grad()
     def accuracy(self, model: Mixed, smoothing: Smoothing, seed: int) -> float:

@@ -89,11 +89,11 @@ def train(
     model.to(device)
     if len(data.shape) == 3:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    batches, held = Batches(data, sgd.batch_size, crop, flip, device), _held(test, device)
+    batches = Batches(data, sgd.batch_size, crop, flip, device)
     placed, kind = recipe.on(device), Replays if graph and device.type == "cuda" else Steps
     answers = placed.answering(model)
     network, answering = Mixed(model, precision), Mixed(answers, precision)
-    accuracy = None if held is None else partial(held.accuracy, answering, smoothing, seed)
+    accuracy = None if test is None else partial(Held(test, device).accuracy, answering, smoothing, seed)
     known = {} if folder is None else blueprint(model, placed.classes(data))
     optimizer = torch.optim.SGD(
         model.parameters(), sgd.learning_rate, sgd.momentum, weight_decay=sgd.weight_decay,
@@ -158,13 +158,6 @@ def _epoch(steps: Steps, recipe: Recipe, epoch: int, accuracy: Callable[[], floa
         "learning_rate": steps.optimizer.param_groups[0]["lr"], "compiled": steps.network.compiled,
         "graph": steps.graph, "train_seconds": trained - started, "seconds": time.perf_counter() - started,
     }  # fmt: skip
-
-
-def _held(test: Dataset | None, device: torch.device) -> Held | None:
-    if test is None:
-        return None
-    pixels = torch.from_numpy(np.ascontiguousarray(np.asarray(test.pixels)))
-    return Held(pixels.to(device), torch.from_numpy(test.y).to(device))
 
 
 def _epoch_seed(seed: int, epoch: int) -> int:

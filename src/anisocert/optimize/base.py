@@ -22,14 +22,14 @@ from anisocert.smoothing import Smoothing
 class Method(ABC):
     """Chooses the scale of the noise for each input, from noise that no later stage sees.
 
-    searches: whether from the noise's own theta, which then must be one number.
+    searches: whether it searches from the noise's own theta, which must then be one number.
     """
 
     name: str
     searches: ClassVar[bool] = False
 
     def ascents(self, plan: Plan) -> tuple[Ascent, ...]:
-        """What climbs by gradients, one after the other."""
+        """The gradient ascents of the search, in order."""
         return ()
 
     def evaluations(self, plan: Plan) -> int:
@@ -41,17 +41,17 @@ class Method(ABC):
         return 0
 
     def group(self, network: Network, plan: Plan) -> int:
-        """Inputs that cost no more than one, in a network that is fitted."""
+        """How many inputs can be searched together at the cost of one, in a network that is fitted."""
         return 1
 
     def limit_for(self, shape: tuple[int, ...]) -> float:
-        """A search keeps theta at most this times the noise's own, for inputs of a shape; the published have none."""
+        """The largest theta of a search for inputs of this shape, as a multiple of the noise's own; inf without one."""
         return math.inf
 
     def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
-        """An error unless this method can ask this model under this noise. shape: of inputs, where it is known.
+        """Raise an error unless this method can ask this model under this noise. shape: of inputs, where it is known.
 
-        Nothing is drawn, so it is for the time before anything is begun, booked or promised.
+        Nothing is drawn: call it before anything is begun, booked or promised.
         """
         if is_told(model):
             expect_one_level(smoothing.weights)
@@ -61,9 +61,10 @@ class Method(ABC):
             expect_theta_of(smoothing.theta, shape)
 
     def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:
-        """Whom to ask, with what `choose` chooses unless a method overrides this. alphas: `b`; part may be spent.
+        """Decide which network is asked about which inputs, and under which theta: by default that of `choose`.
 
-        One choice for each network that is asked, and at least one; an input that is in none of them abstains.
+        alphas: `b`, of which part may be spent. Returns a choice for each network that is asked, at least one; an input
+        that is in none of them abstains.
         """
         return [Choice.of(query, checked_theta(self.choose(query, plan), query.x))]
 

@@ -64,7 +64,7 @@ class Smoothing(ABC):
 
     @classmethod
     def parsed(cls, components: str | None, sigma: float) -> Smoothing:
-        """The noise of a run's options; components, of which most noises have none."""
+        """The noise that a run's options describe. components: of a mixture; other noises have none."""
         if components is not None:
             raise ArgumentError(f"expected noise gaussian-mixture with components, got {cls.name}")
         return cls.of(sigma)
@@ -78,7 +78,7 @@ class Smoothing(ABC):
         return theta.unsqueeze(1)
 
     def scale(self, x: Tensor, generator: Generator | None = None) -> Tensor | float:
-        """What base noise eps of x's shape is multiplied with: a number, or a tensor on its device. x: `b x *shape`.
+        """The factor of base noise eps of x's shape: a number, or a tensor on x's device. x: `b x *shape`.
 
         A mixture draws a component per input.
         """

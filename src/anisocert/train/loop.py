@@ -55,8 +55,8 @@ def train(
     """Train `model` in place, and leave it on `device` in evaluation mode; returns one record per epoch.
 
     Unless it is compiled, the same call gives the same weights, bit by bit, on the same kind of device with the same
-    versions of torch and cuDNN, as far as the model's own operators do: those of the networks here do, max-pools
-    included.
+    versions of torch and cuDNN, provided that the model's own operators are deterministic: those of the networks here
+    are, max-pools included.
 
     Args:
         model: maps `b x *shape` to `b x num_classes` logits.
@@ -75,8 +75,8 @@ def train(
         precision: of the network. Default: by device.
         compile: by torch.compile, which did not pay where it was measured, without a graph (benchmarks/train.py).
         graph: on a GPU, capture a step once and replay it as one CUDA graph, which differs by rounding from launching
-            its kernels one by one; what cannot be captured is launched, and a record's `graph` says how it was. False
-            for a network or recipe whose Python code does something else from one call to the next.
+            its kernels one by one; what cannot be captured is launched, and a record's `graph` tells which it was. Use
+            False for a network or recipe whose Python code does something else from one call to the next.
         on_epoch: called with each record as it is made.
         force: begin anew even over other files.
     """

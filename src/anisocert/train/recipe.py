@@ -70,11 +70,11 @@ class Recipe(ABC):
         """Mean loss of a batch. x: `b x *shape`; y: `b`."""
 
     def on(self, device: torch.device) -> Self:
-        """The recipe with the tensors that it holds, if any, on a device: copies there would have to be waited for."""
+        """The recipe with its tensors, if it holds any, on a device, so that no step waits for copies."""
         return self
 
     def try_on(self, data: Dataset) -> None:
-        """An error where an example shows that nothing would be learned; asked once, of the recipe on its device."""
+        """Raise an error if an example shows that nothing would be learned; called once, on the device."""
         return
 
     def during(self, epoch: int, epochs: int) -> Self:
@@ -86,7 +86,7 @@ class Recipe(ABC):
         return Sgd.suited(examples, epochs)
 
     def answering(self, model: nn.Module) -> nn.Module:
-        """What gives class scores, whose noisy accuracy is measured: what is trained, unless that is only a part."""
+        """The module whose class scores are measured under noise: the trained one, unless that is only a part of it."""
         return model
 
     def classes(self, data: Dataset) -> int:

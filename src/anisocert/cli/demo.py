@@ -1,5 +1,6 @@
 """`anisocert demo`: the main job end to end, on data that needs no download."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,15 +90,10 @@ def _run(configuration: "Configuration", folder: Path, bar: "Bar") -> None:
         job.warn()  # the other runs would repeat it
     Unfinished(folder).remove()
     clear(folder)
-    shown = 0.0
-
-    def work(_: int, inputs: float) -> None:
-        nonlocal shown
-        shown += inputs
-        bar.advance(inputs, configuration.method)
-
-    certify_run(job, folder, lambda: InProcess(job, "cpu", work), Circumstances(force=True))
-    bar.advance(len(job.ids) - shown, configuration.method)
+    before, method = bar.done, configuration.method
+    in_process = partial(InProcess, job, "cpu", lambda _, inputs: bar.advance(inputs, method))
+    certify_run(job, folder, in_process, Circumstances(force=True))
+    bar.reach(before + len(job.ids), method)
 
 
 def _report(console: "Console", folders: list[Path], out: Path) -> None:

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from anisocert.errors import AnisocertWarning
 from anisocert.runs import read_run
 from anisocert.runs.rows import SCHEMA
 from anisocert.work import _merging as merging
@@ -44,3 +46,15 @@ def test_what_a_memory_is_asked_with_is_the_whole_run(quick, do, tmp_path, monke
     (run,) = asked
     assert run.configuration == replace(read_run(tmp_path / "run").configuration, memory=run.configuration.memory)
     assert (run.plan.n, len(run.alphas)) == (quick.n, 2)
+
+
+def test_inputs_of_another_run_are_left_out(quick, do, same, tmp_path):
+    """As of a part that somebody put into the folder."""
+    few = replace(quick, max=2)
+    do(few, tmp_path / "whole")
+    do(few, tmp_path / "run", shard=(1, 2))
+    other = part(tmp_path / "run" / "unfinished" / "part-000999999-x.parquet", [999999], 1.0, 0.25)
+    with pytest.warns(AnisocertWarning, match="1 inputs in .* were done by another"):
+        assert do(few, tmp_path / "run", shard=(2, 2)).finished
+    assert not other.exists()
+    assert same(tmp_path / "run", tmp_path / "whole")

@@ -8,7 +8,7 @@ import pytest
 
 from anisocert.errors import ArgumentError
 from anisocert.work._merging import _thetas
-from anisocert.work.unfinished import MOST_ROWS, PART_SCHEMA, Unfinished, thetas_of
+from anisocert.work.unfinished import MOST_ROWS, PART_SCHEMA, Unfinished, rows_of, thetas_of
 
 
 def empty(schema):
@@ -32,6 +32,7 @@ WRONG = {
     "idx as text": empty(PART_SCHEMA.set(0, pa.field("idx", pa.string()))),
     "without theta": empty(PART_SCHEMA.remove(PART_SCHEMA.get_field_index("theta"))),
     "too many": lambda path: pq.write_table(pa.Table.from_pylist([{"idx": 1}] * (MOST_ROWS + 1), PART_SCHEMA), path),
+    "an input twice": lambda path: pq.write_table(pa.Table.from_pylist([{"idx": 1}] * 2, PART_SCHEMA), path),
     "an input without id": lambda path: pq.write_table(pa.Table.from_pylist([{"gap": 1.0}], PART_SCHEMA), path),
 }
 
@@ -70,3 +71,17 @@ def test_thetas_that_a_part_claims_too_many_of_are_not_read(tmp_path, monkeypatc
     monkeypatch.setattr(pq, "read_table", lambda *_, **__: pytest.fail("it is read"))
     with pytest.raises(ArgumentError, match="it claims 5 values of theta"):
         thetas_of(tmp_path / "part", (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"reason": "because " * 10_000}, "bytes claim to hold"),  # one text in the file, which all rows repeat
+        ({"gap": float("nan")}, "gap"),
+    ],
+)
+def test_rows_that_no_run_writes_are_named_before_they_take_memory(tmp_path, row, words):
+    rows = [{"idx": number} | row for number in range(2000)]
+    pq.write_table(pa.Table.from_pylist(rows, PART_SCHEMA), tmp_path / "part")
+    with pytest.raises(ArgumentError, match=f"remove it, and its inputs are done again \\(.*{words}"):
+        rows_of(tmp_path / "part")

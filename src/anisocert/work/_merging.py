@@ -6,23 +6,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from anisocert.memory import Memory
 from anisocert.runs import Configuration, StoredRun
 from anisocert.runs.files import theta_names
 from anisocert.runs.folder import clear, describe, write_table, write_thetas
-from anisocert.runs.rows import SCHEMA
 from anisocert.work.job import Job
 from anisocert.work.memory import pass_through
-from anisocert.work.unfinished import Unfinished, thetas_of
+from anisocert.work.unfinished import Unfinished, rows_of, thetas_of
 
 
 def merge(job: Job, configuration: Configuration, unfinished: Unfinished, on_memory: Callable[[int], None]) -> None:
     """Write the run, all of whose inputs are in parts. `run.json` comes last; only then do the parts go."""
-    folder, where = unfinished.folder, unfinished.where()
-    ids = job.ids
+    folder, found, ids = unfinished.folder, unfinished.where(), job.ids
+    where = {number: found[number] for number in ids}  # a part that came with the folder may have others, too
     clear(folder)
     write_thetas(folder, _thetas(ids, where, job.examples.shape))
     table, described = _rows(ids, where), configuration.to_dict()
@@ -52,8 +50,8 @@ def _rows(ids: list[int], where: dict[int, Path]) -> Any:
     """All rows in order of id, each once, from the same part as its theta."""
     parts = []
     for part in sorted(set(where.values())):
-        rows = pq.read_table(part, columns=SCHEMA.names)
-        parts.append(rows.filter(pa.array([where[number] == part for number in rows["idx"].to_pylist()])))
+        rows = rows_of(part)
+        parts.append(rows.filter(pa.array([where.get(number) == part for number in rows["idx"].to_pylist()])))
     table = pa.concat_tables(parts).sort_by("idx")
     assert table["idx"].to_pylist() == ids
     return table

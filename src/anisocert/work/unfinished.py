@@ -27,7 +27,7 @@ from anisocert.durable import TEMPORARY, locked, write_whole
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.runs import Configuration
 from anisocert.runs.files import JOURNAL
-from anisocert.runs.rows import SCHEMA
+from anisocert.runs.rows import SCHEMA, expect_sound, table_of
 from anisocert.shell import shell_quote
 
 MOST_ROWS = 100_000  # of a part: many times as many as a worker is given at once
@@ -139,8 +139,22 @@ def _ids(part: Path) -> list[int]:
             raise ValueError("it has different columns")
         if (rows := pq.read_metadata(part).num_rows) > MOST_ROWS:
             raise ValueError(f"it claims to have {rows:,} rows, expected {MOST_ROWS:,} at most")
-        found = pq.read_table(part, columns=["idx"])["idx"].to_pylist()
-        return [int(number) for number in found]
+        found = [int(number) for number in pq.read_table(part, columns=["idx"])["idx"].to_pylist()]
+        if len(set(found)) < len(found):
+            raise ValueError("it has an input twice")
+        return found
+    except FileNotFoundError:
+        raise
+    except NOT_A_PART as error:
+        raise _other(part, error) from error
+
+
+def rows_of(part: Path) -> Any:
+    """The rows in a part without their thetas, in order of id; an error if a run did not write them."""
+    try:
+        table = table_of(part.read_bytes()).select(SCHEMA.names)
+        expect_sound(table)
+        return table
     except FileNotFoundError:
         raise
     except NOT_A_PART as error:

@@ -1,19 +1,24 @@
 """What asyncio says goes to the log without the exceptions and arguments that it repeats, and not once per second."""
 
 import asyncio
+import errno
 import gc
 import json
 import logging
 import os
+import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
+from anisocert.errors import AnisocertError
+from anisocert.memory._sqlite_file import explained
 from anisocert.service import _lines
 from anisocert.service._lines import Lines
-from anisocert.service._logging import JsonLines, Sparing
+from anisocert.service._logging import OTHERS, JsonLines, Sparing
 
 
 def fail(value):
@@ -40,6 +45,35 @@ def test_no_value_of_an_input(caplog, callback, words, run):
     assert "0.625" not in line
     assert json.loads(line)["event"] == words
     assert json.loads(line)["error"] == "ValueError"
+
+
+def test_what_the_system_says_is_told_of_an_error():
+    """A full disk is the operator's to mend, and `AnisocertError` does not tell of it."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(AnisocertError) as raised, explained(None):
+            db.execute("CREATE TABLE t (x)")
+    try:
+        raise ValueError("0.625") from OSError(errno.ENOSPC, "0.625")
+    except ValueError as error:
+        other = error
+    for error, said in (
+        (raised.value, ("AnisocertError", ["OperationalError SQLITE_FULL"])),
+        (other, ("ValueError", ["OSError ENOSPC"])),
+        (KeyError("0.625"), ("KeyError", None)),
+    ):
+        record = logging.LogRecord("anisocert", logging.ERROR, "f", 1, "failed", (), (type(error), error, None))
+        line = JsonLines().format(record)
+        assert (json.loads(line)["error"], json.loads(line).get("because")) == said
+        assert "0.625" not in line
+
+
+def test_what_the_databases_client_says_is_a_line_too():
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    assert psycopg.connection.logger.name in OTHERS
+    said = "error ignored terminating %r: %s", (object(), ValueError("0.625"))
+    line = JsonLines().format(logging.LogRecord("psycopg", logging.WARNING, "f", 1, *said, None))
+    assert json.loads(line)["event"] == "error ignored terminating"
 
 
 def test_connections_that_cannot_be_taken_are_told_once_a_minute():

@@ -1,11 +1,12 @@
 """Logs as lines of JSON. They hold no input, no key, no path that a client made up, and no text of an exception."""
 
+import errno
 import json
 import logging
 import re
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from anisocert.service._lines import Lines
@@ -13,28 +14,43 @@ from anisocert.service._lines import Lines
 LOGGER = logging.getLogger("anisocert.service")
 PAUSE = 60.0  # seconds
 STANDARD_ERROR = 2
-OTHERS = ("uvicorn", "asyncio", "py.warnings")
+OTHERS = ("uvicorn", "asyncio", "psycopg", "py.warnings")
+CAUSES = 5  # of an error that are told, at most
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per record. Of an exception the type and where it was raised: its message may hold an input."""
+    """One JSON object per record. Of an exception the type, what caused it and where: its message may hold an input."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         said: dict[str, Any] = {"time": _time(record.created), "level": record.levelname.lower()}
         facts = getattr(record, "facts", None)
         said |= {"event": record.msg, **facts} if facts is not None else {"event": _event(record)}
-        if record.exc_info and record.exc_info[0] is not None:
-            said["error"] = record.exc_info[0].__name__
+        if record.exc_info and record.exc_info[1] is not None:
+            said["error"], *causes = _kinds(record.exc_info[1])
+            said |= {"because": causes} if causes else {}
             frames = traceback.extract_tb(record.exc_info[2])
             said["at"] = [f"{frame.name}:{frame.lineno}" for frame in frames[-5:]]
         return json.dumps(said)
 
 
 def _event(record: logging.LogRecord) -> str:
-    """What happened. asyncio describes futures and callbacks, with the exceptions and arguments that they hold."""
+    """What happened. asyncio and psycopg describe futures, callbacks and connections, with exceptions they hold."""
+    if record.name == "psycopg":
+        return str(record.msg).partition("%")[0].strip(" :")
     said = record.getMessage()
     return re.split(r"\((?!\))|<|\n", said)[0].strip() if record.name == "asyncio" else said
+
+
+def _kinds(error: BaseException | None) -> Iterator[str]:
+    """Types of an error and of its causes, with the system's name: a full disk must be told."""
+    for _ in range(1 + CAUSES):
+        if error is None:
+            return
+        code = errno.errorcode.get(error.errno or 0) if isinstance(error, OSError) else None
+        code = getattr(error, "sqlite_errorname", code)
+        yield f"{type(error).__name__} {code}" if code else type(error).__name__
+        error = error.__cause__
 
 
 class Sparing(logging.Filter):

@@ -92,6 +92,16 @@ def test_what_the_description_says_comes_first(run, columns):
     assert (one.norm, one.sigma) == ("l1", 0.7)
 
 
+@pytest.mark.parametrize("value", ["l2", True, [0.5], float("nan"), 10**400])
+@pytest.mark.parametrize("name", ["sigma", "alpha"])
+def test_a_description_that_is_no_number_is_an_error(run, columns, name, value):
+    """Anybody may have written it."""
+    rows = columns("anisotropic", [0.5])
+    del rows[name]
+    with pytest.raises(ArgumentError, match=f"expected {name} as a finite number in .*, got '"):
+        results_of(run(rows, **{name: value}))
+
+
 def test_a_missing_prediction_is_an_error(run, columns):
     with pytest.raises(ArgumentError, match="prediction"):
         results_of(run(columns("fixed", [0.5, 0.5], prediction=[1, None])))

@@ -1,9 +1,10 @@
 """What a run answered and certified, input by input, whatever file it came from."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -147,7 +148,7 @@ def results_of(run: "StoredRun", *, memory: bool = False, label: str | None = No
     if np.isnan(proxy).all() and method in ROUND:
         proxy = radius  # a ball is its own proxy; the field's oldest format has no column for it
     return Results(
-        label=label or method, method=method, norm=norm, sigma=_number(run.said("sigma")),
+        label=label or method, method=method, norm=norm, sigma=_number(run, "sigma"),
         stage=stage, protects=whom(run, stage), alpha=_alpha(run), ids=numbers(run, "idx").astype(np.int64),
         labels=_classes(run, "label"), prediction=_classes(run, f"{prefix}prediction"), radius=radius,
         proxy_radius=proxy,
@@ -186,8 +187,13 @@ def _classes(run: "StoredRun", name: str) -> NDArray[np.int64]:
 def _alpha(run: "StoredRun") -> float | None:
     """Of one certificate, the largest: where inputs share alpha, `run.json` says what they share."""
     known = numbers(run, "alpha")
-    return _number(run.said("alpha")) if np.isnan(known).any() else float(known.max())
+    return _number(run, "alpha") if np.isnan(known).any() else float(known.max())
 
 
-def _number(value: Any) -> float | None:
+def _number(run: "StoredRun", name: str) -> float | None:
+    """What a run says, if it says it; anybody may have written anything there."""
+    value = run.said(name)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (number and abs(value) <= sys.float_info.max):
+        raise ArgumentError(f"expected {name} as a finite number in {run.folder}, got {str(value)[:40]!r}")
     return None if value is None else float(value)

@@ -91,8 +91,14 @@ class Server(Base):  # type: ignore[misc]
     """uvicorn's, in which a connection has as little time for TLS's handshake as for headers: it would be a minute.
 
     When it stops, connections whose clients neither read nor write are cut before their requests are cancelled, which
-    would log an error for each.
+    would log an error for each. A second Ctrl-C changes nothing: uvicorn would answer all that is under way with 500,
+    and votes that have begun are counted all the same.
     """
+
+    def handle_exit(self, *given: Any) -> None:
+        """Stop, after what was begun."""
+        super().handle_exit(*given)
+        self.force_exit = False
 
     async def startup(self, *given: Any, **named: Any) -> None:
         """Begin to listen."""

@@ -277,6 +277,19 @@ def test_notices_that_its_file_is_gone(path, proposal):
         memory.lookup([0.0, 0.0])
 
 
+def test_nothing_is_acknowledged_into_a_log_that_was_removed(path, proposal):
+    """As where a backup is put in place while the file is in use: who is killed then loses what it acknowledged."""
+    with Memory.open(path) as memory:
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink()
+        for ask in (lambda: memory.admit(proposal(1, 0, [5, 0], [1, 1])), lambda: memory.lookup([0.0, 0.0])):
+            with pytest.raises(AnisocertError, match="-wal was removed or replaced while the memory was open"):
+                ask()
+    with Memory.open(path) as memory:
+        assert len(memory) == 1
+
+
 def test_nothing_is_acknowledged_into_a_file_that_was_replaced_meanwhile(path, proposal, monkeypatch):
     backup = path.with_name("backup")
     Memory.open(backup).close()

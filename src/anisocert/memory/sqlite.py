@@ -34,6 +34,7 @@ class SqliteStore:
         self._process = os.getpid()
         self._known_schema: int | None = None  # a file may have any number, -1 too
         self._unchanged = False
+        self._log: tuple[int | bool, ...] | None = None
         name: str | Path = ""  # SQLite's own temporary file: in memory while small, on disk beyond that, never shared
         if path is not None:
             if read_only and not path.exists():
@@ -116,6 +117,7 @@ class SqliteStore:
         """Release the file."""
         if self._process == os.getpid():
             self._db.close()
+            self._log = None  # SQLite removes it
 
     @contextmanager
     def begin(self, write: bool, generation: str = "", after: int = 0) -> Iterator[tuple[Head, Iterator[Row]]]:
@@ -126,6 +128,8 @@ class SqliteStore:
                 sqlite_schema.check(self._db)
                 self._known_schema = found
             head = Head.of_row(self._db.execute(f"SELECT {', '.join(COLUMNS)} FROM head").fetchone())
+            if self._path is not None and self._log is None:  # which SQLite keeps from here until it is closed
+                self._log = sqlite_file.identity(sqlite_file.log(self._path), False)
             yield head, self.rows("entries", after if head.generation == generation else 0)
 
     @contextmanager
@@ -145,11 +149,18 @@ class SqliteStore:
         self._expect_same_file()  # or what is about to be acknowledged is in a file that nobody will find
 
     def _expect_same_file(self) -> None:
-        if self._path is not None and sqlite_file.identity(self._path, self._unchanged) != self._file:
+        if self._path is None:
+            return
+        if sqlite_file.identity(self._path, self._unchanged) != self._file:
             what = "removed, replaced or changed" if self._unchanged else "removed or replaced"
             raise AnisocertError(
                 f"{self.place} was {what} while it was open: put it back, or open what is there now, and what that "
                 "lacks is forgotten"
+            )
+        if self._log is not None and sqlite_file.identity(log := sqlite_file.log(self._path), False) != self._log:
+            raise AnisocertError(
+                f"{log} was removed or replaced while the memory was open, with the newest promises in it: end this "
+                "process in order, not by force, so that it writes them into the memory, and open that again"
             )
 
     def _begin(self, write: bool) -> None:

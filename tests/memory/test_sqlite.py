@@ -261,6 +261,7 @@ def test_reading_where_nothing_may_be_written(proposal):
                 return memory.lookup([0.5, 0.0])
 
         assert as_nobody(look) == "(1, True, 1)"
+        assert "it needs a user who may write the file, and into its folder" in as_nobody(lambda: Memory.open(path))
         assert "changed while it was open" in as_nobody(look_again)
         folder.chmod(0o755)
 

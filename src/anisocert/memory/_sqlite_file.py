@@ -135,8 +135,11 @@ def explained(path: Path | None) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        locked = "locked" in str(error)
-        wait = f"another process has kept it locked for {WAIT_SECONDS:.0f} seconds" if locked else str(error)
-        raise AnisocertError(f"cannot use the memory {path or 'of this process'}: {wait}") from error
+        why = str(error)
+        if "locked" in why:
+            why = f"another process has kept it locked for {WAIT_SECONDS:.0f} seconds"
+        elif getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
+            why += ": it needs a user who may write the file, and into its folder, where SQLite keeps its log"
+        raise AnisocertError(f"cannot use the memory {path or 'of this process'}: {why}") from error
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise BrokenMemoryError(f"{path} is not a memory, or is damaged: {error}") from error

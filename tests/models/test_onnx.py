@@ -133,10 +133,57 @@ def test_broken_files(exported: Path, tmp_path: Path) -> None:
 def test_wrong_class_count_and_wrong_output(exported: Path, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"expected a network with 100 classes in .*, got 10"):
         load(exported, num_classes=100)
-    with pytest.raises(ModelError, match=r"expected one input and scores of shape \(b, classes\)"):
+    with pytest.raises(ModelError, match=r"shape \(b, classes\) in .*: export one that returns scores.flatten\(1\)"):
         load(_export(nn.Identity(), tmp_path / "identity.onnx"))
     with pytest.raises(ModelError, match=r"got 1: .*\[-z, z\], 1\) of a score z, or .*\[1 - p, p\], 1\) of a prob"):
         load(_export(nn.Sequential(nn.Flatten(), nn.Linear(64, 1)), tmp_path / "single.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kinds", "scores", "words"),
+    [
+        (["x", "mask"], ("FLOAT", "FLOAT"), ["b", 3], "expected one input in .*, got 'x', 'mask': .* others as consta"),
+        (["x"], ("UINT8", "FLOAT"), ["b", 3], r"got tensor\(uint8\): export the graph without the cast at its begi"),
+        (["x"], ("FLOAT", "INT64"), ["b"], "these are labels, which have no scores: export the scores they are taken"),
+        (["x"], ("FLOAT", "FLOAT"), ["b"], r"for two classes, export one that returns torch.stack\(\[-z, z\], 1\)"),
+    ],
+)
+def test_other_inputs_and_scores_name_the_remedy(
+    tmp_path: Path, inputs: list[str], kinds: tuple[str, str], scores: list[Any], words: str
+) -> None:
+    from onnx import TensorProto, helper
+
+    given, returned = (getattr(TensorProto, kind) for kind in kinds)
+    last = helper.make_node("ReduceSum", ["sum"], ["whole"], keepdims=0) if len(scores) == 1 else None
+    graph = helper.make_graph(
+        [
+            *(helper.make_node("Cast", [name], [f"{name}_f"], to=TensorProto.FLOAT) for name in inputs),
+            helper.make_node("Sum", [f"{name}_f" for name in inputs], ["sum"]),
+            *([last] if last else []),
+            helper.make_node("Cast", ["whole" if last else "sum"], ["scores"], to=returned),
+        ],
+        "net",
+        [helper.make_tensor_value_info(name, given, ["b", 3]) for name in inputs],
+        [helper.make_tensor_value_info("scores", returned, scores)],
+    )
+    path = tmp_path / "net.onnx"
+    opsets = [helper.make_opsetid("", 17)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
+    with pytest.raises(ModelError, match=words):
+        load(path)
+
+
+def test_files_newer_than_onnxruntime_name_the_remedy(tmp_path: Path) -> None:
+    for newer in ("ir_version", "opset"):
+        path = _save(tmp_path / f"{newer}.onnx", [])
+        graph = onnx.load(path)
+        if newer == "opset":
+            graph.opset_import[0].version = 99
+        else:
+            graph.ir_version = 99
+        path.write_bytes(graph.SerializeToString())
+        with pytest.raises(ModelError, match=r"that this onnxruntime knows.*: update onnxruntime, or export the n"):
+            load(path)
 
 
 def test_missing_extra(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,3 +241,17 @@ def test_operators_too_recent_to_be_spelt_out_name_the_remedy(tmp_path: Path) ->
     nodes += [helper.make_node("Gelu", ["swished"], ["shrunk"]), helper.make_node("Shrink", ["shrunk"], ["features"])]
     with pytest.raises(ModelError, match=r"Export it with operator set 18 or older. Without gradients it works as a b"):
         load(_save(tmp_path / "recent.onnx", nodes, opset=20), gradients=True, shape=IMAGE)
+
+
+def test_estimators_are_not_sent_to_an_older_operator_set(tmp_path: Path) -> None:
+    """No version of scikit-learn's operators can be converted."""
+    from onnx import helper
+
+    before = [
+        helper.make_node("Scaler", ["x"], ["scaled"], domain="ai.onnx.ml", offset=[0.0], scale=[1.0]),
+        helper.make_node("Flatten", ["scaled"], ["features"]),
+    ]
+    with pytest.raises(ModelError, match="Scaler") as refused:
+        load(_save(tmp_path / "net.onnx", before, opset=20), gradients=True)
+    assert "operator set" not in str(refused.value)
+    assert "--method isotropic" in str(refused.value)

@@ -17,8 +17,13 @@ FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(do
 FATAL = 4  # onnxruntime's highest level of severity
 # What files may declare: more than any network has, and less than memory holds.
 LARGEST_BATCH, LARGEST_INPUT, LARGEST_CLASSES = 1 << 16, 1 << 28, 1 << 20
+NEWER = ("Unsupported model IR version", "is under development")  # how onnxruntime calls versions after its own
 LARGEST_TRIAL = 1 << 24  # values of an input with which the batch is tried
 LONGEST_REASON = 2000  # characters
+BOTH = (
+    "for two classes, export one that returns torch.stack([-z, z], 1) of a score z, or torch.stack([1 - p, p], 1) of a "
+    "probability p"
+)
 OLDEST = 7  # of operator sets that onnxruntime promises to run; it still has some operators of older ones
 
 
@@ -51,10 +56,13 @@ class OnnxNetwork(nn.Module):
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
         scores = _scores(outputs, path)
         self.chosen = scores.name if len(outputs) > 1 else None  # the output that was taken for the scores
-        if len(inputs) != 1 or len(scores.shape) != 2:
+        if len(inputs) != 1:
+            names = ", ".join(repr(one.name[:50]) for one in inputs[:8]) or "none"
+            raise ModelError(f"expected one input in {path}, got {names}: export a graph with the others as constants")
+        if len(scores.shape) != 2:
             raise ModelError(
-                f"expected one input and scores of shape (b, classes) in {path}, "
-                f"got {len(inputs)} inputs and an output of shape {scores.shape}"
+                f"expected scores of shape (b, classes) in {path}, got an output of shape {scores.shape}"
+                f"{_reshaping(len(scores.shape), scores.type)}"
             )
         self.input, self.output, shape = inputs[0].name, scores.name, inputs[0].shape
         self.batch = shape[0] if shape and isinstance(shape[0], int) else None
@@ -64,7 +72,10 @@ class OnnxNetwork(nn.Module):
         self._refuse_sizes(path)
         self.dtype = FLOATS.get(inputs[0].type)
         if self.dtype is None:
-            raise ModelError(f"expected a floating-point input in {path}, got {inputs[0].type}")
+            raise ModelError(
+                f"expected a floating-point input in {path}, got {inputs[0].type}: export the graph without the cast "
+                "at its beginning, so that it takes floats, to which noise is added"
+            )
         self.eval()
         sizes = _open_sizes(like, len(self.shape))
         self.trial_shape = tuple(
@@ -88,13 +99,9 @@ class OnnxNetwork(nn.Module):
         if min(sizes, default=1) < 1 or (self.batch or 1) * math.prod(sizes) > LARGEST_INPUT:
             raise ModelError(f"expected inputs of {LARGEST_INPUT:,} values at most in {path}, got {self._declared()}")
         if self.num_classes is not None and not 2 <= self.num_classes <= LARGEST_CLASSES:
-            one = (
-                ": for two classes, export one that returns torch.stack([-z, z], 1) of a score z, or "
-                "torch.stack([1 - p, p], 1) of a probability p"
-            )
             raise ModelError(
                 f"expected 2 to {LARGEST_CLASSES:,} classes in {path}, got {self.num_classes:,}"
-                f"{one if self.num_classes == 1 else ''}"
+                f"{f': {BOTH}' if self.num_classes == 1 else ''}"
             )
 
     def _declared(self) -> str:
@@ -133,7 +140,20 @@ def _refused(reason: str, read: OnnxFile, path: Path) -> str:
             f"expected operator set {OLDEST} or later, as onnxruntime runs, in {path}, got {read.opset} ({reason}): "
             "export the network again (best with opset 17), or give package.module:function and --method isotropic"
         )
+    if any(word in reason for word in NEWER):
+        return (
+            f"expected a version of ONNX that this onnxruntime knows in {path}, got: {reason}: update onnxruntime, or "
+            "export the network again (best with opset 17), by an onnx of its age"
+        )
     return f"expected a whole ONNX file at {path}, got: {reason}"
+
+
+def _reshaping(rank: int, kind: str) -> str:
+    """How to export scores that have another rank than 2."""
+    if rank > 2:
+        return ": export one that returns scores.flatten(1)"
+    labels = "" if kind in FLOATS else ": these are labels, which have no scores: export the scores they are taken from"
+    return labels or f": {BOTH}"
 
 
 def _open_sizes(like: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from anisocert.models.onnx_spelling import OPSET, constants_of, spelt_out
 
 AGREEMENT = 1e-3  # between onnxruntime's scores and those of the converted network
 FEWER = 2  # rows, besides all of the fixed inputs at once: a batch that is baked in is not both
+STATISTICAL = "ai.onnx.ml"  # operators of scikit-learn's estimators, of which no version can be converted
 WITHOUT = "Without gradients it works as a black box: --method isotropic, or fixed"
 
 
@@ -57,11 +58,12 @@ def to_torch(path: Path, read: OnnxFile, box: OnnxNetwork) -> nn.Module:
             model.num_classes = reference.shape[1]
             return model  # type: ignore[no-any-return]
         reasons["scores that differ from the file's own"] = None
+    newer = (read.opset or 0) > OPSET + 1 and not any(STATISTICAL in reason for reason in reasons)
     baked = f"a batch of {box.batch} is baked into it, " if box.batch else ""
     raise ModelError(
         f"expected an ONNX file that onnx2torch converts at {path}, got: {baked}{'; '.join(reasons)}. "
         f"{'Export it with a free batch (dynamic axes). ' if box.batch else ''}"
-        f"{f'Export it with operator set {OPSET + 1} or older. ' if (read.opset or 0) > OPSET + 1 else ''}{WITHOUT}"
+        f"{f'Export it with operator set {OPSET + 1} or older. ' if newer else ''}{WITHOUT}"
     )
 
 

@@ -76,6 +76,22 @@ def test_plain_state_dict(tmp_path: Path, network: nn.Module, wrap: Callable[[di
         load(tmp_path / "m.pt", architecture="resnet110", mean=CIFAR10_MEAN, std=CIFAR10_STD)
 
 
+@pytest.mark.parametrize(("first", "second"), [("state_dict", "state_dict_ema"), ("model", "model_ema")])
+def test_of_several_sets_of_weights_it_is_said_which_was_taken(
+    tmp_path: Path, network: nn.Module, first: str, second: str
+) -> None:
+    """As training with an average of weights leaves them."""
+    state, path = network.state_dict(), tmp_path / "net.pt"
+    average = {"n_averaged": torch.tensor(3)} | {name: tensor * 2 for name, tensor in state.items()}
+    torch.save({first: state, second: average, "optimizer": {"state": {}, "param_groups": []}, "epoch": 3}, path)
+    loaded, known = load(path, mean=CIFAR10_MEAN, std=CIFAR10_STD)
+    assert agree(loaded, network, CIFAR10_MEAN, CIFAR10_STD)
+    (note,) = known["notes"]
+    assert f"those of '{first}', not of '{second}': to take others, save them" in note
+    torch.save({first: state, "optimizer": {"state": {}, "param_groups": []}}, path)
+    assert "notes" not in load(path, mean=CIFAR10_MEAN, std=CIFAR10_STD)[1]
+
+
 def test_plain_safetensors_in_bfloat16_that_say_their_normalisation(tmp_path: Path, network: nn.Module) -> None:
     from safetensors.torch import save_file
 

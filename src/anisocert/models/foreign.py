@@ -36,6 +36,7 @@ class Foreign:
     mean: Channels | None
     std: Channels | None
     sequential: bool  # the network stood behind a normalisation that has no weights
+    notes: tuple[str, ...] = ()
 
 
 def take_apart(content: Any, source: str, layout: Layout | None = None) -> Foreign:
@@ -58,7 +59,8 @@ def take_apart(content: Any, source: str, layout: Layout | None = None) -> Forei
         state = _unwrapped({name.removeprefix("1."): tensor for name, tensor in state.items()})
     mean, std = _own(state, "mean"), _own(state, "std")
     named = ARCHITECTURES.get(str(content.get("arch"))) if container is not None else None
-    return Foreign(state, layout, named, mean, std, sequential)
+    notes = () if container is None else _others(content, container)
+    return Foreign(state, layout, named, mean, std, sequential, notes)
 
 
 def normalization(foreign: Foreign, architecture: str, source: str) -> tuple[Channels, Channels]:
@@ -84,6 +86,19 @@ def normalization(foreign: Foreign, architecture: str, source: str) -> tuple[Cha
         f"expected mean and std (--mean, --std) for {source}, got weights without normalisation: give the numbers the "
         "network was trained with, one per channel (0 and 1 if it takes raw pixels; or --layout macer, as MACER's do)"
     )
+
+
+def _others(content: dict[Any, Any], container: str) -> tuple[str, ...]:
+    """A line where a file holds several networks, as with an average of weights: it does not say which one is meant."""
+    least = len(content[container])
+    others = [
+        repr(name)
+        for name, one in content.items()
+        if name != container and isinstance(one, dict) and len(one) >= least
+        if all(isinstance(tensor, Tensor) for tensor in one.values())
+    ]
+    taken = f"its weights are those of {container!r}, not of {', '.join(others[:8])[:200]}"
+    return (f"{taken}: to take others, save them in a file of their own",) if others else ()
 
 
 def _unwrapped(state: dict[str, Tensor]) -> dict[str, Tensor]:

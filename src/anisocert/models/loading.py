@@ -165,7 +165,7 @@ def _from_weights(
     std: Sequence[float] | None,
     layout: Layout | None,
 ) -> tuple[nn.Module, dict[str, Any]]:
-    notes: dict[str, Any] = {}
+    more: dict[str, Any] = {}
     if path.suffix == ".safetensors":
         state, said = read_safetensors(path)
         if "anisocert" in said:
@@ -177,7 +177,7 @@ def _from_weights(
         foreign = take_apart(state, str(path), layout)
         if mean is None and {"normalize_mean", "normalize_std"} <= said.keys():
             mean, std = _numbers(said["normalize_mean"], path), _numbers(said["normalize_std"], path)
-        notes = dict(said)
+        more = {"said": dict(said)} if said else {}
     else:
         foreign = take_apart(read_torch(path), str(path), layout)
     name, classes, channels = _architecture(foreign, architecture, path)
@@ -189,7 +189,7 @@ def _from_weights(
     model = build(name, classes, mean, std)
     put(foreign.state, model.network, str(path))
     metadata = {"architecture": name, "num_classes": classes, "mean": tuple(mean), "std": tuple(std)}
-    return model.eval(), metadata | ({"said": notes} if notes else {})
+    return model.eval(), metadata | more | ({"notes": foreign.notes} if foreign.notes else {})
 
 
 def _architecture(foreign: Foreign, wanted: str | None, path: Path) -> tuple[str, int, int]:

@@ -42,6 +42,7 @@ def _raised(model: Classifier, shape: tuple[int, ...]) -> str:
         (GREY, (64,), "pass x.reshape(-1, 1, 8, 8), or anisocert.models.Reshaped(model, [1, 8, 8])"),
         (GREY, (5, 1, 8, 8), "for several inputs at once call system.answers(x), not answer(x)"),
         (SIGNAL, (1, 2, 50), "signals, n x channels x length in a file, say --layout channels-first"),
+        (SIGNAL, (1, 50, 2), "n x length x channels in a file, save x.transpose(0, 2, 1), and say --layout channels-f"),
         (GREY, (1, 9, 9), "(2x98 and 72x5): its layers may be made for another size of inputs"),
     ],
 )

@@ -156,6 +156,9 @@ def _of_convolution(shape: Shape, channels: int, dimensions: int) -> str:
         return f"{told}: if x is a single input, pass x[None]; if its inputs have no axis of channels, x[:, None]"
     if sides == dimensions + 1 and shape[:2] == (1, channels):
         return f"{told}: if these are signals, n x channels x length in a file, say --layout channels-first"
+    if (sides, dimensions) == (2, 1) and (shape[0], shape[-1]) == (1, channels):
+        moved = "save x.transpose(0, 2, 1), and say --layout channels-first"
+        return f"{told}: if these are signals, n x length x channels in a file, {moved}"
     if sides == dimensions + 1:
         return f"{told}: for several inputs at once call system.answers(x), not answer(x)"
     side = math.isqrt(math.prod(shape) // channels)

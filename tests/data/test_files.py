@@ -71,6 +71,8 @@ def test_npy_with_labels_beside_it(tmp_path: Path) -> None:
             {"y": np.array(["a", 1, "b", 2], object)},
             r"elements object in y, .*: save y\.astype",
         ),
+        ({"x": np.zeros((0, 3)), "y": np.arange(0)}, r"expected at least one example in .*, got .* shape \(0, 3\)"),
+        ({"y": np.array(1)}, r"int64 of shape \(\) in y: for one example save x\[None\] and y\[None\]"),
         ({"y": np.arange(4) + 0.5}, r"float64 of shape \(4,\) in y, not all whole"),
         ({"y": np.arange(3)}, "expected one label for each of the 4 examples of wrong, got 3"),
         ({"y": np.arange(4) - 1}, r"expected labels 0 to 2 in wrong, got -1 to 2: class numbers begin at 0"),
@@ -110,6 +112,19 @@ def test_axes_that_are_moved_are_noted_and_channels_first_can_be_said(tmp_path: 
     np.savez(tmp_path / "grey.npz", x=x[:, 0])
     assert load(tmp_path / "grey.npz", layout="channels-first").shape == (8, 3)  # a signal of 8 channels
     assert load(tmp_path / "grey.npz").notes == ("images of 8 x 3 in grey.npz are taken as 1 x 8 x 3, channels first",)
+
+
+def test_bytes_that_need_not_be_pixels_are_noted(tmp_path: Path) -> None:
+    counts = np.array([[0, 3], [51, 255]], np.uint8)
+    np.savez(tmp_path / "rows.npz", x=counts)
+    rows = load(tmp_path / "rows.npz")
+    np.testing.assert_allclose(rows.x, [[0, 3 / 255], [0.2, 1]], rtol=1e-6)
+    assert rows.notes == (
+        "values of 0 to 255 in rows.npz become 0 to 1, as pixels: if they are none, save them as float32",
+    )
+    np.savez(tmp_path / "images.npz", x=counts[:, None, None])
+    np.savez(tmp_path / "floats.npz", x=counts.astype(np.float32))
+    assert load(tmp_path / "images.npz").notes == load(tmp_path / "floats.npz").notes == ()
 
 
 def test_ids_may_be_the_names_of_files(tmp_path: Path) -> None:
@@ -336,6 +351,21 @@ def test_a_class_that_one_split_lacks_moves_no_label(tmp_path: Path) -> None:
         paint(tmp_path / name, 7)
     test = load(tmp_path, "test")
     assert (test.y.tolist(), test.num_classes, test.class_names) == ([0, 2], 3, ("a", "b", "c"))
+
+
+def test_images_that_are_arranged_otherwise_name_the_remedy(tmp_path: Path) -> None:
+    paint(tmp_path / "alone" / "1.png", 1)
+    with pytest.raises(ArgumentError, match=r"folder of their own; without labels, save them as x in an \.npz"):
+        load(tmp_path / "alone")
+    with pytest.raises(
+        ArgumentError, match=r"got 1 folders with 1 images.*: give the other classes a folder too, empty"
+    ):
+        load(tmp_path)
+    (tmp_path / "bare").mkdir()
+    np.testing.assert_array_equal(load(tmp_path).y, [0])
+    paint(tmp_path / "split" / "val" / "a" / "1.png", 1)
+    with pytest.raises(ArgumentError, match=r"if 'val' holds the folders of classes, give .*split/val"):
+        load(tmp_path / "split")
 
 
 def test_wrong_folders(tmp_path: Path) -> None:

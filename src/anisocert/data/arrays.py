@@ -46,6 +46,10 @@ def load(path: Path, split: Split, layout: str | None = None) -> Dataset:
     ids = arrays.get(f"ids{suffix}", np.arange(len(x)) + (FIRST_TRAIN_ID if suffix == "_train" else 0))
     classes = 1 + max((int(arrays[name].max(initial=0)) for name in LABELS if name in arrays), default=1)
     notes = _moved(arrays[f"x{suffix}"].shape[1:], x.shape[1:], path)
+    if x.dtype == np.uint8 and x.ndim < 4:
+        notes += (
+            f"values of 0 to 255 in {path.name} become 0 to 1, as pixels: if they are none, save them as float32",
+        )
     numbers = y.astype(np.int64), ids.astype(np.int64)
     return Dataset(path.stem, x, *numbers, max(classes, 2), mean, std, notes=notes)
 
@@ -64,6 +68,8 @@ def _remedy(name: str, values: NDArray[Any]) -> str:
     parts = values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == values.round()).all())
     if name.startswith("ids") and (names or parts or (values.ndim > 1 and values.size > len(values))):
         return f": ids are whole numbers: save numpy.arange(len({name})), and keep the names yourself"
+    if values.ndim == 0:
+        return f": for one example save x[None] and {name}[None]"
     if values.ndim == 2 and values.shape[1] > 1 and values.dtype.kind in "iufb":
         return f": save {name}.argmax(1)"
     if values.ndim > 1 and values.size == len(values):
@@ -89,7 +95,9 @@ def split_names(path: Path) -> tuple[Split, ...]:
 
 def channels_first(x: NDArray[np.generic], path: Path, layout: str | None = None) -> Array:
     """Examples as the networks take them: uint8 or float32; images `n x c x h x w`."""
-    if x.ndim < 2 or x.size == 0 or not (x.dtype == np.uint8 or np.issubdtype(x.dtype, np.floating)):
+    if x.ndim > 1 and x.size == 0:
+        raise ArgumentError(f"expected at least one example in {path}, got an array of shape {x.shape}")
+    if x.ndim < 2 or not (x.dtype == np.uint8 or np.issubdtype(x.dtype, np.floating)):
         raise ArgumentError(
             f"expected examples as uint8 or floats in {path}, got {x.dtype} of shape {x.shape}{_as_numbers(x)}"
         )
@@ -117,8 +125,8 @@ def channels_first(x: NDArray[np.generic], path: Path, layout: str | None = None
 
 def _as_numbers(x: NDArray[np.generic]) -> str:
     """How to save examples so that their unit is clear."""
-    if x.ndim < 2 or x.size == 0:
-        return ": one row per example" if x.size else ""
+    if x.ndim < 2:
+        return ": one row per example"
     if x.dtype.kind in "iu" and int(x.min()) >= 0 and 1 < int(x.max()) <= 255:
         return (
             ": save pixels of 0 to 255 as x.astype('uint8'), which become 0 to 1, other numbers as x.astype('float32')"

@@ -99,9 +99,21 @@ def scan(
         got = f"{len(classes)} folders with {len(paths)} images" + (f", and {_counted(left_out)}" if left_out else "")
         raise ArgumentError(
             f"expected one folder of images per class, at least two classes, in {folder}, got {got}; images end in "
-            f"{', '.join(sorted(ENDINGS))}"
+            f"{', '.join(sorted(ENDINGS))}{_arranging(folder, classes, paths)}"
         )
     return paths, np.array(labels, np.int64), tuple(classes), left_out
+
+
+def _arranging(folder: Path, classes: list[str], paths: list[Path]) -> str:
+    """How to arrange images that were found where classes were expected, or one class alone."""
+    if not classes and files_in(folder):
+        return ": put those of a class into a folder of their own; without labels, save them as x in an .npz"
+    if not paths or len(classes) != 1:
+        return ""
+    only = folder / classes[0]
+    if any(path.parent != only for path in paths):
+        return f": if {classes[0]!r} holds the folders of classes, give {only}"
+    return ": give the other classes a folder too, empty where there are no images of them"
 
 
 def files_in(folder: Path) -> list[Path]:

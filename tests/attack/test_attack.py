@@ -99,6 +99,8 @@ def test_alphas_of_their_own_add_up(half_spaces):
     network, certificates = half_spaces
     two = [replace(c, alpha=alpha) for c, alpha in zip(certificates[:2], (0.25, 0.01), strict=True)]
     assert attack(network, two, how=QUICK, n=1000).expected == pytest.approx(0.26)
+    # twenty times 0.001, one by one, is more than 0.02, which printing would round up to 0.0201
+    assert attack(network, two, how=QUICK, n=1000, attempts=[0.001] * 20).expected == 0.02
 
 
 def test_digits(digits_network):

@@ -1,5 +1,6 @@
 """The attack on a set of certificates."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -77,4 +78,4 @@ def attack(
         results += refute(targets, found, [c.radius for c in part], n, each)
         on_done(len(part))
     errors = [c.alpha for c in certificates] if attempts is None else attempts
-    return Attack(tuple(results), sum(errors), level)
+    return Attack(tuple(results), math.fsum(errors), level)

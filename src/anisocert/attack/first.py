@@ -6,6 +6,7 @@ point, about which the certificate of the clean input says nothing. What such a 
 """
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,7 +112,7 @@ def attack_first(
         radii=grid, ids=np.array(ids, np.int64), labels=joined(parts, "labels"), answers=joined(parts, "answers"),
         promised=joined(parts, "promised"), inside=joined(parts, "inside"), n=n, alpha=system.plan.alpha,
         questions=int(joined(parts, "questions").sum()), attempts=len(errors),
-        expected=float(sum(errors)) if errors else None, seed=how.seed, starts=how.starts, steps=how.steps,
+        expected=math.fsum(errors) if errors else None, seed=how.seed, starts=how.starts, steps=how.steps,
         samples=how.samples, model_hash=run.model_hash or network.hash, rows_hash=rows_hash(run.description),
     )  # fmt: skip
     return FirstAttack(found, joined(parts, "points"), joined(parts, "deepest"), joined(parts, "radius"))

@@ -18,6 +18,13 @@ class Own(ac.Fixed):
     """A method of the user's."""
 
 
+class Forest:
+    """An estimator as scikit-learn's are."""
+
+    def predict_proba(self, x):
+        return x
+
+
 def model():
     torch.manual_seed(0)
     return nn.Linear(4, 3).eval()
@@ -60,6 +67,12 @@ def certify(**given):
         ({"x": digits("test")}, "got a Dataset: pass its inputs, data.x (and ids=data.ids)"),
         ({"x": torch.utils.data.DataLoader([1])}, "got a DataLoader: pass the inputs of a batch"),
         ({"x": X[0]}, "expected x of shape (inputs, *shape) with at least one input, got (4,): of one input, pass x["),
+        ({"model": Forest()}, "got a Forest: pass an nn.Module whose forward(x) is torch.from_"),
+        ({"x": (one for one in X)}, "got a generator: collect what it gives first, with numpy.stack(list(x))"),
+        ({"x": (X, [1, 0])}, "got tuple (setting an array element with a sequence."),
+        ({"x": (X, [1, 0])}, "pass the inputs alone, without labels, all of one shape, as one array"),
+        ({"x": torch.zeros(2, 4).to_sparse()}, "expected x as an array of numbers, got Tensor (can't convert Sparse"),
+        ({"x": torch.zeros(2, 4, device="meta")}, "expected x as an array of numbers, got Tensor"),
         ({"x": object()}, "expected x as an array of floats, got an object"),
     ],
 )

@@ -56,7 +56,10 @@ def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
             x = (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
         given = np.asarray(x)
     except (TypeError, ValueError, RuntimeError) as error:  # lists of unequal length, sparse tensors
-        raise ArgumentError(f"expected {name} as an array of numbers, got {type(x).__name__} ({error})") from error
+        remedy = "" if tensor else ": pass the inputs alone, without labels, all of one shape, as one array"
+        raise ArgumentError(
+            f"expected {name} as an array of numbers, got {type(x).__name__} ({error}){remedy}"
+        ) from error
     if isinstance(x, np.ma.MaskedArray):
         raise ArgumentError(f"expected {name} without a mask, got a masked array: fill it first, with x.filled(...)")
     if given.dtype.kind in "iub":
@@ -110,6 +113,8 @@ def _no_array(x: object, dtype: object) -> str:
         return f"{told(x)} with columns that are no numbers: leave them out, or encode them"
     if hasattr(x, "batch_size") and hasattr(x, "dataset"):
         return f"{told(x)}: pass the inputs of a batch, with ids=... that no other batch has"
+    if hasattr(x, "__next__"):
+        return f"{told(x)}: collect what it gives first, with numpy.stack(list(x))"
     return str(dtype) if hasattr(x, "dtype") or isinstance(x, list | tuple) else told(x)
 
 

@@ -53,7 +53,20 @@ def _no_network(given: object) -> str:
         return f"{told(given)} of weights: put them into a network first, with network.load_state_dict(...)"
     if isinstance(given, tuple) and given and isinstance(given[0], nn.Module):
         return f"{told(given)} that begins with one: pass that, as in model, _ = anisocert.models.load(...)"
+    if wrapped := of_estimator(given):
+        return f"{told(given)}: pass {wrapped}"
     return told(given) + (": the model comes first, then x" if hasattr(given, "dtype") else "")
+
+
+def of_estimator(given: object) -> str | None:
+    """The network that an estimator of scikit-learn becomes; None for anything else."""
+    scores = next((name for name in ("predict_proba", "decision_function") if hasattr(given, name)), None)
+    if scores is None:
+        return None
+    return (
+        f"an nn.Module whose forward(x) is torch.from_numpy(estimator.{scores}(x.flatten(1).cpu().numpy())).float(), "
+        "with Isotropic() or Fixed() (--method isotropic or fixed), as it gives no gradients"
+    )
 
 
 def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:

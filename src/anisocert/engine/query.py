@@ -79,7 +79,8 @@ class Query:
 
 
 def _inputs(x: Tensor | ArrayLike, device: torch.device) -> Tensor:
-    if isinstance(x, Tensor) and x.dtype in (torch.float32, torch.bfloat16, torch.float16):
+    plain = isinstance(x, Tensor) and x.layout == torch.strided and not x.is_meta
+    if isinstance(x, Tensor) and plain and x.dtype in (torch.float32, torch.bfloat16, torch.float16):
         inputs = x.detach().to(device, torch.float32, copy=True)  # exact; a copy, as the caller may fill x anew
     else:
         inputs = torch.from_numpy(exact_float32("x", x)).to(device)

@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from anisocert.engine.exported import expect_copied_whole, has_exported, training_parts
+from anisocert.engine.given import of_estimator
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import told
 
@@ -53,13 +54,8 @@ def _mode_matters(made: nn.Module, name: str) -> bool:
 
 def _wrapping(made: Any) -> str:
     """How to make a network of something else."""
-    scores = next((name for name in ("predict_proba", "decision_function") if hasattr(made, name)), None)
-    if scores is not None:  # scikit-learn's
-        return (
-            ": return an nn.Module whose forward(x) is "
-            f"torch.from_numpy(estimator.{scores}(x.flatten(1).cpu().numpy())).float(), and certify with --method "
-            "isotropic or fixed, as it gives no gradients"
-        )
+    if wrapped := of_estimator(made):
+        return f": return {wrapped}"
     if isinstance(made, ExportedProgram):
         return ": return program.module()"
     if isinstance(made, type):

@@ -251,6 +251,10 @@ def test_wrong_classes_and_one_answer_for_all(data: Path) -> None:
     assert found.doubt
 
 
+def test_chance_among_many_classes_is_not_rounded_to_nothing() -> None:
+    assert "answers 0% of 32 sampled inputs correctly, and chance is 1 in 1,000" in Look(0.0, 0.001, False).doubt
+
+
 def test_scores_that_depend_on_no_input_are_no_question_of_its_range(data: Path) -> None:
     found = look(_job("blind", data))
     assert found is not None
@@ -355,5 +359,6 @@ def test_probabilities_are_told_before_a_search_takes_them_for_logits(
 ) -> None:
     assert bool(outputs_doubt(_job(net, data, **asked))) == doubted
     if doubted:
-        with pytest.warns(AnisocertWarning, match="^its scores are probabilities, it seems"):
+        words = r"^its scores are probabilities, it seems .*: Anisotropic\(outputs='probabilities'\) \(--outputs prob"
+        with pytest.warns(AnisocertWarning, match=words):
             warn_if_wrong(_job(net, data, **asked))

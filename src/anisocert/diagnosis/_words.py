@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from anisocert.bounds import Plan
+from anisocert.diagnosis.looking import of_chance
 from anisocert.diagnosis.probing import MOSTLY, Level
 from anisocert.evaluate import ADMITTED, EVERYONE, OWN, above, down, percent
 
@@ -83,8 +84,8 @@ def _abstention(d: "Diagnosis", most: float, scale: float, images: bool) -> Iter
         one = too_much[0]
         yield (
             f"From noise of {one.sigma:.3g} on, {_fate(one)}: its accuracy on noisy inputs is {_share(one.accuracy)} "
-            f"there (chance: {_share(d.chance)}). A smoothed classifier is the vote over noisy inputs, and a vote of "
-            "wrong answers is wrong, or too close to prove."
+            f"there (chance: {of_chance(d.chance)}). A smoothed classifier is the vote over noisy inputs, and a vote "
+            "of wrong answers is wrong, or too close to prove."
         )
     one_class = [one for one in first if one.largest_class > max(2 * most, MOSTLY)]
     if one_class:

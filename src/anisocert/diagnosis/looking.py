@@ -30,12 +30,18 @@ from anisocert.work import Job
 INPUTS = 32  # to look at
 UNLIKELY = 0.05  # that a network which is fairly good does so badly on these inputs: more may be bad luck
 HARDLY = 1e-3  # that one which guesses does so well on them
+LEAST = 0.01  # of what is shown in whole per cent
 ABOVE_CHANCE = 0.1  # of the way from chance to 1: less is no better than guessing
 MOVED = 0.1  # of the inputs, for another answer in another precision to be worth a word
 SAME = 1e-5  # of a score, that rounding may move it
 BETTER, AT_LEAST = 0.15, 3  # more of the inputs, and so many, for another normalisation to be worth a word
 
 Normalization = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+def of_chance(share: float) -> str:
+    """Guessing's share, which in per cent would be 0 where there are many classes."""
+    return f"{percent(share, digits=0)}%" if share >= LEAST else f"1 in {round(1 / share):,}"
 
 
 @dataclass(frozen=True)
@@ -91,9 +97,9 @@ class Look:
                 "certificates are large and mean nothing. Look whether its weights are those of a trained network, and "
                 "what is in front of it (--denoise)."
             )
-        shares = (f"{percent(share, digits=0)}%" for share in (self.accuracy, self.chance, self.mended))
-        right, chance, mended = shares
+        right, mended = (f"{percent(share, digits=0)}%" for share in (self.accuracy, self.mended))
         where = "Under the noise" if self.noisy else "Without any noise"
+        chance = of_chance(self.chance)
         found = f"{where} it answers {right} of {self.inputs} sampled inputs correctly, and chance is {chance}"
         if self.one_answer and not self.low:
             found = f"{where} it gives all of {self.inputs} sampled inputs one class, which {right} of them have"

@@ -20,8 +20,8 @@ from anisocert.errors import AnisocertWarning, ModelError
 
 Outputs = Literal["logits", "probabilities"]
 TAKEN_FOR_LOGITS = (
-    "its scores are probabilities, it seems (rows of 0 to 1 that sum to 1): outputs='probabilities' (--outputs "
-    "probabilities) lets the search use them as such; votes are the same"
+    "its scores are probabilities, it seems (rows of 0 to 1 that sum to 1): Anisotropic(outputs='probabilities') "
+    "(--outputs probabilities) lets the search use them as such; votes are the same"
 )
 
 

@@ -33,3 +33,11 @@ def test_frozen():
 
 def test_repr_is_short():
     assert len(repr(Certificate(region=Region(np.zeros(3072), 1.0, 2), **FIELDS))) < 500
+
+
+def test_repr_shows_the_radius_beside_the_gap_and_never_a_larger_one():
+    """The gap alone, in units of the noise, would be read as the radius, which it is larger than by a factor."""
+    certificate = Certificate(region=Region(np.zeros(2), 0.1234567, 2), **FIELDS)
+    assert f"radius={certificate.radius}" in repr(certificate)
+    assert "0.123457" not in repr(certificate)
+    assert "region=None" in repr(Certificate(region=None, **(FIELDS | {"prediction": -1, "gap": 0.0})))

@@ -75,7 +75,7 @@ class Certificate(Counting):
     """
 
     noise: str
-    region: Region | None = field(repr=False)
+    region: Region | None
     theta: NDArray[np.float32] = field(repr=False)
     p_a: float
     p_b: float

@@ -144,7 +144,8 @@ class Region:
         return hash((self.norm, self.shape, (self.center + 0.0).tobytes(), self.axes.tobytes()))
 
     def __repr__(self) -> str:
-        return f"Region(norm={self.norm}, shape={self.shape}, radius={self.radius:.6g}, proxy={self.proxy_radius:.6g})"
+        sizes = f"radius={self.radius}, proxy_radius={self.proxy_radius}"  # all digits: fewer could be more than is so
+        return f"Region(norm={self.norm}, shape={self.shape}, {sizes})"
 
 
 def p_norm(values: FloatArray, norm: int) -> FloatArray:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from anisocert.errors import ArgumentError
-from anisocert.evaluate import compare, superset
+from anisocert.evaluate import compare, summary, superset
 from anisocert.evaluate.paper import published
 
 
@@ -45,6 +45,19 @@ def test_runs_that_only_their_folders_tell_apart(run, columns):
 def test_published_algorithms_are_named(run, columns):
     runs = [run(columns("isotropic", [0.5]), "a"), run(columns("isotropic", [0.5]), "b", paper=True)]
     assert [e.label for e in compare(runs)[0].entries] == ["isotropic", "isotropic, as published"]
+
+
+def test_another_network_is_no_rival(run, columns):
+    """Its run at the same noise level says nothing about the method; of a cascade's networks there is one per level."""
+    fixed, shaped = columns("fixed", [0.5]), columns("anisotropic", [0.9])
+    for theirs, known in (("a", True), ("b", False), (None, True)):
+        (group,) = compare([run(fixed, "x", model_hash=theirs), run(shaped, "y", model_hash="a")])
+        assert (group.beside(group.headline, "fixed") is not None) == known
+        assert group.mixed != known
+        assert ("of several networks" in summary(group).caption) != known
+    (group,) = compare([run(fixed, "x", model_hash="a"), run(columns("cascade", [0.9]), "y", model_hash="b")])
+    assert group.beside(group.headline, "fixed") is not None
+    assert not group.mixed
 
 
 def test_recipes_are_named_where_there_are_several(run, columns):

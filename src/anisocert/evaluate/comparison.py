@@ -1,5 +1,6 @@
 """Runs side by side: those of one data set and one norm, on the inputs that all of them have."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -13,6 +14,7 @@ from anisocert.evaluate.labels import algorithm, labels, recipe_of
 from anisocert.evaluate.protection import ALSO_SEEN, UNSEEN
 from anisocert.evaluate.results import UNKNOWN, Results, aligned, results_of
 from anisocert.evaluate.sigmas import added_alphas
+from anisocert.optimize import CODED
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
@@ -103,9 +105,15 @@ class Comparison:
                 yield family
 
     def beside(self, entry: Entry, method: str) -> Entry | None:
-        """The run of a method at the same noise level; of several, the first."""
+        """The run of a method at the same noise level, and not of another network; of several, the first."""
         same = (e for e in self.entries if (e.before.method, e.before.sigma) == (method, entry.before.sigma))
-        return next(same, None)
+        return next((e for e in same if not _other_network(e, entry)), None)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether runs at one noise level are known to be of several networks, which no method is to blame for."""
+        pairs = itertools.combinations(self.entries, 2)
+        return any(one.before.sigma == other.before.sigma and _other_network(one, other) for one, other in pairs)
 
     @property
     def recipe(self) -> str | None:
@@ -130,6 +138,12 @@ class Comparison:
         Any contender might have been chosen, so their alphas add up; those with the same certificates count once.
         """
         return added_alphas([entry.before for entry in self.contenders if not entry.again])
+
+
+def _other_network(one: Entry, other: Entry) -> bool:
+    """Whether two runs are known to be of different networks; the methods of a codebook have one of their own."""
+    hashes = one.run.model_hash, other.run.model_hash
+    return None not in hashes and hashes[0] != hashes[1] and not {one.before.method, other.before.method} & {*CODED}
 
 
 def compare(runs: Sequence["StoredRun"]) -> tuple[Comparison, ...]:

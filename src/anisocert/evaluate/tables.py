@@ -192,6 +192,8 @@ def _summary_caption(comparison: Comparison) -> str:
             "Each line is about one run. Whoever picks the best of several must add up their α: the probability that a "
             "given input's certificate is wrong."
         )
+    if comparison.mixed:
+        parts.append("The runs are of several networks: what differs may be due to these, not to the methods.")
     shown = {one.protects for one in comparison.stages()} | ({NOBODY} if families else set())
     parts.append(explained(shown))
     if any(entry.run.imported for entry in comparison.entries):

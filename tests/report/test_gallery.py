@@ -1,4 +1,7 @@
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from anisocert import Region
@@ -67,6 +70,15 @@ def test_a_card(group):
     assert [row[0].value for row in right.table.rows] == ["fixed", "isotropic", "anisotropic"]
     assert sum("(largest)" in row[2].value for row in right.table.rows) == 1
     assert sum("(smallest)" in row[2].value for row in right.table.rows) == 1
+
+
+def test_without_labels_no_answer_is_ticked(make_run, data):
+    run = make_run("fixed", str(data), "fixed", count=8)
+    labels = pa.array([-1] * 8, run.table["label"].type)
+    run = replace(run, table=run.table.set_column(run.table.schema.get_field_index("label"), "label", labels))
+    (group,) = compare([run])
+    tags = {number: [] for number in range(8)}
+    assert {card.mood for card in cards(group, tags, inputs_of(group, list(tags)))} == {"answered"}
 
 
 def test_the_example_is_what_is_said_of_it(group, monkeypatch):

@@ -72,8 +72,8 @@ class _Maker:
         answer, label = int(one.prediction[place]), int(one.labels[place])
         if answer == ABSTAIN:
             mood, title = "abstained", f"no answer{f'; the label is {self._name(label)}' if one.labelled else ''}"
-        elif one.correct[place]:
-            mood, title = "right", self._name(answer)
+        elif one.correct[place]:  # without a label every answer is, and none is known to be
+            mood, title = "right" if one.labelled else "answered", self._name(answer)
         else:
             mood, title = "wrong", f"{self._name(answer)}; the label is {self._name(label)}"
         theta = entry.run.thetas.get(number)

@@ -11,8 +11,11 @@ import anisocert as ac
 from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
-from anisocert.optimize import METHODS, PUBLISHED, Method, Settings
+from anisocert.optimize import CODED, METHODS, PUBLISHED, Method, Settings
+from anisocert.report import draw_curves
 from anisocert.runs import read_run
+from anisocert.shown import OTHER, SHOWN, Shown
+from anisocert.smoothing.claims import needed_evidence
 from anisocert.verify import verify
 
 
@@ -57,10 +60,37 @@ def test_a_run_asks_for_it_by_name(quick, do, tmp_path, cli, monkeypatch):
     assert told["row"]["method"] == "contrast"
     assert "the noise chosen for this input" in told["sentence"]  # nothing is claimed for all inputs unless it is known
     cli("report", tmp_path / "run", "--out", tmp_path / "report.html")
-    assert "contrast" in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert '<p class="kind">digits, l2: contrast</p>' in page
+    assert "--method-contrast" not in page
+    assert drawn(tmp_path / "run") == OTHER.light
+
+
+def test_what_people_are_told_of_it_is_said_once(quick, do, tmp_path, cli, monkeypatch):
+    monkeypatch.setitem(METHODS, "contrast", lambda _: Contrast())
+    monkeypatch.setitem(SHOWN, "contrast", Shown("less noise where it is dark", "#123456", "#fedcba"))
+    assert do(replace(quick, method="contrast", max=3), tmp_path / "run").finished
+    cli("report", tmp_path / "run", "--out", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert '<p class="kind">digits, l2: less noise where it is dark</p>' in page
+    bright, dark = page.partition("@media screen and (prefers-color-scheme: dark)")[::2]
+    assert "--method-contrast: #123456;" in bright
+    assert "--method-contrast: #fedcba;" in dark
+    assert drawn(tmp_path / "run") == "#123456"
+
+
+def drawn(run) -> str:
+    """The colour of a run's curve."""
+    (figure,) = draw_curves(ac.evaluate(run))
+    (colour,) = {line.get_color() for line in figure.axes[0].lines}
+    return colour
 
 
 @pytest.mark.parametrize("known", [METHODS, PUBLISHED])
 def test_names_are_those_that_certificates_bear(known):
     settings = Settings(theta=np.ones((), np.float32))
     assert [make(settings).name for make in known.values()] == list(known)
+
+
+def test_memories_know_what_the_certificates_of_codes_rest_on():
+    assert {method for method in METHODS if needed_evidence({"method": method, "codes": "0"})} == set(CODED)

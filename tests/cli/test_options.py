@@ -12,7 +12,7 @@ from anisocert.cli.app import app
 from anisocert.engine import Numerics
 from anisocert.errors import ArgumentError
 from anisocert.memory import POLICIES
-from anisocert.optimize import METHODS
+from anisocert.optimize import CODED, METHODS, SELECTING
 from anisocert.options import Computing, Options, fits, flags, words
 from anisocert.runs import Configuration
 from anisocert.train import RECIPES
@@ -84,7 +84,7 @@ def test_the_command_has_every_option_as_it_is_declared():
     ("command", "option", "known"),
     [
         ("certify", "method", METHODS), ("certify", "bound", BOUNDS), ("certify", "memory_policy", POLICIES),
-        ("train", "recipe", RECIPES),
+        ("certify", "codebook", CODED), ("certify", "selector", SELECTING), ("train", "recipe", RECIPES),
     ],
 )  # fmt: skip
 def test_help_names_all_that_is_known(command, option, known):

@@ -4,6 +4,7 @@ import pytest
 
 from anisocert.evaluate import ADMITTED, OWN
 from anisocert.report import write_report
+from anisocert.shown import OTHER, SHOWN, Shown
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,24 @@ def test_dark_is_dark(report, open_page):
     )
     assert sum(map(int, light[4:-1].split(","))) > 700
     assert sum(map(int, dark[4:-1].split(","))) < 120
+
+
+@pytest.mark.parametrize(("scheme", "place"), [("light", 0), ("dark", 1)])
+def test_curves_have_the_colours_of_their_methods(make_run, data, tmp_path, open_page, monkeypatch, scheme, place):
+    """Those of a new one too; a stranger's have the neutral one, whatever they are called."""
+    monkeypatch.setitem(SHOWN, "contrast", Shown("less noise where it is dark", "#123456", "#fedcba"))
+    expected = {"fixed": SHOWN["fixed"], "two-step": SHOWN["two-step"], "contrast": SHOWN["contrast"]}
+    expected |= dict.fromkeys(("theirs", "paper", "red);color:red"), OTHER)
+    write_report([make_run(f"r{i}", data, name) for i, name in enumerate(expected)], tmp_path / "report.html")
+    page = open_page(tmp_path / "report.html", scheme=scheme)
+    found = page.evaluate(
+        """[...document.querySelectorAll(".legend button")].map(
+            (one) => [one.textContent.split(": ")[0], getComputedStyle(one.querySelector("i")).color])"""
+    )
+    shades = {name: (one.light, one.dark)[place] for name, one in expected.items()}
+    rgb = {name: tuple(int(shade[i : i + 2], 16) for i in (1, 3, 5)) for name, shade in shades.items()}
+    assert dict(found) == {name: f"rgb({r}, {g}, {b})" for name, (r, g, b) in rgb.items()}
+    assert page.complaints == []
 
 
 def test_curves_are_the_numbers(report, open_page, numbers):

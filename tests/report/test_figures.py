@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -7,10 +5,8 @@ import torch
 from anisocert import Plan
 from anisocert.errors import AnisocertError
 from anisocert.evaluate import compare
-from anisocert.optimize import METHODS
-from anisocert.report import _verdict_words
 from anisocert.report._landscape import landscape
-from anisocert.report.canvas import colour, save, styled
+from anisocert.report.canvas import save, styled
 from anisocert.report.figures import ratio, write_figures
 from anisocert.report.toy import RING, radial_data, toy, toy_figure
 
@@ -23,20 +19,6 @@ def group(make_run, data):
         for sigma in (0.25, 0.5)
     ]
     return compare(runs)[0]
-
-
-def test_every_method_has_its_own_colour_and_words():
-    folder = Path(_verdict_words.__file__).parent
-    script, style = ((folder / f"page.{kind}").read_text("utf-8") for kind in ("js", "css"))
-    assert (
-        len({colour(method) for method in METHODS})
-        == len({_verdict_words.WORDS[method] for method in METHODS})
-        == len(METHODS)
-    )
-    for method in METHODS:
-        assert f'"{method}"' in script.partition("KNOWN = [")[2].partition("]")[0]
-        assert style.count(f"--{method}: {colour(method)};") == 2  # on a screen and on paper; darkness has its own
-        assert style.count(f"--{method}: #") == 3
 
 
 def test_every_figure_is_written_twice(group, tmp_path):

@@ -107,7 +107,7 @@ def test_a_data_set_whose_name_is_markup(make_run, data):
 def test_a_value_that_a_template_lacks_is_an_error():
     import jinja2
 
-    with pytest.raises(jinja2.UndefinedError, match="'parts' is undefined"):
+    with pytest.raises(jinja2.UndefinedError, match="'methods' is undefined"):
         html.fill("report.html", title="a", subtitle="b")
 
 

@@ -22,7 +22,6 @@ from anisocert.evaluate import (
 )
 from anisocert.report._stranger import contradicted, strangers_words
 from anisocert.report._verdict_words import (
-    WORDS,
     cautions_words,
     certainty_words,
     nothing_words,
@@ -31,6 +30,7 @@ from anisocert.report._verdict_words import (
     system_words,
 )
 from anisocert.rounding import FINE, round_numbers
+from anisocert.shown import shown
 
 LEADS = {
     EVERYONE: f", and the smoothed classifier gives the same answer after {{}}: {EVERYONE}.",
@@ -71,7 +71,7 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
     # The best of several is shown, and the interval must hold for whichever that is.
     low, high = (float(end) for end in wilson(round(share * len(one)), len(one), 1 - 0.05 / rivals))
     attacked = nearest(withstood(entry), at)
-    title = f"{comparison.norm}: {WORDS.get(one.method, one.label)}" + (f", best of {rivals} runs" * (rivals > 1))
+    title = f"{comparison.norm}: {shown(one.method, one.label).words}" + (f", best of {rivals} runs" * (rivals > 1))
     tiles = (
         Tile(f"{percent(one.accuracy(0)[0])} %", one.answered, f"of {len(one):,} inputs"),
         Tile(

@@ -22,16 +22,7 @@ from anisocert.evaluate.protection import SEEN
 from anisocert.evaluate.tables import RHO
 from anisocert.report._notes import notes
 from anisocert.report._stranger import unmeasured
-
-WORDS = {
-    "fixed": "the same noise for every input",
-    "average": "one shaped noise for every input",
-    "isotropic": "noise whose strength is chosen for each input",
-    "anisotropic": "noise whose shape is chosen for each input",
-    "cascade": "the largest noise under which the input has an answer",
-    "selected": "noise that a selector chooses for each input",
-    "two-step": "noise that a selector chooses for each noisy copy",
-}
+from anisocert.shown import SHOWN
 
 
 def scale_words(norm: str, at: float, dim: int | None, unit_range: bool) -> str:
@@ -58,8 +49,8 @@ def rivals_words(comparison: Comparison, entry: Entry) -> str:
     if one.method == "fixed" or fixed is None or (base := fixed.binding).mean() == 0:
         return ""
     said = (
-        f"Against {WORDS['fixed']}: the certified radius is {times(one.mean() / base.mean(), 2)} times as large on "
-        f"average ({down(one.mean())} against {down(base.mean())})"
+        f"Against {SHOWN['fixed'].words}: the certified radius is {times(one.mean() / base.mean(), 2)} times as large "
+        f"on average ({down(one.mean())} against {down(base.mean())})"
     )
     if one.knows("proxy_radius") and base.knows("proxy_radius"):
         volume, other = one.mean("proxy_radius"), base.mean("proxy_radius")

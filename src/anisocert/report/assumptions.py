@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import keeps_answers, probability
 from anisocert.memory import INHERITED
-from anisocert.optimize import CODED
+from anisocert.optimize import CODED, SELECTING
 from anisocert.report.evidence import Evidence
+from anisocert.shown import SHOWN
 from anisocert.smoothing import named
 
 if TYPE_CHECKING:
@@ -59,18 +60,10 @@ def _classifier(e: Evidence) -> str:
             f"the class that the network (hash {hashed}) answers most often when {noise} is added to its input, as "
             "strong as the run says. The bare network may answer differently."
         )
-    which = {
-        "cascade": "the class with more than half of the answers under the first noise, from the largest on, under "
-        "which there is one, or else with most answers under the last",
-        "selected": "the class that is answered most often under the noise that a selector names, by most of its own "
-        "answers under noise",
-        "two-step": "the class that is answered most often when a selector names, from one noisy copy of the input, "
-        "the noise of the copy that is answered",
-    }[e.row["method"]]
-    parts = "network or networks and codebook" if e.row["method"] == "cascade" else "network, selector and codebook"
+    parts = "network, selector and codebook" if e.row["method"] in SELECTING else "network or networks and codebook"
     return (
-        f"{which}. The noises are {noise}, as strong as the run's codebook says; {parts} are one function (hash "
-        f"{hashed}), and a bare network may answer differently."
+        f"{SHOWN[e.row['method']].classifier}. The noises are {noise}, as strong as the run's codebook says; {parts} "
+        f"are one function (hash {hashed}), and a bare network may answer differently."
     )
 
 

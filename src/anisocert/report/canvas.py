@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 from anisocert.durable import claim, write_whole
 from anisocert.errors import MissingExtraError
+from anisocert.shown import shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = {
-    "fixed": "#7a7f87", "average": "#b0619a", "isotropic": "#d98200", "anisotropic": "#0b63a8",
-    "anisotropic, as published": "#2f9e62", "cascade": "#2c8f7b", "selected": "#8a5a2b", "two-step": "#5b5ea6",
-}  # fmt: skip
+PUBLISHED = {"anisotropic, as published": "#2f9e62"}
 STYLE = {
     "font.size": 8, "axes.titlesize": 8.5, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6,
     "legend.frameon": False, "lines.linewidth": 1.4, "pdf.fonttype": 42, "savefig.bbox": "tight", "grid.linewidth": 0.4,
@@ -24,8 +22,8 @@ STYLE = {
 
 
 def colour(method: str, label: str = "") -> str:
-    """A method's colour, the same in all figures; the published algorithm of that name has its own."""
-    return COLOURS.get(label) or COLOURS.get(method, "#444444")
+    """A method's colour, the same in all figures; the published algorithm, by its label, has its own."""
+    return PUBLISHED.get(label or method) or shown(method, label).light
 
 
 def new_figure(width: float, height: float) -> "Figure":

@@ -1,8 +1,7 @@
 "use strict";
 (() => {
   const groups = JSON.parse(document.getElementById("numbers").textContent);
-  const KNOWN = ["fixed", "average", "isotropic", "anisotropic", "cascade", "selected", "two-step"];
-  const colour = (method) => `var(--${KNOWN.includes(method) ? method : "other"})`;
+  const colour = (method) => `var(--method-${CSS.escape(method)}, var(--method-other))`;
 
   function svg(name, attributes = {}, ...children) {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);

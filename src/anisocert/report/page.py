@@ -18,6 +18,7 @@ from anisocert.report._provenance import provenance
 from anisocert.report._sampling import chosen
 from anisocert.report._verdict import Verdict, verdict
 from anisocert.report.gallery import Card, cards
+from anisocert.shown import OTHER, SHOWN
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
@@ -85,6 +86,7 @@ def page(comparisons: Sequence[Comparison], gallery: int = 24, on_runs: Callable
         "report.html", "page.js", title=f"Robustness certificates: {names}",
         subtitle=_subtitle(comparisons), parts=parts, runs=list(provenance(comparisons)),
         paper=paper_source() if beside else "", phrases=MEANING, rules=RULES, left=LEFT,
+        methods=SHOWN | {"other": OTHER},
         numbers=[part.curves | {"histograms": part.histograms} for part in parts],
     )  # fmt: skip
 

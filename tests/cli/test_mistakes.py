@@ -158,7 +158,7 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         ("memory lookup memory.sqlite --inputs empty.npz", 2, "expected a whole numpy file at empty.npz"),
         ("memory lookup memory.sqlite --inputs none.npz", 2, "expected an array x in none.npz, got a"),
         ("memory lookup memory.sqlite --inputs plain.npy", 2, "expected --inputs as an .npz file, got plain.npy"),
-        ("memory add run --memory nowhere/m.sqlite --force", 1, "nowhere/m.sqlite: No such file or directory"),
+        ("memory add run --memory nowhere/m.sqlite --force", 2, "nowhere/m.sqlite: mkdir -p nowhere"),
         ("memory add nowhere --memory m.sqlite", 2, "expected a finished run"),
         ("memory stats text.txt", 1, "is not a memory, or is damaged"),
         ("export run --digits 1000000 --out a.tsv", 2, "'--digits'"),

@@ -14,7 +14,8 @@ from urllib.parse import quote
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.inputs import kind_of
 from anisocert.memory._sqlite_schema import APPLICATION_ID
-from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory.errors import BrokenMemoryError, NoFolderError
+from anisocert.shell import shell_quote
 
 WAIT_SECONDS: Final = 60.0
 JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")  # at the end of a journal, after the name of another
@@ -40,10 +41,19 @@ def file_at(path: str | Path) -> Path:
     return path
 
 
+def expect_folder(path: Path) -> None:
+    """An error if a file cannot be made because its folder is missing."""
+    if not path.parent.is_dir():
+        raise NoFolderError(
+            f"expected a memory in a folder that exists, got {path}: mkdir -p {shell_quote(str(path.parent))}"
+        )
+
+
 def create(path: Path) -> None:
     """Create an empty file that only its owner may read, unless one exists."""
     if path.exists():
         return
+    expect_folder(path)
     # Never by opening the path itself: closing it again would release the locks that another connection of this process
     # may hold by then.
     try:

@@ -11,6 +11,10 @@ class ChangedError(ArgumentError):
     """The memory is no longer what was opened: its promises were moved, or it has another policy. Open it again."""
 
 
+class NoFolderError(ArgumentError, FileNotFoundError):
+    """There is no folder for the file of a memory."""
+
+
 class ShapeError(ArgumentError):
     """An input is not of the shape of those in the memory."""
 

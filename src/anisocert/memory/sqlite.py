@@ -21,7 +21,6 @@ from anisocert.memory import _sqlite_file as sqlite_file
 from anisocert.memory import _sqlite_schema as sqlite_schema
 from anisocert.memory._head import COLUMNS, TABLES, Head, Row, Table
 from anisocert.memory._kinds import keys
-from anisocert.shell import shell_quote
 
 
 class SqliteStore:
@@ -60,10 +59,7 @@ class SqliteStore:
     def exists(place: str) -> bool:
         """Whether a file is there; an error if none can be made there."""
         path = sqlite_file.file_at(place)
-        if not path.parent.is_dir():
-            raise ArgumentError(
-                f"expected a memory in a folder that exists, got {path}: mkdir -p {shell_quote(str(path.parent))}"
-            )
+        sqlite_file.expect_folder(path)
         return path.exists()
 
     def _prepare(self, policy: str) -> None:

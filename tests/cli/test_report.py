@@ -99,6 +99,7 @@ def test_one_run_twice_is_one_run(make, report, tmp_path):
     [
         (["--table", "word"], "expected --table to be one of terminal"),
         (["--out", "."], "expected the name of a file, got the folder ."),
+        (["--out", "r.md"], "expected the name of an .html file, as the page is HTML, got r.md: r.md.html, say"),
     ],
 )
 def test_wrong_values_are_one_line(make, report, tmp_path, arguments, words):

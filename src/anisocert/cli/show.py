@@ -40,11 +40,11 @@ def show(
     """
     from anisocert.cli.console import Console
     from anisocert.durable import claim, write_whole
-    from anisocert.report import evidence_of, evidence_page
+    from anisocert.report import evidence_of, evidence_page, page_file
     from anisocert.runs import read_run
 
     if out is not None:
-        claim(out, force)
+        claim(page_file(out), force)
     stored = read_run(run).moved(**places)
     number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else _named(stored, id)
     counts = _recounted(stored, number, device) if recount else None

@@ -57,9 +57,11 @@ def report(
 
 
 def page_file(out: str | Path) -> Path:
-    """The file of a page; an error for a folder, which may be one only by the end of its name."""
+    """The file of a page; an error for a folder, be it one only by the end of its name, and for other kinds of file."""
     if str(out).endswith(("/", os.sep)) or Path(out).is_dir():
         raise ArgumentError(f"expected the name of a file, got the folder {out}: {Path(out) / 'report.html'}, say")
+    if Path(out).suffix.lower() not in ("", ".html", ".htm"):
+        raise ArgumentError(f"expected the name of an .html file, as the page is HTML, got {out}: {out}.html, say")
     return Path(out)
 
 

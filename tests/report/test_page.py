@@ -57,6 +57,12 @@ def runs(make_run, data):
     ]
 
 
+def test_runs_that_lack_the_same_are_told_of_it_once(runs):
+    """As in the demo, where every memory ends with the process."""
+    said = re.findall(r"([\w, ]+): The numbers after the memory were not derived again", page(compare(runs)))
+    assert said == ["isotropic, anisotropic"] * 2  # in l2 and in l1
+
+
 def test_whole(runs, tmp_path):
     write_report(runs, tmp_path / "deep" / "report.html")
     html = (tmp_path / "deep" / "report.html").read_text("utf-8")

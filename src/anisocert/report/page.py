@@ -106,9 +106,12 @@ def _unbacked(comparison: Comparison) -> list[str]:
     """What the numbers lack: labels, or memories from which they could be derived again."""
     from anisocert.verify import memory_backing  # here, because reading runs needs more than importing this room
 
-    told = {entry.label: memory_backing(entry.run) for entry in comparison.entries}
+    told: dict[str, list[str]] = {}
+    for entry in comparison.entries:
+        if (line := memory_backing(entry.run)) is not None:
+            told.setdefault(line, []).append(entry.label)
     unlabelled = [] if comparison.headline.before.labelled else [NO_LABELS]
-    return [*unlabelled, *(f"{label}: {line}" for label, line in told.items() if line is not None)]
+    return [*unlabelled, *(f"{', '.join(labels)}: {line}" for line, labels in told.items())]
 
 
 def _subtitle(comparisons: Sequence[Comparison]) -> str:

@@ -12,8 +12,8 @@ from scipy.special import ndtri
 
 import anisocert as ac
 from anisocert.engine import Stage, Stream, grid
-from anisocert.engine._identity import hash_of
 from anisocert.engine.grid import FAR, GRID, MARGIN, Cells, check_grid, multiples, settled, thresholds
+from anisocert.engine.identity import hash_of
 from anisocert.engine.noise import noise_source
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.smoothing.mixture import DRAWN

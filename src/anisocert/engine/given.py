@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
-from anisocert.engine._content import is_compiled, within
 from anisocert.engine.exported import expect_copied_whole, expect_evaluation
 from anisocert.engine.numerics import out_of_memory
+from anisocert.engine.wrapped import is_compiled, within
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import told
 

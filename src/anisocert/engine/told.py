@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anisocert.engine._content import within
 from anisocert.engine.given import Classifier
 from anisocert.engine.noise import NoiseSource, sent, span
 from anisocert.engine.streams import Stream
+from anisocert.engine.wrapped import within
 from anisocert.errors import ArgumentError
 
 

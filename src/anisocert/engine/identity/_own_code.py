@@ -23,7 +23,7 @@ ANYTHING_OF = {"import_module", "__globals__", "__builtins__"}
 def _installed() -> tuple[str, ...]:
     """Folders of Python's own modules, of installed packages and of this one."""
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    folders |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1])}
+    folders |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[2])}
     return tuple(os.path.join(os.path.realpath(folder), "") for folder in folders)
 
 

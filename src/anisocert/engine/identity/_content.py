@@ -2,37 +2,21 @@
 
 import hashlib
 import struct
-import sys
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Any, NoReturn, Self, cast
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
+from anisocert.engine.wrapped import is_compiled
 from anisocert.errors import ModelError
 
 TENSORS = (Tensor, nn.Parameter, nn.Buffer)
 REMEDY = "name the network yourself, with model_id=... (--model-id NAME) that changes whenever the network does"
-
-
-def is_compiled(value: object) -> bool:
-    """Whether torch.compile has made a module; nobody can have called it before its own module is imported."""
-    compiler = sys.modules.get("torch._dynamo.eval_frame")
-    return compiler is not None and isinstance(value, compiler.OptimizedModule)
-
-
-def within(model: nn.Module) -> nn.Module | None:
-    """The module that a wrapper only calls. torch's wrappers for training split batches, or cannot be traced."""
-    if is_compiled(model):
-        return cast(nn.Module, model._orig_mod)
-    if type(model) in (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedModel):
-        return cast(nn.Module, model.module)
-    return None
 
 
 class Content(ABC):

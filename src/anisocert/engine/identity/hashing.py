@@ -18,11 +18,11 @@ import torch
 from torch import fx, nn
 from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
-from anisocert.engine._callables import Callables
-from anisocert.engine._content import REMEDY
-from anisocert.engine._own_code import is_in_a_library, is_installed, name_in_library
 from anisocert.engine.exported import GUARDS
 from anisocert.engine.given import Classifier
+from anisocert.engine.identity._callables import Callables
+from anisocert.engine.identity._content import REMEDY
+from anisocert.engine.identity._own_code import is_in_a_library, is_installed, name_in_library
 from anisocert.engine.numerics import Precision
 from anisocert.errors import ModelError
 

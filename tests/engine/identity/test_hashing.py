@@ -366,7 +366,7 @@ def test_the_same_in_another_process(tmp_path):
     found = set()
     for seed, folder in (("1", tmp_path), ("2", Path.cwd())):
         environment = os.environ | {"PYTHONHASHSEED": seed}
-        source = str(Path(__file__).parents[2] / "src")
+        source = str(Path(__file__).parents[3] / "src")
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, source, seed], capture_output=True, text=True, cwd=folder, env=environment
         )
@@ -533,7 +533,7 @@ def test_hooks_on_all_modules_are_refused():
 
 def test_packages_of_another_environment_are_libraries_and_sources_of_an_editable_one_are_not(tmp_path: Path) -> None:
     """Both are reached by a .pth file; torch may lie in the first, and would be read function by function."""
-    from anisocert.engine._own_code import is_installed_file
+    from anisocert.engine.identity._own_code import is_installed_file
 
     assert is_installed_file(str(tmp_path / "env" / "lib" / "site-packages" / "torch" / "nn.py"))
     assert is_installed_file(str(tmp_path / "dist-packages" / "torch" / "nn.py"))

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from anisocert.engine._content import Content
-from anisocert.engine._own_code import NOT_IMPORTED, globals_of, is_installed_file, name_in_library
-from anisocert.engine._script import parts_of_script
+from anisocert.engine.identity._content import Content
+from anisocert.engine.identity._own_code import NOT_IMPORTED, globals_of, is_installed_file, name_in_library
+from anisocert.engine.identity._script import parts_of_script
 
 DESCRIPTORS = (
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,

@@ -8,9 +8,9 @@ from torch import nn
 import anisocert as ac
 from anisocert.attack import Search, attack
 from anisocert.engine import Network
-from anisocert.engine._attention import SelfAttention
-from anisocert.engine.layers import BlockConv2d, ColumnsConv2d
-from anisocert.engine.products import ActivatedLinear, DenseConv2d, PointwiseConv2d
+from anisocert.engine.rewriting._attention import SelfAttention
+from anisocert.engine.rewriting._layers import BlockConv2d, ColumnsConv2d
+from anisocert.engine.rewriting._products import ActivatedLinear, DenseConv2d, PointwiseConv2d
 from anisocert.models import Codebook
 from anisocert.optimize import Ascent, PublishedIsotropic
 

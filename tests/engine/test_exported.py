@@ -12,8 +12,8 @@ from torch import Tensor, fx, nn
 
 import anisocert as ac
 from anisocert.engine import Network, Numerics
-from anisocert.engine.fold import fold_lowered
 from anisocert.engine.given import own_copy
+from anisocert.engine.rewriting.folding import fold_lowered
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import ScoresOf, load
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from anisocert import Gaussian, Numerics, Plan, certify
 from anisocert.engine import Network, Query, Stage, count_votes
-from anisocert.engine._tracing import Graph
+from anisocert.engine.rewriting import Graph
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import build
 
@@ -209,7 +209,7 @@ def test_an_irrelevant_class_hides_no_changed_votes(monkeypatch, caplog, precisi
     if compiled:
         monkeypatch.setattr(torch, "compile", wrong)
     else:
-        monkeypatch.setattr("anisocert.engine._forms.fold", wrong)
+        monkeypatch.setattr("anisocert.engine.rewriting.forms.fold", wrong)
     network = Network(Crowded().eval(), 3, numerics=numerics)
     with caplog.at_level(logging.WARNING):
         found = votes(network)
@@ -354,7 +354,7 @@ def test_a_wrongly_rewritten_network_is_not_used(small_network, monkeypatch, cap
 
     numerics = Numerics(precision, compile=False, rows=FLOAT32.rows)
     expected = votes(Network(small_network, 5, numerics=numerics))
-    monkeypatch.setattr("anisocert.engine._forms.fold", wrong)
+    monkeypatch.setattr("anisocert.engine.rewriting.forms.fold", wrong)
     with caplog.at_level(logging.WARNING):
         assert np.array_equal(votes(Network(small_network, 5, numerics=numerics)), expected)
     assert "differ" in caplog.text
@@ -435,7 +435,7 @@ def test_an_interruption_while_settling_leaves_nothing_broken(small_network, mon
     expected = votes(Network(small_network, 5, numerics=FLOAT32))
     network = Network(small_network, 5, numerics=FLOAT32)
     with monkeypatch.context() as patched:
-        patched.setattr("anisocert.engine._forms.fold", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr("anisocert.engine.rewriting.forms.fold", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             network.fit(SHAPE, 1)
     assert np.array_equal(votes(network), expected)

@@ -11,7 +11,7 @@ from torch import Tensor, fx, nn
 from anisocert import Gaussian, Numerics
 from anisocert.engine import Network, Query, Stage, count_votes
 from anisocert.engine._replaying import NoWaits, Replayed, replayed
-from anisocert.engine._tracing import traced
+from anisocert.engine.rewriting.tracing import traced
 from anisocert.errors import ModelError
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

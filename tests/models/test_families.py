@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from anisocert.engine import Network, Numerics
-from anisocert.engine._tracing import traced
+from anisocert.engine.rewriting.tracing import traced
 from anisocert.models.onnx_torch import _declare_torchvision_operators
 
 if find_spec("torchvision") is None:

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.engine._backward import has_own_backward
-from anisocert.engine._forms import first_right, gradient_forms
 from anisocert.engine._passes import ReplayedPasses, replayed_passes
 from anisocert.engine._rows import kept_bytes
 from anisocert.engine._trials import trial_inputs
@@ -17,6 +16,7 @@ from anisocert.engine.agreement import same_slopes
 from anisocert.engine.compiling import compiled_if_works
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import ALIGN, Precision, computing
+from anisocert.engine.rewriting import first_right, gradient_forms
 from anisocert.engine.settings import differentiating
 from anisocert.errors import ModelError
 

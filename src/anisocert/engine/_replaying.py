@@ -10,15 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from anisocert.engine._graph import hooked
-from anisocert.engine._lowering import Lowered
-from anisocert.engine._tracing import Graph
 from anisocert.engine._watching import Watch
 from anisocert.engine.agreement import identical
 from anisocert.engine.capture import Room, Turn, Work, captured
 from anisocert.engine.compiling import Evaluate, seconds
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import out_of_memory
+from anisocert.engine.rewriting import Graph, Lowered, hooked
 from anisocert.errors import ModelError
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from anisocert.engine._checking import expect_shape
-from anisocert.engine._forms import first_right, vote_forms
 from anisocert.engine._gradients import Gradients
 from anisocert.engine._replaying import Replayed, replayed
 from anisocert.engine._rows import first_rung, gradient_rows, rungs
@@ -25,6 +24,7 @@ from anisocert.engine.grid import Base
 from anisocert.engine.identity import hash_of, name_of
 from anisocert.engine.numerics import Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
+from anisocert.engine.rewriting import first_right, vote_forms
 from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError, ModelError
 

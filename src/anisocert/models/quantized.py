@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from anisocert.durable import write_whole
 from anisocert.engine.agreement import same_votes
-from anisocert.engine.fold import fold
+from anisocert.engine.rewriting import fold
 from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
 from anisocert.models.onnx_spelling import OPSET

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from anisocert.engine._operations import Operation, operations
-from anisocert.engine._state import state
-from anisocert.engine._writing import expect_writes_alike
+from anisocert.engine.rewriting._operations import Operation, operations
+from anisocert.engine.rewriting._state import state
+from anisocert.engine.rewriting._writing import expect_writes_alike
 from anisocert.errors import ModelError
 
 _ONE = threading.Lock()  # who traces: torch.fx replaces what all modules have in common

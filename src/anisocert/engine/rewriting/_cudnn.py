@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from anisocert.engine.layers import bias_of
+from anisocert.engine.rewriting._layers import bias_of
 
 
 class ReluConv2d(nn.Module):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, fx, nn
 
-from anisocert.engine._attention import SelfAttention, pack_attention
-from anisocert.engine._graph import Shapes
+from anisocert.engine.rewriting._attention import SelfAttention, pack_attention
+from anisocert.engine.rewriting.graph import Shapes
 
 X = torch.randn(3, 7, 12, generator=torch.Generator().manual_seed(0))
 

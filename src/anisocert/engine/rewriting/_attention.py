@@ -5,7 +5,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from anisocert.engine._graph import hooked
+from anisocert.engine.rewriting.graph import hooked
 
 
 class SelfAttention(nn.Module):

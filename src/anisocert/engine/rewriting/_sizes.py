@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from anisocert.engine._graph import hooked, of_a_library
-from anisocert.engine._tracing import Tracer
+from anisocert.engine.rewriting.graph import hooked, of_a_library
+from anisocert.engine.rewriting.tracing import Tracer
 
 ROWS = (1, 5, 7, 64, 20_011)  # of a single one much is squeezed; code may cut or pad batches to some size
 TOLD = ("ndim", "device")  # attributes; not the type, which is another one where a network is put into bfloat16

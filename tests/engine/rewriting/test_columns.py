@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from anisocert.engine._columns import keep_columns
-from anisocert.engine._reshaping import reshape_convolutions
-from anisocert.engine.fold import _traced
-from anisocert.engine.layers import ColumnsConv2d, merged, parted
+from anisocert.engine.rewriting._columns import keep_columns
+from anisocert.engine.rewriting._layers import ColumnsConv2d, merged, parted
+from anisocert.engine.rewriting._reshaping import reshape_convolutions
+from anisocert.engine.rewriting.folding import _traced
 from anisocert.models import build
 
 X = torch.randn(3, 3, 8, 16, generator=torch.Generator().manual_seed(0)).contiguous(memory_format=torch.channels_last)

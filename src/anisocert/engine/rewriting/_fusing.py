@@ -2,10 +2,10 @@
 
 from torch import fx, nn
 
-from anisocert.engine._graph import bypass, is_gelu, is_relu, layer, only_user, shortcut_of
-from anisocert.engine.cudnn import ReluConv2d
-from anisocert.engine.layers import ColumnsConv2d
-from anisocert.engine.products import ActivatedLinear, Product
+from anisocert.engine.rewriting._cudnn import ReluConv2d
+from anisocert.engine.rewriting._layers import ColumnsConv2d
+from anisocert.engine.rewriting._products import ActivatedLinear, Product
+from anisocert.engine.rewriting.graph import bypass, is_gelu, is_relu, layer, only_user, shortcut_of
 
 
 def fuse_activations(network: fx.GraphModule) -> None:

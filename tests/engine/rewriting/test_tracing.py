@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from anisocert.engine import Network, Numerics
-from anisocert.engine._graph import in_place
 from anisocert.engine._replaying import replayable
-from anisocert.engine._state import state
-from anisocert.engine._tracing import Graph, traced
+from anisocert.engine.rewriting._state import state
+from anisocert.engine.rewriting.graph import in_place
+from anisocert.engine.rewriting.tracing import Graph, traced
 from anisocert.errors import ModelError
 
 SHAPE = (1, 6, 6)
@@ -387,7 +387,7 @@ class Fitting(nn.Module):
 
 
 def test_who_traces_is_not_waited_for_forever(monkeypatch):
-    monkeypatch.setattr("anisocert.engine._tracing.PATIENCE", 0.1)
+    monkeypatch.setattr("anisocert.engine.rewriting.tracing.PATIENCE", 0.1)
     assert isinstance(traced(Fitting().eval(), torch.rand(2, *SHAPE)), Graph)
 
 

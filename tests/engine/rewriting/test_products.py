@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from anisocert.engine.products import ActivatedLinear, DenseConv2d, PatchConv2d, PointwiseConv2d
+from anisocert.engine.rewriting._products import ActivatedLinear, DenseConv2d, PatchConv2d, PointwiseConv2d
 
 TINY = {
     "2x2": ((2, 2), {"kernel_size": 3, "padding": 1}),

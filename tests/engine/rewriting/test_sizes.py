@@ -7,9 +7,9 @@ from torch import Tensor, fx, nn
 from torch._subclasses import FakeTensor
 
 from anisocert.engine import Network, Numerics
-from anisocert.engine import fold as folding
-from anisocert.engine._sizes import SizesTracer
-from anisocert.engine._tracing import Graph, traced
+from anisocert.engine.rewriting import folding
+from anisocert.engine.rewriting._sizes import SizesTracer
+from anisocert.engine.rewriting.tracing import Graph, traced
 from anisocert.errors import ArgumentError, ModelError
 
 SEEN = list[object]()

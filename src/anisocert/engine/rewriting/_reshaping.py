@@ -2,10 +2,10 @@
 
 from torch import fx, nn
 
-from anisocert.engine._graph import bypass, is_relu, is_stem_pool, layer, only_user, shortcut_of
-from anisocert.engine.layers import BlockConv2d, ColumnsConv2d, slow_groups, ungrouped
 from anisocert.engine.numerics import Precision
-from anisocert.engine.products import DenseConv2d, PatchConv2d, PointwiseConv2d
+from anisocert.engine.rewriting._layers import BlockConv2d, ColumnsConv2d, slow_groups, ungrouped
+from anisocert.engine.rewriting._products import DenseConv2d, PatchConv2d, PointwiseConv2d
+from anisocert.engine.rewriting.graph import bypass, is_relu, is_stem_pool, layer, only_user, shortcut_of
 
 
 def reshape_convolutions(network: fx.GraphModule, gpu: bool, precision: Precision, lowered: bool = False) -> None:

@@ -1,8 +1,8 @@
 """The same network with fewer and better-shaped multiplications; the function stays as it is up to rounding.
 
 A batch norm in evaluation mode is an affine map per channel and goes into the convolution before it. Convolutions that
-a device is slow at are put into the shapes of `layers` and `products`. On a GPU in bfloat16 activations and the sums of
-shortcuts go into the layer before them, and all that follows the first layer is bfloat16.
+a device is slow at are put into the shapes of `_layers` and `_products`. On a GPU in bfloat16 activations and the sums
+of shortcuts go into the layer before them, and all that follows the first layer is bfloat16.
 """
 
 import io
@@ -12,19 +12,19 @@ from contextlib import redirect_stderr
 import torch
 from torch import Tensor, nn
 
-from anisocert.engine._attention import pack_attention
-from anisocert.engine._columns import keep_columns
-from anisocert.engine._fusing import fuse_activations
-from anisocert.engine._graph import Shapes, hooked, layer
-from anisocert.engine._lowering import Lowered, expect_bfloat16, lower
-from anisocert.engine._norms import drop_checks, drop_identities, fold_batch_norms
-from anisocert.engine._reshaping import reshape_convolutions
-from anisocert.engine._sizes import SizesTracer
-from anisocert.engine._tracing import Graph, traced
 from anisocert.engine.given import own_copy
-from anisocert.engine.layers import BlockConv2d
 from anisocert.engine.numerics import Precision, computing, out_of_memory
-from anisocert.engine.products import Product
+from anisocert.engine.rewriting._attention import pack_attention
+from anisocert.engine.rewriting._columns import keep_columns
+from anisocert.engine.rewriting._fusing import fuse_activations
+from anisocert.engine.rewriting._layers import BlockConv2d
+from anisocert.engine.rewriting._norms import drop_checks, drop_identities, fold_batch_norms
+from anisocert.engine.rewriting._products import Product
+from anisocert.engine.rewriting._reshaping import reshape_convolutions
+from anisocert.engine.rewriting._sizes import SizesTracer
+from anisocert.engine.rewriting.graph import Shapes, hooked, layer
+from anisocert.engine.rewriting.lowering import Lowered, expect_bfloat16, lower
+from anisocert.engine.rewriting.tracing import Graph, traced
 from anisocert.errors import ModelError
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anisocert.engine.layers import bias_of
 from anisocert.engine.numerics import computing
+from anisocert.engine.rewriting._layers import bias_of
 
 Activation = Literal["none", "relu", "gelu"]
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from anisocert.engine._graph import attribute, bypass, layer
+from anisocert.engine.rewriting.graph import attribute, bypass, layer
 
 MODULES = (nn.BatchNorm2d, nn.SyncBatchNorm)  # in evaluation mode they are the same
 FUNCTIONS = {

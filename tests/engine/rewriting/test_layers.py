@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from anisocert.engine.layers import BlockConv2d, ColumnsConv2d, slow_groups, ungrouped
+from anisocert.engine.rewriting._layers import BlockConv2d, ColumnsConv2d, slow_groups, ungrouped
 
 KERNELS = [(7, 2, 3, 32), (3, 2, 1, 8), (5, 2, 2, 12), (4, 2, 1, 8), (2, 2, 0, 8), (11, 4, 5, 16), (3, 4, 1, 8)]
 

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from anisocert.engine.cudnn import ReluConv2d
+from anisocert.engine.rewriting._cudnn import ReluConv2d
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="cuDNN's fused convolutions need a CUDA device")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from anisocert.engine._lowering import Lowered
-from anisocert.engine._tracing import Graph
-from anisocert.engine.fold import fold, fold_for_gradients, fold_lowered
 from anisocert.engine.numerics import Precision, out_of_memory
+from anisocert.engine.rewriting.folding import fold, fold_for_gradients, fold_lowered
+from anisocert.engine.rewriting.lowering import Lowered
+from anisocert.engine.rewriting.tracing import Graph
 from anisocert.errors import ModelError
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from anisocert.engine._graph import in_place, is_relu, is_sum_of_maps, layer
-from anisocert.engine.layers import ColumnsConv2d, merged, parted
+from anisocert.engine.rewriting._layers import ColumnsConv2d, merged, parted
+from anisocert.engine.rewriting.graph import in_place, is_relu, is_sum_of_maps, layer
 
 Wide = dict[fx.Node, tuple[fx.Node, int]]
 """Of a map the node that has it in columns, and how many columns it merges."""

@@ -7,15 +7,14 @@ from torch import Tensor, fx, nn
 
 from anisocert import Gaussian, Plan, certify
 from anisocert.engine import Network, Numerics
-from anisocert.engine import _fusing as fusing
-from anisocert.engine import fold as folding
-from anisocert.engine._lowering import Lowered, lower
-from anisocert.engine._tracing import Graph
-from anisocert.engine.cudnn import ReluConv2d
-from anisocert.engine.fold import fold, fold_for_gradients, fold_lowered
 from anisocert.engine.given import frozen, own_copy
-from anisocert.engine.layers import BlockConv2d, ColumnsConv2d
-from anisocert.engine.products import DenseConv2d, PatchConv2d, PointwiseConv2d, Product
+from anisocert.engine.rewriting import Graph, folding
+from anisocert.engine.rewriting import _fusing as fusing
+from anisocert.engine.rewriting._cudnn import ReluConv2d
+from anisocert.engine.rewriting._layers import BlockConv2d, ColumnsConv2d
+from anisocert.engine.rewriting._products import DenseConv2d, PatchConv2d, PointwiseConv2d, Product
+from anisocert.engine.rewriting.folding import fold, fold_for_gradients, fold_lowered
+from anisocert.engine.rewriting.lowering import Lowered, lower
 from anisocert.errors import ModelError
 from anisocert.models import build
 

@@ -13,8 +13,8 @@ from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils._pytree import tree_leaves
 
-from anisocert.engine._graph import name_of_call
 from anisocert.engine._watching import Watch
+from anisocert.engine.rewriting.graph import name_of_call
 from anisocert.errors import ModelError
 
 PRODUCTS = {  # as functions, methods and operators of exported programs are called

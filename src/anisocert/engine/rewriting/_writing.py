@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, fx
 from torch.utils._pytree import tree_leaves
 
-from anisocert.engine._graph import name_of_call, of_a_library
-from anisocert.engine._operations import written
 from anisocert.engine._watching import Watch
+from anisocert.engine.rewriting._operations import written
+from anisocert.engine.rewriting.graph import name_of_call, of_a_library
 from anisocert.errors import ModelError
 
 # What is a copy in some layouts or types and the tensor itself in others.

@@ -10,14 +10,12 @@ from torch import Tensor, nn
 from anisocert.engine._backward import has_own_backward
 from anisocert.engine._passes import ReplayedPasses, replayed_passes
 from anisocert.engine._rows import kept_bytes
-from anisocert.engine._trials import trial_inputs
-from anisocert.engine._trying import Trial
-from anisocert.engine.agreement import same_slopes
 from anisocert.engine.compiling import compiled_if_works
 from anisocert.engine.given import Classifier
 from anisocert.engine.numerics import ALIGN, Precision, computing
 from anisocert.engine.rewriting import first_right, gradient_forms
 from anisocert.engine.settings import differentiating
+from anisocert.engine.trial import Trial, same_slopes, trial_inputs
 from anisocert.errors import ModelError
 
 log = logging.getLogger(__name__)

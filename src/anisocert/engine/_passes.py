@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from anisocert.engine._replaying import or_launched, replayable
-from anisocert.engine.agreement import identical
 from anisocert.engine.capture import Turn, Work, captured_parts
 from anisocert.engine.given import Classifier
+from anisocert.engine.trial import identical
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from anisocert.engine._checking import expect_shape
 from anisocert.engine._gradients import Gradients
 from anisocert.engine._replaying import Replayed, replayed
 from anisocert.engine._rows import first_rung, gradient_rows, rungs
-from anisocert.engine._trying import Trial
-from anisocert.engine.agreement import identical, leads_kept
 from anisocert.engine.compiling import compiled, pays
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier, expect_classifier, frozen, home, own_copy, usable
@@ -26,6 +23,7 @@ from anisocert.engine.numerics import Numerics, keep_large_blocks, native_precis
 from anisocert.engine.probe import probe_inputs
 from anisocert.engine.rewriting import first_right, vote_forms
 from anisocert.engine.told import is_told
+from anisocert.engine.trial import Trial, expect_shape, identical, leads_kept
 from anisocert.errors import ArgumentError, ModelError
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from anisocert.engine.agreement import GROUPS, alike
+from anisocert.engine.trial import GROUPS, alike
 from anisocert.errors import ArgumentError
 
 ROWS = 4 * GROUPS

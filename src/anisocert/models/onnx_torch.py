@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anisocert.engine.agreement import GROUPS, alike
 from anisocert.engine.probe import probe_inputs
+from anisocert.engine.trial import GROUPS, alike
 from anisocert.errors import MissingExtraError, ModelError
 from anisocert.models.onnx_file import OnnxFile
 from anisocert.models.onnx_network import OnnxNetwork, whole

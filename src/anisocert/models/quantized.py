@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from anisocert.durable import write_whole
-from anisocert.engine.agreement import same_votes
 from anisocert.engine.rewriting import fold
 from anisocert.engine.told import is_told
+from anisocert.engine.trial import same_votes
 from anisocert.errors import ArgumentError, MissingExtraError, ModelError
 from anisocert.models.onnx_spelling import OPSET
 

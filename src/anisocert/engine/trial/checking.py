@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from anisocert.engine.agreement import identical, leads_kept
 from anisocert.engine.numerics import out_of_memory
 from anisocert.engine.returned import comparable, remedy
+from anisocert.engine.trial.agreement import identical, leads_kept
 from anisocert.errors import ModelError
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from anisocert.engine.agreement import GROUPS
 from anisocert.engine.grid import Base
+from anisocert.engine.trial.agreement import GROUPS
 
 
 def trial_inputs(rows: int, shape: tuple[int, ...], device: torch.device) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 
 import anisocert as ac
 from anisocert.engine import Network
-from anisocert.engine._trying import Trial
+from anisocert.engine.trial import Trial
 
 X = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(3))
 CALLERS = [torch.bfloat16, torch.float16]

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from anisocert.engine import agreement
-from anisocert.engine.agreement import identical, leads_kept, moves_no_more, no_worse, same_votes
+from anisocert.engine.trial import agreement
+from anisocert.engine.trial.agreement import identical, leads_kept, moves_no_more, no_worse, same_votes
 
 ROWS = 4000
 

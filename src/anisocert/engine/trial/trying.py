@@ -7,14 +7,14 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from anisocert.engine._checking import expect_places_alike, expect_rows_apart, expect_shape, expect_sizes_alike
 from anisocert.engine._rows import largest_map
-from anisocert.engine._trials import companies, noisy_inputs, own_companies, trial_inputs
-from anisocert.engine.agreement import moves_no_more, no_worse, same_votes
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier
 from anisocert.engine.grid import Base
 from anisocert.engine.numerics import ALIGN, Precision, computing
+from anisocert.engine.trial.agreement import moves_no_more, no_worse, same_votes
+from anisocert.engine.trial.checking import expect_places_alike, expect_rows_apart, expect_shape, expect_sizes_alike
+from anisocert.engine.trial.inputs import companies, noisy_inputs, own_companies, trial_inputs
 from anisocert.errors import ModelError
 
 SMALLEST, LEVEL = 1e-6, 0.25  # thetas that a model is tried with

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from anisocert import Gaussian, Numerics
 from anisocert.engine import Network, Query
-from anisocert.engine._passes import ReplayedPasses, replayed_passes
+from anisocert.engine.launching import ReplayedPasses, replayed_passes
 from anisocert.engine.trial import Trial
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.soft import Problem

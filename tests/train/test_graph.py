@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
-from anisocert.engine.capture import captured
+from anisocert.engine.launching import captured
 from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, build
 from anisocert.smoothing import Gaussian, GaussianMixture, Smoothing, Uniform
 from anisocert.train import MACER, Cohen, Consistency, Recipe, Selector, Sgd, SmoothAdv, Stability, selector_data, train

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
-from anisocert.engine.capture import Work, undone
+from anisocert.engine.launching.capture import Work, undone
 from anisocert.smoothing import Gaussian, GaussianMixture
 from anisocert.train import MACER, Cohen, Consistency, Recipe, Selector, Sgd, SmoothAdv, Stability, train
 from anisocert.train._augment import Batches

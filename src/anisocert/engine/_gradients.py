@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.engine._backward import has_own_backward
-from anisocert.engine._passes import ReplayedPasses, replayed_passes
 from anisocert.engine._rows import kept_bytes
-from anisocert.engine.compiling import compiled_if_works
 from anisocert.engine.given import Classifier
+from anisocert.engine.launching import ReplayedPasses, compiled_if_works, replayed_passes
 from anisocert.engine.numerics import ALIGN, Precision, computing
 from anisocert.engine.rewriting import first_right, gradient_forms
 from anisocert.engine.settings import differentiating

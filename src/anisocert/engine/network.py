@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from anisocert.engine._gradients import Gradients
-from anisocert.engine._replaying import Replayed, replayed
 from anisocert.engine._rows import first_rung, gradient_rows, rungs
-from anisocert.engine.compiling import compiled, pays
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier, expect_classifier, frozen, home, own_copy, usable
 from anisocert.engine.grid import Base
 from anisocert.engine.identity import hash_of, name_of
+from anisocert.engine.launching import Replayed, compiled, pays, replayed
 from anisocert.engine.numerics import Numerics, keep_large_blocks, native_precision, out_of_memory
 from anisocert.engine.probe import probe_inputs
 from anisocert.engine.rewriting import first_right, vote_forms

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.engine import Classifier
-from anisocert.engine.compiling import compiled_if_works
+from anisocert.engine.launching import compiled_if_works
 from anisocert.engine.numerics import Precision
 from anisocert.engine.told import is_told
 

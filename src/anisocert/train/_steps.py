@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from anisocert.engine.capture import Work, captured
+from anisocert.engine.launching import Work, captured
 from anisocert.smoothing import Smoothing
 from anisocert.train._augment import Batches
 from anisocert.train._mixed import Mixed

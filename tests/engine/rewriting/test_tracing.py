@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from anisocert.engine import Network, Numerics
-from anisocert.engine._replaying import replayable
+from anisocert.engine.launching.replaying import replayable
 from anisocert.engine.rewriting._state import state
 from anisocert.engine.rewriting.graph import in_place
 from anisocert.engine.rewriting.tracing import Graph, traced

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from anisocert.engine._replaying import or_launched, replayable
-from anisocert.engine.capture import Turn, Work, captured_parts
 from anisocert.engine.given import Classifier
+from anisocert.engine.launching.capture import Turn, Work, captured_parts
+from anisocert.engine.launching.replaying import or_launched, replayable
 from anisocert.engine.trial import identical
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from anisocert import Gaussian, Numerics
 from anisocert.engine import Network, Query
-from anisocert.engine._passes import ReplayedPasses, replayed_passes
+from anisocert.engine.launching import ReplayedPasses, replayed_passes
 from anisocert.engine.rewriting.tracing import traced
 from anisocert.optimize._ceiling import Limits
 from anisocert.optimize.ascent import Ascent

@@ -10,7 +10,7 @@ from torch import Tensor, fx, nn
 
 from anisocert import Gaussian, Numerics
 from anisocert.engine import Network, Query, Stage, count_votes
-from anisocert.engine._replaying import NoWaits, Replayed, replayed
+from anisocert.engine.launching.replaying import NoWaits, Replayed, replayed
 from anisocert.engine.rewriting.tracing import traced
 from anisocert.errors import ModelError
 
@@ -21,7 +21,7 @@ ROWS = 64
 @pytest.fixture(autouse=True)
 def _whatever_launches_take(monkeypatch):
     """On a GPU that others use, kernels take so long that a graph of them would not be tried."""
-    monkeypatch.setattr("anisocert.engine._replaying.LAUNCHES", 0.0)
+    monkeypatch.setattr("anisocert.engine.launching.replaying.LAUNCHES", 0.0)
 
 
 def evaluate(run, x):

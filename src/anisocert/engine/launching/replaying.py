@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from anisocert.engine._watching import Watch
-from anisocert.engine.capture import Room, Turn, Work, captured
-from anisocert.engine.compiling import Evaluate, seconds
 from anisocert.engine.given import Classifier
+from anisocert.engine.launching.capture import Room, Turn, Work, captured
+from anisocert.engine.launching.compiling import Evaluate, seconds
 from anisocert.engine.numerics import out_of_memory
 from anisocert.engine.rewriting import Graph, Lowered, hooked
 from anisocert.engine.trial import identical

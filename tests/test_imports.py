@@ -112,21 +112,23 @@ for needing in (runs, data):
 
 
 def test_rooms_use_each_others_public_names():
-    """A module with an underscore belongs to its room; what a room exports is imported from the room itself."""
+    """What begins with an underscore belongs to its folder; what a folder exports is imported from itself."""
     source = Path(anisocert.__file__).parent
     wrong = []
     for file in source.rglob("*.py"):
-        own = file.relative_to(source).parts[0]
+        own = file.relative_to(source).parts[:-1]
         for node in ast.walk(ast.parse(file.read_text())):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("anisocert."):
                 continue
-            _, room, *inner = node.module.split(".")
-            if room == own or not (source / room).is_dir():
-                continue
             named = {one.name for one in node.names}
-            public = set(getattr(importlib.import_module(f"anisocert.{room}"), "__all__", ()))
-            if any(part.startswith("_") for part in (*inner, *named)) or (inner and named & public):
-                wrong.append(f"{file.relative_to(source)}: from {node.module} import {', '.join(sorted(named))}")
+            given = tuple(node.module.split(".")[1:])
+            for end in range(1, len(given) + 1):
+                folder, inner = given[:end], given[end:]
+                if own[:end] == folder or not source.joinpath(*folder).is_dir():
+                    continue
+                public = set(getattr(importlib.import_module(".".join(("anisocert", *folder))), "__all__", ()))
+                if any(part.startswith("_") for part in (*inner, *named)) or (inner and named & public):
+                    wrong.append(f"{file.relative_to(source)}: from {node.module} import {', '.join(sorted(named))}")
     assert not wrong
 
 

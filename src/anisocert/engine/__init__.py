@@ -1,4 +1,7 @@
-"""Counts votes of a network under noise: streams, batching, precision, compilation."""
+"""Counts votes of a network under noise: streams, batching, precision, compilation.
+
+What the network itself needs has folders of its own: `identity`, `trial`, `rewriting` and `launching`.
+"""
 
 from anisocert.engine.given import Classifier
 from anisocert.engine.network import Network, OnRows

@@ -26,8 +26,11 @@ from anisocert.engine.identity._own_code import is_in_a_library, is_installed, n
 from anisocert.engine.numerics import Precision
 from anisocert.errors import ModelError
 
-# Bookkeeping that every module has: hooks of the forward pass are read separately, the others take no part in it.
-BOOKKEEPING = {*vars(nn.Module()), "_compiled_call_impl"} - {"_parameters", "_buffers", "_modules", "training"}
+# Bookkeeping that every module has, or that torch.compile leaves on it: hooks of the forward pass are read separately,
+# the others take no part in it.
+BOOKKEEPING = {*vars(nn.Module()), "_compiled_call_impl", "_is_torch_compile"} - {
+    "_parameters", "_buffers", "_modules", "training",
+}  # fmt: skip
 TRACED = {"_graph", "_code", "_tracer_cls", "_tracer_extras", "_lineno_map", "_prologue_start", "meta"}
 NO_BEHAVIOUR = {
     "__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "__annotations__", "__annotate__",

@@ -16,7 +16,8 @@ from anisocert.models import Codebook, PerCode, build, load, save
 from anisocert.report import assumptions, evidence_of
 from anisocert.runs import read_run
 from anisocert.runs.loading import load_model
-from anisocert.smoothing import Gaussian
+from anisocert.smoothing import Gaussian, cap
+from anisocert.smoothing.claims import alpha_of_cap
 from anisocert.train import Cohen, Sgd, train
 from anisocert.verify import verify
 from anisocert.verify._codes import check_codes
@@ -102,13 +103,22 @@ def test_a_cascade_is_judged_by_majorities(run, tmp_path, forge):
     assert "has bound two-class, where a cascade needs majorities" in str(verify(tmp_path / "run").findings)
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_a_noise_beyond_the_first_is_found(run, tmp_path, alone, forge, forge_theta):
+@pytest.mark.parametrize(
+    ("alone", "claimed", "wrong"),
+    [
+        (False, "1,0", "selector_sigma is 2.0, the run's is 0.5"),
+        (True, "1,0", "selector_sigma is 2.0, the run's is 0.5"),
+        (True, "1,0,2", "selector_sigma is 2.0, beyond the run's largest noise of 0.5"),
+    ],
+)
+def test_a_noise_beyond_the_first_is_found(run, tmp_path, alone, claimed, wrong, forge, forge_theta):
     """With the cap and sizes that follow from it, and where no row is left that shows the first code by itself."""
     stored = read_run(run)
     rows = (row for row in stored.rows if row["prediction"] >= 0 and row["codes"] == "1,0")
     row = min(rows, key=lambda one: one["cap"] - one["radius"])
-    values = {"selector_sigma": 4 * row["selector_sigma"], "cap": 4 * row["cap"]}
+    values = {"selector_sigma": 4 * row["selector_sigma"], "codes": claimed}
+    each = alpha_of_cap(row | values)
+    values["cap"] = float(cap(Gaussian, row["selector_top"], row["selector_votes"], each, values["selector_sigma"]))
     region = Gaussian.region(np.zeros(64), np.full(64, row["theta_max"]), row["gap"], values["cap"])
     values |= {"radius": region.radius, "proxy_radius": region.proxy_radius}
     assert region.radius > row["radius"]
@@ -122,16 +132,17 @@ def test_a_noise_beyond_the_first_is_found(run, tmp_path, alone, forge, forge_th
 
     forge(out, change, inputs=len(stored) - len(first))
     (finding,) = verify(out).findings
-    assert f"selector_sigma is {values['selector_sigma']}, the run's is 0.5" in str(finding)
+    assert wrong in str(finding)
 
 
 @pytest.mark.parametrize(("first", "wrong"), [([0.1, 10.0], 0), (0.5, 0), (0.3, 1)])
 def test_a_later_code_may_have_a_larger_smallest_value_than_one_with_a_shape(first, wrong):
     """Codes go by their geometric mean; here the second, [0.5, 0.6], bounds the certificate of the third."""
-    row = {"method": "cascade", "votes": 400}
+    theta = np.array(first, np.float32)
+    row = {"method": "cascade", "votes": 400, "sigma": float(theta.min())}
     rows = [row | {"idx": 0, "codes": "0", "selector_sigma": None}]
     rows += [row | {"idx": 1, "codes": "0,1,2", "selector_sigma": 0.5}]
-    found = list(check_codes(rows, {0: np.float32(first) + np.zeros(()), 1: np.full((), 0.2, np.float32)}))
+    found = list(check_codes(rows, {0: theta, 1: np.full_like(theta, 0.2)}))
     assert [one.where for one in found] == ["example 1"] * wrong
 
 

@@ -34,11 +34,11 @@ def check_codes(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) 
     """What is wrong with the rows' codes: all are of one codebook. rows: sound by themselves, each with a theta."""
     known = dict[str, NDArray[np.float32]]()
     order = max((row["codes"] for row in rows if row["method"] == Cascade.name), key=len, default="")
-    flat = _begins_flat(rows, thetas)
+    largest = _largest(rows, thetas)
     for row in rows:
         where = f"example {row['idx']}"
-        if flat is not None and (sigma := row["selector_sigma"]) is not None and not sigma <= flat:
-            yield Finding(where, f"selector_sigma is {sigma!r}, beyond the run's largest noise of {flat!r}")
+        if largest is not None and (sigma := row["selector_sigma"]) is not None and not sigma <= largest:
+            yield Finding(where, f"selector_sigma is {sigma!r}, beyond the run's largest noise of {largest!r}")
         if row["method"] == Cascade.name and not f"{order},".startswith(f"{row['codes']},"):
             yield Finding(where, f"codes is {row['codes']!r}, in another order than {order!r} in the same run")
         if row["method"] not in (Cascade.name, Selected.name) or not row["votes"]:
@@ -56,7 +56,7 @@ def check_codes(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) 
             yield Finding(where, f"theta is another one than that of code {own} in the same run")
 
 
-def _begins_flat(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) -> float | None:
-    """The first code of a cascade, if rows show that it is one number: no other's smallest value is larger then."""
-    first = (row for row in rows if row["method"] == Cascade.name and row["selector_sigma"] is None and row["votes"])
-    return next((float(thetas[row["idx"]].item()) for row in first if thetas[row["idx"]].size == 1), None)
+def _largest(rows: Sequence[Row], thetas: Mapping[int, NDArray[np.float32]]) -> float | None:
+    """A cascade's largest noise, the run's own, if any row shows that codes are single numbers: all are, or none is."""
+    shown = (row for row in rows if row["method"] == Cascade.name and row["votes"])
+    return next((float(np.float32(row["sigma"])) for row in shown if thetas[row["idx"]].size == 1), None)

@@ -1,6 +1,7 @@
 """The file: what is in it, what is refused, what is dropped."""
 
 import os
+import shutil
 import sqlite3
 import struct
 import subprocess
@@ -290,6 +291,26 @@ def test_nothing_is_acknowledged_into_a_log_that_was_removed(path, proposal):
                 ask()
     with Memory.open(path) as memory:
         assert len(memory) == 1
+
+
+def test_a_backup_copied_over_a_memory_in_use_is_to_be_copied_again(path, proposal):
+    """Whoever has it open writes the log into the backup when they end, which is neither of the two then."""
+    backup = path.with_name("backup")
+    with Memory.open(path) as memory:
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+    shutil.copyfile(path, backup)
+    with Memory.open(path) as memory:
+        memory.admit(proposal(1, 0, [5, 0], [1, 1]))
+        subprocess.run(["cp", backup, path], check=True)  # opened by this process, it would lose SQLite's locks
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink()
+        with pytest.raises(AnisocertError, match="if a backup was copied over the memory, copy it there once more"):
+            memory.admit(proposal(2, 0, [0, 5], [1, 1]))
+    assert path.read_bytes() != backup.read_bytes()
+    shutil.copyfile(backup, path)
+    with Memory.open(path) as memory:
+        assert len(memory) == 1
+        assert memory.check().ok
 
 
 def test_nothing_is_acknowledged_into_a_file_that_was_replaced_meanwhile(path, proposal, monkeypatch):

@@ -156,7 +156,8 @@ class SqliteStore:
         if self._log is not None and sqlite_file.identity(log := sqlite_file.log(self._path), False) != self._log:
             raise AnisocertError(
                 f"{log} was removed or replaced while the memory was open, with the newest promises in it: end this "
-                "process in order, not by force, so that it writes them into the memory, and open that again"
+                "process in order, not by force, so that it writes them into the memory, and open that again; if a "
+                "backup was copied over the memory, copy it there once more then, as it is mixed with them"
             )
 
     def _begin(self, write: bool) -> None:

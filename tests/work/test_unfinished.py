@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anisocert.errors import ArgumentError
+from anisocert.runs.files import MOST_BYTES
 from anisocert.work._merging import _thetas
 from anisocert.work.unfinished import MOST_ROWS, PART_SCHEMA, Unfinished, rows_of, thetas_of
 
@@ -20,10 +21,21 @@ def cut(path):
     path.write_bytes(path.read_bytes()[:-20])
 
 
+def huge(path):
+    """Whole, with a hole before its footer, which takes no room on disk."""
+    pq.write_table(pa.Table.from_pylist([{"idx": 1, "theta": [1.0]}], PART_SCHEMA), path)
+    content = path.read_bytes()
+    footer = content[-8 - int.from_bytes(content[-8:-4], "little") :]
+    with path.open("r+b") as file:
+        file.seek(MOST_BYTES)
+        file.write(footer)
+
+
 WRONG = {
     "junk": lambda path: path.write_bytes(b"junk" * 100),
     "nothing": lambda path: path.write_bytes(b""),
     "cut": cut,
+    "huge": huge,
     "a FIFO": os.mkfifo,
     "a link to a device": lambda path: path.symlink_to("/dev/zero"),
     "a link to nothing": lambda path: path.symlink_to("nowhere"),

@@ -26,7 +26,7 @@ from anisocert import seals
 from anisocert.durable import TEMPORARY, locked, write_whole
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.runs import Configuration
-from anisocert.runs.files import JOURNAL
+from anisocert.runs.files import JOURNAL, MOST_BYTES
 from anisocert.runs.rows import SCHEMA, expect_sound, table_of
 from anisocert.shell import shell_quote
 
@@ -133,8 +133,10 @@ class Unfinished:
 def _ids(part: Path) -> list[int]:
     """The inputs in a part; an error if a run did not write it."""
     try:
-        if not stat.S_ISREG(part.lstat().st_mode):
+        if not stat.S_ISREG((file := part.lstat()).st_mode):
             raise ValueError("it is not a regular file")
+        if file.st_size > MOST_BYTES:  # of holes, which take no room on disk
+            raise ValueError(f"it has {file.st_size:,} bytes, expected {MOST_BYTES:,} at most")
         if pq.read_schema(part) != PART_SCHEMA:
             raise ValueError("it has different columns")
         if (rows := pq.read_metadata(part).num_rows) > MOST_ROWS:

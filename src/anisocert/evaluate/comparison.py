@@ -141,7 +141,10 @@ class Comparison:
 
 
 def _other_network(one: Entry, other: Entry) -> bool:
-    """Whether two runs are known to be of different networks; the methods of a codebook have one of their own."""
+    """Whether two runs are known to be of different networks; the methods of a codebook have one of their own.
+
+    A network in another precision, or on another grid, is another one: the hash says so, and so do its votes.
+    """
     hashes = one.run.model_hash, other.run.model_hash
     return None not in hashes and hashes[0] != hashes[1] and not {one.before.method, other.before.method} & {*CODED}
 

@@ -193,7 +193,10 @@ def _summary_caption(comparison: Comparison) -> str:
             "given input's certificate is wrong."
         )
     if comparison.mixed:
-        parts.append("The runs are of several networks: what differs may be due to these, not to the methods.")
+        parts.append(
+            "The runs are of several networks, or of one in several precisions or grids: what differs may be due to "
+            "these, not to the methods."
+        )
     shown = {one.protects for one in comparison.stages()} | ({NOBODY} if families else set())
     parts.append(explained(shown))
     if any(entry.run.imported for entry in comparison.entries):

@@ -280,6 +280,15 @@ def test_notices_that_its_file_is_gone(path, proposal):
         memory.lookup([0.0, 0.0])
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_memory_that_was_closed_is_not_called_damaged(path, proposal, kept):
+    with Memory.open(path) if kept else Memory() as memory:
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+    with pytest.raises(AnisocertError, match=r"cannot use the memory .*: it was closed: use one") as raised:
+        memory.lookup([0.0, 0.0])
+    assert not isinstance(raised.value, BrokenMemoryError)
+
+
 def test_nothing_is_acknowledged_into_a_log_that_was_removed(path, proposal):
     """As where a backup is put in place while the file is in use: who is killed then loses what it acknowledged."""
     with Memory.open(path) as memory:

@@ -6,11 +6,13 @@ import json
 import logging
 import re
 import signal
+import sqlite3
 import threading
 import time
 import urllib.request
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -507,16 +509,26 @@ def test_another_process_that_began_with_another_shape(serving, system, image, t
             assert call(served, INFER, "all", body)[0] == 400
 
 
-def test_a_memory_that_fails_is_not_ready(serving, system, image, tmp_path):
+def _damaged(memory, path):
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE head SET entries = 3")
+
+
+@pytest.mark.parametrize(
+    ("fail", "said"),
+    [(_damaged, "the memory is damaged"), (lambda memory, _: memory.close(), "the network or the memory failed")],
+    ids=["damaged", "closed"],
+)
+def test_a_memory_that_fails_is_not_ready(serving, system, image, tmp_path, fail, said):
     memory = ac.Memory.open(tmp_path / "m.sqlite")
     served = serving(system(memory=memory))
-    memory.close()
+    fail(memory, tmp_path / "m.sqlite")
     assert call(served, "/v2/health/live")[0] == 200
     assert call(served, "/v2/health/ready")[0] == 503
     for parameters in ({}, {"lookup": True}):
         status, headers, body = call(served, INFER, "all", asked(image(3.0)[None], parameters=parameters))
         assert (status, headers["Retry-After"]) == (503, "5")
-        assert json.loads(body)["error"].startswith("the memory is damaged")
+        assert json.loads(body)["error"].startswith(said)
     assert call(served, "/memory", "all")[0] == 503
     status, _, text = call(served, "/metrics", "all")
     assert status == 200

@@ -151,5 +151,8 @@ def explained(path: Path | None) -> Iterator[None]:
         elif getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
             why += ": it needs a user who may write the file, and into its folder, where SQLite keeps its log"
         raise AnisocertError(f"cannot use the memory {path or 'of this process'}: {why}") from error
+    except sqlite3.ProgrammingError as error:
+        why = "it was closed: use one that is open" if "closed" in str(error) else str(error)
+        raise AnisocertError(f"cannot use the memory {path or 'of this process'}: {why}") from error
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise BrokenMemoryError(f"{path} is not a memory, or is damaged: {error}") from error

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,6 +146,26 @@ def test_ctrl_c_says_that_it_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("anisocert.train.train", interrupt)
     found = CliRunner().invoke(app, ["train", *map(str, DIGITS), "--epochs", "4", "--out", str(tmp_path)])
     assert (found.exit_code, "interrupted in epoch 1 of 4; the same command resumes" in found.stdout) == (3, True)
+
+
+def test_an_interrupted_training_says_where_it_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stops = {2, 3}  # epochs that are kept, and not told of any more
+
+    def line(record: dict[str, Any]) -> str:
+        if record["epoch"] in stops:
+            stops.remove(record["epoch"])
+            raise KeyboardInterrupt
+        return ""
+
+    monkeypatch.setattr("anisocert.train._folder.EVERY", 0.0)  # seconds from one state to the next
+    monkeypatch.setattr("anisocert.cli.train._line", line)
+    asked = ["train", *map(str, DIGITS), "--epochs", "4", "--out", str(tmp_path)]
+    said = [CliRunner().invoke(app, asked).stdout for _ in range(3)]
+    assert ["resuming after epoch" in one for one in said] == [False, True, True]
+    assert "interrupted in epoch 2 of 4; the same command resumes" in said[0]
+    assert "resuming after epoch 2 of 4" in said[1]
+    assert "interrupted in epoch 3 of 4; the same command resumes" in said[1]
+    assert "resuming after epoch 3 of 4" in said[2]
 
 
 def test_a_real_kill_and_the_same_command_again(tmp_path: Path) -> None:

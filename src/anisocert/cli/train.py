@@ -164,6 +164,10 @@ def train(
     model, chosen, examples = chosen.prepared(task)
     with Bar(console, "training", "epochs", epochs) as bar:
 
+        def resumed(kept: int) -> None:
+            bar.begin(epochs, kept)
+            console.tell(f"resuming after epoch {kept} of {epochs}")
+
         def tell(record: dict[str, Any]) -> None:
             bar.reach(record["epoch"], _line(record))
             if not console.is_terminal:
@@ -172,7 +176,8 @@ def train(
         try:
             records = run(
                 model, examples, chosen, smoothing, sgd=sgd(len(examples)), test=test, folder=out, crop=crop, flip=flip,
-                seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell, force=force,
+                seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell,
+                on_resume=resumed, force=force,
             )  # fmt: skip
         except KeyboardInterrupt:
             console.tell(f"interrupted in epoch {int(bar.done) + 1} of {epochs}; the same command resumes")

@@ -50,6 +50,7 @@ def train(
     compile: bool = False,
     graph: bool = True,
     on_epoch: Callable[[Record], None] | None = None,
+    on_resume: Callable[[int], None] | None = None,
     force: bool = False,
 ) -> list[Record]:
     """Train `model` in place, and leave it on `device` in evaluation mode; returns one record per epoch.
@@ -78,6 +79,7 @@ def train(
             its kernels one by one; what cannot be captured is launched, and a record's `graph` tells which it was. Use
             False for a network or recipe whose Python code does something else from one call to the next.
         on_epoch: called with each record as it is made.
+        on_resume: called with the number of epochs that an interrupted training has kept, before it goes on.
         force: begin anew even over other files.
     """
     device, sgd = usable(device), sgd or recipe.sgd(len(data), 60)
@@ -114,6 +116,8 @@ def train(
     alone = place.held() if place else nullcontext()
     with alone, torch.random.fork_rng([device] if device.type == "cuda" else []), _tuned(device, batches, compile):
         records = place.resume(model, optimizer) if place else []
+        if on_resume is not None and 0 < len(records) < sgd.epochs:
+            on_resume(len(records))
         if compile and len(records) < sgd.epochs:
             torch.manual_seed(seed)
             network.train()

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from anisocert.appearance import APPEARANCES
 from anisocert.errors import ArgumentError, expect_one_of
-from anisocert.shown import SHOWN
 
 EXAMPLES, VOTES, NETWORK = "Which examples", "Votes and bounds", "The network"
 READING = ("layout", "mean", "std")  # how a network's file is read
@@ -56,7 +56,7 @@ class Options:
     components: str | None = option(
         None, "For a mixture, with --method fixed: weights and multiples of --sigma, as in 0.3:0.8,0.7:1.6."
     )
-    method: str = option("anisotropic", " or ".join(", ".join(SHOWN).rsplit(", ", 1)) + ".")
+    method: str = option("anisotropic", " or ".join(", ".join(APPEARANCES).rsplit(", ", 1)) + ".")
     paper: bool = option(False, "The published search for theta instead of ours.")
     iterations: int | None = option(None, "With --paper: its isotropic steps. Default: 900.", least=1)
     limit: float | None = option(None, "Theta is at most this times --sigma. Default: 32 for images, else 6.", least=1)

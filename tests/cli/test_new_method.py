@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import anisocert as ac
+from anisocert.appearance import APPEARANCES, OTHER, Appearance
 from anisocert.bounds import Plan
 from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize import CODED, METHODS, PUBLISHED, Method, Settings
 from anisocert.report import draw_curves
 from anisocert.runs import read_run
-from anisocert.shown import OTHER, SHOWN, Shown
 from anisocert.smoothing.claims import needed_evidence
 from anisocert.verify import verify
 
@@ -68,7 +68,7 @@ def test_a_run_asks_for_it_by_name(quick, do, tmp_path, cli, monkeypatch):
 
 def test_what_people_are_told_of_it_is_said_once(quick, do, tmp_path, cli, monkeypatch):
     monkeypatch.setitem(METHODS, "contrast", lambda _: Contrast())
-    monkeypatch.setitem(SHOWN, "contrast", Shown("less noise where it is dark", "#123456", "#fedcba"))
+    monkeypatch.setitem(APPEARANCES, "contrast", Appearance("less noise where it is dark", "#123456", "#fedcba"))
     assert do(replace(quick, method="contrast", max=3), tmp_path / "run").finished
     cli("report", tmp_path / "run", "--out", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()

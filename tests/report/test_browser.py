@@ -2,9 +2,9 @@
 
 import pytest
 
+from anisocert.appearance import APPEARANCES, OTHER, Appearance
 from anisocert.evaluate import ADMITTED, OWN
 from anisocert.report import write_report
-from anisocert.shown import OTHER, SHOWN, Shown
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def test_dark_is_dark(report, open_page):
 @pytest.mark.parametrize(("scheme", "place"), [("light", 0), ("dark", 1)])
 def test_curves_have_the_colours_of_their_methods(make_run, data, tmp_path, open_page, monkeypatch, scheme, place):
     """Those of a new one too; a stranger's have the neutral one, whatever they are called."""
-    monkeypatch.setitem(SHOWN, "contrast", Shown("less noise where it is dark", "#123456", "#fedcba"))
-    expected = {"fixed": SHOWN["fixed"], "two-step": SHOWN["two-step"], "contrast": SHOWN["contrast"]}
+    monkeypatch.setitem(APPEARANCES, "contrast", Appearance("less noise where it is dark", "#123456", "#fedcba"))
+    expected = {"fixed": APPEARANCES["fixed"], "two-step": APPEARANCES["two-step"], "contrast": APPEARANCES["contrast"]}
     expected |= dict.fromkeys(("theirs", "paper", "red);color:red"), OTHER)
     write_report([make_run(f"r{i}", data, name) for i, name in enumerate(expected)], tmp_path / "report.html")
     page = open_page(tmp_path / "report.html", scheme=scheme)

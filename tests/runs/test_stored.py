@@ -13,7 +13,8 @@ from anisocert.errors import AnisocertError, ArgumentError, ModelError
 from anisocert.models import load, save
 from anisocert.runs import NotTheRunsError, _sources, read_run
 from anisocert.runs.files import checksum, look, write_description
-from anisocert.work import add_to_memory, copy_run
+from anisocert.runs.folder import copy_run
+from anisocert.work import add_to_memory
 
 PAYLOAD = """
 from pathlib import Path

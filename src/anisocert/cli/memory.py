@@ -56,7 +56,8 @@ def add(
     from anisocert.memory import NOTES, POLICIES, Memory, shown
     from anisocert.runs import read_run
     from anisocert.runs.files import WrongFileError
-    from anisocert.work import add_to_memory, copy_run
+    from anisocert.runs.folder import copy_run
+    from anisocert.work import add_to_memory
 
     Memory(policy or "inherit", prefer=prefer).close()  # type: ignore[arg-type]  # it checks both
     options.checked()

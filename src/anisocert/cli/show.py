@@ -62,7 +62,6 @@ def show(
 
 def _named(stored: "StoredRun", name: str) -> int:
     """The id of the example whose image file has this name."""
-
     examples = stored.examples(whole=False)
     known = examples.named
     if name not in known:

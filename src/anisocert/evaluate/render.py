@@ -129,7 +129,7 @@ def latex(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """CSV: shares in per cent; both they and lengths in nine decimals; intervals in columns of their own."""
+    """CSV: shares in per cent; nine decimals, rounded to the safe side; intervals in columns of their own."""
     intervals = [any(row[i].low is not None for row in table.rows) for i in range(len(table.columns))]
     names: list[str] = []
     for column, wide in zip(table.columns, intervals, strict=True):

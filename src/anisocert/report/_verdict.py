@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anisocert.appearance import appearance
 from anisocert.evaluate import (
     ADMITTED,
     EVERYONE,
@@ -30,7 +31,6 @@ from anisocert.report._verdict_words import (
     system_words,
 )
 from anisocert.rounding import FINE, round_numbers
-from anisocert.shown import shown
 
 LEADS = {
     EVERYONE: f", and the smoothed classifier gives the same answer after {{}}: {EVERYONE}.",
@@ -71,7 +71,8 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
     # The best of several is shown, and the interval must hold for whichever that is.
     low, high = (float(end) for end in wilson(round(share * len(one)), len(one), 1 - 0.05 / rivals))
     attacked = nearest(withstood(entry), at)
-    title = f"{comparison.norm}: {shown(one.method, one.label).words}" + (f", best of {rivals} runs" * (rivals > 1))
+    best_of = f", best of {rivals} runs" if rivals > 1 else ""
+    title = f"{comparison.norm}: {appearance(one.method, one.label).words}{best_of}"
     tiles = (
         Tile(f"{percent(one.accuracy(0)[0])} %", one.answered, f"of {len(one):,} inputs"),
         Tile(

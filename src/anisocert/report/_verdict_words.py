@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from anisocert.appearance import APPEARANCES
 from anisocert.evaluate import (
     EVERYONE,
     OR_ABSTAINS,
@@ -22,7 +23,6 @@ from anisocert.evaluate.protection import SEEN
 from anisocert.evaluate.tables import RHO
 from anisocert.report._notes import notes
 from anisocert.report._stranger import unmeasured
-from anisocert.shown import SHOWN
 
 
 def scale_words(norm: str, at: float, dim: int | None, unit_range: bool) -> str:
@@ -49,8 +49,8 @@ def rivals_words(comparison: Comparison, entry: Entry) -> str:
     if one.method == "fixed" or fixed is None or (base := fixed.binding).mean() == 0:
         return ""
     said = (
-        f"Against {SHOWN['fixed'].words}: the certified radius is {times(one.mean() / base.mean(), 2)} times as large "
-        f"on average ({down(one.mean())} against {down(base.mean())})"
+        f"Against {APPEARANCES['fixed'].words}: the certified radius is {times(one.mean() / base.mean(), 2)} times as "
+        f"large on average ({down(one.mean())} against {down(base.mean())})"
     )
     if one.knows("proxy_radius") and base.knows("proxy_radius"):
         volume, other = one.mean("proxy_radius"), base.mean("proxy_radius")

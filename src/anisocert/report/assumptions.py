@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from anisocert.appearance import APPEARANCES
 from anisocert.certificate import ABSTAIN
 from anisocert.evaluate import keeps_answers, probability
 from anisocert.memory import INHERITED
 from anisocert.optimize import CODED, SELECTING
 from anisocert.report.evidence import Evidence
-from anisocert.shown import SHOWN
 from anisocert.smoothing import named
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def _classifier(e: Evidence) -> str:
         )
     parts = "network, selector and codebook" if e.row["method"] in SELECTING else "network or networks and codebook"
     return (
-        f"{SHOWN[e.row['method']].classifier}. The noises are {noise}, as strong as the run's codebook says; {parts} "
-        f"are one function (hash {hashed}), and a bare network may answer differently."
+        f"{APPEARANCES[e.row['method']].classifier}. The noises are {noise}, as strong as the run's codebook says; "
+        f"{parts} are one function (hash {hashed}), and a bare network may answer differently."
     )
 
 

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anisocert.appearance import appearance
 from anisocert.durable import claim, write_whole
 from anisocert.errors import MissingExtraError
-from anisocert.shown import shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +23,7 @@ STYLE = {
 
 def colour(method: str, label: str = "") -> str:
     """A method's colour, the same in all figures; the published algorithm, by its label, has its own."""
-    return PUBLISHED.get(label or method) or shown(method, label).light
+    return PUBLISHED.get(label or method) or appearance(method, label).light
 
 
 def new_figure(width: float, height: float) -> "Figure":

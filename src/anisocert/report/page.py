@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anisocert.appearance import APPEARANCES, OTHER
 from anisocert.durable import write_whole
 from anisocert.evaluate import LEFT, NO_LABELS, Comparison, Table, compare, paper_source, published, summary, tables_of
 from anisocert.evaluate.beside_paper import RULES
@@ -18,7 +19,6 @@ from anisocert.report._provenance import provenance
 from anisocert.report._sampling import chosen
 from anisocert.report._verdict import Verdict, verdict
 from anisocert.report.gallery import Card, cards
-from anisocert.shown import OTHER, SHOWN
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
@@ -86,7 +86,7 @@ def page(comparisons: Sequence[Comparison], gallery: int = 24, on_runs: Callable
         "report.html", "page.js", title=f"Robustness certificates: {names}",
         subtitle=_subtitle(comparisons), parts=parts, runs=list(provenance(comparisons)),
         paper=paper_source() if beside else "", phrases=MEANING, rules=RULES, left=LEFT,
-        methods=SHOWN | {"other": OTHER},
+        methods=APPEARANCES | {"other": OTHER},
         numbers=[part.curves | {"histograms": part.histograms} for part in parts],
     )  # fmt: skip
 

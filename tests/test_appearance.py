@@ -2,26 +2,26 @@
 
 import re
 
+from anisocert.appearance import APPEARANCES, OTHER, appearance
 from anisocert.optimize import CODED, METHODS
-from anisocert.shown import OTHER, SHOWN, shown
 
 
 def test_every_method_is_described_and_nothing_else():
-    assert list(SHOWN) == list(METHODS)
-    assert all(re.fullmatch(r"[a-z][a-z-]*", method) for method in SHOWN)  # the page names its colours so
+    assert list(APPEARANCES) == list(METHODS)
+    assert all(re.fullmatch(r"[a-z][a-z-]*", method) for method in APPEARANCES)  # the page names its colours so
 
 
 def test_no_two_look_or_sound_alike():
-    every = [*SHOWN.values(), OTHER]
+    every = [*APPEARANCES.values(), OTHER]
     for part in ("words", "light", "dark"):
         assert len({getattr(one, part) for one in every}) == len(every)
     assert all(re.fullmatch("#[0-9a-f]{6}", shade) for one in every for shade in (one.light, one.dark))
 
 
 def test_which_classifier_is_said_where_a_codebook_makes_it():
-    assert tuple(method for method, one in SHOWN.items() if one.classifier) == CODED
+    assert tuple(method for method, one in APPEARANCES.items() if one.classifier) == CODED
 
 
 def test_a_strangers_method_goes_by_its_label():
-    one = shown("theirs", "theirs, run b")
+    one = appearance("theirs", "theirs, run b")
     assert (one.words, one.light, one.dark) == ("theirs, run b", OTHER.light, OTHER.dark)

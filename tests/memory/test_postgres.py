@@ -9,7 +9,7 @@ import pytest
 
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.memory import BrokenMemoryError, Memory, UnavailableError
-from anisocert.memory import _postgres_schema as postgres_schema
+from anisocert.memory.postgres import _schema as postgres_schema
 
 SECRETS = ("sec:ret", "sec%3Aret", "word?", "word%3F")
 

@@ -15,7 +15,7 @@ from anisocert.bounds import lifetime_alpha
 from anisocert.memory import Memory, UnavailableError, UnknownOutcomeError
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
-from anisocert.memory import _postgres_session as postgres_session
+from anisocert.memory.postgres import _session as postgres_session
 
 
 class Wire:

@@ -16,8 +16,8 @@ import pytest
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.geometry import Region
 from anisocert.memory import BrokenMemoryError, Memory
-from anisocert.memory import _sqlite_file as sqlite_file
 from anisocert.memory._admitting import admit
+from anisocert.memory.sqlite import _file as sqlite_file
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from contextlib import closing
 import pytest
 
 from anisocert.errors import AnisocertError
-from anisocert.memory._sqlite_file import explained
+from anisocert.memory.sqlite._file import explained
 from anisocert.service import _lines
 from anisocert.service._lines import Lines
 from anisocert.service._logging import OTHERS, JsonLines, Sparing

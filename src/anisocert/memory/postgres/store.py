@@ -1,4 +1,4 @@
-"""A memory in PostgreSQL, for many machines at once; with _postgres_*.py, all of its SQL.
+"""A memory in PostgreSQL, for many machines at once.
 
 Whoever writes holds a lock on the table `head` from the first statement to the end of a READ COMMITTED transaction: all
 that was stored before is seen, and numbers have no gaps. Acknowledged is what was committed with synchronous_commit on.
@@ -13,13 +13,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from anisocert.errors import AnisocertError, ArgumentError
-from anisocert.memory import _postgres_schema as postgres_schema
 from anisocert.memory._head import COLUMNS, TABLES, Head, Row, Table
 from anisocert.memory._kinds import KINDS, keys
 from anisocert.memory.errors import BrokenMemoryError, UnavailableError, UnknownOutcomeError
+from anisocert.memory.postgres import _schema as postgres_schema
 
 if TYPE_CHECKING:  # psycopg is an extra
-    from anisocert.memory._postgres_session import Session, Statement
+    from anisocert.memory.postgres._session import Session, Statement
 
 _BATCH: Final = 64  # rows of 50 KB and more, in one message
 # Locks on the head, and then on the other tables. The first one for writing is held by one at a time, and needs the
@@ -253,8 +253,8 @@ def _marks(values: Collection[Any]) -> str:
 
 def _connected(place: str) -> tuple[Session, str, str]:
     """A connection, the place as it may be shown, and the schema."""
-    from anisocert.memory._postgres_place import Place
-    from anisocert.memory._postgres_session import Session
+    from anisocert.memory.postgres._place import Place
+    from anisocert.memory.postgres._session import Session
 
     found = Place.of(place)
     return Session(found), found.shown, found.schema

@@ -10,8 +10,8 @@ from typing import Any, Final
 import psycopg
 
 from anisocert.errors import AnisocertError, ArgumentError
-from anisocert.memory._postgres_place import Place
 from anisocert.memory.errors import BrokenMemoryError, UnavailableError
+from anisocert.memory.postgres._place import Place
 
 WAIT_SECONDS: Final = 60.0  # for the lock, and for a database that restarts
 # A database that was not back by then: callers hear so at once, but for one in a while, which looks.

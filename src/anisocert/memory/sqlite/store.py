@@ -1,4 +1,4 @@
-"""A memory in an SQLite file, where checking and inserting are one transaction; with _sqlite_*.py, all SQL.
+"""A memory in an SQLite file, where checking and inserting are one transaction.
 
 Write-ahead logging with full synchronisation: what was acknowledged is on the disk, and a process killed at any moment
 leaves no half entry. The file holds raw inputs, so it is created readable by its owner only and deleted content is
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from anisocert.errors import AnisocertError, ArgumentError
-from anisocert.memory import _sqlite_file as sqlite_file
-from anisocert.memory import _sqlite_schema as sqlite_schema
 from anisocert.memory._head import COLUMNS, TABLES, Head, Row, Table
 from anisocert.memory._kinds import keys
+from anisocert.memory.sqlite import _file as sqlite_file
+from anisocert.memory.sqlite import _schema as sqlite_schema
 
 
 class SqliteStore:

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.inputs import kind_of
-from anisocert.memory._sqlite_schema import APPLICATION_ID
 from anisocert.memory.errors import BrokenMemoryError, NoFolderError
+from anisocert.memory.sqlite._schema import APPLICATION_ID
 from anisocert.shell import shell_quote
 
 WAIT_SECONDS: Final = 60.0

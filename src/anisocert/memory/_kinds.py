@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any, Final, get_type_hints
 
 from anisocert.certificate import Certificate
@@ -59,6 +59,17 @@ def columns(table: str) -> dict[str, tuple[type, bool]]:
     """Type of each column, and whether it must have a value."""
     plain = {name: next(one for one in _STORED if kind in (one, one | None)) for name, kind in KINDS[table].items()}
     return {name: (one, KINDS[table][name] is one) for name, one in plain.items()}
+
+
+def expect_tables(where: str, found: Set[tuple[str, ...]], expected: Set[tuple[str, ...]]) -> None:
+    """An error unless a store holds the tables of a memory, and nothing else. found: kind, name, and more of each."""
+    if found != expected:
+        differing = sorted({f"{kind} {name}" for kind, name, *_ in found ^ expected})
+        raise BrokenMemoryError(
+            f"this memory is broken: expected its own tables in {where} and nothing else, got others: "
+            f"{', '.join(differing)}. If nobody has changed it, another version of anisocert made it. Pass its runs "
+            "through a new one: anisocert memory add RUN --memory NEW"
+        )
 
 
 def expect(table: str, names: Iterable[str], values: Iterable[Any]) -> None:

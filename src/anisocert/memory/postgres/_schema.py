@@ -11,7 +11,6 @@ from typing import Final
 
 from anisocert.memory import _head as head
 from anisocert.memory import _kinds as kinds
-from anisocert.memory.errors import BrokenMemoryError
 
 FORMAT: Final = "anisocert memory, format 2"  # the comment of the table `head`
 
@@ -98,11 +97,4 @@ def _expected() -> frozenset[tuple[str, str, str]]:
 
 def check(schema: str, found: set[tuple[str, str, str]]) -> None:
     """An error unless OBJECTS has found the tables of a memory, and nothing else."""
-    if found != _expected():
-        differing = sorted({f"{kind} {name}" for kind, name, _ in found ^ _expected()})
-        raise BrokenMemoryError(
-            f"this memory is broken: expected its own tables in the schema {schema} and nothing else, got others: "
-            + ", ".join(differing)
-            + ". If nobody has changed it, another version of anisocert made it. Pass its runs through a new one: "
-            "anisocert memory add RUN --memory NEW"
-        )
+    kinds.expect_tables(f"the schema {schema}", found, _expected())

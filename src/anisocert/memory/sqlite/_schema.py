@@ -7,8 +7,7 @@ from functools import cache
 from typing import Final
 
 from anisocert.memory import _head as head
-from anisocert.memory._kinds import INDEXED, UNIQUE, columns
-from anisocert.memory.errors import BrokenMemoryError
+from anisocert.memory._kinds import INDEXED, UNIQUE, columns, expect_tables
 
 APPLICATION_ID: Final = 0x414E4943  # "ANIC"
 VERSION: Final = 2
@@ -42,15 +41,7 @@ def create(db: sqlite3.Connection) -> None:
 
 def check(db: sqlite3.Connection) -> None:
     """An error unless the file has the tables of a memory, and nothing else."""
-    found, expected = _objects(db), _expected()
-    if found != expected:
-        differing = sorted({f"{kind} {name}" for kind, name, *_ in found ^ expected})
-        raise BrokenMemoryError(
-            "this memory is broken: expected its own tables in the file and nothing else, got others: "
-            + ", ".join(differing)
-            + ". If nobody has changed it, another version of anisocert made it. Pass its runs through a new one: "
-            "anisocert memory add RUN --memory NEW"
-        )
+    expect_tables("the file", _objects(db), _expected())
 
 
 def _objects(db: sqlite3.Connection) -> frozenset[tuple[str, ...]]:

@@ -85,6 +85,35 @@ def points_of():
 
 
 @pytest.fixture
+def at_zero():
+    """The certificate of the plane's origin."""
+
+    def certified(model, method, n, smoothing=None, num_classes=2, numerics=None, **plan):
+        (one,) = ac.certify(
+            model, np.zeros((1, 2), np.float32), num_classes=num_classes, method=method, numerics=numerics,
+            smoothing=smoothing or ac.Gaussian(model.sigma), plan=ac.Plan(n=n, **plan),
+        )  # fmt: skip
+        return one
+
+    return certified
+
+
+@pytest.fixture
+def as_alone():
+    """Certificates of a batch, checked to be those that its inputs have alone."""
+
+    def certified(model, x, smoothing, method):
+        ask = {"num_classes": 3, "smoothing": smoothing, "method": method, "plan": ac.Plan(n=300, alpha=0.05)}
+        together = ac.certify(model, x, **ask)
+        alone = [ac.certify(model, x[i : i + 1], ids=[i], **ask)[0] for i in range(len(x))]
+        for name in ("prediction", "codes", "selector_top", "top_votes", "gap", "cap", "radius", "alpha"):
+            assert [getattr(one, name) for one in together] == [getattr(one, name) for one in alone]
+        return together
+
+    return certified
+
+
+@pytest.fixture
 def problem(bands):
     """A random classifier, or one per code, selector, codebook and inputs."""
 

@@ -108,11 +108,8 @@ def three(bands, share, q, own, sizes=(0.5, 0.25)):
 
 
 @pytest.mark.parametrize(("share", "q", "own"), [(0.4, 0.2, 0.8), (0.3, 0.3, 0.99)])
-def test_the_region_reaches_the_nearer_border(bands, share, q, own):
-    model, x = three(bands, share, q, own), np.zeros((1, 2), np.float32)
-    (one,) = ac.certify(
-        model, x, num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(), plan=ac.Plan(n=50_000), numerics=QUICK
-    )
+def test_the_region_reaches_the_nearer_border(bands, at_zero, share, q, own):
+    one = at_zero(three(bands, share, q, own), ac.Cascade(), 50_000, num_classes=3, numerics=QUICK)
     far = min(-0.5 * ndtri(max(q, 1 - share - q)), 0.25 * ndtri(own))
     assert (one.prediction, one.codes) == (0, "0,1")
     assert 0.85 * far < one.radius < far
@@ -151,39 +148,26 @@ def test_alpha_is_kept_where_both_votes_are_at_their_limits(bands, within_rate):
     assert sum(wrong) > len(wrong) * alpha / 4  # the test would see a bound that is too large
 
 
-def test_where_another_class_may_have_won_before_the_input_abstains(bands):
+def test_where_another_class_may_have_won_before_the_input_abstains(bands, at_zero):
     model = three(bands, 0.495, 0.004, 0.9)  # class 1 has 0.501 under the first code
-    (one,) = ac.certify(
-        model, np.zeros((1, 2), np.float32), num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(),
-        plan=ac.Plan(n=4000), numerics=QUICK,
-    )  # fmt: skip
+    one = at_zero(model, ac.Cascade(), 4000, num_classes=3, numerics=QUICK)
     assert one.prediction == -1
     if "," in one.codes:
         assert (one.votes, one.cap) == (0, 0.0)
         assert "another class may have a majority under more noise" in one.reason
 
 
-def test_uniform_noise_gives_cross_polytopes(bands):
+def test_uniform_noise_gives_cross_polytopes(bands, at_zero):
     first = bands([1.0, 0.0], [-0.2, 0.1], [2, 1, 0], 3)  # of width 1: class 1 has 0.3, class 0 0.4
     model = ac.Coded([first, bands([0.0, 1.0], [-0.1], [1, 0], 3)], None, ac.Codebook([0.5, 0.25], 0.5)).eval()
-    (one,) = ac.certify(
-        model, np.zeros((1, 2), np.float32), num_classes=3, smoothing=Uniform(0.5), method=ac.Cascade(),
-        plan=ac.Plan(n=20_000), numerics=QUICK,
-    )  # fmt: skip
+    one = at_zero(model, ac.Cascade(), 20_000, Uniform(0.5), num_classes=3, numerics=QUICK)
     assert (one.norm, one.codes) == (1, "0,1")
     assert 0.85 * 0.1 < one.radius < 0.1
 
 
-def test_results_do_not_depend_on_the_batch(several):
+def test_results_do_not_depend_on_the_batch(several, as_alone):
     model, x, _, noise = several(4)
-    network = ac.Network(model, 3, numerics=QUICK)
-    ask = {"num_classes": 3, "smoothing": noise, "method": ac.Cascade(), "plan": ac.Plan(n=300, alpha=0.05)}
-    together = ac.certify(network, x, **ask)
-    alone = [ac.certify(network, x[i : i + 1], ids=[i], **ask)[0] for i in range(len(x))]
-    kept = ("prediction", "codes", "selector_top", "top_votes", "gap", "cap", "radius", "alpha")
-    assert [[getattr(one, name) for name in kept] for one in together] == [
-        [getattr(one, name) for name in kept] for one in alone
-    ]
+    as_alone(ac.Network(model, 3, numerics=QUICK), x, noise, ac.Cascade())
 
 
 def test_mistakes_are_named(several, bands):
@@ -223,11 +207,8 @@ def test_the_hash_names_every_network(bands):
         ({"codes": "0,first"}, "codes is '0,first', not distinct codes"),
     ],
 )
-def test_a_memory_refuses_what_the_votes_do_not_give(bands, change, wrong):
-    (one,) = ac.certify(
-        three(bands, 0.4, 0.2, 0.9), np.zeros((1, 2), np.float32), num_classes=3, smoothing=ac.Gaussian(0.5),
-        method=ac.Cascade(), plan=ac.Plan(n=2000), numerics=QUICK,
-    )  # fmt: skip
+def test_a_memory_refuses_what_the_votes_do_not_give(bands, at_zero, change, wrong):
+    one = at_zero(three(bands, 0.4, 0.2, 0.9), ac.Cascade(), 2000, num_classes=3, numerics=QUICK)
     with ac.Memory() as memory, pytest.raises(ArgumentError, match=wrong):
         memory.admit(replace(one, **change))
     with ac.Memory() as memory:

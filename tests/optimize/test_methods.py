@@ -55,12 +55,13 @@ def test_ancer_grows_the_coordinates_that_do_not_matter(slab):
         assert np.linalg.norm(slab.weight.numpy() * a.region.axes) <= slab.half_width
 
 
+class Constant(nn.Module):
+    def forward(self, x):
+        return torch.stack([2 + 0 * x.flatten(1).sum(1), 0 * x.flatten(1).sum(1)], 1)
+
+
 @pytest.mark.parametrize("smoothing", [ac.Gaussian(0.25), ac.Uniform(0.25)], ids=["l2", "l1"])
 def test_theta_stays_within_its_limit(smoothing):
-    class Constant(nn.Module):
-        def forward(self, x):
-            return torch.stack([2 + 0 * x.flatten(1).sum(1), 0 * x.flatten(1).sum(1)], 1)
-
     method = ac.Anisotropic(isotropic=ac.Isotropic(limit=3.0, bounded_reach=False))
     theta = method.choose(Query(Network(Constant().eval(), 2), smoothing, torch.rand(2, 4), [0, 1], 0), PLAN)
     assert theta.max() <= 0.75
@@ -76,10 +77,6 @@ def test_without_a_reach_the_limit_is_lower():
 
 
 def test_regions_do_not_reach_beyond_half_the_way_to_a_blank_image():
-    class Constant(nn.Module):
-        def forward(self, x):
-            return torch.stack([2 + 0 * x.flatten(1).sum(1), 0 * x.flatten(1).sum(1)], 1)
-
     x = torch.rand(4, 1, 6, 6)
     blank = x.flatten(1).mean(1)
     half = (x.flatten(1) - blank.unsqueeze(1)).norm(dim=1) / 2

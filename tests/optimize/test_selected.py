@@ -1,5 +1,7 @@
 """The smoothed selector, against classifiers whose every probability is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -60,21 +62,14 @@ def test_votes_give_regions_in_which_the_answer_does_not_change(problem, points_
 
 
 @pytest.mark.parametrize(("far_selector", "far_class"), [(0.3, 0.5), (0.6, 0.2), (1.0, 0.4)])
-def test_the_region_reaches_the_nearer_border(planes, far_selector, far_class):
-    model, x = planes(far_selector, far_class), np.zeros((1, 2), np.float32)
-    (one,) = ac.certify(
-        model, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=ac.Plan(n=50_000)
-    )
+def test_the_region_reaches_the_nearer_border(planes, at_zero, far_selector, far_class):
+    one = at_zero(planes(far_selector, far_class), ac.Selected(), 50_000)
     assert one.codes == "0"
     assert 0.93 * min(far_selector, far_class) < one.radius < min(far_selector, far_class)
 
 
-def test_a_code_with_a_shape_is_cut_where_the_selector_ends(planes):
-    model = planes(0.3, 0.5, codes=[[0.25, 4.0], [1.0, 1.0]])
-    (one,) = ac.certify(
-        model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(),
-        plan=ac.Plan(n=5000),
-    )  # fmt: skip
+def test_a_code_with_a_shape_is_cut_where_the_selector_ends(planes, at_zero):
+    one = at_zero(planes(0.3, 0.5, codes=[[0.25, 4.0], [1.0, 1.0]]), ac.Selected(), 5000)
     np.testing.assert_allclose(one.region.axes, [one.cap, one.cap])
     assert one.cap < 0.3 < 0.25 * one.gap < 0.5
 
@@ -91,22 +86,14 @@ def test_alpha_is_kept_where_both_votes_are_at_their_limits(planes, within_rate)
     assert sum(wrong) > runs * alpha / 4  # the test would see a bound that is too large
 
 
-def test_where_no_code_is_proven_the_input_abstains_without_votes(planes):
-    model = planes(0.0, 5.0)
-    (one,) = ac.certify(
-        model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(),
-        plan=ac.Plan(n=1000),
-    )  # fmt: skip
+def test_where_no_code_is_proven_the_input_abstains_without_votes(planes, at_zero):
+    one = at_zero(planes(0.0, 5.0), ac.Selected(), 1000)
     assert (one.prediction, one.votes, one.cap, one.region) == (-1, 0, 0.0, None)
     assert f"names no code surely enough: code {one.codes} has {one.selector_top} of 1000 votes" in one.reason
 
 
-def test_uniform_noise_gives_cross_polytopes(planes):
-    model = planes(0.2, 0.3)
-    (one,) = ac.certify(
-        model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Uniform(0.5), method=ac.Selected(),
-        plan=ac.Plan(n=20_000),
-    )  # fmt: skip
+def test_uniform_noise_gives_cross_polytopes(planes, at_zero):
+    one = at_zero(planes(0.2, 0.3), ac.Selected(), 20_000, ac.Uniform(0.5))
     assert one.norm == 1
     assert 0.9 * 0.2 < one.radius < 0.2
 
@@ -130,15 +117,9 @@ def test_the_hash_names_all_parts(planes):
     assert ac.Network(planes(0.3, 0.5), 2).hash in hashes
 
 
-def test_results_do_not_depend_on_the_batch(problem):
+def test_results_do_not_depend_on_the_batch(problem, as_alone):
     model, x, _ = problem(2)
-    ask = {"num_classes": 3, "smoothing": ac.Gaussian(0.5), "method": ac.Selected(), "plan": ac.Plan(n=300, alpha=0.05)}
-    together = ac.certify(model, x, **ask)
-    alone = [ac.certify(model, x[i : i + 1], ids=[i], **ask)[0] for i in range(len(x))]
-    kept = ("prediction", "codes", "selector_top", "top_votes", "gap", "cap", "radius", "alpha")
-    assert [[getattr(one, name) for name in kept] for one in together] == [
-        [getattr(one, name) for name in kept] for one in alone
-    ]
+    together = as_alone(model, x, ac.Gaussian(0.5), ac.Selected())
     assert {one.votes for one in together} >= {300}
 
 
@@ -156,13 +137,9 @@ def test_mistakes_are_named(planes, half_space):
         ac.certify(model, x, num_classes=2, smoothing=mixture, method=ac.Selected(), plan=plan)
 
 
-def test_a_selector_of_another_number_of_codes_is_refused(planes):
-    model = planes(0.3, 0.5, codes=(0.1, 0.2, 0.3))
+def test_a_selector_of_another_number_of_codes_is_refused(planes, at_zero):
     with pytest.raises(ac.AnisocertError, match=r"expected the model to return scores of shape \(\d+, 3\)"):
-        ac.certify(
-            model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(),
-            plan=ac.Plan(n=100),
-        )  # fmt: skip
+        at_zero(planes(0.3, 0.5, codes=(0.1, 0.2, 0.3)), ac.Selected(), 100)
 
 
 def test_a_system_with_a_memory_admits_what_was_certified(planes):
@@ -191,13 +168,8 @@ def test_a_system_with_a_memory_admits_what_was_certified(planes):
         ({"method": "fixed"}, "has codes, selector_top, .* which method fixed has not"),
     ],
 )
-def test_a_memory_refuses_what_the_selector_does_not_give(planes, change, wrong):
-    from dataclasses import replace
-
-    (one,) = ac.certify(
-        planes(0.4, 0.5), np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(0.5),
-        method=ac.Selected(), plan=ac.Plan(n=2000),
-    )  # fmt: skip
+def test_a_memory_refuses_what_the_selector_does_not_give(planes, at_zero, change, wrong):
+    one = at_zero(planes(0.4, 0.5), ac.Selected(), 2000)
     with ac.Memory() as memory, pytest.raises(ArgumentError, match=wrong):
         memory.admit(replace(one, **change))
     with ac.Memory() as memory:

@@ -60,27 +60,19 @@ def test_votes_give_regions_with_a_majority(problem, points_of):
     assert certified > 10
 
 
-def certified(model, n=20_000, **plan):
-    (one,) = ac.certify(
-        model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Gaussian(model.sigma), method=ac.TwoStep(),
-        plan=ac.Plan(n=n, **plan),
-    )  # fmt: skip
-    return one
-
-
-def test_the_region_is_what_the_event_gives(planes):
+def test_the_region_is_what_the_event_gives(planes, at_zero):
     """The code is always the first: only that both noises tell about x is lost, tau / theta of the distance."""
-    one = certified(planes(10.0, 0.3))
+    one = at_zero(planes(10.0, 0.3), ac.TwoStep(), 20_000)
     assert one.codes == "0,1"  # the larger noise of the other code costs nothing
     assert one.selector_top == one.votes
     tau = (0.5**-2 + 0.25**-2) ** -0.5
     assert 0.93 * 0.3 * tau / 0.25 < one.radius < 0.3 * tau / 0.25
 
 
-def test_a_rare_code_of_small_noise_is_left_out(planes):
+def test_a_rare_code_of_small_noise_is_left_out(planes, at_zero):
     """Under sigma, 99.9 % of the copies get the code of large noise."""
     model = planes(0.5 * ndtri(0.999), 1.0, codes=(1.0, 0.05))
-    one = certified(model)
+    one = at_zero(model, ac.TwoStep(), 20_000)
     assert one.codes == "0"
     assert one.top_votes < one.selector_top < one.votes
     assert one.theta == pytest.approx((0.5**-2 + 1) ** -0.5)
@@ -103,8 +95,8 @@ def test_alpha_is_kept(planes, within_rate):
 
 
 @pytest.mark.parametrize("stop", ["checkpoints", "betting"])
-def test_sequential_plans_see_the_event(planes, stop):
-    one = certified(planes(10.0, 0.5), n=20_000, stop=stop, tolerance=0.3)
+def test_sequential_plans_see_the_event(planes, at_zero, stop):
+    one = at_zero(planes(10.0, 0.5), ac.TwoStep(), 20_000, stop=stop, tolerance=0.3)
     assert one.votes < 20_000
     tau = (0.5**-2 + 0.25**-2) ** -0.5
     assert 0 < one.radius < 0.5 * tau / 0.25
@@ -157,24 +149,14 @@ def test_a_nan_is_nobodys_vote():
     assert TwoSteps(model)(copies).isnan().any(1).tolist() == [False, True, True, False]
 
 
-def test_results_do_not_depend_on_the_batch(problem):
+def test_results_do_not_depend_on_the_batch(problem, as_alone):
     model, x, _ = problem(2)
-    ask = {"num_classes": 3, "smoothing": ac.Gaussian(0.5), "method": ac.TwoStep(), "plan": ac.Plan(n=300, alpha=0.05)}
-    together = ac.certify(model, x, **ask)
-    alone = [ac.certify(model, x[i : i + 1], ids=[i], **ask)[0] for i in range(len(x))]
-    kept = ("prediction", "codes", "selector_top", "top_votes", "gap", "radius", "alpha")
-    assert [[getattr(one, name) for name in kept] for one in together] == [
-        [getattr(one, name) for name in kept] for one in alone
-    ]
+    as_alone(model, x, ac.Gaussian(0.5), ac.TwoStep())
 
 
-def test_uniform_noise_is_refused(planes):
-    model = planes(0.3, 0.5)
+def test_uniform_noise_is_refused(planes, at_zero):
     with pytest.raises(ArgumentError, match=r"expected Gaussian noise for two-step, got uniform: use Selected\(\)"):
-        ac.certify(
-            model, np.zeros((1, 2), np.float32), num_classes=2, smoothing=ac.Uniform(0.5), method=ac.TwoStep(),
-            plan=ac.Plan(n=100),
-        )  # fmt: skip
+        at_zero(planes(0.3, 0.5), ac.TwoStep(), 100, ac.Uniform(0.5))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

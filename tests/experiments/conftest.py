@@ -1,17 +1,13 @@
-"""The small runs that tests/evaluate makes by hand, for the tables that only the experiment has; and the benchmarks."""
+"""The small runs that are made by hand, for the tables that only the experiment has; and the benchmarks."""
 
-import importlib.util
+import importlib
 import sys
 from pathlib import Path
 
 import pytest
+from fixtures.results import columns, results, run  # noqa: F401
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-_spec = importlib.util.spec_from_file_location("made_by_hand", Path(__file__).parents[1] / "evaluate" / "conftest.py")
-_made = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_made)
-results, run, columns = _made.results, _made.run, _made.columns
 
 
 @pytest.fixture

@@ -61,6 +61,14 @@ def _scene():
     return scene
 
 
+@pytest.fixture(params=["sqlite", "lists", "postgresql"])
+def place(request, tmp_path, list_store):
+    """Where a memory can be opened twice."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_url")
+    return tmp_path / "memory.sqlite" if request.param == "sqlite" else "lists://memory"
+
+
 @pytest.fixture(params=["process", "file"])
 def open_memory(request, tmp_path):
     """Memory(policy), in the process or in a file."""

@@ -65,13 +65,6 @@ def test_postgresql(postgres, postgres_url, proposals, tmp_path):
     assert check_restored(postgres.url(name, database=f"{name}_restored"), before, everything) == generation
 
 
-@pytest.fixture(params=["sqlite", "lists", "postgresql"])
-def place(request, tmp_path, list_store):
-    if request.param == "postgresql":
-        return request.getfixturevalue("postgres_url")
-    return tmp_path / "memory.sqlite" if request.param == "sqlite" else "lists://memory"
-
-
 def state_of(store):
     with store.begin(write=False) as (head, _):
         return head, {table: list(store.rows(table)) for table in TABLES}

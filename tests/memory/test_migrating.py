@@ -165,12 +165,14 @@ def _killed(*_):
     raise Killed
 
 
-def interrupted(here, there, monkeypatch):
-    """A move that is killed once the copy is there, and the old memory still in use."""
+def interrupted(here, there, scene, monkeypatch):
+    """What a memory holds whose move is killed once the copy is there, and the old memory still in use."""
+    before = fill(here, scene)
     with monkeypatch.context() as patched:
         patched.setattr(migrating, "_check", _killed)
         with pytest.raises(Killed):
             migrate(here, there)
+    return before
 
 
 @pytest.mark.parametrize("step", ["_check", "_release"])
@@ -238,8 +240,7 @@ def test_a_copy_that_waits_for_another_memory_is_not_replaced(here, there, scene
 
 def test_a_copy_that_another_process_has_opened_meanwhile_is_not_emptied(here, there, scene, monkeypatch):
     """Two moves at once: what one of them has put in use may have answered somebody."""
-    before = fill(here, scene)
-    interrupted(here, there, monkeypatch)
+    before = interrupted(here, there, scene, monkeypatch)
     real = migrating._is_earlier_copy
 
     def opened_meanwhile(found, source):
@@ -255,8 +256,7 @@ def test_a_copy_that_another_process_has_opened_meanwhile_is_not_emptied(here, t
 
 def test_a_copy_that_is_opened_before_it_is_emptied_stays(here, there, scene, monkeypatch):
     """Two moves at once: one has announced that it makes the copy anew, and the other completes the move meanwhile."""
-    before = fill(here, scene)
-    interrupted(here, there, monkeypatch)
+    before = interrupted(here, there, scene, monkeypatch)
     real = migrating.Ledger.reset
 
     def completed_meanwhile(ledger):
@@ -272,8 +272,7 @@ def test_a_copy_that_is_opened_before_it_is_emptied_stays(here, there, scene, mo
 
 def test_a_copy_that_was_left_behind_is_never_opened(here, there, scene, tmp_path, monkeypatch):
     """It holds all that the old one held: in use beside the other, it would be a second system."""
-    before = fill(here, scene)
-    interrupted(here, there, monkeypatch)
+    before = interrupted(here, there, scene, monkeypatch)
     assert migrate(here, tmp_path / "third.sqlite").ok
     for _ in range(2):
         with pytest.raises(ArgumentError, match=r"expected a memory in use, got .*, whose promises were moved"):
@@ -283,16 +282,19 @@ def test_a_copy_that_was_left_behind_is_never_opened(here, there, scene, tmp_pat
     assert content(tmp_path / "third.sqlite") == before
 
 
+def closed(here, arrived):
+    with migrating._opened(here) as old, old.transaction(write=True):
+        old.append("entries", [], policy=migrating.MOVED + migrating._token(arrived))
+
+
 def test_two_moves_to_one_place_at_once_are_completed_by_a_third(here, there, scene, monkeypatch):
     """One closes the old memory while the other makes the copy anew: it is still the one that was meant."""
-    before = fill(here, scene)
-    interrupted(here, there, monkeypatch)
+    before = interrupted(here, there, scene, monkeypatch)
     with migrating._opened(there) as ledger:
         first = ledger.head
 
     def closed_by_the_first(target, arrived):
-        with migrating._opened(here) as old, old.transaction(write=True):
-            old.append("entries", [], policy=migrating.MOVED + migrating._token(first))
+        closed(here, first)
         return "checked"
 
     with monkeypatch.context() as patched:
@@ -304,12 +306,10 @@ def test_two_moves_to_one_place_at_once_are_completed_by_a_third(here, there, sc
 
 
 def test_a_copy_that_was_emptied_before_the_old_memory_was_closed_is_made_again(here, there, scene, monkeypatch):
-    before = fill(here, scene)
-    interrupted(here, there, monkeypatch)
+    before = interrupted(here, there, scene, monkeypatch)
 
     def closed_by_the_first(ledger, other, **_):
-        with migrating._opened(here) as old, old.transaction(write=True):
-            old.append("entries", [], policy=migrating.MOVED + migrating._token(other.head))
+        closed(here, other.head)
         raise Killed
 
     with monkeypatch.context() as patched:
@@ -323,8 +323,7 @@ def test_a_copy_that_was_emptied_before_the_old_memory_was_closed_is_made_again(
 
 
 def test_a_copy_that_is_replaced_cannot_be_opened_by_who_made_it(here, there, scene, monkeypatch):
-    fill(here, scene)
-    interrupted(here, there, monkeypatch)
+    interrupted(here, there, scene, monkeypatch)
     with migrating._opened(there) as ledger:
         arrived = ledger.head
     with monkeypatch.context() as patched:

@@ -29,14 +29,6 @@ def store(request, tmp_path, list_store):
     opened.close()
 
 
-@pytest.fixture(params=["sqlite", "lists", "postgresql"])
-def place(request, tmp_path, list_store):
-    """Where a memory can be opened twice."""
-    if request.param == "postgresql":
-        return request.getfixturevalue("postgres_url")
-    return tmp_path / "memory.sqlite" if request.param == "sqlite" else "lists://memory"
-
-
 def entry(number):
     return (number, 0, 10, 0.5, "fixed", "model", "kept", 1.0, 1.0, 7.0, "{}", b"theta", b"c%d" % number, b"axes")
 

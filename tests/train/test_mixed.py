@@ -1,4 +1,5 @@
 import logging
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -27,45 +28,52 @@ class Broken(nn.Module):
         raise self.error
 
 
+@pytest.fixture
+def kept() -> Iterator[nn.Module]:
+    """A network in training, which must be as it was in the end."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    yield model
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [(RuntimeError("no compiler here\nlines"), ": no compiler here\n"), (AssertionError(), "AssertionError()")],
 )
 def test_failing_compilation_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, said: str
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kept: nn.Module,
+    error: Exception,
+    said: str,
 ) -> None:
     monkeypatch.setattr(torch, "compile", lambda network, **_: Broken(network, error))
-    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).train()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    mixed, x = Mixed(model, "float32"), torch.rand(5, 3)
+    mixed, x = Mixed(kept, "float32"), torch.rand(5, 3)
     with caplog.at_level(logging.WARNING):
         mixed.compile_network(lambda: mixed(x).sum())
         assert not mixed.compiled
     assert said in caplog.text
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    kept.eval()
     assert mixed(x).shape == (5, 3)
 
 
-def test_running_out_of_memory_is_no_failing_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_out_of_memory_is_no_failing_compilation(monkeypatch: pytest.MonkeyPatch, kept: nn.Module) -> None:
     error = torch.OutOfMemoryError("CUDA out of memory")
     monkeypatch.setattr(torch, "compile", lambda network, **_: Broken(network, error))
-    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).train()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    mixed = Mixed(model, "float32")
+    mixed = Mixed(kept, "float32")
     with pytest.raises(torch.OutOfMemoryError):
         mixed.compile_network(lambda: mixed(torch.rand(5, 3)).sum())
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-def test_working_compilation_leaves_weights_and_gradients_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_working_compilation_leaves_weights_and_gradients_as_they_were(
+    monkeypatch: pytest.MonkeyPatch, kept: nn.Module
+) -> None:
     monkeypatch.setattr(torch, "compile", lambda network, **_: nn.Sequential(network))
-    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).train()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    mixed = Mixed(model, "float32")
+    mixed = Mixed(kept, "float32")
     mixed.compile_network(lambda: mixed(torch.rand(5, 3)).sum())
     assert mixed.compiled
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(parameter.grad is None for parameter in kept.parameters())
 
 
 def test_what_is_beside_a_compiled_network_is_compiled_too(monkeypatch: pytest.MonkeyPatch) -> None:

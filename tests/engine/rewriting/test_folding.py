@@ -21,17 +21,27 @@ from anisocert.models import build
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 
-def settled(model: nn.Module) -> nn.Module:
-    """With random statistics in every batch norm, in evaluation mode."""
+def settled(model: nn.Module, deep: bool = False) -> nn.Module:
+    """With random statistics in every batch norm, in evaluation mode.
+
+    deep: with small weights there, as scores would explode in fifty layers.
+    """
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d | nn.SyncBatchNorm):
             if module.running_mean is not None:
                 module.running_mean.normal_(0, 0.3)
                 module.running_var.uniform_(0.3, 2)
             if module.affine:
-                nn.init.normal_(module.weight)
+                nn.init.uniform_(module.weight, 0.2, 0.4) if deep else nn.init.normal_(module.weight)
                 nn.init.normal_(module.bias)
     return model.eval()
+
+
+def slope(scores, x: Tensor) -> Tensor:
+    """Of the softmax of one class."""
+    x.grad = None
+    scores(x.requires_grad_(True)).softmax(1)[:, 3].sum().backward()
+    return x.grad.clone()
 
 
 def assert_same(model: nn.Module, shape: tuple[int, ...], tolerance: float = 1e-5) -> nn.Module:
@@ -60,11 +70,8 @@ def _seed():
     "name", ["resnet18-paper", "resnet18", "resnet20", "wrn-40-2", "small-cnn", "efficientnet-lite0"]
 )
 def test_our_networks(name):
-    model = settled(build(name, 10, (0.5,) * 3, (0.2,) * 3))
+    model = settled(build(name, 10, (0.5,) * 3, (0.2,) * 3), deep=True)
     size = 16 if name == "wrn-40-2" else 33 if name.startswith("efficientnet") else 32  # their cost, not their kind
-    for module in model.modules():  # random statistics in fifty layers would make the scores explode
-        if isinstance(module, nn.BatchNorm2d):
-            module.weight.data.uniform_(0.2, 0.4)
     folded = assert_same(model, (3, size, size), 1e-4)
     if name.startswith(("resnet", "efficientnet")):
         assert layers(folded, nn.BatchNorm2d) == 0
@@ -74,20 +81,11 @@ def test_our_networks(name):
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_gradients_to_the_input_stay_as_they_are(name, device, precision):
-    model = settled(build(name, 10, (0.5,) * 3, (0.2,) * 3)).to(device)
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.weight.data.uniform_(0.2, 0.4)
+    model = settled(build(name, 10, (0.5,) * 3, (0.2,) * 3), deep=True).to(device)
     network = Network(model, 10, device, Numerics(precision, compile=False))
     x = torch.rand(4, 3, 32, 32, device=device)
-
-    def slope(scores):
-        x.grad = None
-        scores(x.requires_grad_(True)).softmax(1)[:, 3].sum().backward()
-        return x.grad.clone()
-
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # untrained scores hardly differ: TF32 does more
-        expected, found = slope(model), slope(network.differentiable_scores)
+        expected, found = slope(model, x), slope(network.differentiable_scores, x)
     rounding = 0.3 if precision == "bfloat16" else 1e-2 if device == "cuda" else 1e-4
     assert (found - expected).norm() <= rounding * expected.norm()
     assert layers(network._gradients._plain[1], nn.BatchNorm2d) == 0
@@ -102,19 +100,10 @@ def test_other_shapes_of_convolutions_have_the_same_gradients(monkeypatch, gpu):
     """What is compiled where a step's gradient is wanted, before it is compiled."""
     original = folding.reshape_convolutions
     monkeypatch.setattr(folding, "reshape_convolutions", lambda network, *_: original(network, gpu, "bfloat16"))
-    model = settled(build("resnet18-paper", 10, (0.5,) * 3, (0.2,) * 3))
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.weight.data.uniform_(0.2, 0.4)
+    model = settled(build("resnet18-paper", 10, (0.5,) * 3, (0.2,) * 3), deep=True)
     x = torch.rand(3, 3, 32, 32)
     folded = fold_for_gradients(model, x[:2], "float32", compiled=True)
-
-    def slope(run):
-        x.grad = None
-        run(x.requires_grad_(True)).softmax(1)[:, 3].sum().backward()
-        return x.grad.clone()
-
-    expected, found = slope(model), slope(folded)
+    expected, found = slope(model, x), slope(folded, x)
     assert (found - expected).norm() <= 1e-4 * expected.norm()
     assert layers(folded, DenseConv2d) > 0
     assert (layers(folded, BlockConv2d) > 0) == (layers(folded, PointwiseConv2d) > 0) == gpu
@@ -240,11 +229,7 @@ class Keywords(nn.Module):
         return self.same(input=self.norm(input=self.conv(input=x)))
 
 
-class Untraceable(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.norm = nn.Conv2d(3, 3, 3), nn.BatchNorm2d(3)
-
+class Untraceable(Branching):
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.conv(x)) if float(x.sum()) > -1e9 else x
 

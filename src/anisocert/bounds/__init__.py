@@ -1,17 +1,13 @@
 """Votes in, confidence bounds out: Clopper-Pearson, two-class, checkpoints, betting, and the plan that chooses."""
 
 from anisocert.bounds import betting, clopper_pearson
-from anisocert.bounds.accuracy import (
-    high_probability_accuracy,
-    lifetime_alpha,
-)
+from anisocert.bounds.accuracy import high_probability_accuracy, lifetime_alpha
 from anisocert.bounds.binomial import binomial_test
 from anisocert.bounds.bound import BOUNDS, Bound
 from anisocert.bounds.clopper_pearson import lower, upper
 from anisocert.bounds.explaining import errors_explain
 from anisocert.bounds.plan import Plan
 from anisocert.bounds.schedule import Look
-from anisocert.bounds.two_class import one_vs_rest_bound, two_class_bound
 
 __all__ = [
     "BOUNDS",
@@ -25,7 +21,5 @@ __all__ = [
     "high_probability_accuracy",
     "lifetime_alpha",
     "lower",
-    "one_vs_rest_bound",
-    "two_class_bound",
     "upper",
 ]

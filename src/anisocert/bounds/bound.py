@@ -3,9 +3,21 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar, Final, Protocol
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from anisocert.bounds._arrays import FloatOrArray, Floats, Integers
-from anisocert.bounds.two_class import OneSided, one_vs_rest_bound, two_class_bound
 from anisocert.errors import ArgumentError, expect_one_of
+
+TOP_SHARE = 0.9
+"""Part of alpha spent on p_A by the two-class bound: the radius depends far more on p_A than on p_B."""
+
+
+class OneSided(Protocol):
+    """A one-sided confidence bound of a share, such as `clopper_pearson.lower` or `betting.lower`."""
+
+    def __call__(self, k: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> FloatOrArray:
+        """Bound for k of n votes that fails with probability at most alpha."""
 
 
 class Family(Protocol):
@@ -23,35 +35,52 @@ class Bound(ABC):
     @abstractmethod
     def estimate(
         self, top: Integers, runner_up: Integers, n: Integers, num_classes: int, alpha: Floats, family: Family
-    ) -> tuple[FloatOrArray, FloatOrArray]:
-        """(p_A, p_B), both right with probability at least 1 - alpha. Arrays of one shape.
+    ) -> tuple[Floats, Floats]:
+        """(p_A, p_B), both right with probability at least 1 - alpha. Arrays of one shape, checked by the plan.
 
-        top: votes for the class that other votes chose; runner_up: the largest count of any other class among these n.
+        top: votes for the class that other votes chose; runner_up: the largest count of any other class *among these
+        n*. The votes of a runner-up that an earlier sample named will not do: another class may be the true second, and
+        nothing would bound its share.
         """
 
 
 class OneVsRest(Bound):
-    """p_B = 1 - p_A: what the field reports (Cohen et al. 2019)."""
+    """p_B = 1 - p_A: what the field reports (Cohen et al. 2019).
+
+    The subtraction needs no rounding: for p_A >= 1/2 it is exact in floating point, below that p_B > p_A abstains.
+    """
 
     name = "one-vs-rest"
 
     def estimate(
         self, top: Integers, runner_up: Integers, n: Integers, num_classes: int, alpha: Floats, family: Family
-    ) -> tuple[FloatOrArray, FloatOrArray]:
+    ) -> tuple[Floats, Floats]:
         """See Bound."""
-        return one_vs_rest_bound(top, n, alpha, family.lower)
+        p_a: Floats = family.lower(top, n, alpha)
+        return p_a, 1.0 - p_a
 
 
 class TwoClass(Bound):
-    """Every other class is bounded as well, which certifies larger regions."""
+    """Every other class is bounded as well, which certifies larger regions.
+
+    p_A takes 0.9 alpha. Each of the K - 1 other classes is bounded above at 0.1 alpha/(K-1), so that all these bounds
+    hold together and no single class has to be trusted to be the second; as the bound grows with the count, the
+    largest of them is the one of `runner_up`.
+
+    With two classes the other one's share *is* 1 - p: the bound is one-vs-rest with the full alpha.
+    """
 
     name = "two-class"
 
     def estimate(
         self, top: Integers, runner_up: Integers, n: Integers, num_classes: int, alpha: Floats, family: Family
-    ) -> tuple[FloatOrArray, FloatOrArray]:
+    ) -> tuple[Floats, Floats]:
         """See Bound."""
-        return two_class_bound(top, runner_up, n, num_classes, alpha, family.lower, family.upper)
+        if num_classes == 2:
+            return BOUNDS["one-vs-rest"].estimate(top, runner_up, n, num_classes, alpha, family)
+        p_a: Floats = family.lower(top, n, TOP_SHARE * alpha)
+        others = family.upper(runner_up, n, (1 - TOP_SHARE) * alpha / (num_classes - 1))
+        return p_a, np.minimum(1.0 - p_a, others)
 
 
 BOUNDS: Final[dict[str, Bound]] = {bound.name: bound for bound in (OneVsRest(), TwoClass())}

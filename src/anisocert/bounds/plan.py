@@ -23,10 +23,10 @@ from anisocert.bounds._arrays import (
 )
 from anisocert.bounds.bound import BOUNDS, ByName
 from anisocert.bounds.schedule import Look
-from anisocert.bounds.two_class import MOST_COMPARED
 from anisocert.errors import AnisocertWarning, ArgumentError, expect_one_of
 
 Stop = Literal["checkpoints", "betting"]
+MOST_COMPARED = 10**7  # classes: more than inputs.MOST_CLASSES, as a formula makes no tables for them
 
 MOST_VOTES = 10**9
 """The bounds' rounding was measured up to here; products of two such counts fit an int64."""

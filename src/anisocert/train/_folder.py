@@ -10,15 +10,14 @@ held by the one process at work.
 import io
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from anisocert.durable import BusyError, claim, locked, write_whole
+from anisocert.durable import claim, locked, write_whole
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Denoiser, Normalized
 from anisocert.models.weights import check_fit, check_tensors, read_torch, write_safetensors
@@ -43,17 +42,10 @@ class Folder:
         self.best: Weights | None = None  # if they are not on disk yet
         self.epochs, self.written, self.took = 0, 0.0, 0.0  # that the state on disk has, when it was written, seconds
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> AbstractContextManager[int]:
         """One process at a time; a second one is refused."""
-        try:
-            with locked(self.path / "training.lock", wait=False):
-                yield
-        except BusyError as error:
-            raise BusyError(
-                f"expected {self.path} to be idle, got a training at work in it: wait for its end, or choose another "
-                "folder"
-            ) from error
+        busy = f"expected {self.path} to be idle, got a training at work in it: wait for its end, or choose another"
+        return locked(self.path / "training.lock", wait=False, busy=f"{busy} folder")
 
     def resume(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[Record]:
         """Restore what was reached, or begin; returns the records of the epochs done."""

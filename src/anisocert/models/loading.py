@@ -24,6 +24,7 @@ from anisocert.models.normalize import Normalized, per_channel
 from anisocert.models.weights import put, read_safetensors, read_torch
 from anisocert.shell import shell_quote
 
+Scale = tuple[Sequence[float], Sequence[float]]  # mean and std
 FEW = 32  # rows per call, below which a network is slow
 
 
@@ -55,7 +56,16 @@ def load(
         or returns its scores among other things, made to fit. What is known has `notes` that say so.
     """
     like = None if shape is None else tuple(shape)
-    model, metadata = _network(source, architecture, num_classes, mean, std, layout, gradients, like)
+    if (mean is None) != (std is None):
+        raise ArgumentError(f"expected both mean and std or neither, got mean {mean!r} and std {std!r}")
+    scale = None if mean is None or std is None else (mean, std)
+    if scale is not None:
+        per_channel(*scale)
+    text = str(source)
+    if is_function(text) or expect_network_file(text).suffix == ".onnx":
+        model, metadata = _adapted(text, num_classes, scale, layout, gradients, like)
+    else:
+        model, metadata = _from_weights(Path(source), architecture, num_classes, scale, layout)
     if denoise is None:
         return model, metadata
     # What the network was trained with says nothing about the two together.
@@ -99,32 +109,25 @@ def _denoiser(path: str, shape: tuple[int, ...] | None) -> tuple[nn.Module, tupl
     return found, (f"its denoiser is told {what}, and was trained for {found.noise} noise of {low:g} to {high:g}",)
 
 
-def _network(
-    source: str | Path,
-    architecture: str | None,
+def _adapted(
+    text: str,
     num_classes: int | None,
-    mean: Sequence[float] | None,
-    std: Sequence[float] | None,
+    scale: Scale | None,
     layout: Layout | None,
     gradients: bool,
     shape: tuple[int, ...] | None,
 ) -> tuple[nn.Module, dict[str, Any]]:
-    if (mean is None) != (std is None):
-        raise ArgumentError(f"expected both mean and std or neither, got mean {mean!r} and std {std!r}")
-    if mean is not None and std is not None:
-        per_channel(mean, std)
-    text, takes, notes = str(source), None, tuple[str, ...]()
+    """A function's network or an ONNX file's, made to fit; scale: mean and std, if it has none."""
+    mean, std = scale or (None, None)
+    known: dict[str, Any] = {"architecture": text, "num_classes": None, "mean": mean, "std": std}
     if is_function(text):
-        (model, notes), metadata = from_function(text), dict[str, Any]()
-    elif expect_network_file(text).suffix == ".onnx":
-        model, takes, notes = _onnx(Path(source), gradients, shape)
-        metadata = {"num_classes": getattr(model, "num_classes", None)}
+        (model, notes), takes = from_function(text), None
     else:
-        return _from_weights(Path(source), architecture, num_classes, mean, std, layout)
-    known: dict[str, Any] = {"architecture": text, "num_classes": None, "mean": mean, "std": std} | metadata
+        model, takes, notes = _onnx(Path(text), gradients, shape)
+        known["num_classes"] = getattr(model, "num_classes", None)
     _check_classes(known["num_classes"], num_classes, text)
-    if is_told(model) and (mean is not None or layout is not None):
-        got = f"mean {mean!r}" if mean is not None else f"layout {layout!r}"
+    if is_told(model) and (scale is not None or layout is not None):
+        got = f"mean {mean!r}" if scale is not None else f"layout {layout!r}"
         raise ArgumentError(
             f"expected no mean, std and layout for {text}, which is told theta beside its inputs, got {got}: do that "
             "inside the network"
@@ -134,8 +137,8 @@ def _network(
         _check_classes(found.num_classes, num_classes, text)
         model, notes = found.model, (*notes, *found.notes)
         known["num_classes"] = known["num_classes"] or found.num_classes
-    if mean is not None and std is not None:
-        model = Normalized(model, mean, std)
+    if scale is not None:
+        model = Normalized(model, *scale)
     return model.eval(), known | {"notes": notes}
 
 
@@ -161,8 +164,7 @@ def _from_weights(
     path: Path,
     architecture: str | None,
     num_classes: int | None,
-    mean: Sequence[float] | None,
-    std: Sequence[float] | None,
+    scale: Scale | None,
     layout: Layout | None,
 ) -> tuple[nn.Module, dict[str, Any]]:
     more: dict[str, Any] = {}
@@ -171,19 +173,18 @@ def _from_weights(
         if "anisocert" in said:
             model, metadata = from_metadata(state, said["anisocert"], path)
             _check_classes(metadata["num_classes"], num_classes, str(path))
-            if mean is not None:
-                raise ArgumentError(f"expected no mean and std for {path}, which has its own, got mean {mean!r}")
+            if scale is not None:
+                raise ArgumentError(f"expected no mean and std for {path}, which has its own, got mean {scale[0]!r}")
             return model.eval(), metadata
         foreign = take_apart(state, str(path), layout)
-        if mean is None and {"normalize_mean", "normalize_std"} <= said.keys():
-            mean, std = _numbers(said["normalize_mean"], path), _numbers(said["normalize_std"], path)
+        if scale is None and {"normalize_mean", "normalize_std"} <= said.keys():
+            scale = _numbers(said["normalize_mean"], path), _numbers(said["normalize_std"], path)
         more = {"said": dict(said)} if said else {}
     else:
         foreign = take_apart(read_torch(path), str(path), layout)
     name, classes, channels = _architecture(foreign, architecture, path)
     _check_classes(classes, num_classes, str(path))
-    if mean is None or std is None:
-        mean, std = normalization(foreign, name, str(path))
+    mean, std = scale or normalization(foreign, name, str(path))
     if len(mean) != channels:
         raise ArgumentError(f"expected mean and std of {channels} channels for {path}, got {len(mean)}")
     model = build(name, classes, mean, std)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from anisocert.attack import Attack, Attacked, Point, SystemAttack
+from anisocert.attack import Attack, Attacked, Changed, Point, SystemAttack
 from anisocert.cli.console import Console
 from anisocert.evaluate import ADMITTED, EVERYONE, OR_ABSTAINS, above, down, percent, probability, results_of
 from anisocert.memory import shown
@@ -95,11 +95,7 @@ def tell_system(found: SystemAttack, memory: str, as_json: bool) -> None:
         said = {
             "memory": shown(memory), "promises": found.promises, "questions": found.questions, "failed": found.failed,
             "conflicts": found.conflicts, "abstained": found.abstained,
-            "changed": [
-                {"promise": one.promise, "promised": one.promised, "answer": one.answer, "how": one.how,
-                 "gauge": one.gauge}
-                for one in found.changed
-            ],
+            "changed": [_without_point(one) for one in found.changed],
         }  # fmt: skip
         print(json.dumps(said, indent=2))
         return
@@ -126,12 +122,10 @@ def tell_system(found: SystemAttack, memory: str, as_json: bool) -> None:
 def _plain(one: Attacked) -> dict[str, Any]:
     return {
         "id": one.id, "class": one.prediction, "radius": one.radius, "broken": one.broken,
-        "inside": _point(one.inside), "change": None if one.change is None else _point(one.change),
+        "inside": _without_point(one.inside), "change": one.change and _without_point(one.change),
     }  # fmt: skip
 
 
-def _point(point: Point) -> dict[str, Any]:
-    return {
-        "gauge": point.gauge, "length": point.length, "votes": point.votes, "own": point.own, "rival": point.rival,
-        "rival_votes": point.rival_votes, "changed": point.changed,
-    }  # fmt: skip
+def _without_point(found: Point | Changed) -> dict[str, Any]:
+    """All fields but the point itself, which has as many numbers as an input."""
+    return {name: value for name, value in vars(found).items() if name != "x"}

@@ -209,7 +209,7 @@ def test_fixed_noise_stays_certified_for_everyone_whatever_a_memory_made_of_it(m
     assert not found.failed
 
 
-def test_a_mixture_and_one_theta_for_all(made, half_space, write_run, tmp_path):
+def test_a_mixture_and_one_theta_for_all(made, half_space):
     x = heights([1.0, 0.0], [0.7, -0.7])
     mixture = ac.GaussianMixture([0.3, 0.7], [0.2, 0.4])
     run, network, inputs = made(half_space([1.0, 0.0]), x, mixture, sigma=0.2, components="0.3:1,0.7:2")

@@ -36,7 +36,7 @@ def attack(half_space, write_run, tmp_path, monkeypatch):
     return run
 
 
-def test_the_same_attack_searches_nothing_again(attack, tmp_path):
+def test_the_same_attack_searches_nothing_again(attack):
     done = []
     assert attack() == [[0, 1], [2]]
     assert attack(on_done=done.append) == []
@@ -96,7 +96,7 @@ def test_a_file_of_before_is_left_alone(attack, tmp_path):
     assert old.read_bytes() == b"whatever"
 
 
-def test_how_much_was_done_is_told(attack, tmp_path, monkeypatch):
+def test_how_much_was_done_is_told(attack, monkeypatch):
     told, search = [], first._attacked
     with monkeypatch.context() as stopped:
         stopped.setattr(

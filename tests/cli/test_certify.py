@@ -247,7 +247,7 @@ def test_wrong_values_are_one_line_and_leave_nothing(certify, tmp_path, argument
 
 
 @pytest.mark.precision
-def test_sigma_is_what_the_network_was_trained_with(cli, network, tmp_path, monkeypatch):
+def test_sigma_is_what_the_network_was_trained_with(cli, network, tmp_path):
     few = ("--data", "digits", "--method", "fixed", "--n", 200, "--max", 2, "--rows", 160, "--no-compile")
     said = cli("certify", network, *few, "--out", tmp_path / "run").out.splitlines()
     assert said[0] == f"sigma 0.25, which {network} was trained with"

@@ -41,7 +41,7 @@ def test_info_and_subsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "mean 0.5 (assumed, not measured) std 0.25 (assumed, not measured)" in run("info", str(tmp_path / "pets"))
 
 
-def test_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch() -> None:
     assert "digits is already here" in run("fetch", "digits")
     with pytest.raises(ArgumentError, match="expected a data set to be one of digits"):
         run("fetch", "svhn")

@@ -199,7 +199,7 @@ def test_a_name_that_looks_like_an_address(cli, monkeypatch, tmp_path):
     assert (tmp_path / "s3:bucket" / "certificates.parquet").is_file()
 
 
-def test_an_error_is_one_line_whatever_it_names(cli, tmp_path):
+def test_an_error_is_one_line_whatever_it_names(cli):
     said = cli("certify", "a\nerror: all is well", *CERTIFY.split(), code=2).err
     assert len(said.splitlines()) == 1
 

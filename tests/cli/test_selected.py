@@ -168,7 +168,7 @@ def test_it_is_said_which_classifier_it_is(run, two_step):
         assert "network, selector and codebook are one function (hash" in said
 
 
-def test_another_selector_or_codebook_is_another_network(run, configuration, tmp_path):
+def test_another_selector_or_codebook_is_another_network(run, tmp_path):
     stored = read_run(run)
     Codebook([0.125, 0.25, 0.51], 0.375).save(tmp_path / "codes.safetensors")
     other = {**stored.description, "codebook": str(tmp_path / "codes.safetensors")}

@@ -52,7 +52,7 @@ def test_mistakes(cli, tmp_path, network_file, options, words):
     assert words in cli("serve", network_file, "--sigma", 0.25, "--keys", keys, *options, code=2).err
 
 
-def test_a_port_that_is_taken_is_named_before_anything_is_loaded(cli, tmp_path, network_file, monkeypatch):
+def test_a_port_that_is_taken_is_named_before_anything_is_loaded(cli, tmp_path, network_file):
     pytest.importorskip("uvicorn", reason="needs uvicorn: pip install '.[serve]'")
     pytest.importorskip("prometheus_client", reason="needs prometheus-client: pip install '.[serve]'")
     keys = tmp_path / "keys.json"

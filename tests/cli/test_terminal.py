@@ -86,7 +86,7 @@ def test_a_closed_standard_output_is_no_error(arguments):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_closed_streams_are_nobodys_files(tmp_path):
+def test_closed_streams_are_nobodys_files():
     """Else the next file that is opened would be the standard output, and get what is printed."""
     command = f"{sys.executable} -m anisocert data fetch nothing >&- 2>&- <&-"
     assert subprocess.run(["sh", "-c", command], timeout=120).returncode == 2

@@ -225,7 +225,7 @@ def test_a_damaged_gzip_file(root: Path, idx_files: dict[str, bytes]) -> None:
         load("fashion-mnist")
 
 
-def test_absent_sets_say_what_to_do(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absent_sets_say_what_to_do(root: Path) -> None:
     with pytest.raises(ArgumentError, match=r"run `anisocert data fetch mnist`, or put train-images-idx3-ubyte"):
         load("mnist")
     with pytest.raises(ArgumentError, match="expected a data set to be one of digits"):

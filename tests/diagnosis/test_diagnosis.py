@@ -81,7 +81,7 @@ def test_wrong_answers_have_no_radius(half_space):
     assert level.abstained == 0.0
 
 
-def test_the_training_noise_is_where_the_network_is_as_right_as_it_is_sure(half_space):
+def test_the_training_noise_is_where_the_network_is_as_right_as_it_is_sure():
     """Scores whose softmax is the true posterior of two classes under noise of strength 1, and under no other."""
 
     class Posterior(torch.nn.Module):
@@ -275,7 +275,7 @@ def test_a_network_that_is_wrong_without_noise_is_not_blamed_on_noise(tmp_path):
 
 
 @pytest.mark.precision
-def test_a_network_that_answers_one_class_under_noise(tmp_path, trained_digits):
+def test_a_network_that_answers_one_class_under_noise(trained_digits):
     """Beyond some noise everything becomes class 3: certificates there are large, and worth nothing."""
     from anisocert import models
 

@@ -309,7 +309,7 @@ def test_numerics_are_settled_and_recorded(small_network):
     assert network.numerics.compile is False  # one vote never repays a compilation
 
 
-def test_a_model_whose_code_views_maps_still_runs(small_network, caplog):
+def test_a_model_whose_code_views_maps_still_runs(small_network):
     """`view` refuses channels-last maps, which the engine prefers."""
 
     class Viewing(nn.Module):

@@ -125,7 +125,7 @@ def test_no_table_changes_during_a_step(postgres_url, name, admin, write):
         assert memory.check().ok
 
 
-def test_a_writer_without_the_lock_is_noticed(postgres_url, name, admin, proposal):
+def test_a_writer_without_the_lock_is_noticed(postgres_url, name, admin):
     with Memory.open(postgres_url) as memory:
 
         def disturbed():
@@ -264,7 +264,7 @@ def test_a_url_that_cannot_be_is_refused_without_its_password(postgres, url):
         assert not [one for one in SECRETS if one in told]
 
 
-def test_what_cannot_be_reached_is_told_without_its_password(postgres, postgres_url, monkeypatch):
+def test_what_cannot_be_reached_is_told_without_its_password(postgres, postgres_url):
     wrong = postgres_url.replace("sec%3A", "sec%3Aret")
     nowhere = postgres_url.replace(str(postgres.folder), "/nowhere")
     for url, what in ((wrong, "password authentication failed"), (nowhere, "nowhere.* failed|No such file")):

@@ -48,7 +48,7 @@ def test_every_field_survives(path, proposal):
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_one_coordinate_and_two(path, proposal):
+def test_one_coordinate_and_two(proposal):
     # Lengths at which semi-axes and a ball's radius are told apart by their bytes.
     for d in (1, 2):
         for unit in (0.5, 1 / 3):
@@ -185,7 +185,7 @@ def test_refuses_what_is_no_file_beside_it(path, suffix):
         Memory.open(path)
 
 
-def test_reading_makes_nothing(path, proposal):
+def test_reading_makes_nothing(path):
     with pytest.raises(ArgumentError, match="does not exist"):
         Memory.open(path, read_only=True)
     assert not path.exists()

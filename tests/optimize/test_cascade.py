@@ -170,7 +170,7 @@ def test_results_do_not_depend_on_the_batch(several, as_alone):
     as_alone(ac.Network(model, 3, numerics=QUICK), x, noise, ac.Cascade())
 
 
-def test_mistakes_are_named(several, bands):
+def test_mistakes_are_named(several):
     model, x, _, noise = several(2)
     ask = {"num_classes": 3, "method": ac.Cascade(), "plan": ac.Plan(n=100), "numerics": QUICK}
     with pytest.raises(ArgumentError, match="expected the smallest value of the codebook's largest noise"):

@@ -147,7 +147,7 @@ def test_choosing_uses_no_noise_of_the_certificate(few_coordinates, monkeypatch)
     assert {number for _, number in drawn} == {7, 8}
 
 
-def test_pilot_sizes_are_those_of_regions(smooth):
+def test_pilot_sizes_are_those_of_regions():
     theta = torch.rand(2, 3, 2, 3) + 0.1
     gap = np.array([[0.5, 1.0, 2.0], [0.1, 0.2, 0.3]])
     radius, proxy, _ = sizes(theta, gap, 2)

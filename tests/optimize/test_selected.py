@@ -123,7 +123,7 @@ def test_results_do_not_depend_on_the_batch(problem, as_alone):
     assert {one.votes for one in together} >= {300}
 
 
-def test_mistakes_are_named(planes, half_space):
+def test_mistakes_are_named(planes):
     x, plan, model = np.zeros((1, 2), np.float32), ac.Plan(n=100), planes(0.3, 0.5)
     with pytest.raises(ArgumentError, match=r"expected a model with a codebook for selected, .*got Bands"):
         ac.certify(model.classifier, x, num_classes=2, smoothing=ac.Gaussian(0.5), method=ac.Selected(), plan=plan)

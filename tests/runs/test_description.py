@@ -36,7 +36,7 @@ def test_values_of_another_type(systems, tmp_path, changes, command, forge):
 
 
 @pytest.mark.parametrize("changes", [one for one in WRONG if "command" not in one], ids=ascii)
-def test_it_is_no_configuration(systems, tmp_path, changes):
+def test_it_is_no_configuration(systems, changes):
     described = json.loads((systems / "own" / "run.json").read_text()) | {"model": "none.safetensors"}
     Configuration.from_dict(described)
     with pytest.raises(ArgumentError, match="expected"):

@@ -141,7 +141,7 @@ def test_a_memory_s_lifetime(few, do, tmp_path, forge):
     assert any("lifetime_from" in str(finding) for finding in verify(tmp_path / "second").findings)
 
 
-def test_a_lifetime_run_that_was_stopped_keeps_its_numbers(few, do, same, tmp_path):
+def test_a_lifetime_run_that_was_stopped_keeps_its_numbers(few, do, tmp_path):
     c = replace(few, lifetime=True, memory=str(tmp_path / "memory.sqlite"))
     do(c, tmp_path / "run", shard=(1, 2))
     do(replace(c, ids="100,105"), tmp_path / "meanwhile")

@@ -305,7 +305,7 @@ def test_one_alpha_for_a_lifetime_is_the_memorys(serving, system, image):
     assert served.service.system.memory.check().ok
 
 
-def test_shapes_and_domain(serving, system, image):
+def test_shapes_and_domain(serving, image):
     served = serving(domain=(-1.0, 1.0))
     assert call(served, INFER, "client", asked(np.zeros((1, 63), np.float32)))[0] == 400
     assert call(served, INFER, "client", asked(image(80.0)[None]))[0] == 400
@@ -384,7 +384,7 @@ def test_metrics_and_the_operators_view(serving, image):
     assert state["alphas"] == pytest.approx(0.002)
 
 
-def test_logs_say_what_happened_and_neither_keys_nor_inputs(serving, image, caplog):
+def test_logs_say_what_happened_and_neither_keys_nor_inputs(serving, caplog):
     from anisocert.service._logging import JsonLines
 
     caplog.set_level(logging.INFO, "anisocert.service")
@@ -576,7 +576,7 @@ def test_no_time_to_wait_is_the_services_own(serving, image):
     assert status == 200
 
 
-def test_paths_of_this_machine_are_in_no_answer(serving, image):
+def test_paths_of_this_machine_are_in_no_answer(serving):
     served = serving()
     here = [str(Path.home()).encode(), str(served.keys.parent).encode()]
     for path in ("/", "/docs", "/openapi.json", "/v2", "/v2/models/plane", "/memory", "/metrics", "/examples"):

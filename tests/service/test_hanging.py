@@ -56,7 +56,7 @@ def answered(client, x):
     return False
 
 
-def test_every_request_ends_in_time(serving, system, image, hanging, monkeypatch):
+def test_every_request_ends_in_time(serving, system, image, hanging):
     served = serving(system(memory=hanging), limits=Limits(seconds=0.3))
     hanging.armed, started = True, time.monotonic()
 

@@ -128,7 +128,7 @@ def test_who_gives_up_before_a_batch_spends_nothing_and_after_that_loses_no_prom
 
 
 @pytest.mark.parametrize("lifetime", [None, 0.01])
-def test_an_input_that_fails_takes_no_other_with_it(system, gated, queue, gate, image, lifetime):
+def test_an_input_that_fails_takes_no_other_with_it(gated, queue, gate, image, lifetime):
     gated.arm()
     gated.memory = ac.Memory(lifetime=lifetime)
     one, bad = queue(), np.full((1, 1, 8, 8), 6000, np.float32)

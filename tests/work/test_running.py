@@ -257,7 +257,7 @@ def test_average_of_a_run(quick, do, tmp_path, short_search):
 
 
 @pytest.mark.filterwarnings("ignore:Without any noise")  # its network was never trained
-def test_the_command_in_the_description_is_the_run(quick, whole, tmp_path, same, monkeypatch):
+def test_the_command_in_the_description_is_the_run(whole, tmp_path, same):
     import shlex
 
     from typer.testing import CliRunner

@@ -129,7 +129,7 @@ def test_the_memory_answers_as_after_the_fact(remembering, do, tmp_path):
     assert do(asked, tmp_path / "run").finished
 
 
-def test_a_memory_of_something_else_is_refused_before_the_work(remembering, quick, do, tmp_path):
+def test_a_memory_of_something_else_is_refused_before_the_work(remembering, do, tmp_path):
     asked = remembering(tmp_path)
     do(asked, tmp_path / "run")
     for change, said in (({"norm": "l1"}, "for norm 1"), ({"memory_policy": "abstain"}, "abstain")):

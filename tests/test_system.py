@@ -14,6 +14,7 @@ from anisocert.bounds import lifetime_alpha
 from anisocert.certificate import ABSTAIN
 from anisocert.engine import Query
 from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.memory import ChangedError
 from anisocert.models import Normalized
 
 SECRET = b"known to no client"
@@ -202,6 +203,22 @@ def test_after_a_reset_a_memory_still_belongs_to_one_network(system, half_space,
         assert deployed.answer(point(2.0, 0.0)).note == "kept"
         with pytest.raises(ArgumentError, match="answers differently under the same hash"):
             other.answer(point(2.0, 50.0))
+
+
+def test_promises_of_another_network_are_not_told_as_ones_own(system, half_space, tmp_path):
+    """Also where the memory was empty when the system was made, or has been emptied since."""
+    path = tmp_path / "m.sqlite"
+    with ac.Memory.open(path) as memory, ac.Memory.open(path) as same:
+        deployed = system(memory=memory)
+        other = ac.System(
+            half_space([-1.0, 0.0]).eval(), num_classes=2, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN,
+            memory=same,
+        )  # fmt: skip
+        for first, second, prediction in ((deployed, other, 0), (other, deployed, 1)):
+            assert first.answer(point(2.0, 0.0)).prediction == prediction
+            with pytest.raises(ChangedError, match="another process began with it"):
+                second.answer(point(2.0, 0.01))
+            memory.reset()
 
 
 def test_a_reset_while_votes_are_drawn_lets_no_second_network_in(system, half_space, tmp_path):

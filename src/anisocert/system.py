@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import os
 import threading
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from anisocert.certification import timed_certificates, unanswered
 from anisocert.engine import Classifier, Network, Numerics, Query
 from anisocert.errors import AnisocertError, ArgumentError, ModelError
 from anisocert.inputs import exact_float32, told
-from anisocert.memory import ABSTAINED, Memory
+from anisocert.memory import ABSTAINED, ChangedError, Memory
 from anisocert.models.normalize import out_of_units
 from anisocert.optimize import Fixed, Method
 from anisocert.smoothing import Smoothing
@@ -125,6 +126,18 @@ class System:
         found = self._answered(dict(zip(keys, points, strict=True)))
         return [found[key] for key in keys]
 
+    def lookup_all(self, x: Iterable[Any]) -> list[Certificate | None]:
+        """`Memory.lookup_all`; an error if another network's promises are there by now. x: `b x *shape`."""
+        found = self.memory.lookup_all(x)
+        for promise in found:
+            if promise is not None and promise.model_hash != self.network.hash:
+                place = self.memory.place or "this memory"
+                raise ChangedError(
+                    f"expected promises of model {self.network.hash} in {place}, got those of {promise.model_hash}: "
+                    "another process began with it since this system was made"
+                )
+        return found
+
     def _answered(self, asked: Asked) -> Answers:
         """The answers to different inputs: promises at once, the rest when it is this thread's turn."""
         found: Answers = {}
@@ -155,7 +168,7 @@ class System:
 
     def _promised(self, asked: Asked) -> Answers:
         """The stored promises that cover inputs."""
-        found = zip(asked, self.memory.lookup_all(asked.values()), strict=True)
+        found = zip(asked, self.lookup_all(asked.values()), strict=True)
         return {key: promise for key, promise in found if promise is not None}
 
     def _refused(self, asked: Asked) -> Answers:

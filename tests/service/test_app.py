@@ -220,6 +220,16 @@ def test_the_network_failing_is_told_without_its_words(serving, system, half_spa
     assert call(served, "/v2/health/ready")[0] == 200
 
 
+def test_promises_of_another_network_are_not_told_as_ones_own(serving, system, half_space, image, tmp_path):
+    """One that began with the memory after this service had started, where it was empty."""
+    with ac.Memory.open(tmp_path / "m.sqlite") as memory, ac.Memory.open(tmp_path / "m.sqlite") as same:
+        served = serving(system(memory=memory))
+        assert system(half_space([-1.0] * 64).eval(), memory=same).answer(image(1.0)).prediction == 1
+        for parameters in ({}, {"lookup": True}):
+            found, _, body = call(served, INFER, "all", asked(image(0.9)[None], parameters=parameters))
+            assert (found, b"operator has restarted it" in body) == (503, True)
+
+
 def test_scores_that_are_no_numbers(serving, system, half_space):
     class Nan(type(half_space([1.0] * 64))):
         def forward(self, x: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from anisocert.certificate import Certificate
 from anisocert.memory import Memory, UnavailableError
+from anisocert.system import System
 
 Found = list[Certificate | None]
 _Asked = tuple[NDArray[np.float32], "Future[Found]"]
@@ -24,7 +25,7 @@ class Lookups:
     at_once: inputs that are asked together, or one more request's: who came first is not kept waiting for all others.
     """
 
-    def __init__(self, memory: Memory, at_once: int = 256) -> None:
+    def __init__(self, memory: Memory | System, at_once: int = 256) -> None:
         self._memory, self._at_once = memory, at_once
         self._waiting: SimpleQueue[_Asked | None] = SimpleQueue()
         threading.Thread(target=self._work, name="lookups", daemon=True).start()

@@ -64,7 +64,7 @@ class Service:
         self.rules = Rules(system, shape, domain)
         self.system, self.keys, self.name = system, keys, name
         self.limits, self.examples, self.names = limits or Limits(), examples, names or Names()
-        self.rates, self.teller, self.lookups = Rates(), Teller(system, self.names), Lookups(system.memory)
+        self.rates, self.teller, self.lookups = Rates(), Teller(system, self.names), Lookups(system)
         self.metrics = Metrics(lambda: self.queue.waiting)
         self.threads, self._watching = Threads(THREADS, "bodies"), Threads(WATCHING, "watching")
         self._ended: bool | None = None

@@ -268,6 +268,26 @@ def test_reading_where_nothing_may_be_written(proposal):
         folder.chmod(0o755)
 
 
+def test_reading_by_a_link_where_nothing_may_be_written(proposal):
+    """What a log holds is read also where the reader may not write beside the link that leads to its memory."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder, data = Path(name), Path(name) / "data"
+        folder.chmod(0o755)
+        data.mkdir()
+        data.chmod(0o777)
+        (folder / "link").symlink_to(data / "memory.sqlite")
+        with Memory.open(data / "memory.sqlite") as memory:
+            memory.admit(proposal(0, 1, [0, 0], [1, 1]))
+            for file in data.iterdir():
+                file.chmod(0o666)
+
+            def look():
+                with Memory.open(folder / "link", read_only=True) as memory:
+                    return memory.lookup([0.5, 0.0]).prediction
+
+            assert as_nobody(look) == "1"
+
+
 def test_notices_that_its_file_is_gone(path, proposal):
     memory = Memory.open(path)
     memory.admit(proposal(0, 0, [0, 0], [1, 1]))
@@ -289,9 +309,12 @@ def test_a_memory_that_was_closed_is_not_called_damaged(path, proposal, kept):
     assert not isinstance(raised.value, BrokenMemoryError)
 
 
-def test_nothing_is_acknowledged_into_a_log_that_was_removed(path, proposal):
+@pytest.mark.parametrize("name", ["memory.sqlite", "link"])
+def test_nothing_is_acknowledged_into_a_log_that_was_removed(path, proposal, name):
     """As where a backup is put in place while the file is in use: who is killed then loses what it acknowledged."""
-    with Memory.open(path) as memory:
+    path.with_name("link").symlink_to(path)
+    Memory.open(path).close()
+    with Memory.open(path.with_name(name)) as memory:
         memory.admit(proposal(0, 0, [0, 0], [1, 1]))
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink()

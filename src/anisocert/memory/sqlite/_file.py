@@ -75,13 +75,14 @@ def still(path: Path) -> bool:
     SQLite makes two files beside one that it reads, to see what others write. In a folder where it may not, and where
     nobody has made them, nobody is writing at this moment.
     """
-    may_write = os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+    may_write = os.access(path.resolve().parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
     return not may_write and not log(path).exists()
 
 
 def log(path: Path) -> Path:
-    """The write-ahead log beside a memory."""
-    return path.with_name(path.name + "-wal")
+    """The write-ahead log beside a memory; where the path is a link, beside the file that it leads to."""
+    place = path.resolve()
+    return place.with_name(place.name + "-wal")
 
 
 def identity(path: Path, unchanged: bool) -> tuple[int | bool, ...] | None:

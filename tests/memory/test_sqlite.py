@@ -268,6 +268,21 @@ def test_reading_where_nothing_may_be_written(proposal):
         folder.chmod(0o755)
 
 
+def test_a_second_name_would_be_a_second_memory(path, proposal, monkeypatch):
+    """As of a copy made by cp -l: a log lies beside each name, and both promised one point to two classes."""
+    monkeypatch.setattr(sqlite_file, "CREATED_SECONDS", 0.05)
+    with Memory.open(path) as memory:
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+        path.with_name("second").hardlink_to(path)
+        for name in ("memory.sqlite", "second"):
+            for options in ({}, {"read_only": True}):
+                with pytest.raises(ArgumentError, match=r"with one name, got .*, a file with 2 \(hard links\)"):
+                    Memory.open(path.with_name(name), **options)
+        assert memory.lookup([0.0, 0.0]).prediction == 0
+        path.with_name("second").unlink()
+        Memory.open(path).close()
+
+
 def test_reading_by_a_link_where_nothing_may_be_written(proposal):
     """What a log holds is read also where the reader may not write beside the link that leads to its memory."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:

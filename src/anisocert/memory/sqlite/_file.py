@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from anisocert.memory.sqlite._schema import APPLICATION_ID
 from anisocert.shell import shell_quote
 
 WAIT_SECONDS: Final = 60.0
+CREATED_SECONDS: Final = 1.0
 JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")  # at the end of a journal, after the name of another
 
 
@@ -67,6 +69,19 @@ def create(path: Path) -> None:
         pass
     finally:
         os.unlink(temporary)
+
+
+def refuse_second_name(path: Path) -> None:
+    """An error if a file has two names (hard links): whoever uses the other one has a log and locks of his own."""
+    deadline = time.monotonic() + CREATED_SECONDS
+    while (names := path.stat().st_nlink) > 1:
+        if time.monotonic() > deadline:  # not just made by another process, which gives it its name in two steps
+            raise ArgumentError(
+                f"expected a memory with one name, got {path}, a file with {names} (hard links): who uses another name "
+                f"sees nothing of what is promised under this one. Remove the others (find FOLDER -samefile "
+                f"{shell_quote(str(path))}), and copy a memory by SQLite's .backup"
+            )
+        time.sleep(0.01)
 
 
 def still(path: Path) -> bool:

@@ -43,6 +43,7 @@ class SqliteStore:
             if read_only:
                 sqlite_file.refuse_foreign(path)
             sqlite_file.create(path)
+            sqlite_file.refuse_second_name(path)
             self._file = sqlite_file.identity(path, self._unchanged)
             name = sqlite_file.read_only_uri(path, self._unchanged) if read_only else path
         with sqlite_file.explained(path):

@@ -12,6 +12,7 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, shown
 from anisocert.memory import _kinds as kinds
 from anisocert.memory._head import TABLES
+from anisocert.memory._projection import Projection
 from anisocert.memory.postgres import PostgresStore
 from anisocert.memory.sqlite import SqliteStore
 
@@ -152,6 +153,17 @@ def test_after_a_reset_inputs_may_have_another_shape(place, proposal):
         assert memory.lookup([0.0, 0.0, 0.0]) is None
         assert memory.covers([0.0]) == []
         assert memory.admit(proposal(0, 0, [1, 2, 3], [1, 2, 3])).note == "kept"
+
+
+def test_what_interrupts_the_reading_of_promises_damages_none(tmp_path, proposal, monkeypatch):
+    """As where there is no room to project them: the next question reads on, and does not call the memory broken."""
+    with Memory.open(tmp_path / "m") as memory, Memory.open(tmp_path / "m") as other:
+        memory.admit_all([proposal(i, 0, [10.0 * i, 0.5], [1, 2]) for i in range(70)])
+        with monkeypatch.context() as patch:
+            patch.setattr(Projection, "of", lambda sample: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                other.lookup([690.0, 0.0])
+        assert other.lookup([690.0, 0.0]).id == 69
 
 
 def test_an_error_undoes_a_whole_batch(place, proposal):

@@ -85,9 +85,9 @@ class Index:
         self._longest[n], self._slots[n + 1] = region.enclosing_radius, len(self._axes)
         if self._shadow is not None:
             self._shadow.write(n, region.center.reshape(1, -1), self._longest[n : n + 1])
+        if n + 1 >= self._next_fit:
+            self._fit(n + 1)
         self._count = n + 1
-        if self._count >= self._next_fit:
-            self._fit()
 
     def truncate(self, count: int) -> None:
         """Forget all rows but the first `count`."""
@@ -104,8 +104,7 @@ class Index:
         if self._shadow is not None and rows > self._shadow.capacity:
             self._shadow = self._shadow.grown(2 * rows)
 
-    def _fit(self) -> None:
-        n = self._count
+    def _fit(self, n: int) -> None:
         self._next_fit = _REFIT * n
         most = min(_SAMPLE, max(_VALUES // self.dim, MOST_DIRECTIONS))
         sample = np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))

@@ -268,6 +268,25 @@ def test_reading_where_nothing_may_be_written(proposal):
         folder.chmod(0o755)
 
 
+def test_who_begins_to_write_as_a_file_is_opened_as_unchanging_ends_the_reading(path, proposal, monkeypatch):
+    Memory.open(path).close()
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    refuse, writers = sqlite_file.refuse_foreign, []
+
+    def meanwhile(file):
+        if not writers:
+            writers.append(Memory.open(path))
+            writers[0].admit(proposal(0, 0, [0, 0], [1, 1]))
+        refuse(file)
+
+    monkeypatch.setattr(sqlite_file, "refuse_foreign", meanwhile)
+    with pytest.raises(AnisocertError, match="changed while it was open"), Memory.open(path, read_only=True) as memory:
+        memory.lookup([0.0, 0.0])  # which was None, for as long as the log was not written into the file
+    with Memory.open(path, read_only=True) as memory:
+        assert memory.lookup([0.0, 0.0]).prediction == 0
+    writers[0].close()
+
+
 def test_a_second_name_would_be_a_second_memory(path, proposal, monkeypatch):
     """As of a copy made by cp -l: a log lies beside each name, and both promised one point to two classes."""
     monkeypatch.setattr(sqlite_file, "CREATED_SECONDS", 0.05)

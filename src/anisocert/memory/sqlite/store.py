@@ -39,12 +39,13 @@ class SqliteStore:
             if read_only and not path.exists():
                 raise ArgumentError(f"expected a certificate memory, got {path}, which does not exist")
             sqlite_file.refuse_hostile_journal(path)
+            before = sqlite_file.identity(path, True)  # a log that comes after that is a change
             self._unchanged = read_only and sqlite_file.still(path)
             if read_only:
                 sqlite_file.refuse_foreign(path)
             sqlite_file.create(path)
             sqlite_file.refuse_second_name(path)
-            self._file = sqlite_file.identity(path, self._unchanged)
+            self._file = before if self._unchanged else sqlite_file.identity(path, False)
             name = sqlite_file.read_only_uri(path, self._unchanged) if read_only else path
         with sqlite_file.explained(path):
             self._db = sqlite3.connect(

@@ -45,6 +45,12 @@ def test_gives_away_the_exact_quantile_and_no_more() -> None:
     assert (given_away == binom.ppf(1 - rho, total, alpha)).all()
 
 
+def test_nothing_is_claimed_where_scipy_is_wrong() -> None:
+    """That more than 611 of 650 certificates are false has probability above 6e-265; scipy says 0."""
+    assert high_probability_accuracy(650, 650, 0.3, 7e-286) == 0
+    assert high_probability_accuracy(650, 650, 0.3, 1e-199) > 0
+
+
 @given(st.integers(1, 20_000), st.floats(1e-6, 0.3), st.floats(1e-6, 0.5), st.floats(0, 1))
 def test_it_is_neither_negative_nor_above_what_was_counted(total: int, alpha: float, rho: float, share: float) -> None:
     correct = int(share * total)

@@ -1,3 +1,6 @@
+from fractions import Fraction
+from math import comb
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -28,6 +31,12 @@ def test_scalars_ties_and_symmetry() -> None:
     assert binomial_test(5, 10) == 1.0
     assert binomial_test(10, 10) == pytest.approx(2**-9)
     assert binomial_test(2, 10) == binomial_test(8, 10)
+
+
+def test_no_p_value_is_too_small_where_scipy_is_wrong() -> None:
+    """At 36 of 1169 its tail is 0, which is below every alpha."""
+    assert binomial_test(36, 1169) >= Fraction(2 * sum(comb(1169, i) for i in range(37)), 2**1169) > 0
+    assert binomial_test(5000, 5000) == 1e-200
 
 
 def test_bad_input_is_named() -> None:

@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc
 
 from anisocert.bounds._arrays import FloatOrArray, Floats, Integers, at_most, broadcast, integers, levels, unwrap
+from anisocert.bounds.clopper_pearson import LEAST_ALPHA
 
 
 def high_probability_accuracy(correct: ArrayLike, total: ArrayLike, alpha: ArrayLike, rho: ArrayLike) -> FloatOrArray:
@@ -12,7 +13,7 @@ def high_probability_accuracy(correct: ArrayLike, total: ArrayLike, alpha: Array
 
     `correct` of `total` inputs were certified correct. The number of false ones among them is at most Binomial(total,
     alpha), and exceeds its (1 - rho)-quantile with probability at most rho; that many are subtracted. Shapes broadcast;
-    the result is at least 0.
+    the result is at least 0, and 0 for rho < 1e-200.
     """
     correct, total, alpha, rho = _checked(correct, total, alpha, rho)
     return unwrap(np.maximum(correct - _quantile(total, alpha, rho), 0) / total)
@@ -43,6 +44,6 @@ def _quantile(total: Integers, alpha: Floats, rho: Floats) -> Integers:
     low, high = np.full_like(total, -1), total
     while (high - low > 1).any():
         middle = np.minimum((low + high + 1) // 2, total - 1)  # beyond total - 1 the probability is 0: no need to ask
-        enough = betainc(middle + 1.0, total - middle, alpha) <= rho * (1 - 1e-10)
+        enough = (betainc(middle + 1.0, total - middle, alpha) <= rho * (1 - 1e-10)) & (rho >= LEAST_ALPHA)
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return high

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtri
 
 import anisocert as ac
-from anisocert.engine import same_behaviour
+from anisocert.engine import Query, same_behaviour
 from anisocert.errors import ArgumentError
 from anisocert.models import PerCode
 from anisocert.smoothing import Gaussian, Uniform
@@ -155,6 +155,14 @@ def test_where_another_class_may_have_won_before_the_input_abstains(bands, at_ze
     if "," in one.codes:
         assert (one.votes, one.cap) == (0, 0.0)
         assert "another class may have a majority under more noise" in one.reason
+
+
+def test_votes_to_select_name_no_other_class_under_a_later_code(bands):
+    """The codes before it leave room for the class that was named, and for no other."""
+    network = ac.Network(three(bands, 0.4, 0.2, 0.8), 3, numerics=QUICK)
+    query = Query.of(network, ac.Gaussian(0.5), np.zeros((1, 2), np.float32), [0], 0)
+    _, later = ac.Cascade().decide(query, ac.Plan(n=2000), np.array([0.001]))
+    assert later.settle(np.array([[0, 100, 0]])).label.tolist() == [0]
 
 
 def test_uniform_noise_gives_cross_polytopes(bands, at_zero):

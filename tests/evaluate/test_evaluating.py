@@ -75,6 +75,11 @@ def test_it_says_what_a_run_on_disk_says(fixed, scaled, labels, write_run, tmp_p
     ]  # fmt: skip
 
 
+def test_lists_under_a_name_of_several_are_refused(fixed, scaled, labels):
+    with pytest.raises(ArgumentError, match="expected a list of certificates as 'l2', got a dict: name each"):
+        ac.evaluate({"l2": {"fixed": fixed, "isotropic": scaled}}, labels)
+
+
 def test_a_sigma_that_fixed_noise_did_not_have_is_refused(fixed, scaled, labels):
     with pytest.raises(ArgumentError, match=rf"expected the sigma of .*, {SIGMA:g}, got {2 * SIGMA:g}: leave it out"):
         ac.evaluate(fixed, labels, sigma=2 * SIGMA)

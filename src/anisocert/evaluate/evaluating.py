@@ -121,6 +121,11 @@ def _lists(given: Any) -> dict[str, list[Certificate]]:
     if isinstance(given, Certificate):
         raise ArgumentError("expected certificates, got one: pass [certificate] and [label]")
     if isinstance(given, Mapping):
+        for name, inner in given.items():
+            if isinstance(inner, Mapping):
+                raise ArgumentError(
+                    f"expected a list of certificates as {name!r}, got {told(inner)}: name each of its lists by itself"
+                )
         return {str(name): one for name, inner in given.items() for one in _lists(inner).values()} or _none()
     if isinstance(given, str | Path) or not hasattr(given, "__iter__"):
         raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(given)}")

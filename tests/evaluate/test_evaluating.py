@@ -75,6 +75,12 @@ def test_it_says_what_a_run_on_disk_says(fixed, scaled, labels, write_run, tmp_p
     ]  # fmt: skip
 
 
+def test_lists_of_other_inputs_are_not_compared(fixed, certified, labels, x):
+    others = certified(ac.Fixed(), at=x[::-1].copy())
+    with pytest.raises(ArgumentError, match="got another input at place 0 of turned than of fixed: evaluate each"):
+        ac.evaluate({"fixed": fixed, "turned": others}, labels)
+
+
 def test_lists_under_a_name_of_several_are_refused(fixed, scaled, labels):
     with pytest.raises(ArgumentError, match="expected a list of certificates as 'l2', got a dict: name each"):
         ac.evaluate({"l2": {"fixed": fixed, "isotropic": scaled}}, labels)

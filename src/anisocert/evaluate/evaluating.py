@@ -94,6 +94,7 @@ def evaluate(
         return _of_run(Path(certificates), labels=labels, sigma=sigma, memory=memory)
     lists = _lists(certificates)
     classes = _labels(labels, lists)
+    _expect_same_inputs(lists)
     if not isinstance(memory, Memory | None):
         raise ArgumentError(f"expected memory as in memory=system.memory, got {told(memory)}")
     if not isinstance(data, str) or not data:
@@ -157,6 +158,19 @@ def _labels(given: ArrayLike | None, lists: Mapping[str, Certificates]) -> NDArr
         if len(one) != len(raw):
             raise ArgumentError(f"expected one label per certificate, got {len(raw)} for {len(one)} of {name}")
     return raw.astype(np.int64)
+
+
+def _expect_same_inputs(lists: Mapping[str, Certificates]) -> None:
+    """An error if lists that are compared are of other inputs: ids are places, as long as nobody gives others."""
+    (first, known), *others = lists.items()
+    for name, certificates in others:
+        for place, pair in enumerate(zip(known, certificates, strict=True)):
+            one, other = (c.x if c.region is None else c.region.center for c in pair)
+            if one is not None and other is not None and not np.array_equal(one, other):
+                raise ArgumentError(
+                    f"expected certificates of the same inputs, in the same order, got another input at place {place} "
+                    f"of {name} than of {first}: evaluate each by itself"
+                )
 
 
 def _numbered(raw: NDArray[Any]) -> str:

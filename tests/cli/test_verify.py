@@ -91,6 +91,13 @@ def test_fresh_votes(cli, run):
     assert "expected --recount K with --fresh" in cli("verify", run, "--fresh", 100, code=2).err
 
 
+@pytest.mark.parametrize("option", ["--model", "--denoise", "--codebook", "--selector", "--data", "--device"])
+def test_what_only_votes_need_is_not_taken_for_looked_at(cli, run, option):
+    said = cli("verify", run, option, "elsewhere", code=2)
+    assert f"expected --recount K with {option}, the number of rows to draw votes for, got none" in said.err
+    assert "nothing wrong" not in said.out
+
+
 def test_recount_with_a_network_that_is_elsewhere(cli, run, tmp_path, forge):
     described = json.loads((run / "run.json").read_text())
     net = shutil.copy(described["model"], tmp_path / "moved.safetensors")

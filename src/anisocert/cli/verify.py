@@ -9,6 +9,7 @@ from anisocert.cli import FAILED, keeping, options
 
 EPILOG = "Example: anisocert verify runs/demo/l2-fixed --recount 10"
 NOT_ALL = 3
+VOTERS = ("model", "denoise", "codebook", "selector")  # what nothing looks at unless votes are drawn again
 
 if TYPE_CHECKING:
     from anisocert.runs import StoredRun
@@ -55,9 +56,11 @@ def verify(
     """
     from anisocert.verify import verify as check
 
-    if fresh and not recount:
-        raise typer.BadParameter("expected --recount K with --fresh, the number of rows to draw votes for, got none")
+    given = {"fresh": fresh, "device": device != "auto", **{name: places[name] is not None for name in VOTERS}}
+    _expect_recount(recount, [name for name, value in given.items() if value])
     found = check(run, places["memory"], places["data"])
+    if found.run is not None and not found.run.has_memory:  # whose answers are derived again from the inputs
+        _expect_recount(recount, ["data"] if places["data"] is not None else [])
     recounted: list[int] = []
     if recount and found.run is not None:
         found, recounted = _recounted(found, found.run.moved(**places), recount, device, fresh)
@@ -70,6 +73,14 @@ def verify(
         typer.echo(_summary(run, found, recounted, fresh))
     if not found.ok or found.undone:
         raise typer.Exit(NOT_ALL if found.ok else FAILED)
+
+
+def _expect_recount(count: int, given: list[str]) -> None:
+    """An error if options were given that are about the votes of rows, and no rows: nothing would heed them."""
+    if given and not count:
+        raise typer.BadParameter(
+            f"expected --recount K with --{given[0]}, the number of rows to draw votes for, got none"
+        )
 
 
 def _recounted(

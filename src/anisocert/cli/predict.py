@@ -52,7 +52,6 @@ def predict(
     from anisocert.cli.console import Console
     from anisocert.data.dataset import UNLABELLED
     from anisocert.durable import claim
-    from anisocert.engine import Network
     from anisocert.engine.devices import devices_of
     from anisocert.evaluate import percent
 
@@ -65,8 +64,7 @@ def predict(
     asked |= {"method": "fixed" if asked["codebook"] is None else "cascade"}
     job = loaded(configured(asked, tell), tell)
     c = job.configuration
-    assert c.num_classes is not None
-    network = Network(job.model, c.num_classes, devices_of(device)[0], c.numerics, c.model_id)
+    network = c.network(job.model, devices_of(device)[0])
     with warnings.catch_warnings():
         warnings.simplefilter("once")  # a plan that cannot answer warns for every batch
         answers = _answers(job, network)

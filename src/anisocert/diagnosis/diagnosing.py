@@ -101,7 +101,7 @@ def diagnose(
             "(anisocert certify needs none)"
         )
     chunk = job.chunk([job.ids[i] for i in evenly(len(job.ids), inputs)])
-    network = Network(job.model, c.num_classes, device, replace(c.numerics, compile=False), c.model_id)
+    network = c.network(job.model, device, replace(c.numerics, compile=False))
     sample = Sample(torch.from_numpy(chunk.x).to(network.device), np.array(chunk.y), chunk.ids, c.seed, c.outputs)
     scale = span(chunk.x)
     trained = job.metadata.get("sigma")
@@ -159,7 +159,7 @@ def _with_gradients(job: Job, network: Network, sample: Sample) -> Job | None:
     try:
         model = load_model(c)[0] if Path(c.model).suffix == ".onnx" else job.model
         if model is not job.model:
-            network = Network(model, network.num_classes, network.device, network.numerics, c.model_id)
+            network = c.network(model, network.device, network.numerics)
         Problem(Query(network, Gaussian(1.0), sample.x[:1], sample.ids[:1], c.seed), c.outputs).require_gradients()
     except (ModelError, MissingExtraError):
         return None

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import nn
 
 from anisocert.bounds import Plan
 from anisocert.data import parse_ids
 from anisocert.data.dataset import is_name
-from anisocert.engine import Numerics, Stage, Stream
+from anisocert.engine import Network, Numerics, Stage, Stream
 from anisocert.errors import ArgumentError, expect_one_of
 from anisocert.memory import POLICIES, shown
 from anisocert.optimize import CODED, METHODS, PUBLISHED, SAME_FOR_ALL, SELECTING, Method, Settings
@@ -131,6 +133,11 @@ class Configuration(Options):
         """Whether thetas with these largest values are as large as the search may make them. shape: of an input."""
         # It was kept in float32, which may have rounded it either way.
         return np.asarray(theta_max) >= self.sigma * self.chooser().limit_for(shape) * (1 - 1e-6)
+
+    def network(self, model: nn.Module, device: torch.device | str, numerics: Numerics | None = None) -> Network:
+        """The model as it is asked, once its classes are counted. numerics: others than the run's."""
+        assert self.num_classes is not None
+        return Network(model, self.num_classes, device, numerics or self.numerics, self.model_id)
 
     @property
     def parts(self) -> dict[str, str | None]:

@@ -59,10 +59,8 @@ class Certifier:
 
     def settle(self, numerics: Numerics, shape: tuple[int, ...], inputs: int) -> Settled:
         """Decide what `numerics` leaves open, with the whole run in view, and make the network ready."""
-        c = self.configuration
-        assert c.num_classes is not None
         if self.network is None or self.network.numerics != numerics:
-            self.network = Network(self.model, c.num_classes, self.device, numerics, c.model_id)
+            self.network = self.configuration.network(self.model, self.device, numerics)
         votes = self.plan.n0 + self.plan.n + self.method.pilot_votes(self.plan)
         self.network.fit(shape, inputs * votes)
         group = self.method.group(self.network, self.plan)

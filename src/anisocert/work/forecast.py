@@ -44,9 +44,7 @@ def forecast(job: Job, device: str, inputs: int, on_step: Callable[[], None] = l
     """
     c = job.configuration
     plan, method = c.plan(), c.chooser(job.theta)
-    assert c.num_classes is not None
-    numerics = replace(c.numerics, compile=bool(c.numerics.compile))
-    network = Network(job.model, c.num_classes, device, numerics, c.model_id)
+    network = c.network(job.model, device, replace(c.numerics, compile=bool(c.numerics.compile)))
     rows = network.fit(job.examples.shape, 0)
     purposes = {"with gradients": method.evaluations(plan), "pilot votes": method.pilot_votes(plan)}
     purposes |= {"votes to select": plan.n0, "votes to certify": plan.n}

@@ -13,7 +13,7 @@ from torch import nn
 
 from anisocert.data import Dataset, load
 from anisocert.data.dataset import as_float
-from anisocert.engine import Network, Numerics, Stage, Stream
+from anisocert.engine import Numerics, Stage, Stream
 from anisocert.engine.grid import REACH, check_range, warn_if_coarse
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
@@ -132,8 +132,7 @@ class Job:
         """
         if numerics not in self._hashed:
             c = self.configuration
-            assert c.num_classes is not None
-            network = Network(self.model, c.num_classes, "cpu", numerics, c.model_id)
+            network = c.network(self.model, "cpu", numerics)
             probe = None if c.model_id is None else as_json(network.probe(self.examples.shape))
             self._hashed[numerics] = replace(c, model_hash=network.hash, probe=probe)
         return self._hashed[numerics]

@@ -160,7 +160,7 @@ def test_a_changed_configuration_is_one_line(certify, tmp_path):
 
 
 @pytest.mark.precision
-def test_more_of_its_options(certify, cli, tmp_path):
+def test_more_of_its_options(certify, tmp_path):
     said = certify("--ids", "5,10-10,20,25", "--max", 3, "--stop", "betting", "--out", tmp_path / "a")
     assert "finished: 3" in said.out
     table = pq.read_table(tmp_path / "a" / "certificates.parquet")

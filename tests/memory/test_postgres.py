@@ -217,7 +217,7 @@ def test_others_may_not_read_until_they_are_told(postgres, postgres_url, name, a
         assert memory.check().entries == 2
 
 
-def test_acknowledged_is_durable_whatever_the_server_usually_does(postgres, postgres_url, name, admin, proposal):
+def test_acknowledged_is_durable_whatever_the_server_usually_does(postgres_url, admin, proposal):
     admin.execute("ALTER ROLE keeper SET synchronous_commit = off")
     try:
         with Memory.open(postgres_url) as memory:

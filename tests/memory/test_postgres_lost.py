@@ -251,7 +251,7 @@ def test_an_interrupted_step_leaves_a_connection_that_works(postgres_url, propos
         assert memory.admit(proposal(0, 0, [0, 0], [1, 1])).note == "kept"
 
 
-def test_says_when_it_is_locked(postgres, postgres_url, proposal):
+def test_says_when_it_is_locked(postgres_url, proposal):
     with Memory.open(postgres_url) as memory, Memory.open(postgres_url) as other:
         memory._ledger.store._session.execute("SET lock_timeout = '50ms'")
         with other._ledger.transaction(write=True):

@@ -141,7 +141,7 @@ def test_an_input_that_fails_takes_no_other_with_it(gated, queue, gate, image, l
     assert gated.memory.check().ok
 
 
-def test_a_batch_that_fails_is_told_and_the_next_is_served(queue, gated, gate, image):
+def test_a_batch_that_fails_is_told_and_the_next_is_served(queue, gate, image):
     gate.set()
     errors = []
     one = queue(on_error=errors.append)
@@ -197,7 +197,7 @@ def test_who_asks_again_at_once_goes_with_the_others(queue, gated, image, monkey
     assert gated.asked[-1] == (2, 200)
 
 
-def test_one_who_asks_alone_never_waits(queue, gated, image, monkeypatch):
+def test_one_who_asks_alone_never_waits(queue, image, monkeypatch):
     monkeypatch.setattr("anisocert.service._queue.GRACE", 1000.0)
     monkeypatch.setattr("anisocert.service._queue.LONGEST_GRACE", 20.0)
     one, started = queue(), time.monotonic()

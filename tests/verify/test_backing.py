@@ -202,7 +202,7 @@ def test_numbers_that_no_memory_backs_say_so_wherever_they_are_printed(run, tmp_
     assert words in (tmp_path / "r.html").read_text()
 
 
-def test_evidence_quotes_no_other_models_memory(run, made, tmp_path, remembering, do, forge):
+def test_evidence_quotes_no_other_models_memory(run, tmp_path, remembering, do, forge):
     from anisocert.report import evidence_of
 
     other = replace(remembering(tmp_path), model_id="another network")

@@ -122,7 +122,7 @@ def test_chunks_do_not_matter(quick, do, same, tmp_path, monkeypatch, short_sear
     assert same(tmp_path / "single", tmp_path / "all")
 
 
-def test_a_changed_configuration_is_refused_and_shown(quick, whole, do, tmp_path, network_file):
+def test_a_changed_configuration_is_refused_and_shown(quick, whole, do, tmp_path):
     other = tmp_path / "other.npz"
     np.savez(other, x=digits("test").x[:40], y=digits("test").y[:40])
     changes = {

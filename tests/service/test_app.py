@@ -1,6 +1,7 @@
 """The protocol over HTTP: who may ask what, what is promised, and what nobody is told."""
 
 import base64
+import contextlib
 import http.client
 import json
 import logging
@@ -574,6 +575,25 @@ def test_bodies_under_way_share_a_budget(serving, image):
         with pytest.raises(ServiceError, match="503: requests under way hold as many bytes as they may") as refused:
             served.client().answer(x, lookup=True)
         assert refused.value.retry_after == 1
+
+
+def test_no_key_keeps_others_out_by_bodies_that_never_end(serving, image):
+    from anisocert.service.limits import Limits
+
+    served, x = serving(limits=Limits(bodies_bytes=20_000)), image(3.0)[None]
+    with contextlib.ExitStack() as held:
+        for _ in range(20):
+            one = held.enter_context(contextlib.closing(http.client.HTTPConnection(served.url.removeprefix("http://"))))
+            one.putrequest("POST", INFER)
+            one.putheader("Authorization", f"Bearer {served.tokens['client']}")
+            one.putheader("Content-Length", "1000000")
+            one.endheaders(b" " * 990)
+        for _ in range(100):
+            if call(served, INFER, "client", asked(x))[0] == 503:  # once those bodies have been read
+                break
+        else:
+            pytest.fail("one key held more than half")
+        assert call(served, INFER, "all", asked(x))[0] == 200
 
 
 def test_nobody_is_sent_where_a_client_says(serving):

@@ -159,7 +159,7 @@ class _Handlers:
         service, key = self.service, key_of(request, self.service.keys)
         self._expect_model(request)
         service.rates.take(key)
-        with self.bodies.share() as take:
+        with self.bodies.share(key.name) as take:
             return await self._answered(request, key, await body_of(request, key, service.limits, take), take)
 
     async def _answered(self, request: Request, key: Key, body: bytes, take: Callable[[int], None]) -> Response:

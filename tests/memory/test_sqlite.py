@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -300,6 +301,18 @@ def test_a_second_name_would_be_a_second_memory(path, proposal, monkeypatch):
         assert memory.lookup([0.0, 0.0]).prediction == 0
         path.with_name("second").unlink()
         Memory.open(path).close()
+
+
+def test_a_file_that_is_mounted_without_its_folder_is_refused(tmp_path, monkeypatch):
+    """As into a container: the log lies in the container then, which nobody else sees, and ends with it."""
+    path, mounts = tmp_path / "my memory.sqlite", tmp_path / "mounts"
+    for mounted, alone in ((tmp_path, False), (path, True)):
+        place = str(mounted).replace(" ", "\\040")
+        mounts.write_text(f"1 0 0:1 / / rw - ext4 a rw\n2 1 0:2 / {place} rw shared:1 - tmpfs none rw\n")
+        monkeypatch.setattr(sqlite_file, "MOUNTS", mounts)
+        for options in ({}, {"read_only": True}):
+            with pytest.raises(ArgumentError, match="mounted alone") if alone else nullcontext():
+                Memory.open(path, **options).close()
 
 
 def test_reading_by_a_link_where_nothing_may_be_written(proposal):

@@ -20,6 +20,7 @@ from anisocert.shell import shell_quote
 
 WAIT_SECONDS: Final = 60.0
 CREATED_SECONDS: Final = 1.0
+MOUNTS: Final = Path("/proc/self/mountinfo")
 JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")  # at the end of a journal, after the name of another
 
 
@@ -82,6 +83,17 @@ def refuse_second_name(path: Path) -> None:
                 f"{shell_quote(str(path))}), and copy a memory by SQLite's .backup"
             )
         time.sleep(0.01)
+
+
+def refuse_mounted(path: Path) -> None:
+    """An error if a file is mounted without its folder, as into a container: its log is not where others look."""
+    place = str(path.resolve()).translate({ord(one): f"\\{ord(one):03o}" for one in "\\ \t\n"})
+    with suppress(OSError):  # on other systems than Linux
+        if any(line.split()[4:5] == [place] for line in MOUNTS.read_text(errors="surrogateescape").splitlines()):
+            raise ArgumentError(
+                f"expected a memory whose folder is mounted, got {path}, a file that is mounted alone: its log, with "
+                "the newest promises, would lie elsewhere, and may be lost. Mount the folder"
+            )
 
 
 def still(path: Path) -> bool:

@@ -45,6 +45,7 @@ class SqliteStore:
                 sqlite_file.refuse_foreign(path)
             sqlite_file.create(path)
             sqlite_file.refuse_second_name(path)
+            sqlite_file.refuse_mounted(path)
             self._file = before if self._unchanged else sqlite_file.identity(path, False)
             name = sqlite_file.read_only_uri(path, self._unchanged) if read_only else path
         with sqlite_file.explained(path):

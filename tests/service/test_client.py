@@ -1,9 +1,13 @@
 """Our client and a stock one get the answers of the system, as it would give them in this process."""
 
 import json
+import multiprocessing
+import os
 import socket
 import ssl
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -106,6 +110,34 @@ def test_what_another_answers_is_an_error_of_the_service(image):
                 answered.result()
                 assert (refused.value.status, refused.value.retry_after) == (status, after), said[:200]
                 assert ("expected an answer of the service, got another" in str(refused.value)) == (status == 200)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked")
+def test_a_forked_process_does_not_share_the_connection():
+    ports = set()
+
+    class Ready(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            ports.add(self.client_address[1])
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Ready) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = Client(f"http://127.0.0.1:{server.server_port}", "a")
+        assert client.ready()
+        child = multiprocessing.get_context("fork").Process(target=client.ready)
+        child.start()
+        child.join()
+        assert client.ready()
+        server.shutdown()
+    assert len(ports) == 2
 
 
 def test_over_tls(serving, image, pair):

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import ssl
 import struct
 import threading
@@ -42,7 +43,8 @@ class Answers:
 
 
 class Client:
-    """Asks a service at a URL such as http://127.0.0.1:8000. Safe to use from many threads, each on its own connection.
+    """Asks a service at a URL such as http://127.0.0.1:8000. Safe to use from many threads and forked processes,
+    each on its own connection.
 
     model: its name; default: the one that is served. seconds: to wait for an answer. context: for https, if the
     system's certificates are not the ones to trust.
@@ -155,13 +157,14 @@ class Client:
 
     def _connection(self, fresh: bool, seconds: float) -> http.client.HTTPConnection:
         found: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        if found is None or fresh:
+        # A fork shares its parent's connection, where either might read the answer to the other's question.
+        if found is None or fresh or self._own.process != os.getpid():
             host, port = self._place.hostname or "", self._place.port
             if self._place.scheme == "https":
                 found = http.client.HTTPSConnection(host, port, timeout=seconds, context=self._context)
             else:
                 found = http.client.HTTPConnection(host, port, timeout=seconds)
-            self._own.connection = found
+            self._own.connection, self._own.process = found, os.getpid()
         found.timeout = seconds
         if found.sock is not None:
             found.sock.settimeout(seconds)

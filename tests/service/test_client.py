@@ -60,6 +60,32 @@ def test_errors_say_what_and_when_to_come_again(serving, image):
         Client("127.0.0.1:8000", "a")
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://127.0.0.1:port", "http://[::1", 5])
+def test_a_url_that_is_none_is_refused_before_anything_is_asked(url):
+    with pytest.raises(ArgumentError, match="expected url as in http://127"):
+        Client(url, "a")
+
+
+@pytest.mark.parametrize("key", ["anisocert_right\n", "anisocert_\N{SNOWMAN}", b"anisocert_right", None])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_told(key):
+    with pytest.raises(ArgumentError, match=r"pass key\.strip\(\)$") as refused:
+        Client("http://127.0.0.1:9", key)
+    assert "right" not in str(refused.value)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "a", 1e30])
+def test_seconds_that_nobody_can_wait_are_refused(image, seconds):
+    with pytest.raises(ArgumentError, match="expected seconds to wait, a number > 0, at most 1,000,000, got "):
+        Client("http://127.0.0.1:9", "a", seconds=seconds)
+    with pytest.raises(ArgumentError, match="expected seconds to wait"):
+        Client("http://127.0.0.1:9", "a", model="b").answer(image(3.0)[None], seconds=seconds)
+
+
+def test_numbers_of_numpy_are_numbers(serving, image):
+    given = {"n": np.int64(100), "alpha": np.float32(2**-11), "lookup": np.bool_(False)}
+    assert serving().client().answer(image(3.0)[None], **given).prediction == 0
+
+
 def told(body, head=(), status=200):
     """An answer of HTTP, as anybody may give it."""
     lines = [f"HTTP/1.1 {status} x", f"Content-Length: {len(body)}", "Connection: close", *head]

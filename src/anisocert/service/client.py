@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.errors import ArgumentError
-from anisocert.inputs import exact_float32
+from anisocert.inputs import exact_float32, told
 from anisocert.service._question import USUAL
 from anisocert.service._tensors import BYTES, HEADER_LENGTH, from_bytes, joined, split, texts_from_bytes
 from anisocert.service.errors import ServiceError
 
 SLACK = 5.0  # seconds beyond the time limit of a question, for the way there and back
+LONGEST_WAIT = 10**6  # seconds: sockets take no more than some years
 LONGEST_AFTER = 9  # digits of the seconds after which to ask again
 # What reading an answer may fail with that is not the service's: a proxy's page, for one.
 FOREIGN = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, struct.error)
@@ -53,9 +54,19 @@ class Client:
     def __init__(
         self, url: str, key: str, model: str | None = None, seconds: float = 60.0, context: ssl.SSLContext | None = None
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except (AttributeError, ValueError):  # no text; a port that is no number up to 65535, half of an IPv6 address
+            usable = False
+        if not usable:
             raise ArgumentError(f"expected url as in http://127.0.0.1:8000, got {url!r}")
+        if not isinstance(key, str) or not (key.isascii() and key.isprintable()):
+            raise ArgumentError(
+                "expected key as `anisocert keys add` printed it, got other characters than a key has: if it was read "
+                "from a file, pass key.strip()"
+            )
+        _expect_seconds(seconds)
         self._place, self._key, self._seconds, self._context = parts, key, seconds, context
         self._model, self._own = model, threading.local()
 
@@ -100,6 +111,8 @@ class Client:
             ServiceError: no answer, and why; with `retry_after` where it is worth asking again.
         """
         points, wait = exact_float32("x", x), self._seconds if seconds is None else seconds
+        _expect_seconds(wait)
+        n, alpha, lookup = (one.item() if isinstance(one, np.generic) else one for one in (n, alpha, lookup))
         microseconds = max(1, int(wait * 1e6))  # 0 would be the service's own limit
         asked = {"lookup": lookup, "n": n, "alpha": alpha, "timeout": microseconds, "binary_data_output": True}
         head = {
@@ -169,6 +182,11 @@ class Client:
         if found.sock is not None:
             found.sock.settimeout(seconds)
         return found
+
+
+def _expect_seconds(seconds: float) -> None:
+    if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_WAIT:
+        raise ArgumentError(f"expected seconds to wait, a number > 0, at most {LONGEST_WAIT:,}, got {told(seconds)}")
 
 
 def _object(_: http.client.HTTPMessage, raw: bytes) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from anisocert.data import digits
 from anisocert.errors import ArgumentError, ModelError
 
 X = np.zeros((2, 4), np.float32)
+CODES = ac.Codebook([0.5, 0.25], 0.5)
 
 
 class Own(ac.Fixed):
@@ -50,6 +51,8 @@ def certify(**given):
         ({"method": Own}, "expected method as in method=Own(...), got the class Own"),
         ({"plan": 1000}, "expected plan as in plan=ac.Plan(n=1000), got 1000"),
         ({"plan": {"n": 99, "stop": "betting"}}, "expected plan as in plan=ac.Plan(n=99, stop='betting'), got a dict"),
+        ({"plan": float("inf")}, "expected plan as in plan=ac.Plan(n=100_000), got inf"),
+        ({"numerics": X}, "expected numerics as in numerics=ac.Numerics(precision='float32'), got an ndarray"),
         ({"plan": ac.Plan}, "expected plan as in plan=ac.Plan(n=100_000), got the class Plan"),
         (
             {"numerics": "bfloat16"},
@@ -103,6 +106,15 @@ def test_a_wrong_number_of_classes_says_the_right_one():
         (lambda: ac.predict("a.pt", X, smoothing=ac.Gaussian(1)), "model, _ = anisocert.models.load('a.pt')"),
         (lambda: ac.Network("a.pt", 3), "model, _ = anisocert.models.load('a.pt')"),
         (lambda: ac.GaussianMixture([0.5, 0.5], 0.25), "expected sigmas, one per weight, as in [0.2, 0.4], got 0.25"),
+        (lambda: ac.GaussianMixture("a", [0.2]), "expected weights positive with sum 1, got 'a'"),
+        (lambda: ac.GaussianMixture([1], np.array(0.2)), "expected sigmas, one per weight, as in [0.2, 0.4], got"),
+        (lambda: ac.Network(model(), 3, numerics="float32"), "numerics=ac.Numerics(precision='float32'), got 'fl"),
+        (lambda: ac.Network(model(), 3, device=1.5), "expected a device that this torch can use, got '1.5'"),
+        (lambda: ac.Coded(model(), None, [0.5, 0.25]), "codebook as in ac.Codebook([0.5, 0.25], 0.5), got a list"),
+        (lambda: ac.Coded("a.pt", None, CODES), "as an nn.Module, or a list of one per code, got 'a.pt': "),
+        (lambda: ac.Coded(model(), "a.pt", CODES), "selector as an nn.Module, or None for a cascade, got 'a.pt'"),
+        (lambda: ac.Anisotropic(ascent=None), "expected ascent as in anisocert.optimize.Ascent(), got None"),
+        (lambda: ac.Anisotropic(finalists="all"), "expected finalists, a whole number >= 1, got 'all'"),
         (lambda: ac.Anisotropic(domain=1), "expected domain as two numbers, as in (0.0, 1.0), got 1"),
         (lambda: ac.Anisotropic(isotropic=ac.Isotropic), "as in isotropic=ac.Isotropic(), got the class Isotropic"),
         (lambda: ac.Anisotropic(outputs="scores"), "expected outputs 'logits' or 'probabilities', got 'scores'"),

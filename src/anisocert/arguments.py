@@ -1,5 +1,6 @@
 """User-supplied arguments, type-checked before any work: one sentence says what was expected, and what to write."""
 
+import math
 from typing import Any
 
 import torch
@@ -67,7 +68,7 @@ def _method(value: Any) -> str | None:
 
 
 def _plan(value: Any) -> str | None:
-    if _is_number(value) and value >= 1:
+    if _is_number(value) and 1 <= value < math.inf:
         return f"ac.Plan(n={int(value)})"
     if isinstance(value, dict) and all(isinstance(name, str) and name.isidentifier() for name in value):
         return f"ac.Plan({', '.join(f'{name}={told(one)}' for name, one in value.items())})"
@@ -75,7 +76,7 @@ def _plan(value: Any) -> str | None:
 
 
 def _numerics(value: Any) -> str | None:
-    return f"ac.Numerics(precision={value!r})" if value in ("float32", "bfloat16") else None
+    return f"ac.Numerics(precision={value!r})" if isinstance(value, str) and value in ("float32", "bfloat16") else None
 
 
 def _is_number(value: Any) -> bool:

@@ -131,7 +131,7 @@ def usable(device: torch.device | str) -> torch.device:
     try:
         found = torch.device(device)
         return torch.empty(0, device=found).device
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise ArgumentError(
             f"expected a device that this torch can use, got {str(device)!r}: {reason}; cpu is one"

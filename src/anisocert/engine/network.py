@@ -24,6 +24,7 @@ from anisocert.engine.rewriting import first_right, vote_forms
 from anisocert.engine.told import is_told
 from anisocert.engine.trial import Trial, expect_shape, identical, leads_kept
 from anisocert.errors import ArgumentError, ModelError
+from anisocert.inputs import told
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,10 @@ class Network:
     ) -> None:
         if isinstance(num_classes, bool) or not isinstance(num_classes, int | np.integer) or num_classes < 2:
             raise ArgumentError(f"expected num_classes, a whole number >= 2, got {num_classes!r}")
+        if not isinstance(numerics, Numerics | None):
+            raise ArgumentError(
+                f"expected numerics as in numerics=ac.Numerics(precision='float32'), got {told(numerics)}"
+            )
         expect_classifier(model, model_id)
         self.device = home(model) if device is None else usable(device)
         self.model = frozen(model, self.device, model_id is not None) if isinstance(model, nn.Module) else model

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from anisocert.engine.told import is_told
 from anisocert.errors import ArgumentError
+from anisocert.inputs import told
 from anisocert.models.weights import check_tensors, read_safetensors, write_safetensors
 from anisocert.smoothing.base import positive
 
@@ -128,6 +129,16 @@ class Coded(nn.Module):
         self, classifier: nn.Module | Sequence[nn.Module], selector: nn.Module | None, codebook: Codebook
     ) -> None:
         super().__init__()
+        if not isinstance(codebook, Codebook):
+            raise ArgumentError(f"expected codebook as in ac.Codebook([0.5, 0.25], 0.5), got {told(codebook)}")
+        if not isinstance(selector, nn.Module | None):
+            raise ArgumentError(f"expected selector as an nn.Module, or None for a cascade, got {told(selector)}")
+        several = isinstance(classifier, Sequence) and all(isinstance(one, nn.Module) for one in classifier)
+        if not several and not isinstance(classifier, nn.Module):
+            raise ArgumentError(
+                f"expected classifier as an nn.Module, or a list of one per code, got {told(classifier)}: "
+                "anisocert.models.load(FILE)[0] reads one"
+            )
         classifier = classifier if isinstance(classifier, nn.Module) else PerCode(classifier)
         if isinstance(classifier, PerCode) and len(classifier) != len(codebook):
             raise ArgumentError(f"expected one network per code, {len(codebook)}, got {len(classifier)}")

@@ -84,8 +84,10 @@ class Anisotropic(Method):
         if self.outputs not in get_args(Outputs):
             raise ArgumentError(f"expected outputs 'logits' or 'probabilities', got {self.outputs!r}")
         check_pilots(self.pilots)
-        if self.finalists < 1:
-            raise ArgumentError(f"expected finalists >= 1, got {self.finalists}")
+        if not isinstance(self.ascent, Ascent):
+            raise ArgumentError(f"expected ascent as in anisocert.optimize.Ascent(), got {told(self.ascent)}")
+        if not isinstance(self.finalists, int) or self.finalists < 1:
+            raise ArgumentError(f"expected finalists, a whole number >= 1, got {told(self.finalists)}")
 
     def ascents(self, plan: Plan) -> tuple[Ascent, ...]:
         """See Method."""

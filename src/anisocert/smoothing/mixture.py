@@ -44,10 +44,13 @@ class GaussianMixture(Smoothing):
     theta: NDArray[np.float32]
 
     def __init__(self, weights: Sequence[float], sigmas: Sequence[ArrayLike]) -> None:
-        a = np.asarray(weights, np.float64)
+        try:
+            a = np.asarray(weights, np.float64)
+        except (TypeError, ValueError):  # no numbers, or lists of unequal length
+            a = np.zeros(0)
         if a.ndim != 1 or len(a) == 0 or not bool(np.all(a > 0)) or not agrees(a.sum(), 1.0, more=TOLERANCE):
             raise ArgumentError(f"expected weights positive with sum 1, got {weights!r}")
-        if not hasattr(sigmas, "__len__"):
+        if not hasattr(sigmas, "__len__") or getattr(sigmas, "ndim", 1) == 0:
             raise ArgumentError(f"expected sigmas, one per weight, as in [0.2, 0.4], got {sigmas!r}")
         if len(sigmas) != len(a):
             raise ArgumentError(f"expected one of sigmas for each of {len(a)} weights, got {len(sigmas)}")

@@ -1,5 +1,7 @@
 """What somebody who has not read the documentation types: one sentence, with what to write instead."""
 
+import copy
+import pickle
 from collections import OrderedDict
 
 import numpy as np
@@ -9,7 +11,7 @@ from torch import nn
 
 import anisocert as ac
 from anisocert.data import digits
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.errors import AnisocertError, ArgumentError, ModelError
 
 X = np.zeros((2, 4), np.float32)
 CODES = ac.Codebook([0.5, 0.25], 0.5)
@@ -98,6 +100,8 @@ def test_a_wrong_number_of_classes_says_the_right_one():
         (lambda: ac.Memory().admit(X[0]), "got an ndarray: certify the input first, or ask memory.lookup(x)"),
         (lambda: ac.Memory().admit_all(certify()[0]), "got one: memory.admit(certificate)"),
         (lambda: ac.Memory().admit_all(5), "expected certificates as ac.certify returns them, got 5"),
+        (lambda: ac.Memory().find(0.7), "expected an id, a whole number, got 0.7"),
+        (lambda: ac.Memory().find("a"), "expected an id, a whole number, got 'a'"),
         (lambda: ac.Memory("m.sqlite"), "got 'm.sqlite'; a memory that stays is Memory.open('memory.sqlite')"),
         (
             lambda: ac.System(model(), smoothing=ac.Gaussian(1), secret=bytes(16), memory="m.sqlite"),
@@ -127,6 +131,15 @@ def test_the_rest_says_what_to_write(typed, said):
     with pytest.raises(ArgumentError) as error:
         typed()
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_what_keeps_promises_says_why_it_is_not_copied(copied):
+    for one in (ac.Memory(), ac.System(model(), smoothing=ac.Gaussian(1), num_classes=3, secret=bytes(16))):
+        if copied is copy.copy and isinstance(one, ac.System):
+            continue
+        with pytest.raises(AnisocertError, match="cannot be copied or sent to another process: open its file there"):
+            copied(one)
 
 
 def test_a_list_that_is_refused_leaves_the_memory_as_it_was():

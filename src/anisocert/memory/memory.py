@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from anisocert.certificate import Certificate
-from anisocert.errors import ArgumentError
+from anisocert.errors import AnisocertError, ArgumentError
+from anisocert.inputs import told
 from anisocert.memory import _spending as spending
 from anisocert.memory._admitting import admit
 from anisocert.memory._belonging import check_same_input, check_shape, checked_certificates, checked_point
@@ -211,6 +212,8 @@ class Memory:
 
     def find(self, id_: int) -> Certificate | None:
         """The stored promise with that id; None if there is none."""
+        if isinstance(id_, bool) or not isinstance(id_, Integral):  # 0.7 is the id of nothing
+            raise ArgumentError(f"expected an id, a whole number, got {told(id_)}")
         with self._ledger.transaction(write=False):
             return self._ledger.promise_to(int(id_))
 
@@ -284,6 +287,12 @@ class Memory:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise AnisocertError(
+            "a memory cannot be copied or sent to another process: open its file there with Memory.open, and make the "
+            "System there, if one was sent"
+        )
 
     def __repr__(self) -> str:
         return f"Memory({self.place or 'of this process'}, policy={self.policy!r})"

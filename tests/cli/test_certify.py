@@ -392,7 +392,7 @@ def test_a_network_that_cannot_be_hashed_needs_a_name(cli, tmp_path, monkeypatch
     assert "--model-id 'locked 1'" in said["command"]
     answered = cli("predict", *options, "--model-id", "locked 1", "--format", "json")
     assert json.loads(answered.out)["model_hash"] == said["model_hash"]
-    assert "expected model_id" in cli(*run, "--model-id", "", code=2).err
+    assert "expected a value for --model-id, got an empty one" in cli(*run, "--model-id", "", code=2).err
     looked = ("diagnose", "users_locked:make", "--data", "digits", "--max", 2, "--votes", 20, "--json")
     assert "--model-id" in cli(*looked, code=1).err
     assert json.loads(cli(*looked, "--model-id", "locked 1").out)["inputs"] == 2

@@ -299,3 +299,25 @@ def test_inputs_of_one_class_of_several_are_told(cli, trained_digits, tmp_path):
     with pytest.warns(AnisocertWarning, match="all 6 inputs are of class 0, of 10"):
         cli("certify", trained_digits, *asked, "--out", tmp_path / "a")
     cli("certify", trained_digits, *asked, "--skip", 50, "--out", tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        (("certify", "net.safetensors", "--data", "", "--out", "there"), "--data"),
+        (("certify", "net.safetensors", "--data", "digits", "--out="), "--out="),
+        (("memory", "lookup", "memory.sqlite", "--data", "digits", "--ids", ""), "--ids"),
+    ],
+)
+def test_a_variable_that_is_not_set_is_no_current_folder(cli, made, monkeypatch, typed, name):
+    monkeypatch.chdir(made)
+    before = sorted(made.iterdir())
+    said = cli(*typed, code=2)
+    assert f"expected a value for {name}, got an empty one: is a variable of the shell not set?" in said.err
+    assert (said.out, sorted(made.iterdir())) == ("", before)
+
+
+def test_an_empty_place_in_a_configuration_is_no_current_folder(cli, made, tmp_path):
+    (tmp_path / "c.toml").write_text('data = ""\n')
+    said = cli("certify", made / "net.safetensors", "--config", tmp_path / "c.toml", "--dry-run", code=2)
+    assert "c.toml: expected data as a text, got ''" in said.err

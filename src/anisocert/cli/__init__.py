@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from anisocert.cli.terminal import standard_streams
@@ -111,6 +112,10 @@ def _run() -> int:
     except ModuleNotFoundError as error:
         extra = "the command line needs typer and rich: pip install 'anisocert[cli]'"
         raise MissingExtraError(f"{extra} ({error.name} is missing)") from error
+    for before, typed in pairwise(sys.argv):  # as a path, nothing is the current folder, and of ids all
+        if not typed or (typed.startswith("--") and typed.endswith("=")):
+            name = typed or before
+            raise ArgumentError(f"expected a value for {name}, got an empty one: is a variable of the shell not set?")
     try:
         code = command(standalone_mode=False)
     except typer.Abort:  # a question was answered with no

@@ -56,7 +56,7 @@ def _defaults(context: typer.Context, file: Path, said: dict[str, Any]) -> dict[
             raise ArgumentError(f"{file}: {key!r} is not an option of {context.command_path}{_nearest(key, names)}")
         if get_origin(plain(TYPES.get(name))) is tuple and isinstance(value, list) and fits(tuple(value), TYPES[name]):
             value = ",".join(map(str, value))  # as it would be typed
-        if not fits(value, types[name]):
+        if not fits(value, types[name]) or value == "":  # as a path, nothing is the current folder
             raise ArgumentError(f"{file}: expected {key} as {words(types[name])}, got {value!r}")
         for text in value if isinstance(value, list) else [value]:
             _refuse_function(file, key, text)

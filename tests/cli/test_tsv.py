@@ -73,6 +73,10 @@ def test_export_before_and_after_a_memory(cli, data, tmp_path):
     ]
     assert [line.predict for line in after] == [0, -1, -1]
     assert [line.correct for line in after] == [data.y[0] == 0, False, False]
+    said = cli("import", tmp_path / "after.tsv", "--out", tmp_path / "answers", code=2).err
+    assert "expected results before a memory, got the answers of one in" in said
+    assert not (tmp_path / "answers").exists()
+    cli("import", tmp_path / "before.tsv", "--out", tmp_path / "again")
     cli("export", tmp_path / "run", "--digits", 2, "--out", tmp_path / "short.tsv")
     for short, line in zip(read_tsv(tmp_path / "short.tsv").lines, before, strict=True):
         assert line.radius * 0.9 < short.radius <= line.radius

@@ -28,6 +28,8 @@ HEADERS: dict[Format, tuple[str, ...]] = {
 }
 OURS = ("norm", "method")
 """Columns that tell what the radii are of, and whom they protect."""
+ANSWERED = "answered_by"
+"""A column of files that hold a memory's answers: the radii are of its regions, not of an input's own classifier."""
 MOST = 1e30  # of any number: more is no radius, and tables have no room for it
 CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):([0-5]?\d):([0-5]?\d(?:\.\d*)?)")
 
@@ -105,7 +107,7 @@ def read_tsv(path: Path) -> TsvFile:
             if not cut:
                 raise ArgumentError(f"{path}, line {number}: {error}") from error
             break
-        own = {name: value for name, value in zip(header, values, strict=True) if name in OURS}
+        own = {name: value for name, value in zip(header, values, strict=True) if name in (*OURS, ANSWERED)}
         if (said := said or own) != own:
             raise ArgumentError(f"{path}, line {number}: expected {said} as in the lines above, got {own}")
         if _result(found.setdefault(line.idx, line)) != _result(line):
@@ -115,17 +117,21 @@ def read_tsv(path: Path) -> TsvFile:
     return TsvFile(form, tuple(found[number] for number in sorted(found)), cut, said)
 
 
-def write_tsv(path: Path, form: Format, rows: Iterable[Mapping[str, Any]], digits: int | None = None) -> int:
+def write_tsv(
+    path: Path, form: Format, rows: Iterable[Mapping[str, Any]], digits: int | None = None, answered: bool = False
+) -> int:
     """Write rows of a run in one of the layouts, and return how many.
 
     digits: of radii and sigmas, which are rounded down; None: as many as needed to read the same numbers back.
+    answered: whether they are a memory's answers.
     """
     if form not in get_args(Format):
         raise ArgumentError(f"expected format of {', '.join(get_args(Format))}, got {form!r}")
     if digits is not None and digits < 1:
         raise ArgumentError(f"expected digits >= 1, got {digits}")
-    lines = [_text(form, row, digits) for row in rows]
-    text = "".join(f"{line}\n" for line in ("\t".join((*HEADERS[form], *OURS)), *lines))
+    more = (f"\t{ANSWERED}", "\tmemory") if answered else ("", "")
+    lines = [_text(form, row, digits) + more[1] for row in rows]
+    text = "".join(f"{line}\n" for line in ("\t".join((*HEADERS[form], *OURS)) + more[0], *lines))
     write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
     return len(lines)
 

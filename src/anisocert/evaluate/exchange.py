@@ -7,7 +7,7 @@ from typing import Any
 from anisocert.certificate import ABSTAIN
 from anisocert.durable import claim
 from anisocert.errors import ArgumentError, MissingExtraError
-from anisocert.evaluate._tsv import Format, Line, TsvFile, read_tsv, write_tsv
+from anisocert.evaluate._tsv import ANSWERED, Format, Line, TsvFile, read_tsv, write_tsv
 from anisocert.optimize import ROUND
 from anisocert.runs import Configuration, StoredRun
 from anisocert.runs.files import TABLE, checksum, expect_own_folders
@@ -37,6 +37,11 @@ def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) ->
     found = read_tsv(file)
     if not found.lines:
         raise ArgumentError(f"expected at least one result in {file}, got none")
+    if ANSWERED in found.said:
+        raise ArgumentError(
+            f"expected results before a memory, got the answers of one in {file}: as a run, its regions would pass for "
+            "those of each input's own classifier; export without --after-memory"
+        )
     known = _known(file, found, {name: value for name, value in said.items() if value is not None})
     Configuration(**{"model": "", "data": "", "sigma": 1.0, **known})  # it checks the values
     for path in (folder / TABLE, *folder.glob("theta/*.safetensors")):
@@ -76,7 +81,7 @@ def export_run(run: StoredRun, file: Path, form: Format, after_memory: bool = Fa
             f"method {run.said('method')}, which holds for everyone without one: export it as it was before"
         )
     rows = run.rows
-    return write_tsv(file, form, map(_after_memory, rows) if after_memory else rows, digits)
+    return write_tsv(file, form, map(_after_memory, rows) if after_memory else rows, digits, after_memory)
 
 
 def _row(line: Line, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,10 @@ import pytest
 from scipy.special import ndtri
 
 import anisocert as ac
-from anisocert.engine import Query, same_behaviour
-from anisocert.errors import ArgumentError
+from anisocert.engine import Query, Stage, all_votes, same_behaviour
+from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models import PerCode
-from anisocert.smoothing import Gaussian, Uniform
+from anisocert.smoothing import Gaussian, Uniform, cap
 
 QUICK = ac.Numerics("float32", compile=False, rows=4000)
 SURE = 1e-9  # an alpha at which no certificate of a test fails by chance
@@ -157,6 +157,43 @@ def test_where_another_class_may_have_won_before_the_input_abstains(bands, at_ze
         assert "another class may have a majority under more noise" in one.reason
 
 
+def test_every_class_under_every_code_before_has_its_part_of_alpha(bands):
+    """Three other classes under each of two codes may not have a majority: six bounds share alpha / 2."""
+    sizes, n = (0.8, 0.4, 0.2), 1000
+    spread = bands([1.0, 0.0], [-0.3, 0.0, 0.3], [0, 1, 2, 3], 4)
+    sure = bands([0.0, 1.0], [-9.0], [1, 0], 4)
+    model = ac.Coded([spread, spread, sure], None, ac.Codebook(sizes, 0.5)).eval()
+    ask = {"num_classes": 4, "smoothing": ac.Gaussian(0.8), "method": ac.Cascade(), "plan": ac.Plan(n=n, alpha=0.2)}
+    (one,) = ac.certify(model, np.zeros((1, 2), np.float32), numerics=QUICK, **ask)
+    assert (one.codes, one.selector_votes) == ("0,1,2", n)
+    own = float(cap(Gaussian, one.selector_top, n, 0.2 / 2 / 6, one.selector_sigma))
+    assert one.cap == pytest.approx(own, rel=1e-12)
+    more = float(cap(Gaussian, one.selector_top, n, 0.2 / 2 / 3, one.selector_sigma))
+    with ac.Memory() as memory, pytest.raises(ArgumentError, match="cap is .*, the selector's votes give"):
+        memory.admit(replace(one, cap=more))
+
+
+def test_a_code_with_a_shape_reaches_as_far_as_its_smallest_noise(bands):
+    first = bands([1.0, 0.0], [0.5 * ndtri(0.2), -0.5 * ndtri(0.4)], [2, 1, 0], 3)  # class 1 has 0.4
+    codes = [[0.5, 8.0], [0.25, 0.25]]
+    model = ac.Coded([first, bands([0.0, 1.0], [-9.0], [1, 0], 3)], None, ac.Codebook(codes, 0.5)).eval()
+    (one,) = ac.certify(
+        model, np.zeros((1, 2), np.float32), num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(),
+        plan=ac.Plan(n=20_000), numerics=QUICK,
+    )  # fmt: skip
+    assert (one.prediction, one.codes) == (0, "0,1")
+    assert 0.85 < one.cap / (-0.5 * ndtri(0.4)) < 1
+
+
+def test_votes_that_name_a_code_are_not_those_that_prove_it(bands):
+    model, x, noise = three(bands, 0.4, 0.2, 0.8), np.zeros((1, 2), np.float32), ac.Gaussian(0.5)
+    ask = {"smoothing": noise, "method": ac.Cascade(), "plan": ac.Plan(n=400), "numerics": QUICK}
+    (one,) = ac.certify(model, x, num_classes=3, **ask)
+    first = Query.of(ac.Network(model.networks[0], 3, numerics=QUICK), noise, x, [0], 0)
+    (counts,) = all_votes(first, noise.scales(first.x.new_full((1, 1), 0.5)), Stage.CAPTURE, [400])
+    assert (one.codes, one.selector_top) == ("0,1", 400 - counts[1:].max())
+
+
 def test_votes_to_select_name_no_other_class_under_a_later_code(bands):
     """The codes before it leave room for the class that was named, and for no other."""
     network = ac.Network(three(bands, 0.4, 0.2, 0.8), 3, numerics=QUICK)
@@ -254,6 +291,15 @@ def test_predict_answers_what_is_certified(bands, share, q, own, answer):
         model, x, num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(), plan=ac.Plan(n=4000), numerics=QUICK
     )
     assert (found == answer).mean() > 0.9
+
+
+def test_predict_shares_alpha_among_the_codes(bands):
+    """Ten of ten votes have a p-value of 2^-9, about 0.002, which is more than half of 0.003."""
+    model, x = three(bands, 1.0 - 1e-12, 1e-13, 0.9), np.zeros((1, 2), np.float32)
+    ask = {"num_classes": 3, "smoothing": ac.Gaussian(0.5), "method": ac.Cascade(), "numerics": QUICK}
+    with pytest.warns(AnisocertWarning, match="even if all agree"):
+        assert ac.predict(model, x, plan=ac.Plan(n=10, alpha=0.003), **ask).tolist() == [-1]
+    assert ac.predict(model, x, plan=ac.Plan(n=10, alpha=0.004), **ask).tolist() == [0]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch
 from scipy.special import ndtri
 
 import anisocert as ac
+from anisocert.engine import Query, Stage, all_votes
 from anisocert.errors import ArgumentError
 from anisocert.smoothing import Gaussian, cap
 
@@ -84,6 +85,14 @@ def test_alpha_is_kept_where_both_votes_are_at_their_limits(planes, within_rate)
     wrong = [one.cap > true_cap or 0.25 * one.gap > true_axis for one in found]
     assert within_rate(sum(wrong), runs, alpha)
     assert sum(wrong) > runs * alpha / 4  # the test would see a bound that is too large
+
+
+def test_votes_that_name_a_code_are_not_those_that_prove_it(planes):
+    model, x, noise = planes(0.3, 0.5), np.zeros((1, 2), np.float32), ac.Gaussian(0.5)
+    (one,) = ac.certify(model, x, num_classes=2, smoothing=noise, method=ac.Selected(), plan=ac.Plan(n=500))
+    asked = Query.of(ac.Network(model.selector, 2), noise, x, [0], 0)
+    (counts,) = all_votes(asked, noise.scales(asked.x.new_full((1, 1), 0.5)), Stage.CAPTURE, [500])
+    assert one.selector_top == counts[int(one.codes)] < 500
 
 
 def test_where_no_code_is_proven_the_input_abstains_without_votes(planes, at_zero):

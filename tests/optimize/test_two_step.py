@@ -102,6 +102,17 @@ def test_sequential_plans_see_the_event(planes, at_zero, stop):
     assert 0 < one.radius < 0.5 * tau / 0.25
 
 
+def test_what_is_not_the_event_is_one_other_class(problem):
+    """A bound for each class bounds all else by its votes, whichever classes or codes they are for."""
+    model, x, _ = problem(0)
+    ask = {"num_classes": 3, "smoothing": ac.Gaussian(0.5), "method": ac.TwoStep()}
+    found = ac.certify(model, x, plan=ac.Plan(n=1000, bound="two-class"), **ask)
+    assert any(one.prediction >= 0 and one.bound_k < one.bound_n for one in found)
+    for one in found:
+        assert one.bound_k + one.runner_up_votes == one.bound_n
+        assert one.p_b >= 1 - one.bound_k / one.bound_n
+
+
 def test_scores_are_those_of_the_chosen_copy(planes):
     model = planes(0.0, 0.0, codes=(0.25, 1.0))
     copies = torch.randn(200, 3, 2, generator=torch.Generator().manual_seed(0))

@@ -73,6 +73,14 @@ def test_error_of_sum_bounds_a_sums_error(dim):
     assert abs(Fraction(float(terms.sum())) / exact - 1) <= Fraction(error_of_sum(dim))
 
 
+@pytest.mark.parametrize("dim", [2, 3072, 150_528])
+def test_error_of_sum_bounds_a_sum_one_after_another(dim):
+    """All terms but the first are lost, as cumsum adds them."""
+    terms = np.append(1.0, np.full(dim - 1, 2.0**-53))
+    assert np.cumsum(terms)[-1] == 1
+    assert (1 + (dim - 1) * Fraction(2.0**-53)) * (1 - Fraction(error_of_sum(dim))) < 1
+
+
 def test_gaps_and_axes_get_smaller_and_stay_positive():
     assert (gap_down(VALUES) < VALUES).all()
     assert gap_down(np.array([1e-15])) == 0

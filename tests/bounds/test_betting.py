@@ -1,11 +1,12 @@
 from fractions import Fraction
 from functools import cache
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import logsumexp, roots_legendre
+from scipy.special import betaincc, logsumexp, roots_legendre
 
 from anisocert.bounds import betting, clopper_pearson
 from anisocert.errors import ArgumentError
@@ -123,6 +124,21 @@ def test_costs_little_against_the_fixed_n_bound_and_never_beats_it(tally: tuple[
     assert betting.lower(k, n, alpha) <= exact + 1e-12
     # What looking always costs: at most about log(n)/2 + 1 more in log(1/alpha).
     assert betting.lower(k, n, alpha) >= clopper_pearson.lower(k, n, alpha / (10 * n)) - 1e-12
+
+
+@pytest.mark.parametrize("n", [10**5, 10**7, 10**9])
+def test_is_rounded_down_at_large_n_in_forty_digits(n: int) -> None:
+    """Logs of size n cancel in the wealth: float64 leaves an error of 2e-6 at the most votes."""
+    k = np.linspace(0.02, 0.98, 49) * n // 1
+    found = betting.lower(k.astype(int), n, 0.001)
+    with mpmath.workdps(40):
+        for votes, m in zip(map(int, k), found, strict=True):
+            a, b, share = mpmath.mpf(votes) + 0.5, mpmath.mpf(n - votes) + 0.5, mpmath.mpf(float(m))
+            beta = mpmath.loggamma(a) + mpmath.loggamma(b) - mpmath.loggamma(a + b)
+            likelihood = beta - votes * mpmath.log(share) - (n - votes) * mpmath.log(1 - share)
+            prior = mpmath.acos(mpmath.sqrt(share)) * 2  # pi times the arcsine law's tail
+            tail = betaincc(float(a), float(b), float(m))  # near 1: to float64 digits
+            assert likelihood + mpmath.log(tail) - mpmath.log(prior) >= mpmath.log(1000)
 
 
 @given(tallies, alphas)

@@ -33,6 +33,14 @@ def test_scalars_ties_and_symmetry() -> None:
     assert binomial_test(2, 10) == binomial_test(8, 10)
 
 
+@pytest.mark.parametrize("n", [9, 400, 2001])
+def test_no_p_value_is_below_the_exact_one(n: int) -> None:
+    below = 0
+    for k in range((n - 1) // 2 + 1):
+        below += comb(n, k)
+        assert Fraction(2 * below, 2**n) <= Fraction(binomial_test(k, n))
+
+
 def test_no_p_value_is_too_small_where_scipy_is_wrong() -> None:
     """At 36 of 1169 its tail is 0, which is below every alpha."""
     assert binomial_test(36, 1169) >= Fraction(2 * sum(comb(1169, i) for i in range(37)), 2**1169) > 0

@@ -10,6 +10,7 @@ import pytest
 
 import anisocert as ac
 from anisocert.errors import ArgumentError
+from anisocert.geometry import Region
 from anisocert.memory import Memory
 from anisocert.memory._evidence import digest
 
@@ -123,6 +124,15 @@ def test_a_bound_from_some_of_the_votes_has_the_alpha_of_an_early_look(coordinat
                 continue
             with pytest.raises(ArgumentError, match="expected p_a = "):
                 memory.admit(one)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_no_semi_axis_may_be_longer_than_gap_and_theta_give(proposal, axis):
+    one = proposal(3, 1, [0.5, 1.0], [1.0, 2.0])
+    axes = one.region.axes * 0.9
+    axes[axis] *= 1.12
+    with Memory() as memory, pytest.raises(ArgumentError, match="expected semi-axes of at most gap x theta, got 1.00"):
+        memory.admit(replace(one, region=Region(one.region.center, axes, 2)))
 
 
 @pytest.mark.parametrize("n", [100, 100_000, 10**9])

@@ -48,6 +48,22 @@ def test_against_the_plain_loop(norm, d, count, unit):
         assert excluded > 0
 
 
+def test_a_point_within_rounding_of_the_boundary_is_not_excluded():
+    """In floats the gauge of some of them is above 1, in fractions none."""
+    rng, rounded = np.random.default_rng(7), 0
+    for _ in range(200):
+        point = rng.standard_normal(7).astype(np.float32).astype(float)
+        exact, radius = sum(Fraction(one) ** 2 for one in point.tolist()), np.linalg.norm(point) * (1 - 1e-15)
+        while Fraction(float(radius)) ** 2 < exact:
+            radius = np.nextafter(radius, np.inf)
+        region, index = Region(np.zeros(7), radius, 2), Index((7,), 2)
+        index.append(0, 0, region)
+        rounded += region.gauge(point) > 1
+        assert inside(region, point)
+        assert index.containing(point, index.near(point)).tolist() == [0]
+    assert rounded > 0
+
+
 def test_fitting_a_projection_takes_bounded_memory(monkeypatch):
     """512 inputs of ImageNet's size would take 0.6 GB, several times over; what is excluded stays sound."""
     d, count, values = 4000, 300, 64 * 4000

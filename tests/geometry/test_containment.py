@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,6 +41,24 @@ def test_against_a_walk_along_the_boundary(norm_a, norm_b):
         assert largest_gauge(a, b.scaled(low)) == pytest.approx(1.0, abs=2e-6)
         assert largest_gauge(a, b.scaled(low)) <= 1 + 1e-9
         assert not superset(a, b.scaled(low * (1 + 1e-9)))
+
+
+def test_what_touches_from_inside_is_proven_in_fractions():
+    """For cross-polytopes the gauges of the centre and of the longest axis add up to at most 1, exactly."""
+    rng, proven, cases = np.random.default_rng(0), 0, 400
+    for _ in range(cases):
+        axes, share, t = np.exp(rng.standard_normal(5)), rng.dirichlet(np.ones(5)), rng.random()
+        center = rng.standard_normal(5)
+        a = Region(center, axes, 1)
+        b = Region(center + share * t * axes, axes * ((1 - t) * (1 - rng.integers(0, 100) * 2.0**-53)), 1)
+        if superset(a, b):
+            proven += 1
+            gauges = [
+                (abs(Fraction(z) - Fraction(c)) / Fraction(s), Fraction(r) / Fraction(s))
+                for z, c, s, r in zip(*(one.tolist() for one in (b.center, a.center, a.axes, b.axes)), strict=True)
+            ]
+            assert sum(offset for offset, _ in gauges) + max(ratio for _, ratio in gauges) <= 1
+    assert 0 < proven < cases
 
 
 @pytest.mark.parametrize("norm", [1, 2])

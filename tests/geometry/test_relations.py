@@ -278,3 +278,14 @@ def test_bad_points():
         distance(Region([0.0], 1, 2), [0.0, 0.0])
     with pytest.raises(ArgumentError, match=r"point: expected finite numbers.*got nan"):
         distance(Region([0.0], 1, 2), [np.nan])
+
+
+def test_balls_that_touch_are_not_disjoint_because_their_distance_is_rounded_up():
+    """In floats the sum of these 126 numbers is 6.9 roundoffs too large."""
+    step = float.fromhex("0x1.3c1febd87054cp+0")
+    radius = np.nextafter(126 * step / 2, 0)
+    while 2 * Fraction(radius) < 126 * Fraction(step):
+        radius = np.nextafter(radius, np.inf)
+    a, b = Region(np.zeros(126), radius, 1), Region(np.full(126, step), radius, 1)
+    assert not disjoint(a, b)
+    assert touch_scale(a, b) <= 1

@@ -305,7 +305,7 @@ def test_inputs_of_one_class_of_several_are_told(cli, trained_digits, tmp_path):
     ("typed", "name"),
     [
         (("certify", "net.safetensors", "--data", "", "--out", "there"), "--data"),
-        (("certify", "net.safetensors", "--data", "digits", "--out="), "--out="),
+        (("certify", "net.safetensors", "--data", "digits", "--out="), "--out"),
         (("memory", "lookup", "memory.sqlite", "--data", "digits", "--ids", ""), "--ids"),
     ],
 )

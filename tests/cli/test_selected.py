@@ -110,6 +110,18 @@ def test_theta_of_two_steps_is_drawn_again(two_step, tmp_path, changed, forge_th
     assert "theta is not what votes drawn again choose" in str(finding)
 
 
+def test_no_theta_of_two_steps_reaches_the_noise_of_the_selector(two_step, tmp_path, changed, forge_theta):
+    """tau is smaller than sigma, whatever the codes are: that is seen without their file."""
+    stored = read_run(two_step)
+    row = next(row for row in stored.rows if row["prediction"] >= 0)
+    theta = 8 * np.atleast_1d(stored.thetas[row["idx"]])
+    sizes = {name: 8 * row[name] for name in ("radius", "proxy_radius", "theta_min", "theta_max", "theta_geomean")}
+    out = changed(two_step, tmp_path / "run", **sizes)
+    forge_theta(out, lambda thetas: thetas.update({str(row["idx"]): theta}))
+    (finding,) = verify(out).findings
+    assert "beyond the selector's noise of 0.375" in str(finding)
+
+
 def test_an_attack_on_selected_codes_breaks_nothing(run, cli):
     few = ("--n", 300, "--starts", 2, "--steps", 3, "--samples", 4)
     results = json.loads(cli("attack", run, "--max", 3, *few, "--json").out)["results"]

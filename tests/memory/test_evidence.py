@@ -131,7 +131,7 @@ def test_no_semi_axis_may_be_longer_than_gap_and_theta_give(proposal, axis):
     one = proposal(3, 1, [0.5, 1.0], [1.0, 2.0])
     axes = one.region.axes * 0.9
     axes[axis] *= 1.12
-    with Memory() as memory, pytest.raises(ArgumentError, match="expected semi-axes of at most gap x theta, got 1.00"):
+    with Memory() as memory, pytest.raises(ArgumentError, match=r"semi-axes of at most gap x theta, got 1\.00"):
         memory.admit(replace(one, region=Region(one.region.center, axes, 2)))
 
 

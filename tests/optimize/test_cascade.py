@@ -169,7 +169,7 @@ def test_every_class_under_every_code_before_has_its_part_of_alpha(bands):
     own = float(cap(Gaussian, one.selector_top, n, 0.2 / 2 / 6, one.selector_sigma))
     assert one.cap == pytest.approx(own, rel=1e-12)
     more = float(cap(Gaussian, one.selector_top, n, 0.2 / 2 / 3, one.selector_sigma))
-    with ac.Memory() as memory, pytest.raises(ArgumentError, match="cap is .*, the selector's votes give"):
+    with ac.Memory() as memory, pytest.raises(ArgumentError, match=r"cap is .*, the selector's votes give"):
         memory.admit(replace(one, cap=more))
 
 

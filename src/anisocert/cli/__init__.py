@@ -113,8 +113,9 @@ def _run() -> int:
         extra = "the command line needs typer and rich: pip install 'anisocert[cli]'"
         raise MissingExtraError(f"{extra} ({error.name} is missing)") from error
     for before, typed in pairwise(sys.argv):  # as a path, nothing is the current folder, and of ids all
-        if not typed or (typed.startswith("--") and typed.endswith("=")):
-            name = typed or before
+        name, given, value = typed.partition("=")
+        if not typed or (name.startswith("--") and given and not value):
+            name = name or before
             raise ArgumentError(f"expected a value for {name}, got an empty one: is a variable of the shell not set?")
     try:
         code = command(standalone_mode=False)

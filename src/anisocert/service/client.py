@@ -112,11 +112,11 @@ class Client:
         """
         points, wait = exact_float32("x", x), self._seconds if seconds is None else seconds
         _expect_seconds(wait)
-        n, alpha, lookup = (one.item() if isinstance(one, np.generic) else one for one in (n, alpha, lookup))
         microseconds = max(1, int(wait * 1e6))  # 0 would be the service's own limit
         asked = {"lookup": lookup, "n": n, "alpha": alpha, "timeout": microseconds, "binary_data_output": True}
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in asked.items()}
         head = {
-            "parameters": {name: value for name, value in asked.items() if value is not None},
+            "parameters": {name: value for name, value in plain.items() if value is not None},
             "outputs": [{"name": name} for name in (*USUAL, *more)],
         }
         body, length = joined(head, {"x": points}, {"x": True}, "inputs")

@@ -124,6 +124,7 @@ def test_a_wrong_number_of_classes_says_the_right_one():
         (lambda: ac.Anisotropic(outputs="scores"), "expected outputs 'logits' or 'probabilities', got 'scores'"),
         (lambda: ac.Isotropic("far"), "expected limit, a number >= 1, got 'far'"),
         (lambda: ac.Isotropic(pilots=1), "two shares of the plan's n, as in (0.01, 0.1), got 1"),
+        (lambda: ac.Average.of(certify()), "as in [c.theta for c in certificates], got a Certificate among them"),
         (lambda: ac.Average.of(5), "expected thetas, a list of arrays, got 5"),
     ],
 )
@@ -147,3 +148,8 @@ def test_a_list_that_is_refused_leaves_the_memory_as_it_was():
     with pytest.raises(ArgumentError, match="expected a certificate, got None"):
         memory.admit_all([*certify(), None])
     assert memory.submissions == 0
+
+
+def test_a_codebook_is_saved_at_a_path_that_is_a_text(tmp_path):
+    CODES.save(str(tmp_path / "codes.safetensors"))
+    assert ac.Codebook.load(str(tmp_path / "codes.safetensors")).codes.tolist() == CODES.codes.tolist()

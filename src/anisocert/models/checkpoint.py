@@ -20,7 +20,7 @@ from anisocert.shell import shell_quote
 NEEDED = ("architecture", "num_classes", "mean", "std")
 
 
-def save(model: nn.Module, path: Path, metadata: dict[str, Any]) -> None:
+def save(model: nn.Module, path: str | Path, metadata: dict[str, Any]) -> None:
     """Write weights and metadata to a safetensors file, completely or not at all.
 
     metadata: architecture, num_classes, mean and std, which `load` builds the network from; and what else is worth

@@ -65,7 +65,7 @@ class Codebook:
         """The smallest value of the largest noise."""
         return float(self.codes[self.order[0]].min())
 
-    def save(self, path: Path, networks: Sequence[tuple[nn.Module, dict[str, Any]]] = ()) -> None:
+    def save(self, path: str | Path, networks: Sequence[tuple[nn.Module, dict[str, Any]]] = ()) -> None:
         """Write a safetensors file, completely or not at all.
 
         networks: one per code, each with what its file says of it; the file is then also that of a `PerCode`.

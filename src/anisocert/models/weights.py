@@ -41,12 +41,13 @@ def read_safetensors(path: Path, weights: bool = True) -> tuple[dict[str, Tensor
         raise ModelError(f"expected a whole safetensors file at {path}, got: {str(error)[:200]}") from error
 
 
-def write_safetensors(path: Path, state: Mapping[str, Tensor], metadata: dict[str, Any]) -> None:
+def write_safetensors(path: str | Path, state: Mapping[str, Tensor], metadata: dict[str, Any]) -> None:
     """Write tensors and metadata (under the key `anisocert`, as JSON), completely or not at all."""
     try:
         from safetensors.torch import save
     except ImportError as error:
         raise MissingExtraError("saving networks needs safetensors: pip install 'anisocert[cli]'") from error
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     # clone: tensors that share memory are refused by the format
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}

@@ -41,6 +41,8 @@ class Average(Method):
             raise ArgumentError(f"expected thetas, a list of arrays, got {told(thetas)}")
         if len(thetas) == 0:
             raise ArgumentError("expected at least one theta to average, got none")
+        if hasattr(first := next(iter(thetas)), "theta"):
+            raise ArgumentError(f"expected thetas, as in [c.theta for c in certificates], got {told(first)} among them")
         each = iter(thetas)  # one at a time: those of a run may be too many for the memory
         total = np.array(next(each), np.float64)
         for theta in each:

@@ -7,6 +7,7 @@ import torch
 
 import anisocert as ac
 from anisocert.bounds import BOUNDS, Bound
+from anisocert.bounds.bound import ByName
 from anisocert.errors import ArgumentError
 
 
@@ -30,6 +31,10 @@ def test_a_registered_bound_is_used_by_its_name(monkeypatch, half_space):
     assert (sure.bound, sure.gap) == ("unanimous", usual[0].gap)
     assert unsure.prediction == -1
     assert usual[1].prediction == 0
+
+
+def test_the_list_of_bounds_can_import_a_file_with_one():
+    assert Bound.__module__ != ByName.__module__  # else that file and the list would import each other
 
 
 def test_a_plan_holds_a_bound_and_calls_it_by_its_name(monkeypatch, half_space):

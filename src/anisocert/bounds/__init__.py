@@ -2,8 +2,9 @@
 
 from anisocert.bounds import betting, clopper_pearson
 from anisocert.bounds.accuracy import high_probability_accuracy, lifetime_alpha
+from anisocert.bounds.base import Bound
 from anisocert.bounds.binomial import binomial_test
-from anisocert.bounds.bound import BOUNDS, Bound
+from anisocert.bounds.bound import BOUNDS
 from anisocert.bounds.clopper_pearson import lower, upper
 from anisocert.bounds.explaining import errors_explain
 from anisocert.bounds.plan import Plan

@@ -11,7 +11,7 @@ well as it can be: to certify, by one thread with as many inputs at once as ther
 does); to look up, by one thread or by as many as there are users, whichever is faster. Locust and the service share the
 machine's cores, which the library has to itself; on few cores that lowers the ratio of rates, so beside it stands that
 of processor time per input, in which the service's process counts and neither locust nor PostgreSQL does. The target
-is 0.8.
+is 0.8. It needs locust: pip install locust.
 """
 
 import argparse
@@ -136,8 +136,9 @@ def under_load(args: argparse.Namespace, url: str, token: str, process: int, loa
     before, answered = processor_time(process), inputs_of(url, token, load)
     done = subprocess.run([str(word) for word in command], env=os.environ | environment, capture_output=True, text=True,
                           check=False)  # fmt: skip
-    with Path(f"{stats}_stats.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["Name"] == load.kind]
+    table = Path(f"{stats}_stats.csv")
+    lines = table.read_text().splitlines() if table.exists() else []
+    rows = [row for row in csv.DictReader(lines) if row["Name"] == load.kind]
     if not rows:
         raise SystemExit((done.stdout + done.stderr)[-3000:])
     (row,) = rows

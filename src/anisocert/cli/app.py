@@ -18,8 +18,9 @@ app = typer.Typer(
     name="anisocert",
     help="Certify large regions around inputs in which a smoothed classifier's answer does not change.",
     epilog="Start with: anisocert demo    (--debug anywhere shows tracebacks)\n\n"
-    "Exit codes: 0 done; 1 an error, or verify found something wrong; 2 wrong usage; 3 stopped before the end, by "
-    "--time-budget or Ctrl-C: the same command resumes, or begins anew; or verify could not recompute everything.",
+    "Exit codes: 0 done; 1 an error, or verify, attack or memory check found something wrong; 2 wrong usage; 3 stopped "
+    "before the end, by --time-budget or Ctrl-C: the same command resumes, or begins anew; or verify could not "
+    "recompute everything.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

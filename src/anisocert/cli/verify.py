@@ -41,8 +41,9 @@ def verify(
 
     It cannot tell votes that a network cast from votes that someone made up. --recount can, for the rows it draws
     again with the same network, data, noise and arithmetic, on the kind of device that the run was made on; it also
-    finds examples that were left out. You must know yourself whether
-    network, data and seed are the ones you believe them to be.
+    finds examples that were left out. Only for that are --model, --denoise, --codebook and --selector, and --data
+    where the run went through no memory. You must know yourself whether network, data and seed are the ones you
+    believe them to be.
 
     Nor can it tell a theta, or a number of votes, that was chosen by the very votes that certify it; alpha is then not
     the probability of an error. --recount K --fresh N draws N votes under the stored theta of K rows, with a random

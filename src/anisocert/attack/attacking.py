@@ -56,10 +56,10 @@ def attack(
 
     certificates: with a region, of one noise and shape; the classifier that is attacked is the one that each was made
     for, with its theta. smoothing: theirs, without which a mixture's components are not known. n: votes at each point
-    found. level: probability with which any correct certificate is called broken, shared by all. attempts: the
-    probabilities of an error, abstentions included, among which these certificates are those that were made (default:
-    their own): the votes that may mislead also decide which inputs are certified. on_done is called with how many more
-    certificates were attacked.
+    found, or a tenth of them where these decide. level: probability with which any correct certificate is called
+    broken, shared by all. attempts: the probabilities of an error, abstentions included, among which these certificates
+    are those that were made (default: their own): the votes that may mislead also decide which inputs are certified.
+    on_done is called with how many more certificates were attacked.
     """
     if not 0 < level < 1:
         raise ArgumentError(f"expected level in (0, 1), got {level}")

@@ -42,7 +42,15 @@ def attack(
     ] = None,
     most: Annotated[int | None, typer.Option("--max", help="How many, evenly spaced. Default: all.", min=1)] = None,
     ids: Annotated[str | None, typer.Option(help="Only these examples: 3,17,100-199.")] = None,
-    n: Annotated[int, typer.Option(help="Fresh votes at each point found.", min=10, rich_help_panel=EFFORT)] = 10_000,
+    n: Annotated[
+        int,
+        typer.Option(
+            help="Fresh votes at each point found, or a tenth of them where these decide; with --first or --memory, of "
+            "each question.",
+            min=10,
+            rich_help_panel=EFFORT,
+        ),
+    ] = 10_000,
     starts: Annotated[int, typer.Option(help="Ascents per region or ball.", min=1, rich_help_panel=EFFORT)] = 4,
     steps: Annotated[
         int | None,

@@ -181,7 +181,7 @@ def test_predict_answers_as_the_cascade(run, codes, cli):
     given = {one["id"]: one["answer"] for one in said["answers"]}
     both = [(row["prediction"], given[row["idx"]]) for row in read_run(run).rows]
     assert all(one == other for one, other in both if min(one, other) >= 0)
-    assert sum(min(pair) >= 0 for pair in both) > 8
+    assert sum(min(pair) >= 0 for pair in both) > 4
     wrong = cli("predict", codes, "--data", "digits", "--sigma", 0.5, "--n", 400, code=2).err
     assert f"use --codebook {codes}" in "".join(wrong.split("\n")).replace("  ", " ")
 

@@ -550,8 +550,8 @@ AROUND = {
 @pytest.mark.parametrize("kind", AROUND)
 def test_a_network_within_what_only_calls_it(small_network, kind):
     around = AROUND[kind](small_network).eval()
-    network = Network(around, 5, numerics=Numerics("float32", rows=32))
-    assert network.hash == Network(small_network, 5, numerics=Numerics("float32")).hash
+    network = Network(around, 5, "cpu", Numerics("float32", rows=32))  # DataParallel has moved it to a GPU
+    assert network.hash == Network(small_network, 5, "cpu", Numerics("float32")).hash
     network.fit((1, 8, 8), 64)
     assert isinstance(network._run, Graph)
     around.register_forward_hook(lambda module, inputs, output: -output)

@@ -120,10 +120,10 @@ def claim_table(comparisons: Sequence[Comparison]) -> Table | None:
     stages = ("before memory:", *(f"after ({kept}):" for kept in MEMORIES))
     columns = (Column("claim"), *(Column(name, "text", stage) for stage in stages for name in ("holds on", "least")))
     caption = (
-        f"On how many of the networks a claim holds, of those on which all its methods were run, and the least value, "
-        f"{UNBOUND}; after it: {ADMITTED}. Every radius: the least difference of two curves; a tenth: of the inputs, "
-        f"by either method. No smaller: up to {100 * TIE:g} %. Cut: each size counted as no more than fixed noise can "
-        f"reach. {their_steps(comparisons)}"
+        "Holds on: so many of the networks on which all methods of the claim were run. Least: the smallest value, and "
+        f"where it is. Values are {UNBOUND}; after it: {ADMITTED}. Every radius: the least difference of two curves. A "
+        f"tenth: of the inputs, by either method. No smaller: up to {100 * TIE:g} %. Cut: each size counted as no more "
+        f"than fixed noise can reach. {their_steps(comparisons)}"
     )
     return Table("What holds, and where it holds least", columns, tuple(rows), caption) if rows else None
 

@@ -102,8 +102,8 @@ def memory_gain_table(comparisons: Sequence[Comparison]) -> Table | None:
         *(Column(stage, "ratio", "accuracy at 0, ours − fixed (points):") for stage in stages),
     )  # fmt: skip
     caption = (
-        f"Ours should be above 1, and its accuracy at radius 0 not below that of fixed noise, which is {EVERYONE}; "
-        f"ours is {OWN} before the memory and {ADMITTED} after it. {MARKS} After a memory, where answers depend on "
+        f"The aim: ratios above 1, and no accuracy at radius 0 below that of fixed noise, which is {EVERYONE}. Ours "
+        f"is {OWN} before the memory and {ADMITTED} after it. {MARKS} After a memory, where answers depend on "
         f"earlier ones, that is approximate. {their_steps(comparisons)}"
     )
     return Table("Ours against the published algorithm", columns, tuple(rows), caption) if rows else None
@@ -133,8 +133,8 @@ def duel_table(comparisons: Sequence[Comparison]) -> Table | None:
         Column("published, with no smaller radius", "share", "% with the larger proxy radius:"),
     )  # fmt: skip
     caption = (
-        f"Correct certificates before the memory ({OWN}); a wrong answer has size 0; what is missing to 100 % is "
-        f"equal. {their_steps(comparisons)}"
+        f"Correct certificates before the memory ({OWN}); a wrong answer has size 0. On the rest, to 100 %, both "
+        f"have the same size. {their_steps(comparisons)}"
     )
     return Table("Ours and the published algorithm, input by input", columns, tuple(rows), caption) if rows else None
 

@@ -112,7 +112,7 @@ def within(inputs: int) -> str:
     farthest = 100 * float(np.maximum(seen - low, high - seen).max())
     return (
         "In brackets: 95 % intervals of the medians about inputs not seen, exact by order; after a memory, where "
-        "answers depend on earlier ones, approximate. That of an accuracy reaches at most "
+        "answers depend on earlier ones, approximate. The interval of an accuracy reaches at most "
         f"{math.ceil(10 * farthest - 1e-9) / 10:g} points from it."
     )
 

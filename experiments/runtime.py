@@ -37,9 +37,9 @@ def runtime_table(lines: Sequence[dict[str, Any]]) -> Table:
     columns = (
         Column("network"), Column("noise"), Column("method"), Column("algorithm"),
         *(Column(name, "seconds", "seconds per image:") for name in ("choice of theta", "votes", "both")),
-        *(Column(name, "ratio", "times as quick as") for name in ("published", "sensible")),
+        *(Column(name, "ratio", "times as fast as") for name in ("published", "sensible")),
         Column("paper (s)"),
-        Column("times as quick as the paper", "ratio"), Column("images", "count"), Column("device"),
+        Column("times as fast as the paper", "ratio"), Column("images", "count"), Column("device"),
     )  # fmt: skip
     steps = {line["isotropic_steps"] for line in lines if line.get("isotropic_steps")}
     caption = (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network, Query
+from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.inputs import told
 from anisocert.optimize._ceiling import Limits
@@ -91,7 +91,9 @@ class Anisotropic(Method):
 
     def ascents(self, plan: Plan) -> tuple[Ascent, ...]:
         """See Method."""
-        return tuple(replace(self._ascent(plan), learning_rate=rate) for _, rate in ASCENTS[self.prefer])
+        samples = min(self.ascent.samples, max(FEWEST, plan.n // VOTES_PER_COPY))
+        ascent = replace(self.ascent, iterations=math.ceil(effort(plan) * self.ascent.iterations), samples=samples)
+        return tuple(replace(ascent, learning_rate=rate) for _, rate in ASCENTS[self.prefer])
 
     def pilot_votes(self, plan: Plan) -> int:
         """See Method."""
@@ -100,10 +102,6 @@ class Anisotropic(Method):
         rounds = zip(candidates, self.pilots, strict=True)
         own = sum(count * pilot_votes(plan, share, thrifty=True) for count, share in rounds)
         return self.isotropic.pilot_votes(plan, thrifty=True) + own
-
-    def group(self, network: Network, plan: Plan) -> int:
-        """See Method."""
-        return self._ascent(plan).group(network)
 
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """See Method."""
@@ -118,16 +116,12 @@ class Anisotropic(Method):
         isotropic, top = self.isotropic.search(pilot, sigma)
         round_ = isotropic.expand(query.x.shape).contiguous()
         problem = Problem(query, self.outputs, torch.from_numpy(top).to(query.x.device))
-        grown = [round_]
-        for (weight, _), ascent in zip(ASCENTS[self.prefer], self.ascents(plan), strict=True):
+        grown, ascents = [round_], self.ascents(plan)
+        for (weight, _), ascent in zip(ASCENTS[self.prefer], ascents, strict=True):
             grown.append(ascent.climb(problem, grown[-1], partial(_height, weight), lower=round_, limits=limits))
-        few = [*_peaks(round_, grown[-1]), _idle(round_, grown[-1], self._ascent(plan).sensitivity(problem, round_))]
+        few = [*_peaks(round_, grown[-1]), _idle(round_, grown[-1], ascents[-1].sensitivity(problem, round_))]
         scaled = [(shape * scale).clamp(max=limits.upper) for shape in grown[1:] for scale in SCALES.tolist()]
         return self._compete(pilot, sigma, [round_, *scaled, *few], top, limits)
-
-    def _ascent(self, plan: Plan) -> Ascent:
-        samples = min(self.ascent.samples, max(FEWEST, plan.n // VOTES_PER_COPY))
-        return replace(self.ascent, iterations=math.ceil(effort(plan) * self.ascent.iterations), samples=samples)
 
     def _compete(
         self, pilot: Pilot, sigma: float, candidates: list[Tensor], top: NDArray[np.int64], limits: Limits

@@ -42,7 +42,8 @@ class Method(ABC):
 
     def group(self, network: Network, plan: Plan) -> int:
         """How many inputs can be searched together at the cost of one, in a network that is fitted."""
-        return 1
+        ascents = self.ascents(plan)
+        return ascents[-1].group(network) if ascents else 1
 
     def limit_for(self, shape: tuple[int, ...]) -> float:
         """The largest theta of a search for inputs of this shape, as a multiple of the noise's own; inf without one."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anisocert.bounds import Plan
-from anisocert.engine import Network, Query
+from anisocert.engine import Query
 from anisocert.errors import ArgumentError
 from anisocert.optimize._ceiling import Limits
 from anisocert.optimize.ascent import Ascent
@@ -37,26 +37,14 @@ class PublishedIsotropic(Method):
 
     def ascents(self, plan: Plan) -> tuple[Ascent, ...]:
         """See Method."""
-        return (self._ascent,)
-
-    def group(self, network: Network, plan: Plan) -> int:
-        """See Method."""
-        return self._ascent.group(network)
+        return (Ascent(self.iterations, self.samples, self.learning_rate, adam=False, logarithmic=False),)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
-        sigma, ones = scalar_theta(self, query.smoothing), (1 for _ in query.shape)
-        start = query.x.new_full((len(query), *ones), sigma)
-        problem = Problem(query, self.outputs)
+        (ascent,), problem, limits = self.ascents(plan), Problem(query, self.outputs), Limits.of(query, float("inf"))
+        start = query.x.new_full((len(query), *(1 for _ in query.shape)), scalar_theta(self, query.smoothing))
         lower = torch.full_like(start, TINY)
-        limits = Limits.of(query, float("inf"))
-        return self._ascent.climb(
-            problem, start, lambda gap, theta: gap * theta.flatten(1)[:, 0], lower=lower, limits=limits
-        )
-
-    @property
-    def _ascent(self) -> Ascent:
-        return Ascent(self.iterations, self.samples, self.learning_rate, adam=False, logarithmic=False)
+        return ascent.climb(problem, start, lambda gap, theta: gap * theta.flatten(1)[:, 0], lower=lower, limits=limits)
 
 
 @dataclass(frozen=True)
@@ -85,10 +73,6 @@ class PublishedAnisotropic(Method):
     def pilot_votes(self, plan: Plan) -> int:
         """See Method."""
         return self.isotropic.pilot_votes(plan)
-
-    def group(self, network: Network, plan: Plan) -> int:
-        """See Method."""
-        return self.ascent.group(network)
 
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""

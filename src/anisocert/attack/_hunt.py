@@ -137,7 +137,7 @@ class Hunt:
             toward[:, 2:] = self.rivals[at][:, rivals]
         # A promised class that is not the label may be one of the label's rivals.
         toward = torch.where(toward == targets.top.unsqueeze(1), -1, toward)
-        every = targets.part(torch.arange(k, device="cpu").repeat_interleave(count))
+        every = targets.repeated(count)
         turns = (torch.arange(count, device=last.device) % 2 == 1).repeat(k)
         latest = replace(
             every, theta=last.repeat_interleave(count, 0), code=_part(self.code, at.repeat_interleave(count))
@@ -156,15 +156,13 @@ class Hunt:
     def _again(self, targets: Targets, leaders: Tensor) -> tuple[Tensor, Tensor]:
         """The same, under the theta of the targets: the best two of the leaders and of where they lead."""
         k, count, d = leaders.shape
-        every = targets.part(torch.arange(k, device="cpu").repeat_interleave(count))
+        every = targets.repeated(count)
         steps = max(1, self.how.steps // 2)
         ends = every.settled(
             self.finder.climb(every, leaders.flatten(0, 1), leaders.new_ones(k * count), steps), INSIDE
         )
         u = torch.cat([leaders, ends.view(leaders.shape)], 1)
-        lead = self.finder.judge(
-            targets.part(torch.arange(k, device="cpu").repeat_interleave(2 * count)), u.flatten(0, 1)
-        )[0]
+        lead = self.finder.judge(targets.repeated(2 * count), u.flatten(0, 1))[0]
         best = lead.view(k, -1).topk(count)
         return u.gather(1, best.indices.unsqueeze(2).expand(-1, -1, d)), best.values[:, 0]
 

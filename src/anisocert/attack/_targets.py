@@ -86,6 +86,15 @@ class Targets:
         code = None if self.code is None else self.code[at]
         return Targets(query, self.x[at], self.axes[at], self.theta[at], self.top[at], self.domain, code)
 
+    def repeated(self, count: int) -> "Targets":
+        """Each of them so many times in a row."""
+        return self.part(torch.arange(len(self), device="cpu").repeat_interleave(count))
+
+    def groups(self, size: int) -> Iterator[tuple[Tensor, "Targets"]]:
+        """(places, those of them), at most so many at a time."""
+        for places in torch.split(torch.arange(len(self), device="cpu"), size):
+            yield places, self.part(places)
+
     def by_network(self) -> Iterator[tuple[Tensor, "Targets"]]:
         """(places, those of them), for each network that answers some."""
         if self.code is None:

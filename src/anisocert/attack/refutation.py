@@ -70,7 +70,7 @@ def refute(targets: Targets, found: Found, radii: Sequence[float], n: int, level
     steps = torch.tensor(LADDER, dtype=found.change.dtype, device=found.change.device)
     u = torch.cat([found.inside.unsqueeze(1), found.change.unsqueeze(1) * steps.view(1, -1, 1)], 1)
     rivals = torch.cat([found.rivals[:, :1], found.rivals[:, 1:].expand(-1, len(LADDER))], 1).cpu().numpy()
-    every = targets.part(torch.arange(len(targets), device="cpu").repeat_interleave(POINTS))
+    every = targets.repeated(POINTS)
     points = every.points(u.flatten(0, 1))
     trial = _Trial(every.top.cpu().numpy(), rivals.ravel(), level / POINTS / LOOKS)
     counts = every.votes(points, [max(1, n // 10), n], Stage.REFUTE, trial).reshape(len(targets), POINTS, -1)

@@ -79,6 +79,7 @@ class Finder:
         self.targets, self.how = targets, how
         targets.query.network.fit(targets.query.shape, 0)
         self.rows = targets.query.network.gradient_rows(how.samples) // 2
+        self.group = max(1, self.rows // how.samples)  # targets at a time
         try:
             self._problem(targets).require_gradients()
         except ModelError as error:
@@ -96,21 +97,17 @@ class Finder:
         # Not the noise of votes: where the search begins may depend on anything.
         generator = torch.Generator().manual_seed(targets.query.seed % 2**63)
         begin = starts(count, (len(targets), targets.x.shape[1]), targets.norm, generator).to(targets.x.device)
-        every = self._every()
+        every = targets.repeated(count)
         u = self.climb(every, begin.flatten(0, 1), begin.new_ones(len(every)), self.how.steps)
         return every.settled(u, INSIDE).view(begin.shape)
 
     def inside(self) -> tuple[Tensor, Tensor, Tensor]:
         """(point, lead of the rival, rival) of the most hostile of all ascents: `m x d`, `m`, `m`."""
         u = self.ascents().flatten(0, 1)
-        lead, rival = self.judge(self._every(), u)
+        lead, rival = self.judge(self.targets.repeated(self.how.starts), u)
         best = lead.view(-1, self.how.starts).argmax(1)
         at = torch.arange(len(best), device=best.device) * self.how.starts + best
         return u[at], lead[at], rival[at]
-
-    def _every(self) -> Targets:
-        """Each target once per start."""
-        return self.targets.part(torch.arange(len(self.targets), device="cpu").repeat_interleave(self.how.starts))
 
     def beyond(self, u: Tensor, changes: Tensor, rival: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(point, whether it is answered differently, rival), as near to the centre as was found."""
@@ -157,11 +154,9 @@ class Finder:
 
     def rivals(self, targets: Targets, count: int) -> Tensor:
         """The likeliest other classes at the centres, by soft votes: `m x count`, or fewer if there are fewer."""
-        group, found = max(1, self.rows // self.how.samples), []
+        found = []
         # Where networks differ, the first one's: rivals are only where to begin.
-        targets = replace(targets, code=None)
-        for first in range(0, len(targets), group):
-            some = targets.part(torch.arange(first, min(first + group, len(targets)), device="cpu"))
+        for _, some in replace(targets, code=None).groups(self.group):
             votes = SoftVotes(self._problem(some), max(1, self.rows // len(some)), Stage.SEARCH)
             with torch.no_grad(), repeatable():
                 p = votes.mean(some.theta.view(some.query.x.shape), 0, self.how.samples)
@@ -177,14 +172,12 @@ class Finder:
         """
         budget = budget.to(u.device, u.dtype)
         toward = torch.full_like(targets.top, -1) if toward is None else toward
-        group = max(1, self.rows // self.how.samples)
         done = torch.empty_like(u, dtype=torch.float32)
         for places, some in targets.by_network():
-            for first in range(0, len(some), group):
-                part = torch.arange(first, min(first + group, len(some)), device="cpu")
+            for part, few in some.groups(self.group):
                 here = places[part].to(u.device)
                 with repeatable():
-                    done[here] = self._climb(some.part(part), u[here], budget[here], steps, toward[here])
+                    done[here] = self._climb(few, u[here], budget[here], steps, toward[here])
         return done
 
     def _climb(self, targets: Targets, u: Tensor, budget: Tensor, steps: int, toward: Tensor) -> Tensor:

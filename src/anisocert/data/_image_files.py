@@ -1,6 +1,5 @@
 """Image files that look like an array: chosen by position, read only when their pixels are needed."""
 
-import hashlib
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.errors import ArgumentError, MissingExtraError
-from anisocert.inputs import opened_regular, regular_file
+from anisocert.inputs import checksum, regular_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -204,7 +203,6 @@ def _by(size: Sequence[int]) -> str:
 
 def _checksum(path: Path) -> bytes:
     try:
-        with opened_regular(path) as file:
-            return hashlib.file_digest(file, "sha256").digest()
+        return bytes.fromhex(checksum(path))
     except OSError as error:
         raise ArgumentError(f"expected a whole image file at {path}, got: {error}") from error

@@ -5,7 +5,8 @@ numpy itself trusts a header's shape, and allocates memory for it before it read
 
 import math
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,55 +20,49 @@ from anisocert.inputs import check_archive, opened_regular, regular_file
 PIECE = 1 << 20  # bytes
 
 
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Make an error that names the file of whatever numpy, zipfile or zlib raise where it is damaged."""
+    try:
+        yield
+    except ArgumentError:
+        raise
+    except Exception as error:
+        raise ArgumentError(f"expected a whole numpy file at {path}, of plain numbers, got: {error}") from error
+
+
 def npz_names(path: Path) -> list[str]:
     """The names of the arrays in an .npz file."""
-    try:
+    with _named(path):
         check_archive(regular_file(path))
         with zipfile.ZipFile(path) as archive:
             return [name.removesuffix(".npy") for name in archive.namelist()]
-    except ArgumentError:
-        raise
-    except Exception as error:  # damage shows itself to zipfile or zlib, in their own ways
-        raise _damaged(path, error) from error
 
 
 def read_npz(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Those of the named arrays that an .npz file has; the others are not touched."""
+    """The named arrays, as far as an .npz file has them; others are not read."""
     found = set(npz_names(path))
-    try:
-        with zipfile.ZipFile(path) as archive:
-            arrays = {}
-            for name in names:
-                if name in found:
-                    info = archive.getinfo(f"{name}.npy")
-                    with archive.open(info) as file:
-                        arrays[name] = _array(file, info.file_size, name)
-            return arrays
-    except Exception as error:
-        raise _damaged(path, error) from error
+    arrays = {}
+    with _named(path), zipfile.ZipFile(path) as archive:
+        for name in names:
+            if name in found:
+                info = archive.getinfo(f"{name}.npy")
+                with archive.open(info) as file:
+                    arrays[name] = _array(file, info.file_size, name)
+    return arrays
 
 
 def read_npy(path: Path) -> NDArray[Any]:
     """The array of an .npy file."""
-    try:
-        with opened_regular(path) as file:
-            return _array(file, path.stat().st_size)
-    except ArgumentError:
-        raise
-    except Exception as error:
-        raise _damaged(path, error) from error
+    with _named(path), opened_regular(path) as file:
+        return _array(file, path.stat().st_size)
 
 
 def map_npy(path: Path) -> NDArray[Any]:
     """The array of an .npy file, mapped: its bytes are read where they are used. Writing to it changes no file."""
-    try:
-        with opened_regular(path) as file:
-            shape, fortran, dtype = _header(file, path.stat().st_size)
-            return np.memmap(path, dtype, "c", file.tell(), shape, "F" if fortran else "C")
-    except ArgumentError:
-        raise
-    except Exception as error:
-        raise _damaged(path, error) from error
+    with _named(path), opened_regular(path) as file:
+        shape, fortran, dtype = _header(file, path.stat().st_size)
+        return np.memmap(path, dtype, "c", file.tell(), shape, "F" if fortran else "C")
 
 
 def _header(file: IO[bytes], size: int, name: str = "it") -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -96,10 +91,6 @@ def _array(file: IO[bytes], size: int, name: str = "it") -> NDArray[Any]:
         if len(piece) < min(PIECE, wanted - start):
             raise ValueError(f"{start + len(piece)} of {wanted} bytes")
     return array.reshape(shape, order="F" if fortran else "C")
-
-
-def _damaged(path: Path, error: Exception) -> ArgumentError:
-    return ArgumentError(f"expected a whole numpy file at {path}, of plain numbers, got: {error}")
 
 
 def inputs_by_id(path: Path) -> dict[int, NDArray[Any]]:

@@ -1,8 +1,10 @@
 """Networks on disk: safetensors with everything needed to build the network again in its metadata."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,10 +15,11 @@ from anisocert.models.architectures import build
 from anisocert.models.coded import NETWORKS, PerCode
 from anisocert.models.denoiser import KIND, Denoiser, expect_denoiser
 from anisocert.models.denoiser import NEEDED as OF_DENOISERS
-from anisocert.models.normalize import per_channel
+from anisocert.models.normalize import Normalized, per_channel
 from anisocert.models.weights import check_fit, put, read_safetensors, write_safetensors
 from anisocert.shell import shell_quote
 
+Built = TypeVar("Built", Normalized, Denoiser)
 NEEDED = ("architecture", "num_classes", "mean", "std")
 
 
@@ -66,15 +69,9 @@ def from_metadata(state: dict[str, Tensor], described: str, path: Path) -> tuple
             f"expected {', '.join(NEEDED)} in anisocert's metadata in {path}, got: {repr(error)[:200]}"
         ) from error
     try:
-        with torch.device("meta"):  # what the metadata declares takes memory only once the weights agree with it
-            check_fit(state, build(*asked), str(path))
-        model = build(*asked)
-        put(state, model, str(path))
-        per_channel(model.mean.numpy(), model.std.numpy())
+        return _built(partial(build, *asked), state, metadata, path), metadata
     except ArgumentError as error:
         raise ModelError(f"expected a network that can be built in {path}, got: {error}") from error
-    _expect_one_normalization(model, metadata, path)
-    return model, metadata
 
 
 def load_denoiser(path: str | Path) -> tuple[Denoiser, dict[str, Any]]:
@@ -84,25 +81,25 @@ def load_denoiser(path: str | Path) -> tuple[Denoiser, dict[str, Any]]:
     try:
         metadata: dict[str, Any] = json.loads(said.get("anisocert", "{}"))
         expect_denoiser(metadata if isinstance(metadata, dict) else {}, path)
-        asked = [metadata[name] for name in OF_DENOISERS]
-        with torch.device("meta"):
-            check_fit(state, Denoiser(*asked), str(path))
-        model = Denoiser(*asked)
-        put(state, model, str(path))
-        per_channel(model.mean.flatten().numpy(), model.std.flatten().numpy())
+        make = partial(Denoiser, *(metadata[name] for name in OF_DENOISERS))
+        return _built(make, state, metadata, path).eval(), metadata
     except (ArgumentError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise ModelError(f"expected a denoiser that can be built in {path}, got: {str(error)[:200]}") from error
-    _expect_one_normalization(model, metadata, path)
-    return model.eval(), metadata
 
 
-def _expect_one_normalization(model: nn.Module, metadata: dict[str, Any], path: Path) -> None:
-    """What readers and other checks see must be what the network computes with."""
-    for name in ("mean", "std"):
-        own = getattr(model, name).flatten()
+def _built(make: Callable[[], Built], state: dict[str, Tensor], metadata: dict[str, Any], path: Path) -> Built:
+    """The network that a file describes, with its weights; an error unless the two agree."""
+    with torch.device("meta"):  # what the metadata declares takes memory only once the weights agree with it
+        check_fit(state, make(), str(path))
+    model = make()
+    put(state, model, str(path))
+    mean, std = model.mean.flatten(), model.std.flatten()
+    per_channel(mean.numpy(), std.numpy())
+    for name, own in (("mean", mean), ("std", std)):  # readers see the metadata, the network computes with its own
         if not np.allclose(metadata[name], own.numpy(), rtol=1e-2, atol=1e-2):
             got = f"{metadata[name]} and {own.tolist()}"
             raise ModelError(f"expected one {name} in the metadata and the weights of {path}, got {got[:200]}")
+    return model
 
 
 def _per_code(state: dict[str, Tensor], said: Any, path: Path) -> tuple[nn.Module, dict[str, Any]]:

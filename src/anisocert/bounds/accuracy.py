@@ -15,7 +15,13 @@ def high_probability_accuracy(correct: ArrayLike, total: ArrayLike, alpha: Array
     alpha), and exceeds its (1 - rho)-quantile with probability at most rho; that many are subtracted. Shapes broadcast;
     the result is at least 0, and 0 for rho < 1e-200.
     """
-    correct, total, alpha, rho = _checked(correct, total, alpha, rho)
+    correct, total, alpha, rho = broadcast(
+        correct=integers("correct", correct, 0),
+        total=integers("total", total, 1),
+        alpha=levels("alpha", alpha),
+        rho=levels("rho", rho),
+    )
+    at_most("correct", correct, "total", total)
     return unwrap(np.maximum(correct - _quantile(total, alpha, rho), 0) / total)
 
 
@@ -24,19 +30,6 @@ def lifetime_alpha(alpha: ArrayLike, i: ArrayLike) -> FloatOrArray:
     level, index = broadcast(alpha=levels("alpha", alpha), i=integers("i", i, 1))
     # a few ulps less, so that rounded parts never add up to more
     return unwrap(level / (index * (index + 1.0)) * (1 - 2.0**-50))
-
-
-def _checked(
-    correct: ArrayLike, total: ArrayLike, alpha: ArrayLike, rho: ArrayLike
-) -> tuple[Integers, Integers, Floats, Floats]:
-    correct, total, alpha, rho = broadcast(
-        correct=integers("correct", correct, 0),
-        total=integers("total", total, 1),
-        alpha=levels("alpha", alpha),
-        rho=levels("rho", rho),
-    )
-    at_most("correct", correct, "total", total)
-    return correct, total, alpha, rho
 
 
 def _quantile(total: Integers, alpha: Floats, rho: Floats) -> Integers:

@@ -102,9 +102,7 @@ class Plan:
             return schedule.checkpoints(self.n, self.alpha)
         if self.stop == "betting":
             return schedule.anytime(self.n, self.alpha)
-        if self.early_abstain:
-            return schedule.fixed_with_give_up(self.n, self.alpha)
-        return schedule.fixed(self.n, self.alpha)
+        return schedule.fixed(self.n, self.alpha, self.early_abstain)
 
     def estimate(
         self, top_votes: ArrayLike, runner_up_votes: ArrayLike, votes: ArrayLike, num_classes: int, alpha: ArrayLike

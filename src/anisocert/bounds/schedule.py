@@ -13,14 +13,10 @@ class Look(NamedTuple):
     alpha: float
 
 
-def fixed(n: int, alpha: float) -> tuple[Look, ...]:
-    """One look, after all votes."""
-    return (Look(n, alpha),)
-
-
-def fixed_with_give_up(n: int, alpha: float) -> tuple[Look, ...]:
-    """One look after all votes, and looks before it that spend nothing because one may only give up there."""
-    return (*(Look(votes, 0.0) for votes in ladder(n, ratio=2.0)[:-1]), Look(n, alpha))
+def fixed(n: int, alpha: float, early_abstain: bool) -> tuple[Look, ...]:
+    """One look after all votes; with early_abstain looks before it, too, which spend nothing: one may only give up."""
+    earlier = ladder(n, ratio=2.0)[:-1] if early_abstain else ()
+    return (*(Look(votes, 0.0) for votes in earlier), Look(n, alpha))
 
 
 def checkpoints(n: int, alpha: float) -> tuple[Look, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from anisocert.geometry import _crosspolytope as crosspolytope
 from anisocert.geometry import _ellipsoid as ellipsoid
 from anisocert.geometry._pairs import paired
-from anisocert.geometry.region import FloatArray
+from anisocert.geometry.region import FloatArray, p_norm
 
 _MOST_TURNS: Final = 8
 # How far above its smallest possible value the multiplier of a cross-polytope's plane is tried.
@@ -41,7 +41,7 @@ def ellipsoid_cuts(separation: FloatArray, a: FloatArray, b: FloatArray) -> Iter
             _, multiplier = ellipsoid.touch(pairs)
             normal = (pairs.separation / (np.square(pairs.a) + multiplier[:, None] * np.square(pairs.b)))[0]
             normal /= normal.max()
-            offset = float((normal * separation).sum()) - _length(normal * a)
+            offset = float((normal * separation).sum()) - float(p_norm(normal * a, 2))
             if not offset > 0.0:
                 break
             shape = _ellipsoid_beside(normal, offset, b)
@@ -64,11 +64,6 @@ def _ellipsoid_beside(normal: FloatArray, offset: float, b: FloatArray) -> Float
     # The k smallest reaches stay whole, the others share the rest: the first k whose share is not above the next one.
     level = np.sqrt(np.maximum(1.0 - spent[:-1], 0.0) / np.arange(len(ordered), 0, -1))
     return _capped(reach, float(level[np.argmax(level <= ordered)]), b)
-
-
-def _length(values: FloatArray) -> float:
-    top = float(values.max())
-    return top * float(np.sqrt(np.square(values / top).sum())) if top > 0.0 else 0.0
 
 
 def crosspolytope_cuts(separation: FloatArray, a: FloatArray, b: FloatArray) -> Iterator[FloatArray]:

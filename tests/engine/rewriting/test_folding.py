@@ -53,6 +53,14 @@ def assert_same(model: nn.Module, shape: tuple[int, ...], tolerance: float = 1e-
     return folded
 
 
+def assert_same_in_bfloat16(model: nn.Module, x: Tensor, lowered: Lowered) -> None:
+    with torch.autocast("cpu", enabled=False):
+        expected = model(x)
+    scores = lowered(x)
+    assert scores.dtype == torch.bfloat16
+    assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
+
+
 def layers(model: nn.Module, kind: type[nn.Module]) -> int:
     """How many layers of a kind a network calls; one inside of a `ColumnsConv2d` counts."""
     graph = model.network.graph if isinstance(model, Lowered) else model.graph
@@ -498,12 +506,10 @@ def test_a_network_in_bfloat16_throughout():
     for name in ("patch", "down"):
         network.get_submodule(name).register_forward_hook(lambda _, args, __, n=name: seen.update({n: args[0]}))
     with torch.autocast("cpu", torch.bfloat16):
-        scores = Lowered(network)(x)
-    expected = model(x)
-    assert scores.dtype == seen["down"].dtype == torch.bfloat16
+        assert_same_in_bfloat16(model, x, Lowered(network))
+    assert seen["down"].dtype == torch.bfloat16
     front = (x - model.mean) / (model.mean + 0.5) + 0.1
     assert torch.equal(seen["patch"], front.bfloat16())  # rounded once, not after every step
-    assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
     assert all(p.dtype == torch.float32 for p in model.parameters())
 
 
@@ -556,10 +562,7 @@ class Centring(nn.Module):
 def test_nothing_is_rounded_before_the_first_product(how):
     model = Centring(how).eval().requires_grad_(False)
     x = torch.tensor([-122.4, 37.7]) + 0.05 * torch.randn(500, 2)
-    lowered = fold_lowered(model, x[:2])
-    expected = model(x)
-    assert (lowered(x) - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
-    assert lowered(x).dtype == torch.bfloat16
+    assert_same_in_bfloat16(model, x, fold_lowered(model, x[:2]))
 
 
 class Widening(nn.Module):
@@ -588,9 +591,7 @@ class Widening(nn.Module):
 @pytest.mark.parametrize("how", ["a sum with the input", "a softmax", "a norm of CLIP's", "a norm"])
 def test_what_is_wide_between_products_is_rounded_for_the_next(how):
     model, x = Widening(how).eval().requires_grad_(False), torch.randn(64, 8)
-    lowered, expected = fold_lowered(model, x[:2]), model(x)
-    assert lowered(x).dtype == torch.bfloat16
-    assert (lowered(x) - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
+    assert_same_in_bfloat16(model, x, fold_lowered(model, x[:2]))
 
 
 class Multiplying(nn.Module):
@@ -617,9 +618,7 @@ class Multiplying(nn.Module):
 @pytest.mark.parametrize("how", ["linalg", "tensordot", "transposed"])
 def test_other_products_are_in_bfloat16_too(how):
     model, x = Multiplying(how).eval().requires_grad_(False), torch.randn(64, 3, 2, 2)
-    scores, expected = fold_lowered(model, x[:2])(x), model(x)
-    assert scores.dtype == torch.bfloat16
-    assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
+    assert_same_in_bfloat16(model, x, fold_lowered(model, x[:2]))
 
 
 def test_attention_that_torch_widens_by_itself_is_no_product_of_weights():
@@ -636,9 +635,7 @@ def test_attention_that_torch_widens_by_itself_is_no_product_of_weights():
             return self.last(F.scaled_dot_product_attention(y[..., :8], y[..., 8:16], y[..., 16:]).mean(1))
 
     model, x = Attending().eval().requires_grad_(False), torch.randn(32, 5, 8)
-    scores, expected = fold_lowered(model, x[:2])(x), model(x)
-    assert scores.dtype == torch.bfloat16
-    assert (scores - expected).abs().max() <= 0.03 * (expected.max() - expected.min())
+    assert_same_in_bfloat16(model, x, fold_lowered(model, x[:2]))
 
 
 def test_a_product_that_would_be_left_in_float32_is_found():

@@ -58,9 +58,7 @@ class Hunt:
         training = self._thetas([system.smoothing.theta] * len(clean))
         axes = torch.ones_like(flat, dtype=torch.float64)
         self.code = codes_of(system.network, [None] * len(clean))  # and that theta's, where they have own networks
-        self.base = Targets(
-            query, flat.double(), axes, training, top, domain, _part(self.code, torch.arange(len(clean), device="cpu"))
-        )
+        self.base = Targets(query, flat.double(), axes, training, top, domain, self.code)
         self.finder = Finder(self.base, how)
         self.theta = training.clone()  # what the system chose when it was last asked
         self.away = torch.zeros_like(flat)  # the most hostile change so far
@@ -79,9 +77,10 @@ class Hunt:
         """The system's answers about a point of each of some inputs; the thetas that it chose are kept."""
         said = self.system.propose(points.reshape(-1, *self.shape))
         self.questions += len(said)
-        self.theta[torch.from_numpy(places)] = self._thetas([one.theta for one in said])
-        if (codes := codes_of(self.system.network, [one.codes for one in said])) is not None and self.code is not None:
-            self.code[torch.from_numpy(places)] = codes
+        at = torch.from_numpy(places)
+        self.theta[at] = self._thetas([one.theta for one in said])
+        if self.code is not None and (codes := codes_of(self.system.network, [one.codes for one in said])) is not None:
+            self.code = self.code.index_put((at.to(codes.device),), codes)
         for place, one in zip(places[covered].tolist(), np.array(said)[covered], strict=True):
             self.errors[place].append(one.alpha)
         return np.array([one.prediction for one in said], np.int64)
@@ -104,17 +103,16 @@ class Hunt:
             kept, other = given[now] == limit.top[now], (said != limit.top[now]) & (said != ABSTAIN)
             points[now[kept | other]] = here[kept | other]
             given[now] = np.where(kept | other, said, given[now])
-            chosen = self.theta[at[left]]
-            hopeless = (chosen == under).all(1) & (lead < CLOSE)
+            latest = self._latest(some, at[left])
+            hopeless = (latest.theta == under).all(1) & (lead < CLOSE)
             lost = other | ((said == ABSTAIN) & ~limit.covered[now])  # of what is promised, another class says more
             stay = ~(torch.from_numpy(lost) | hopeless.cpu())
-            left, chosen = left[stay], chosen[stay]
+            left, latest = left[stay], latest.part(stay.nonzero()[:, 0])
             if question == QUESTIONS - 1 or not len(left):
                 break
-            some = replace(targets.part(left), theta=chosen, code=_part(self.code, at[left]))
-            leaders[left], lead = self._again(some, leaders[left])
+            leaders[left], lead = self._again(latest, leaders[left])
             stay = (lead > PROMISING).cpu()
-            left, lead, under = left[stay], lead[stay], chosen[stay]
+            left, lead, under = left[stay], lead[stay], latest.theta[stay]
             if not len(left):
                 break
         self.away[at] = (axes * leaders[:, 0].double()).float()
@@ -126,9 +124,9 @@ class Hunt:
         From the centre, from the best change so far, stretched to the limit, and from random points; the first two
         towards whichever class leads, the others towards the likeliest rivals; in turns under the two noises.
         """
-        count, (k, d), last = self.how.starts, targets.x.shape, self.theta[at]
-        begin = starts(count, (len(self.base), d), targets.norm, self._generator)[at].to(last.device)
-        toward = torch.full((k, count), -1, device=last.device)
+        count, (k, d), device = self.how.starts, targets.x.shape, targets.x.device
+        begin = starts(count, (len(self.base), d), targets.norm, self._generator)[at].to(device)
+        toward = torch.full((k, count), -1, device=device)
         if count > 1:
             before = self.away[at].double() / targets.axes
             size = length(before, targets.norm).unsqueeze(1)
@@ -137,11 +135,8 @@ class Hunt:
             toward[:, 2:] = self.rivals[at][:, rivals]
         # A promised class that is not the label may be one of the label's rivals.
         toward = torch.where(toward == targets.top.unsqueeze(1), -1, toward)
-        every = targets.repeated(count)
-        turns = (torch.arange(count, device=last.device) % 2 == 1).repeat(k)
-        latest = replace(
-            every, theta=last.repeat_interleave(count, 0), code=_part(self.code, at.repeat_interleave(count))
-        )
+        every, latest = targets.repeated(count), self._latest(targets, at).repeated(count)
+        turns = (torch.arange(count, device=device) % 2 == 1).repeat(k)
         turned = replace(every, theta=torch.where(turns.unsqueeze(1), latest.theta, every.theta))
         if latest.code is not None and every.code is not None:
             turned = replace(turned, code=torch.where(turns, latest.code, every.code))
@@ -154,7 +149,7 @@ class Hunt:
         return leaders, lead.gather(1, first)[:, 0]
 
     def _again(self, targets: Targets, leaders: Tensor) -> tuple[Tensor, Tensor]:
-        """The same, under the theta of the targets: the best two of the leaders and of where they lead."""
+        """As `_first`, under the theta of the targets: the best of the leaders and of where they lead."""
         k, count, d = leaders.shape
         every = targets.repeated(count)
         steps = max(1, self.how.steps // 2)
@@ -166,6 +161,7 @@ class Hunt:
         best = lead.view(k, -1).topk(count)
         return u.gather(1, best.indices.unsqueeze(2).expand(-1, -1, d)), best.values[:, 0]
 
-
-def _part(code: Tensor | None, at: Tensor) -> Tensor | None:
-    return None if code is None else code[at.to(code.device)]
+    def _latest(self, targets: Targets, at: Tensor) -> Targets:
+        """The targets under the theta that the system chose when it was last asked. at: which of the group they are."""
+        code = None if self.code is None else self.code[at.to(self.code.device)]
+        return replace(targets, theta=self.theta[at], code=code)

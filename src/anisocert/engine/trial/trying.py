@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +10,10 @@ from anisocert.engine._rows import largest_map
 from anisocert.engine.first_call import taking
 from anisocert.engine.given import Classifier
 from anisocert.engine.grid import Base
-from anisocert.engine.numerics import ALIGN, Precision, computing
+from anisocert.engine.numerics import ALIGN, Precision, computing, out_of_memory
 from anisocert.engine.trial.agreement import moves_no_more, no_worse, same_votes
-from anisocert.engine.trial.checking import expect_places_alike, expect_rows_apart, expect_shape, expect_sizes_alike
+from anisocert.engine.trial.checking import expect_rows_apart, expect_shape, not_alone
 from anisocert.engine.trial.inputs import companies, noisy_inputs, own_companies, trial_inputs
-from anisocert.errors import ModelError
 
 SMALLEST, LEVEL = 1e-6, 0.25  # thetas that a model is tried with
 MOST_APART = ALIGN  # rows of inputs of a user's to be asked in other company
@@ -34,6 +32,10 @@ class Trial:
         """Scores of a batch by a form of the model."""
         return self._computed(run, x, self.precision)
 
+    def plain(self, x: Tensor) -> Tensor:
+        """Scores of a batch by the model as it stands."""
+        return self.evaluate(self.model, x)
+
     def takes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """What the model takes of an input of a shape."""
         return (2, *shape) if self.told_theta else shape
@@ -43,7 +45,7 @@ class Trial:
         return self.with_levels(trial_inputs(rows, self.takes(shape), self.device))
 
     def with_levels(self, x: Tensor) -> Tensor:
-        """The same; where the model is told theta, with positive ones, every third of them of one level."""
+        """Inputs for the model: one that is told theta gets positive levels, every third input a single one."""
         if not self.told_theta:
             return x
         theta = x[:, 1].abs().clamp(min=SMALLEST)
@@ -52,38 +54,54 @@ class Trial:
 
     def largest_map(self, shape: tuple[int, ...]) -> int:
         """Numbers of the largest map that it makes of one input."""
-        return largest_map(partial(self.evaluate, self.model), self.inputs(ALIGN, shape))
+        return largest_map(self.plain, self.inputs(ALIGN, shape))
 
     def checked(self, sample: Tensor, num_classes: int) -> Tensor:
         """The model's scores of a batch; an error unless votes can rest on them."""
         with taking(tuple(sample.shape[1 + self.told_theta :]), self.model):
-            scores = self.evaluate(self.model, sample.clone())
+            scores = self.plain(sample.clone())
         expect_shape(scores, len(sample), num_classes)
-        expect_rows_apart(lambda x: self.evaluate(self.model, self.with_levels(x)), sample, scores, companies(sample))
+        expect_rows_apart(lambda x: self.plain(self.with_levels(x)), sample, scores, companies(sample))
         if self.told_theta:
             self._expect_levels_apart(sample)
-        evaluate = partial(self.evaluate, self.model)
-        expect_places_alike(evaluate, sample, partial(self._repeats, sample, scores))
-        few = min(ALIGN, len(sample) // 2)
-        expect_sizes_alike(evaluate, sample[:few], partial(self._repeats, sample[:few], scores[:few]))
+        self._expect_places_alike(sample, scores)
+        self._expect_sizes_alike(sample, scores)
         return scores
 
     def _expect_levels_apart(self, sample: Tensor) -> None:
-        """The same where all rows are told one level, as fixed noise does, or every second row another theta."""
+        """An error if scores change with what other rows are told: the same level, or another theta."""
         one = sample.clone()
         one[:, 1] = LEVEL
         kept = torch.arange(len(one), device=one.device) % 2 == 0
         mixed = torch.where(kept.view(-1, *(1 for _ in one.shape[1:])), one, sample)
-        evaluate = partial(self.evaluate, self.model)
-        expect_rows_apart(evaluate, one, evaluate(one.clone()), [(mixed, kept)])
+        expect_rows_apart(self.plain, one, self.plain(one.clone()), [(mixed, kept)])
+
+    def _expect_places_alike(self, sample: Tensor, scores: Tensor) -> None:
+        """An error if scores of an input change with its place in the batch."""
+        generator = torch.Generator().manual_seed(2)  # the same order on every device
+        order = torch.randperm(len(sample), generator=generator, device="cpu").to(sample.device)
+        if not self._repeats(sample, scores, self.plain(sample[order])[order.argsort()]):
+            raise not_alone("change with its place in a batch")
+
+    def _expect_sizes_alike(self, sample: Tensor, scores: Tensor) -> None:
+        """An error if scores change with the size of a batch."""
+        few = min(ALIGN, len(sample) // 2)
+        try:
+            found = self.plain(sample[:few].clone())
+        except Exception as reason:  # as of a program that was exported for batches of one size
+            if out_of_memory(reason):
+                raise
+            return
+        if not self._repeats(sample[:few], scores[:few], found):
+            raise not_alone("change with the size of a batch")
 
     def expect_any_beginning(self, fresh: nn.Module, sample: Tensor, scores: Tensor) -> None:
         """An error if scores of a sample depend on what a network is asked first. fresh: a copy, never called."""
         self.evaluate(fresh, self.with_levels(1 - 2 * sample))
         if not self._repeats(sample, scores, self.evaluate(fresh, sample.clone())):
-            raise ModelError(
-                "expected scores of an input to depend on that input alone, got ones that depend on what the network "
-                "was asked first: what it keeps of its first call must not come from that call's values"
+            raise not_alone(
+                "depend on what the network was asked first: what it keeps of its first call must not come from that "
+                "call's values"
             )
 
     def own_inputs(self, x: Tensor, scales: Tensor, rows: int, base: Base, grid: float) -> Tensor:
@@ -97,10 +115,9 @@ class Trial:
     def own_scores(self, sample: Tensor) -> Tensor:
         """The model's scores of such inputs; an error if they change with the rest of a batch."""
         few = sample[:MOST_APART]
-        evaluate = partial(self.evaluate, self.model)
         changes = own_companies(few)
-        expect_rows_apart(lambda x: evaluate(self.with_levels(x)), few, evaluate(few.clone()), changes)
-        return evaluate(sample.clone())
+        expect_rows_apart(lambda x: self.plain(self.with_levels(x)), few, self.plain(few.clone()), changes)
+        return self.plain(sample.clone())
 
     def agrees(self, sample: Tensor, scores: Tensor, found: Tensor) -> bool:
         """Whether other scores of a batch are the model's up to rounding."""
@@ -109,7 +126,7 @@ class Trial:
         return self.precision == "bfloat16" and no_worse(self._in_float32(sample), scores, found)
 
     def _repeats(self, sample: Tensor, scores: Tensor, found: Tensor) -> bool:
-        """The same of scores by the model itself, of which no more votes may move than rounding moves anyway."""
+        """Whether scores by the model itself agree; no more votes may move than rounding moves anyway."""
         if same_votes(scores, found, self.precision):
             return True
         exact = self._in_float32(sample) if self.precision == "bfloat16" else None
@@ -117,7 +134,7 @@ class Trial:
 
     def right(self, sample: Tensor, scores: Tensor | None = None) -> Callable[[Classifier], bool]:
         """Whether a form of the model gives its scores of a batch, up to rounding. scores: these, where known."""
-        plain = self.evaluate(self.model, sample.clone()) if scores is None else scores
+        plain = self.plain(sample.clone()) if scores is None else scores
         return lambda run: self.agrees(sample, plain, self.evaluate(run, sample.clone()))  # which a network may change
 
     def _in_float32(self, sample: Tensor) -> Tensor:

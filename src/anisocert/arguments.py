@@ -33,7 +33,7 @@ def expect_kinds(
         ("numerics", numerics, Numerics | None, "Numerics", _numerics),
     ):
         if not isinstance(value, kind):
-            write = _of_class(value) if isinstance(value, type) else meant(value)
+            write = WRITTEN.get(value.__name__, f"{value.__name__}(...)") if isinstance(value, type) else meant(value)
             raise ArgumentError(f"expected {name} as in {name}={write or WRITTEN[usual]}, got {told(value)}")
     if on_votes is not None and not callable(on_votes):
         raise ArgumentError(f"expected on_votes as a function of a number of votes, got {told(on_votes)}")
@@ -53,10 +53,6 @@ def as_network(
         if value is not None:
             raise ArgumentError(f"expected no {name} beside a Network, which has its own, got {value!r}")
     return model
-
-
-def _of_class(value: type) -> str:
-    return WRITTEN.get(value.__name__, f"{value.__name__}(...)")
 
 
 def _noise(value: Any) -> str | None:

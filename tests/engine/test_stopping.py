@@ -6,7 +6,8 @@ from anisocert.engine import Judge
 
 
 def judge(plan: Plan, inputs: int = 1, classes: int = 3, theta: float = 1.0) -> Judge:
-    return Judge(plan, Gaussian(1.0), classes, np.zeros(inputs, np.int64), np.full(inputs, theta))
+    each = np.full(inputs, plan.alpha)
+    return Judge(plan, Gaussian(1.0), classes, np.zeros(inputs, np.int64), np.full(inputs, theta), each)
 
 
 def look(plan: Plan, votes: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anisocert.data._folder_notes import labelled, named_by_numbers, printable, read_notes
 from anisocert.data._image_files import ImageFiles, channels_of
@@ -59,9 +60,7 @@ def _counted(others: Counter[str]) -> str:
     return _few([f"{count} {printable(ending) or 'without ending'}" for ending, count in others.most_common()])
 
 
-def scan(
-    folder: Path, *others: Path
-) -> tuple[list[Path], "np.ndarray[tuple[int], np.dtype[np.int64]]", tuple[str, ...], Counter[str]]:
+def scan(folder: Path, *others: Path) -> tuple[list[Path], NDArray[np.int64], tuple[str, ...], Counter[str]]:
     """Paths, labels and class names: classes in alphabetical order, and the files of each (torchvision's order).
 
     others: folders whose classes count too, without their files. Last, how many files of which other endings there are.

@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields
 from functools import partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from anisocert.data._folder_notes import printable
 from anisocert.data._image_files import READERS
@@ -165,7 +165,7 @@ def _write_pixels(path: Path, data: Dataset) -> None:
                 file.write(np.ascontiguousarray(images).data)
 
 
-def _write(path: Path, values: "np.ndarray[Any, np.dtype[np.int64]]") -> None:
+def _write(path: Path, values: NDArray[np.int64]) -> None:
     with path.open("wb") as file:
         np.save(file, values)
 

@@ -39,13 +39,18 @@ def prepare(
         say: called with what is found and done.
     """
     expect_one_of("a data set", name, PREPARED)
+    tiny = name == tiny_imagenet.NAME
     if not folder.is_dir():
-        raise ArgumentError(f"expected the folder of {name}, with {_needs(name)}, got nothing at {folder}")
-    if name == tiny_imagenet.NAME and (resize, crop, test_every) != (None, None, None):
+        needs = tiny_imagenet.NEEDS if tiny else imagenet.NEEDS
+        raise ArgumentError(f"expected the folder of {name}, with {needs}, got nothing at {folder}")
+    if tiny and (resize, crop, test_every) != (None, None, None):
         raise ArgumentError(f"expected resize, crop and test_every for imagenet alone, got one of them for {name}")
     out = cache.root() / name if out is None else out
     _expect_room(out, force)
-    parts = _tiny(folder) if name == tiny_imagenet.NAME else _imagenet(folder, resize, crop, test_every)
+    if tiny:
+        parts = {split: tiny_imagenet.read(folder, split) for split in prepared.SPLITS}
+    else:
+        parts = _imagenet(folder, resize, crop, test_every)
     for split, data in parts.items():
         say(f"{split}: {len(data):,} images of {data.num_classes} classes, {' x '.join(map(str, data.shape))}")
         for note in data.notes:
@@ -67,14 +72,6 @@ def _expect_room(out: Path, force: bool) -> None:
         )
     if prepared.holds(out) and not force:
         raise ArgumentError(f"expected no prepared data at {out}, got some: replace it with --force")
-
-
-def _needs(name: str) -> str:
-    return tiny_imagenet.NEEDS if name == tiny_imagenet.NAME else imagenet.NEEDS
-
-
-def _tiny(folder: Path) -> dict[Split, Dataset]:
-    return {split: tiny_imagenet.read(folder, split) for split in prepared.SPLITS}
 
 
 def _imagenet(folder: Path, resize: int | None, crop: int | None, test_every: int | None) -> dict[Split, Dataset]:

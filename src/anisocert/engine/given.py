@@ -75,7 +75,8 @@ def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
     named: the caller named the model, and answers for it; if it cannot be copied, it runs like a bare callable.
     """
     while (inner := within(model)) is not None:
-        if model._forward_hooks or model._forward_pre_hooks or _forward_replaced(model):
+        replaced = "forward" in vars(model) and not is_compiled(model)  # where torch puts its own there
+        if model._forward_hooks or model._forward_pre_hooks or replaced:
             raise ModelError(
                 f"expected no hooks on {told(model)} around a module, nor a forward of its own: put them on the module"
             )
@@ -90,10 +91,6 @@ def frozen(model: nn.Module, device: torch.device, named: bool) -> Classifier:
         raise ModelError(
             f"{error}, or name the network with model_id=... (--model-id NAME) and it runs uncopied"
         ) from error
-
-
-def _forward_replaced(model: nn.Module) -> bool:
-    return "forward" in vars(model) and not is_compiled(model)  # where torch puts its own there
 
 
 def own_copy(model: Module, device: torch.device | None = None) -> Module:

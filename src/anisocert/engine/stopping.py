@@ -14,9 +14,9 @@ class Judge:
     """Keeps the best bound of each input over its looks, and decides which inputs stop.
 
     top: `b`, the class that the selection stage chose; smallest_theta: `b`, what turns a gap into a radius; alphas:
-    `b`, if they differ between inputs, else all have the plan's. After the counting, `gap`, `p_a`, `p_b`,
-    `bound_k`, `bound_n` and `runner_up` (all `b`) are those of the best look, or of the last one where none certifies:
-    bounds at different looks hold at once, so choosing among them is allowed.
+    `b`, in place of the plan's. After the counting, `gap`, `p_a`, `p_b`, `bound_k`, `bound_n` and `runner_up` (all `b`)
+    are those of the best look, or of the last one where none certifies: bounds at different looks hold at once, so
+    choosing among them is allowed.
     """
 
     def __init__(
@@ -26,13 +26,12 @@ class Judge:
         num_classes: int,
         top: NDArray[np.int64],
         smallest_theta: NDArray[np.float64],
-        alphas: NDArray[np.float64] | None = None,
+        alphas: NDArray[np.float64],
     ) -> None:
         self.plan, self.smoothing, self.num_classes, self.top = plan, smoothing, num_classes, top
         self.looks = np.array([look.n for look in plan.looks])
-        each = np.full(len(top), plan.alpha) if alphas is None else alphas
-        of_looks = {alpha: [look.alpha for look in replace(plan, alpha=alpha).looks] for alpha in set(each.tolist())}
-        self.alpha, self.alphas = each, np.array([of_looks[alpha] for alpha in each.tolist()])
+        of_looks = {alpha: [look.alpha for look in replace(plan, alpha=alpha).looks] for alpha in set(alphas.tolist())}
+        self.alpha, self.alphas = alphas, np.array([of_looks[alpha] for alpha in alphas.tolist()])
         self.target = np.zeros(len(top)) if plan.target_radius is None else plan.target_radius / smallest_theta
         self.gap, self.p_a, self.p_b = np.full(len(top), -1.0), np.zeros(len(top)), np.ones(len(top))
         self.bound_k, self.bound_n, self.runner_up = (np.zeros(len(top), np.int64) for _ in range(3))

@@ -94,7 +94,7 @@ def expect_labels(labels: NDArray[np.int64], scores: int, where: str) -> None:
 
 
 def told(value: object) -> str:
-    """A wrong value in a sentence: what can be typed as it is, anything else by its type, as it may be large."""
+    """A wrong value as errors quote it: what can be typed as it is, anything else by its type, as it may be large."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if value is None or isinstance(value, str | bytes | Path | bool | int | float):
@@ -104,7 +104,7 @@ def told(value: object) -> str:
 
 
 def _no_array(x: object, dtype: object) -> str:
-    """What was given in place of an array, and how to get the array."""
+    """What was given instead of an array, and how to get the array from it."""
     if isinstance(x, str | Path):
         return f"{told(x)}: read the inputs first, as in anisocert.data.load('digits').x"
     if hasattr(x, "ids") and hasattr(x, "x"):

@@ -1,4 +1,4 @@
-"""How far rounded numbers may be from each other, rounding to the safe side, and round numbers. Shares are relative."""
+"""How far rounded numbers may differ, rounding to the safe side, and round numbers. Shares are relative."""
 
 from collections.abc import Sequence
 from typing import Final, TypeVar

@@ -152,7 +152,7 @@ class System:
             self._turn.release()
 
     def _in_turn(self, asked: Asked, found: Answers) -> Answers:
-        """The same, with some answers found already: promises and refusals, then what the network is asked."""
+        """`_answered` in turn, with some answers found: promises and refusals, then what the network is asked."""
         found |= self._promised(_left(asked, found))  # perhaps made while this thread waited
         found |= self._refused(_left(asked, found))
         if fresh := _left(asked, found):
@@ -246,7 +246,7 @@ class System:
         return int.from_bytes(drawn[:8]), int.from_bytes(drawn[8:16]) >> 4
 
     def _without_votes(self, point: NDArray[np.float32], id_: int, seed: int, alpha: float, reason: str) -> Certificate:
-        """No answer."""
+        """An abstention about an input, without votes."""
         query = Query.of(self.network, self.smoothing, point[None], [id_], seed)
         return replace(unanswered(query, 0, self.method, self.plan, reason), alpha=alpha, note=ABSTAINED)
 

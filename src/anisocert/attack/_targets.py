@@ -133,7 +133,7 @@ class Targets:
         return length((points.double() - self.x) / self.axes, self.norm)
 
     def settled(self, u: Tensor, limit: float) -> Tensor:
-        """The same directions, a little shorter where rounding took a point beyond the limit."""
+        """Points in the same directions, a little nearer where rounding took one beyond the limit."""
         for _ in range(20):
             points = self.points(u)
             if not bool(points.isfinite().all()):  # the centre would take its place, and show nothing

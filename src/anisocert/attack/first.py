@@ -183,9 +183,9 @@ def _balls(
 def _regions(
     hunt: Hunt, radii: NDArray[np.float64], answers: NDArray[np.int64], points: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The same for what the run promises: what the balls inside have shown, and a search where that is no other class.
+    """(answers, points) of the regions that the run promises, from those of the balls, which are the arguments.
 
-    answers, points: of the balls.
+    A region has what the balls inside it have shown, and is searched where that is no other class.
     """
     clean = hunt.clean
     has = clean.promised != ABSTAIN

@@ -20,7 +20,7 @@ def lines(path: Path) -> list[str]:
 
 
 def classes_of(pairs: Iterable[Sequence[str]], path: Path) -> dict[str, str]:
-    """The class of each image, from a list's (image, class); an error if it says two of one."""
+    """The class of each image, from (image, class) pairs of a list; an error if one image has two classes."""
     said: dict[str, str] = {}
     for image, label in pairs:
         if said.setdefault(image, label) != label:

@@ -88,7 +88,7 @@ class Dataset:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the examples' files, `class/file`, in their order; none where they have no files of their own."""
+        """Names of the examples' files, `class/file`, in their order; none where they have no files of their own."""
         files = self.pixels.paths if isinstance(self.pixels, ImageFiles) else ()
         return tuple(printable(f"{path.parent.name}/{path.name}") for path in files)
 
@@ -151,7 +151,7 @@ class Dataset:
         return digest.hexdigest()
 
     def subset(self, skip: int = 1, most: int | None = None, ids: Sequence[int] | None = None) -> "Dataset":
-        """Of the examples with these ids (default: all), every skip-th, at most `most` of them, in this data's order.
+        """Every skip-th of the examples with these ids (default: all), at most `most`, in this data's order.
 
         skip=20, most=500 is what the field reports on CIFAR-10; `most` is a count of examples.
         """

@@ -63,7 +63,7 @@ class IdxSet:
         return self.read(folder, split)
 
     def read(self, folder: Path, split: Split) -> Dataset:
-        """The same from a given folder."""
+        """A split from a given folder."""
         names = TRAIN if split == "train" else TEST
         images, labels = (read_idx(folder, name, self.files[name]) for name in names)
         ids = np.arange(len(images)) + (FIRST_TRAIN_ID if split == "train" else 0)

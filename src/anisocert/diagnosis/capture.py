@@ -1,4 +1,4 @@
-"""How surely a selector names its codes around a sample of inputs: what it is unsure of is lost."""
+"""How surely a selector names its codes around a sample of inputs: where it is unsure, inputs abstain."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

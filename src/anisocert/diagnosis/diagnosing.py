@@ -33,7 +33,7 @@ ONE_CLASS = 2.0  # times the share of the most frequent label: the network answe
 
 @dataclass(frozen=True)
 class Cost:
-    """Of certifying one input by a method, at the speed that was measured here."""
+    """What certifying one input by a method costs, at the speed that was measured here."""
 
     method: str
     evaluations: int
@@ -78,7 +78,7 @@ class Diagnosis:
     remedies: tuple[Remedy, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON keeps it."""
+        """The diagnosis as plain data, for JSON."""
         return asdict(self)
 
 

@@ -80,7 +80,7 @@ class Look:
         return (self.low and unlikely) or (self.one_answer and wrong_all < UNLIKELY)
 
     def knowing(self, most: float) -> bool:
-        """Whether it does better than chance, and than one answer to all, by no luck. most: the share of one label."""
+        """Whether it clearly beats chance, and one answer to all. most: the share of the most frequent label."""
         right = round(self.accuracy * self.inputs)
         lucky = float(bdtrc(right - 1, self.inputs, max(self.chance, most))) if right else 1.0
         return not self.low and lucky < HARDLY
@@ -113,8 +113,8 @@ class Look:
 def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
     """How a job's network answers some of its inputs; None where there is nothing to compare, or it does not run.
 
-    smoothing: the noise of these inputs where without noise something seems wrong, and with it the network knows them:
-    it may have been trained on that noise alone. Default: the job's.
+    smoothing: where something seems wrong without noise, the inputs are tried with this noise too, as the network may
+    have been trained on that alone. Default: the job's.
     """
     examples, count = job.examples, job.configuration.num_classes
     if not examples.labelled or count is None:
@@ -123,7 +123,7 @@ def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
     x, y = torch.from_numpy(chunk.x).to(home(job.model)), torch.tensor(chunk.y, device="cpu")
     try:
         model = copy.deepcopy(job.model)  # the hash is of a network that was never called
-    except Exception:  # what the user's network is made of may raise anything
+    except Exception:  # the user's code may raise anything; certifying will report it
         return None
     own = job.metadata.get("mean") is not None or job.configuration.denoise is not None or is_told(model)
     tried = () if own else tuple(_normalizations(examples))
@@ -163,7 +163,7 @@ def rounding_doubt(job: Job) -> str:
         own = _answers(model, x, level)
         with computing(precision, x.device):
             moved = int((_answers(model, x, level) != own).sum())
-    except Exception:  # as below
+    except Exception:  # the user's code may raise anything; certifying will report it
         return ""
     if moved < max(AT_LEAST, MOVED * len(own)):
         return ""
@@ -182,7 +182,7 @@ def outputs_doubt(job: Job) -> str:
     try:
         model = copy.deepcopy(job.model)
         scores = _scores(model, torch.from_numpy(chunk.x).to(home(model)), TINY * span(chunk.x))
-    except Exception:  # as below
+    except Exception:  # the user's code may raise anything; certifying will report it
         return ""
     return TAKEN_FOR_LOGITS if are_probabilities(scores) else ""
 
@@ -193,7 +193,7 @@ def _looked(
     """level: of the noise in x, which a network may be told. None where the network does not run."""
     try:
         answers = _answers(model, x, level, classes)
-    except Exception:  # as well; certifying will report it
+    except Exception:  # the user's code may raise anything; certifying will report it
         return None
     found = Look(_share(answers, y), 1 / classes, len(set(answers.tolist())) == 1 < len(set(y.tolist())), inputs=len(y))
     mended, two = max(((_share_with(two, model, x, y), two) for two in tried), default=(0.0, ((), ())))
@@ -208,7 +208,7 @@ def _same_scores(model: nn.Module, x: Tensor, level: float) -> bool:
     """Whether all rows of a batch get the same scores, up to rounding."""
     try:
         scores = _scores(model, x, level)
-    except Exception:  # as above
+    except Exception:  # the user's code may raise anything; certifying will report it
         return False
     return bool(((scores - scores[0]).abs() <= SAME * scores[0].abs()).all())
 
@@ -247,7 +247,7 @@ def _share_with(two: Normalization, model: nn.Module, x: Tensor, y: Tensor) -> f
     try:
         scores, classes = _scores(Normalized(model, *two), x, 0.0).topk(2)  # none is told theta
         return _share(classes[:, 0].masked_fill(~(scores[:, 0] > scores[:, 1]), -1).cpu(), y)
-    except Exception:  # as above
+    except Exception:  # the user's code may raise anything; certifying will report it
         return 0.0
 
 

@@ -37,7 +37,7 @@ def span(x: NDArray[np.float32]) -> float:
 
 @dataclass(frozen=True)
 class Level:
-    """How the network does under noise of one strength. Shares are of the sample's inputs.
+    """How the network copes with noise of one strength. Shares are of the sample's inputs.
 
     accuracy: of single noisy copies. smoothed: of the class with most votes. certified: what the plan would certify
     with the right class, if votes fell as in the sample; abstained: what it would not certify at all. mean_radius: over
@@ -73,7 +73,7 @@ class Sample:
 def probe(
     network: Network, sample: Sample, norm: str, sigmas: Sequence[float], plan: Plan, votes: int = 100
 ) -> Iterator[Level]:
-    """How the network does under each noise level, from `votes` noisy copies per input."""
+    """How the network copes with each noise level, from `votes` noisy copies per input."""
     for sigma in sigmas:
         query = Query(network, usual(norm).of(sigma), sample.x, sample.ids, sample.seed)
         theta = sample.x.new_full((len(sample.x), *(1 for _ in sample.x.shape[1:])), sigma)

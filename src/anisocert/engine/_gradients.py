@@ -34,7 +34,7 @@ class Gradients:
         self._kept = dict[Shape, int]()
 
     def scores(self, x: Tensor, compiled: bool = False) -> Tensor:
-        """Of a batch, as the model takes it. compiled: for this batch's shape, in both passes."""
+        """Scores of a batch, given as the model takes it. compiled: for this batch's shape, in both passes."""
         if compiled and isinstance(self.trial.model, nn.Module):
             scores: Tensor = self._for_batches_like(x)(x)
             return scores

@@ -46,10 +46,10 @@ def first_rung(device: torch.device, shape: tuple[int, ...], per_row: Callable[[
 
 
 def gradient_rows(device: torch.device, rows: int, copies: int, per_row: Callable[[], int]) -> int:
-    """The rows of a step with gradients, in a network whose calls have so many.
+    """How many rows a step with gradients has, in a network whose calls have `rows`.
 
-    copies: of one input, which go together if they fit: else they are evaluated twice. per_row: bytes that are kept for
-    the way back, for one row.
+    copies: of one input, which go together if they fit: else they are evaluated twice. per_row: bytes that a row
+    keeps for the backward pass.
     """
     each = max(1, per_row())
     if device.type == "cuda":
@@ -61,7 +61,7 @@ def gradient_rows(device: torch.device, rows: int, copies: int, per_row: Callabl
 
 
 def kept_bytes(call: Callable[[Tensor], Tensor], sample: Tensor) -> int:
-    """Bytes that are kept for the way back, for one row more; 0 if there is no such way. sample: some rows, even."""
+    """Bytes that one more row keeps for the backward pass; 0 if there is none. sample: an even number of rows."""
     half = len(sample) // 2
     try:
         return max(0, _kept(call, sample) - _kept(call, sample[:half])) // half  # weights are in both

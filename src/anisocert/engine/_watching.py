@@ -1,4 +1,4 @@
-"""What looks at the operators of a call."""
+"""The base of what watches the operators of a call."""
 
 from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -109,7 +109,7 @@ def _answers(model: Classifier, x: torch.Tensor) -> bool:
 
 
 def _returned(model: Classifier, x: torch.Tensor) -> torch.Tensor | None:
-    """What it returns, if it runs and that is a tensor."""
+    """The tensor that it returns; None if it fails, or returns something else."""
     try:
         with torch.no_grad():
             found: object = model(x)

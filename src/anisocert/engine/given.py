@@ -46,7 +46,7 @@ def expect_classifier(model: object, model_id: object) -> None:
 
 
 def _no_network(given: object) -> str:
-    """What was given in place of a network, and how to get one."""
+    """What was given instead of a network, and how to get one from it."""
     if isinstance(given, str | Path):
         return f"{told(given)}: load it first, with model, _ = anisocert.models.load({str(given)!r})"
     if isinstance(given, Mapping):

@@ -173,10 +173,10 @@ class Network:
         return self.numerics.rows
 
     def try_on(self, x: Tensor, scales: Tensor, base: Base) -> None:
-        """The same on inputs that votes are about, once, with noise of its own: their range may be another.
+        """Compare the form in use with the model on inputs that votes are about, once, as their range may differ.
 
-        x: `b x *shape`; scales: `b x j x *shape`, or what broadcasts to it. In a form that scores them otherwise than
-        the model, the model itself votes instead.
+        x: `b x *shape`; scales: `b x j x *shape`, or what broadcasts to it; no vote has the noise that is drawn here.
+        If the form scores them otherwise than the model, the model itself votes instead.
         """
         if self._tried_on_own:
             return

@@ -71,7 +71,7 @@ class Query:
         return ToldNoise(source, slots, self.shape, device)
 
     def given(self, noisy: Tensor, scale: Tensor) -> Tensor:
-        """The same for copies that were made otherwise. noisy: `(b copies) x *shape`; scale: `b x ...`."""
+        """What the network is given of copies drawn elsewhere. noisy: `(b copies) x *shape`; scale: `b x ...`."""
         if not self.network.told_theta:
             return noisy
         expect_one_level(self.smoothing.weights)

@@ -1,4 +1,4 @@
-"""What a network returned: where scores may be in it, and how to make scores of what is none."""
+"""What a network returned: where scores may be in it, and how to turn anything else into scores."""
 
 from collections.abc import Mapping
 from typing import Any

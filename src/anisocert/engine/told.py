@@ -36,7 +36,7 @@ def beside(noisy: Tensor, scale: Tensor | float, place: Tensor | None = None) ->
 
 
 def under(scale: Tensor | float, model: Classifier) -> Callable[[Tensor], Tensor]:
-    """The model as a function of inputs alone, under noise of one scale for all of them."""
+    """The model as a function of inputs alone: one that is told theta is told this scale for all of them."""
     return (lambda x: model(beside(x, scale))) if is_told(model) else model
 
 

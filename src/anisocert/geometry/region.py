@@ -75,7 +75,7 @@ class Region:
         return min(max(mean, self.radius), self.enclosing_radius)
 
     def proxy_radius_inside(self, low: float, high: float) -> float:
-        """The same of the part in the box of valid inputs, by the sides of the smallest box around that part.
+        """Proxy radius of the part in the box of valid inputs, by the sides of the smallest box around that part.
 
         The geometric mean of half those sides: the proxy radius where the whole region lies in [low, high], less
         elsewhere. The centre must lie in the box.

@@ -137,7 +137,7 @@ def _by(sizes: Declared) -> str:
 
 
 def _tried(model: nn.Module, shape: Shape) -> Any:
-    """What it returns for two inputs; None where it cannot be tried without being changed by that."""
+    """What a network returns for two inputs; None where it cannot be copied, as a call may change it."""
     try:
         trial = copy.deepcopy(model)  # the hash is of a network that was never called
     except Exception:  # anyone's code; the engine says what to do about it

@@ -153,7 +153,7 @@ class Coded(nn.Module):
 
     @property
     def networks(self) -> tuple[nn.Module, ...]:
-        """Those that answer: one for all codes, or one per code."""
+        """The networks that answer: one for all codes, or one per code."""
         return tuple(self.classifier.networks) if isinstance(self.classifier, PerCode) else (self.classifier,)
 
     @property
@@ -227,6 +227,6 @@ class TwoSteps(nn.Module):
 
 
 def _at(each: Tensor, code: Tensor) -> Tensor:
-    """Of each row that of its code. each: `b x k x ...`; code: `b` -> `b x ...`."""
+    """The entry of its code for each row. each: `b x k x ...`; code: `b` -> `b x ...`."""
     flat = each.flatten(2)
     return flat.gather(1, code[:, None, None].expand(-1, 1, flat.shape[2])).view_as(each[:, 0])

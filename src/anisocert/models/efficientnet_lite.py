@@ -73,7 +73,7 @@ def _conv(width_in: int, width: int, kernel: int, stride: int = 1, groups: int =
 
 
 def _padded(x: Tensor, conv: nn.Conv2d) -> Tensor:
-    """As TensorFlow pads the input of a stride of 2, so that `ceil(size / 2)` pixels per side come out."""
+    """Pad the input of a stride of 2 as TensorFlow does, so that `ceil(size / 2)` pixels per side come out."""
     if conv.stride[0] == 1:
         return x
     down, across = (conv.kernel_size[0] - 2 + x.shape[side] % 2 for side in (2, 3))

@@ -1,4 +1,4 @@
-"""A network from the user's own code, `package.module:function`: imported, called, and what went wrong there told."""
+"""A network from the user's own code, `package.module:function`: imported, called, with errors that name the cause."""
 
 import copy
 import importlib
@@ -22,7 +22,7 @@ BY_MODE = (_DropoutNd, _NormBase, nn.RReLU, nn.MultiheadAttention)  # layers of 
 
 
 def from_function(text: str) -> tuple[nn.Module, tuple[str, ...]]:
-    """What the user's function returns, or their module itself, and what is worth knowing about it.
+    """The module that the user's function returns, or that they name, and what is worth knowing about it.
 
     It may be defined in the current folder.
     """

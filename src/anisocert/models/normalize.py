@@ -108,7 +108,7 @@ def _normalized(
 
 
 def _distances(normalized: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each input, the root mean square of its values."""
+    """Root mean square of the values of each input."""
     found: NDArray[np.float64] = np.sqrt((normalized**2).reshape(len(normalized), -1).mean(1))
     return found
 

@@ -1,4 +1,4 @@
-"""How large a region may be, and what keeps theta so: as it grows, step by step, and once it has grown."""
+"""How large a region may be, and what keeps theta within that, during a search and after it."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ LEAST = 1e-3  # of theta is left, whatever its limits are
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Of theta: `upper`. Of regions: their extent, `farthest`, `b`, and their semi-axes, `walls`, `b x ...`."""
+    """Limits of theta (`upper`) and of regions: of extent (`farthest`, `b`) and semi-axes (`walls`, `b x ...`)."""
 
     upper: float
     farthest: Tensor
@@ -27,7 +27,7 @@ class Limits:
 
     @classmethod
     def of(cls, query: Query, upper: float, bounded_reach: bool = False, domain: Domain | None = None) -> "Limits":
-        """Those of a query's inputs. domain: of valid inputs, beyond the farther wall of which no axis need go."""
+        """Limits for a query's inputs. domain: of valid inputs; no axis need go beyond its farther wall."""
         x, norm = query.x, query.smoothing.norm
         far = x.new_full((len(x),), torch.inf)
         walls = far.view(-1, *(1 for _ in query.shape))
@@ -38,7 +38,7 @@ class Limits:
         return cls(upper, far, walls, norm)
 
     def part(self, places: Tensor) -> "Limits":
-        """Those of some of the inputs."""
+        """Limits for some of the inputs."""
         there = places.to(self.farthest.device)
         return replace(self, farthest=self.farthest[there], walls=self.walls[there])
 

@@ -74,7 +74,7 @@ class Pilot:
 
 
 def effort(plan: Plan) -> float:
-    """How thorough a search is that costs at least so much, whatever the plan: 1, and less where votes are few."""
+    """Factor on costs of a search that do not otherwise depend on the plan: 1, or less where its votes are few."""
     return min(1.0, math.sqrt(plan.n / PLENTY))
 
 

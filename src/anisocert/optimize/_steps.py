@@ -1,4 +1,4 @@
-"""Steps upwards. They are torch.optim's, of which the first would import a compiler, for more than a second."""
+"""Steps of gradient ascent, as torch.optim has them; importing that loads a compiler, for more than a second."""
 
 import math
 

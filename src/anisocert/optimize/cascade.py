@@ -133,13 +133,13 @@ def _named(query: Query, plan: Plan, model: Coded) -> tuple[Counts, Counts]:
     label = np.stack([one.argmax(1) for one in counts])
 
     def reach(votes: Floats, code: int) -> Floats:
-        """Of a majority of so many votes."""
+        """How far a majority of so many votes reaches."""
         top = np.clip(np.floor(votes), 0, m).astype(np.int64)
         found: Floats = query.smoothing.gap(*plan.projected(top, m - top, m, classes, unseen=1)) * sizes[code]
         return found
 
     def ball(at: int, luck: float) -> Floats:
-        """Of the code at a place, if its votes, and those that pass it on, are lucky by so many deviations."""
+        """The ball of the code at a place, if its votes, and those that pass it on, are lucky by so many deviations."""
         c = label[at]
         own = counts[at][each, c]
         found = reach(own + luck * _deviation(own, m), model.order[at])
@@ -184,8 +184,9 @@ def _passed(query: Query, plan: Plan, model: Coded, level: Counts, label: Counts
 
 @dataclass(frozen=True, eq=False)
 class Passed(Capture):
-    """The same for a cascade. codes: those asked, the last of which answers; top: of the votes under the one of the
-    others that binds first, those that are not for the other class that has most. Nothing is spent on the first code.
+    """What votes say in a cascade. codes: those asked, the last of which answers; one of the others binds first.
+
+    top: votes under that one, less those for the other class that has most. Nothing is spent on the first code.
     """
 
     def reason(self, i: int) -> str:

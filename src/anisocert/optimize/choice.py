@@ -17,7 +17,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Capture:
-    """What votes say about the code of each input; arrays of `b`.
+    """What votes say about the code of each input; each array has `b` entries.
 
     codes: the one that other votes named first; top: how many of `votes` named it again. But for alpha, the selector
     names it everywhere within cap, under noise of sigma; 0 where that is not proven, and infinite where a code needs no

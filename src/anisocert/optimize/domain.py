@@ -36,7 +36,7 @@ def inner(domain: Domain) -> Domain:
 
 
 def proxy_inside(theta: Tensor, gap: Floats, x: Tensor, domain: Domain) -> Floats:
-    """As Region.proxy_radius_inside, of candidates. theta: `b x c x ...`; gap: `b x c`; x: `b x ...` -> `b x c`."""
+    """`Region.proxy_radius_inside` of candidates. theta: `b x c x ...`; gap: `b x c`; x: `b x ...` -> `b x c`."""
     low, high = domain
     axes = theta.flatten(2).double().cpu().numpy() * gap[..., None]
     center = x.flatten(1).double().cpu().numpy()[:, None]

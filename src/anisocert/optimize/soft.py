@@ -38,7 +38,7 @@ class Problem:
     top: Tensor | None = None
 
     def part(self, places: Tensor) -> "Problem":
-        """The same for some of the inputs."""
+        """The problem for some of the inputs."""
         top = None if self.top is None else self.top[places.to(self.top.device)]
         return Problem(self.query.part(places.tolist()), self.outputs, top)
 
@@ -171,7 +171,7 @@ class SoftVotes:
         return self._noise.noisy(slots, copies).view(shape)
 
     def _draw_ahead(self, inputs: int, first: int, count: int) -> Tensor:
-        """The same by numbers that are on the GPU already: sending them would wait for the step before."""
+        """As `_draw`, by numbers that are on the GPU already: sending them would wait for the step before."""
         from anisocert.engine.noise_cuda import CudaNoise
 
         assert isinstance(self._noise, CudaNoise)

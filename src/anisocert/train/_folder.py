@@ -180,7 +180,7 @@ def _check_optimizer(state: Any, optimizer: torch.optim.Optimizer, source: str) 
 
 
 def _settings(groups: list[dict[str, Any]]) -> Any:
-    """Those that stay during a training, as plain values; an error for any others, such as tensors."""
+    """Settings that stay during a training, as plain values; an error for any others, such as tensors."""
     return json.loads(json.dumps([{name: value for name, value in group.items() if name != "lr"} for group in groups]))
 
 

@@ -90,7 +90,7 @@ class _Side:
 
     @property
     def span(self) -> int:
-        """Of a window, with what dilation leaves out."""
+        """Size of a window, with what dilation leaves out."""
         return (self.kernel - 1) * self.dilation + 1
 
     @property

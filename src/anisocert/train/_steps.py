@@ -34,7 +34,7 @@ class Steps:
         return float(self.total) / steps
 
     def first_loss(self, recipe: Recipe) -> Tensor:
-        """That of a batch, without a step."""
+        """Loss of a batch, without a step."""
         x, y = next(self.batches.epoch())
         return recipe.loss(self.network, x, y, self.smoothing)
 

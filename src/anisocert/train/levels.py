@@ -1,4 +1,4 @@
-"""Random thetas to train a denoiser with: levels and shapes as searches for theta find them, and more varied.
+"""Random thetas to train a denoiser with: levels and shapes like those that searches find, but more varied.
 
 Everything is drawn on the images' device, in shapes that are the same for every batch.
 """

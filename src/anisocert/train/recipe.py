@@ -98,7 +98,7 @@ class Recipe(ABC):
         return {"name": self.name} | dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
 
     def typed(self) -> dict[str, Any]:
-        """Those of its options that can be typed, as in --set epsilon=0.5."""
+        """The options that can be typed, as in --set epsilon=0.5."""
         return {name: value for name, value in self.options().items() if name not in ("name", *self.held, *self.own)}
 
     def check(self, smoothing: Smoothing) -> None:

@@ -77,7 +77,7 @@ class Spent(NamedTuple):
 
 
 def seconds(evaluate: Evaluate, run: Classifier, sample: Tensor) -> Spent:
-    """Of a call, each the best of three."""
+    """How long a call takes, each number the best of three."""
     found, x = list[Spent](), sample.clone()  # which a network may change
     for _ in range(3):
         _wait(sample.device)

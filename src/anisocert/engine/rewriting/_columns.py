@@ -16,7 +16,7 @@ from anisocert.engine.rewriting._layers import ColumnsConv2d, merged, parted
 from anisocert.engine.rewriting.graph import in_place, is_relu, is_sum_of_maps, layer
 
 Wide = dict[fx.Node, tuple[fx.Node, int]]
-"""Of a map the node that has it in columns, and how many columns it merges."""
+"""For a map, the node that has it in columns, and how many columns that merges."""
 
 
 def keep_columns(network: fx.GraphModule) -> None:

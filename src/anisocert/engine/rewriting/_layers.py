@@ -55,7 +55,7 @@ class BlockConv2d(nn.Module):
         return square and plain and same and few and height % block == 0 and width % block == 0
 
     def forward(self, x: Tensor) -> Tensor:
-        """As the convolution, or as convolution, ReLU and max-pool."""
+        """What the convolution gives, or convolution, ReLU and max-pool together."""
         flat = F.conv2d(F.pad(F.pixel_unshuffle(x, self.block), self.pad), self.weight).permute(0, 2, 3, 1)
         blocks = flat.reshape(*flat.shape[:3], self.ratio, self.ratio, -1) + self.bias  # b x h x w x 2 x 2 x c
         out = self._pooled(blocks) if self.pool else blocks.transpose(2, 3).flatten(1, 2).flatten(2, 3)
@@ -117,7 +117,7 @@ class ColumnsConv2d(nn.Module):
         return next((r for r in (8, 4, 2) if k // 2 <= r <= most and width % r == 0), 1)
 
     def forward(self, x: Tensor, *shortcut: Tensor) -> Tensor:
-        """As the convolution, or what has taken its place."""
+        """What the convolution gives, or what has taken its place."""
         others = [merged(maps, self.columns) for maps in shortcut]
         return parted(self.wide(merged(x, self.columns, self.padding), *others), self.columns)
 

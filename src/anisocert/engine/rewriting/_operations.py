@@ -37,7 +37,7 @@ class Operation(NamedTuple):
 
 
 def operations(call: nn.Module, sample: Tensor) -> list[Operation]:
-    """Of a call, and what it returns; an error where they do not tell what it is. sample: it stays as it is."""
+    """The operators of a call, and what it returns; an error where these do not define it. sample: not changed."""
     watch = _OfInput(sample.clone())
     with torch.no_grad(), _ToPython(watch), watch:
         returned = tree_leaves(call(watch.x))
@@ -56,7 +56,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 
 class _Write(NamedTuple):
-    """Of memory, in place: by which operator, through which tensor, and whether that is a fragile view."""
+    """A write in place: by which operator, through which tensor, and whether that is a fragile view."""
 
     operator: int
     through: Tensor

@@ -49,7 +49,7 @@ class ActivatedLinear(Product):
         self.hold(linear.weight.detach(), bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """As the two."""
+        """What the layer and the activation give."""
         return self.product(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], -1)
 
 
@@ -84,7 +84,7 @@ class DenseConv2d(Product):
         return height * width <= conv.kernel_size[0] * conv.kernel_size[1] and largest <= cls.LARGEST
 
     def forward(self, x: Tensor) -> Tensor:
-        """As the convolution."""
+        """What the convolution gives."""
         flat = x.permute(0, 2, 3, 1).flatten(1)
         return self.product(flat).view(-1, *self.out).permute(0, 3, 1, 2)
 
@@ -98,7 +98,7 @@ class PointwiseConv2d(Product):
         self.hold(conv.weight.detach().flatten(1).contiguous(), bias_of(conv))
 
     def forward(self, x: Tensor) -> Tensor:
-        """As the convolution."""
+        """What the convolution gives."""
         pixels = x[:, :, :: self.stride[0], :: self.stride[1]].permute(0, 2, 3, 1)
         out = self.product(pixels.reshape(-1, pixels.shape[3]))
         return out.view(*pixels.shape[:3], -1).permute(0, 3, 1, 2)
@@ -119,7 +119,7 @@ class PatchConv2d(Product):
         return plain and k == conv.stride and k != (1, 1) and height % k[0] == 0 and width % k[1] == 0
 
     def forward(self, x: Tensor) -> Tensor:
-        """As the convolution."""
+        """What the convolution gives."""
         (tall, wide), (rows, channels, height, width) = self.patch, x.shape
         lines = x.permute(0, 2, 3, 1).reshape(rows, height // tall, tall, width // wide, wide * channels)
         out = self.product(lines.transpose(2, 3).reshape(-1, tall * wide * channels))

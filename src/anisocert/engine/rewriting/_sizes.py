@@ -34,14 +34,14 @@ class Known(fx.Proxy):
         return super().__getattr__(name) if told is None else told
 
     def size(self, dim: int | None = None) -> Any:
-        """As of a tensor."""
+        """See Tensor."""
         sizes = self._sizes(lambda: self.tracer.create_proxy("call_method", "size", (self,), {}))
         if sizes is None:
             return self.tracer.create_proxy("call_method", "size", (self,) if dim is None else (self, dim), {})
         return sizes if dim is None else sizes[dim]
 
     def dim(self) -> Any:
-        """As of a tensor."""
+        """See Tensor."""
         told = self._told("ndim")
         return self.tracer.create_proxy("call_method", "dim", (self,), {}) if told is None else told
 

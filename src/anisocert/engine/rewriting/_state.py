@@ -51,7 +51,7 @@ def _noted(value: Any, seen: set[int]) -> object:
 
 
 def _digest(tensor: Tensor) -> bytes | None:
-    """Of what a tensor holds, unless it is a weight: what is written to `tensor.data` does not count as a write."""
+    """Digest of a tensor that is no weight: its version does not count what is written to `tensor.data`."""
     if isinstance(tensor, nn.Parameter) or tensor.layout is not torch.strided:
         return None
     held = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()

@@ -135,7 +135,7 @@ def _classes_no_worse(plain: Tensor, others: Tensor) -> bool:
 
 
 def _allowed(of_classes: Tensor) -> Tensor:
-    """Of each class what it has, or what a usual class has: it may happen to be exact."""
+    """The value of each class, and at least the median of all classes: one may happen to be exact."""
     return of_classes.clamp_min(of_classes.median())
 
 

@@ -10,7 +10,7 @@ from anisocert.engine.trial.agreement import GROUPS
 
 
 def trial_inputs(rows: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """The same ones always, small and large in turn: `rows x *shape`."""
+    """Fixed inputs, small and large in turn: `rows x *shape`."""
     generator = torch.Generator(device).manual_seed(0)
     sample = torch.empty(rows, *shape, dtype=torch.float32, device=device)
     sample[::GROUPS].uniform_(generator=generator)
@@ -58,7 +58,7 @@ def noisy_inputs(x: Tensor, scales: Tensor, rows: int, base: Base, grid: float) 
 
 
 def own_companies(sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """The same of such inputs: a network may look for their range in a batch, so others are quieter, or louder."""
+    """Such batches of noisy inputs: a network may look for the range of a batch, so others are quieter, or louder."""
     row, quiet = torch.arange(len(sample), device=sample.device), torch.zeros_like(sample)
     alone = [(row == len(sample) * part // 5, quiet) for part in range(5)]
     even = row % 2 == 0

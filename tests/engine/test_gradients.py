@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 import torch
+from fixtures.classifiers import Rounding
 from torch import Tensor, nn
 
 from anisocert import Gaussian, Numerics
@@ -68,19 +69,7 @@ def replaying(monkeypatch) -> Replaying:
     return made
 
 
-class Rounded(torch.autograd.Function):
-    """Rounds, and is learned through as if it did not."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.round()
-
-    @staticmethod
-    def backward(ctx, slope):
-        return slope
-
-
-class Rounding(nn.Module):
+class Untraced(nn.Module):
     """A network that is not traced."""
 
     def __init__(self) -> None:
@@ -88,7 +77,7 @@ class Rounding(nn.Module):
         self.body = nn.Linear(6, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.body(Rounded.apply(8 * x) / 8)
+        return self.body(Rounding.apply(8 * x) / 8)
 
 
 def batch(rows: int) -> Tensor:
@@ -145,7 +134,7 @@ def test_looking_for_state_gives_up_the_graph_of_searches(replaying, monkeypatch
     assert not replaying.replayed
 
 
-@pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Tanh()), Rounding()])
+@pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Tanh()), Untraced()])
 def test_what_was_made_in_inference_mode_has_gradients_outside_of_it(model):
     with torch.inference_mode():
         network = Network(model.eval(), 3, "cpu", Numerics("float32", False, 32))

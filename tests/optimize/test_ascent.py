@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from fixtures.classifiers import Rounding
 from torch.distributions.normal import Normal
 
 import anisocert as ac
@@ -395,18 +396,6 @@ def test_bad_options_are_named():
         ac.Anisotropic(prefer="both")
     with pytest.raises(ArgumentError, match="limit"):
         ac.Isotropic(limit=0.5)
-
-
-class Rounding(torch.autograd.Function):
-    """Rounds, and is learned through as if it did not."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.round()
-
-    @staticmethod
-    def backward(ctx, slope):
-        return slope
 
 
 class Odd(torch.nn.Module):

@@ -10,12 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 
 import anisocert as ac
-from anisocert.data import load
 from anisocert.engine.told import beside
 from anisocert.errors import ArgumentError, ModelError
-from anisocert.models import Denoiser, build, denoised, load_denoiser
+from anisocert.models import Denoiser, build, denoised, load, load_denoiser
 from anisocert.smoothing import GaussianMixture
-from anisocert.train import Cohen, Denoising, Distillation, Sgd, noisy_accuracy, train
+from anisocert.train import Denoising, Distillation, Sgd, noisy_accuracy, train
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
 
@@ -23,17 +22,8 @@ SIGMA = 0.5
 
 
 @pytest.fixture(scope="module")
-def digits():
-    return load("digits", "train"), load("digits", "test")
-
-
-@pytest.fixture(scope="module")
-def plain(digits):
-    """A network that never saw noise worth the name."""
-    torch.manual_seed(0)
-    network = build("small-cnn", 10, digits[0].mean, digits[0].std)
-    train(network, digits[0], Cohen(), ac.Gaussian(1e-3), sgd=Sgd(12, 64, 0.05))
-    return network
+def plain(plain_file):
+    return load(plain_file)[0]
 
 
 def fresh(data, told="theta"):

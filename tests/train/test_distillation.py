@@ -7,12 +7,10 @@ import pytest
 import torch
 
 import anisocert as ac
-from anisocert.data import load
 from anisocert.engine.told import beside
 from anisocert.errors import ArgumentError
-from anisocert.models import Denoiser, build, denoised
-from anisocert.models import load as load_network
-from anisocert.train import Cohen, Denoising, Distillation, Sgd, distilled, noisy_accuracy, train
+from anisocert.models import Denoiser, denoised, load
+from anisocert.train import Denoising, Distillation, Sgd, distilled, noisy_accuracy, train
 from anisocert.train._classifier import classifier_of
 from anisocert.train._mixed import Mixed
 from anisocert.train.levels import random_theta
@@ -21,25 +19,11 @@ SIGMA = 0.5
 
 
 @pytest.fixture(scope="module")
-def digits():
-    return load("digits", "train"), load("digits", "test")
-
-
-@pytest.fixture(scope="module")
-def plain(digits, tmp_path_factory):
-    """The file of a network that never saw noise worth the name."""
-    torch.manual_seed(0)
-    network, folder = build("small-cnn", 10, digits[0].mean, digits[0].std), tmp_path_factory.mktemp("plain")
-    train(network, digits[0], Cohen(), ac.Gaussian(1e-3), sgd=Sgd(12, 64, 0.05), folder=folder)
-    return folder / "last.safetensors"
-
-
-@pytest.fixture(scope="module")
-def denoiser(digits, plain, tmp_path_factory):
+def denoiser(digits, plain_file, tmp_path_factory):
     torch.manual_seed(0)
     data, folder = digits[0], tmp_path_factory.mktemp("denoiser")
     made = Denoiser("denoiser-small", data.shape, data.mean, data.std, levels=(SIGMA / 4, 2 * SIGMA))
-    recipe = replace(Denoising.for_sigma(SIGMA), classifier=load_network(plain)[0])
+    recipe = replace(Denoising.for_sigma(SIGMA), classifier=load(plain_file)[0])
     train(made, data, recipe, ac.Gaussian(SIGMA), sgd=Sgd(4, 64, 0.1), folder=folder)
     return folder / "last.safetensors"
 
@@ -51,8 +35,8 @@ def divergence(wanted, found):
     return float((p * np.log(p / q)).sum(1).mean())
 
 
-def test_the_loss_compares_with_the_clean_answer_of_the_network_as_it_was(digits, plain):
-    model, recipe = distilled(plain, None, digits[0])
+def test_the_loss_compares_with_the_clean_answer_of_the_network_as_it_was(digits, plain_file):
+    model, recipe = distilled(plain_file, None, digits[0])
     x, y = torch.from_numpy(digits[0].x[:16]), torch.zeros(16, dtype=torch.int64)
     with torch.no_grad():
         model.network.head.bias[0] += 3  # a step of training
@@ -64,8 +48,8 @@ def test_the_loss_compares_with_the_clean_answer_of_the_network_as_it_was(digits
         assert found == pytest.approx(divergence(recipe.classifier(x).numpy(), model(noisy).numpy()), rel=1e-4)
 
 
-def test_behind_a_denoiser_the_noise_is_what_that_was_trained_with(digits, plain, denoiser):
-    model, recipe = distilled(plain, denoiser, digits[0])
+def test_behind_a_denoiser_the_noise_is_what_that_was_trained_with(digits, plain_file, denoiser):
+    model, recipe = distilled(plain_file, denoiser, digits[0])
     x, y = torch.from_numpy(digits[0].x[:16]), torch.zeros(16, dtype=torch.int64)
     torch.manual_seed(5)
     with torch.no_grad():
@@ -79,50 +63,50 @@ def test_behind_a_denoiser_the_noise_is_what_that_was_trained_with(digits, plain
 
 
 @pytest.mark.parametrize("behind", [False, True])
-def test_it_helps_under_noise_without_any_label(digits, plain, denoiser, behind, tmp_path):
+def test_it_helps_under_noise_without_any_label(digits, plain_file, denoiser, behind, tmp_path):
     data, test = digits
     unlabelled = replace(data, y=np.full(len(data), -1))
-    model, recipe = distilled(plain, denoiser if behind else None, unlabelled)
+    model, recipe = distilled(plain_file, denoiser if behind else None, unlabelled)
     kept = {name: value.clone() for name, value in recipe.classifier.state_dict().items()}
-    before = load_network(plain, denoise=str(denoiser) if behind else None)[0]
+    before = load(plain_file, denoise=str(denoiser) if behind else None)[0]
     sgd = replace(recipe.sgd(len(data), 12), learning_rate=0.05)
     train(model, unlabelled, recipe, ac.Gaussian(SIGMA), sgd=sgd, folder=tmp_path)
     after = denoised(model, recipe.denoiser) if behind else model
     was, now = (noisy_accuracy(one.eval(), test, ac.Gaussian(SIGMA)) for one in (before, after))
     assert now > was + (0.02 if behind else 0.1)
     assert all(torch.equal(kept[name], value) for name, value in recipe.classifier.state_dict().items())
-    stored, known = load_network(tmp_path / "last.safetensors")
+    stored, known = load(tmp_path / "last.safetensors")
     assert known["num_classes"] == 10
     assert known["recipe"]["name"] == "distillation"
     x = torch.from_numpy(test.x[:8])
     torch.testing.assert_close(stored(x), model(x))
 
 
-def test_probabilities_are_not_taken_for_scores(digits, plain, tmp_path, monkeypatch):
+def test_probabilities_are_not_taken_for_scores(digits, plain_file, tmp_path, monkeypatch):
     (tmp_path / "nets_of_probabilities.py").write_text(
         "from torch import nn\nfrom anisocert.models import load\n"
-        f"def probable(): return nn.Sequential(load({str(plain)!r})[0], nn.Softmax(1))\n"
-        f"def logs(): return nn.Sequential(load({str(plain)!r})[0], nn.LogSoftmax(1))\n"
+        f"def probable(): return nn.Sequential(load({str(plain_file)!r})[0], nn.Softmax(1))\n"
+        f"def logs(): return nn.Sequential(load({str(plain_file)!r})[0], nn.LogSoftmax(1))\n"
     )
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ArgumentError, match=r"expected scores before the softmax, .* got probabilities"):
         classifier_of("nets_of_probabilities:probable", digits[0])
     x = torch.from_numpy(digits[0].x[:8])
     logs = classifier_of("nets_of_probabilities:logs", digits[0])(x)
-    torch.testing.assert_close(logs.softmax(1), load_network(plain)[0](x).softmax(1))
+    torch.testing.assert_close(logs.softmax(1), load(plain_file)[0](x).softmax(1))
 
 
-def test_noise_that_the_denoiser_does_not_know_is_refused(digits, plain, denoiser):
-    _, recipe = distilled(plain, denoiser, digits[0])
+def test_noise_that_the_denoiser_does_not_know_is_refused(digits, plain_file, denoiser):
+    _, recipe = distilled(plain_file, denoiser, digits[0])
     with pytest.raises(ArgumentError, match="expected gaussian noise, which the denoiser was trained for, got uniform"):
         recipe.check(ac.Uniform(SIGMA))
     Distillation().check(ac.Uniform(SIGMA))
 
 
-def test_it_is_not_resumed_behind_a_denoiser_that_is_told_otherwise(digits, plain, denoiser, tmp_path):
+def test_it_is_not_resumed_behind_a_denoiser_that_is_told_otherwise(digits, plain_file, denoiser, tmp_path):
     """Its weights may be the same: what it is told, and for which levels, is not among them."""
     data = digits[0].subset(most=128)
-    model, recipe = distilled(plain, denoiser, data)
+    model, recipe = distilled(plain_file, denoiser, data)
     again = {"sgd": Sgd(1, 64, 0.01), "folder": tmp_path}
     train(model, data, recipe, ac.Gaussian(SIGMA), **again)
     own = recipe.denoiser

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fixtures.training import toy
 from torch import Tensor, nn
 
 from anisocert.data import Dataset
@@ -23,15 +24,6 @@ RECIPES = {
     "smoothadv": SmoothAdv(steps=2, warmup=2),
     "selector": Selector(values=torch.rand(150, 2, generator=torch.Generator().manual_seed(0))),
 }  # fmt: skip
-
-
-def toy(n: int = 150, seed: int = 0) -> Dataset:
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 2, n)
-    x = rng.integers(0, 90, (n, 1, 6, 6)).astype(np.uint8)
-    x[y == 0, :, :3] += 120
-    x[y == 1, :, 3:] += 120
-    return Dataset("toy", x, y, np.arange(n), 2, (0.4,), (0.3,), crop=1, flip=True)
 
 
 def trained(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fixtures.training import toy
 from torch import nn
 
 from anisocert.data import Dataset
@@ -27,16 +28,6 @@ FAST = {
 }  # fmt: skip
 
 
-def toy(n: int = 150, seed: int = 0) -> Dataset:
-    """Two kinds of 6x6 image: bright above or bright below."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 2, n)
-    x = rng.integers(0, 90, (n, 1, 6, 6)).astype(np.uint8)
-    x[y == 0, :, :3] += 120
-    x[y == 1, :, 3:] += 120
-    return Dataset("toy", x, y, np.arange(n), 2, (0.4,), (0.3,), crop=1, flip=True)
-
-
 def trained(
     folder: Path | None, recipe: Recipe, epochs: int = 4, **options: Any
 ) -> tuple[nn.Module, list[dict[str, Any]]]:
@@ -45,6 +36,11 @@ def trained(
     sgd = Sgd(epochs, batch_size=32, learning_rate=0.02)
     options = {"sgd": sgd, "test": toy(60, seed=1), "folder": folder, "seed": 5, **options}
     return model, train(model, toy(), recipe, Gaussian(0.2), **options)
+
+
+def weights(folder: Path) -> list[bytes]:
+    """The networks of a training, byte by byte."""
+    return [(folder / f"{name}.safetensors").read_bytes() for name in ("best", "last")]
 
 
 class Killed(Exception):
@@ -78,8 +74,7 @@ def test_resume_equals_uninterrupted(name: str, tmp_path: Path, every_epoch: Non
     assert all(
         torch.equal(a, b) for a, b in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True)
     )
-    for file in ("best.safetensors", "last.safetensors"):
-        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "parts" / file).read_bytes()
+    assert weights(tmp_path / "whole") == weights(tmp_path / "parts")
     same = ("epoch", "loss", "test_accuracy", "learning_rate")
     assert [[one[key] for key in same] for one in records] == [[one[key] for key in same] for one in again]
     lines = [json.loads(line) for line in (tmp_path / "parts" / "log.jsonl").read_text().splitlines()]
@@ -189,8 +184,7 @@ def test_the_state_is_written_when_it_is_some_seconds_old_and_in_the_end(
         assert (parts / "best.safetensors").exists() == (reached > 0)
     (parts / "best.safetensors").unlink()  # as if killed right after the state: it has these weights too
     trained(parts, Cohen(), sgd=sgd)
-    for file in ("best.safetensors", "last.safetensors"):
-        assert (whole / file).read_bytes() == (parts / file).read_bytes()
+    assert weights(whole) == weights(parts)
     assert len((parts / "log.jsonl").read_text().splitlines()) == 7
 
 
@@ -202,8 +196,7 @@ def test_killed_at_every_write(tmp_path: Path, killed_at_every_write: Callable[.
         trained(folder, Cohen(), epochs=2)
 
     def check(folder: Path) -> None:
-        for file in ("best.safetensors", "last.safetensors"):
-            assert (tmp_path / "whole" / file).read_bytes() == (folder / file).read_bytes(), folder
+        assert weights(tmp_path / "whole") == weights(folder), folder
         assert len((folder / "log.jsonl").read_text().splitlines()) == 3
 
     assert killed_at_every_write(run, check) >= 12
@@ -220,8 +213,7 @@ def test_a_second_training_in_a_folder_at_work_is_refused(tmp_path: Path) -> Non
             trained(tmp_path / "shared", Cohen(), seed=6, force=True)
 
     trained(tmp_path / "shared", Cohen(), on_epoch=second)
-    for file in ("best.safetensors", "last.safetensors"):
-        assert (tmp_path / "alone" / file).read_bytes() == (tmp_path / "shared" / file).read_bytes()
+    assert weights(tmp_path / "alone") == weights(tmp_path / "shared")
 
 
 def test_files_that_are_not_ours_stay_without_force(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from anisocert.train import Cohen, Sgd, train
 
 onnx = pytest.importorskip("onnx", reason="needs the extra onnx: pip install '.[onnx]'")
 pytest.importorskip("onnxruntime", reason="needs the extra onnx: pip install '.[onnx]'")
+from onnx import AttributeProto, TensorProto, helper, numpy_helper  # noqa: E402
 
 MEAN, STD = (0.3,), (0.4,)
 
@@ -151,8 +153,6 @@ def test_wrong_class_count_and_wrong_output(exported: Path, tmp_path: Path) -> N
 def test_other_inputs_and_scores_name_the_remedy(
     tmp_path: Path, inputs: list[str], kinds: tuple[str, str], scores: list[Any], words: str
 ) -> None:
-    from onnx import TensorProto, helper
-
     given, returned = (getattr(TensorProto, kind) for kind in kinds)
     last = helper.make_node("ReduceSum", ["sum"], ["whole"], keepdims=0) if len(scores) == 1 else None
     graph = helper.make_graph(
@@ -207,23 +207,35 @@ def test_scores_are_float32_numbers(exported: Path) -> None:
 # Hand-made graphs: x -> operator -> Gemm with weights -> scores
 
 
-def _graph(path: Path, *, operator: str = "Relu", domain: str = "") -> Path:
-    from onnx import TensorProto, helper, numpy_helper
-
-    weights = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+def _save(
+    path: Path, nodes: list[Any], *, takes: tuple[Any, ...] = ("b", 4), outputs: dict[str, list[Any]] | None = None,
+    tensors: Sequence[Any] = (), **more: Any,
+) -> Path:  # fmt: skip
+    """A model of these nodes over x; onnx's own checks would stop what is tried here."""
+    outputs = {"scores": ["b", 3]} if outputs is None else outputs
     graph = helper.make_graph(
-        [
-            helper.make_node(operator, ["x"], ["features"], domain=domain),
-            helper.make_node("MatMul", ["features", "weights"], ["scores"]),
-        ],
+        nodes,
         "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 4])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["b", 3])],
-        [numpy_helper.from_array(weights, "weights")],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, takes)],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()],
+        tensors,
     )
-    imports = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
-    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9, **more).SerializeToString())
     return path
+
+
+def _constant(name: str, value: np.ndarray) -> Any:
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
+
+
+def _graph(path: Path, *, operator: str = "Relu", domain: str = "") -> Path:
+    weights = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node(operator, ["x"], ["features"], domain=domain),
+        helper.make_node("MatMul", ["features", "weights"], ["scores"]),
+    ]
+    return _save(path, nodes, tensors=[numpy_helper.from_array(weights, "weights")])
 
 
 def _external(path: Path, weights: np.ndarray, location: str = "weights.bin", **said: int) -> Path:
@@ -329,54 +341,34 @@ def test_what_is_no_regular_file(tmp_path: Path) -> None:
 )
 def test_absurd_sizes_that_a_file_declares(tmp_path: Path, sizes: dict[str, int], words: str) -> None:
     """They are refused before memory is taken for them."""
-    from onnx import TensorProto, helper
-
     batch, width = sizes.get("batch", "b"), sizes.get("width", 4)
-    graph = helper.make_graph(
-        [helper.make_node("ReduceSum", ["x"], ["scores"], keepdims=1)],
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, width])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 1])],
-    )
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx")
+    nodes = [helper.make_node("ReduceSum", ["x"], ["scores"], keepdims=1)]
+    path = _save(tmp_path / "net.onnx", nodes, takes=(batch, width), outputs={"scores": [1, 1]})
     for gradients in (False, True):
         with pytest.raises(ModelError, match=words):
-            load(tmp_path / "net.onnx", gradients=gradients)
+            load(path, gradients=gradients)
 
 
 def test_functions_that_multiply_are_refused(tmp_path: Path) -> None:
     """Each of some forty calls the one before twice: onnxruntime would write them all out."""
-    from onnx import TensorProto, helper
-
-    opsets, made = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)], []
+    opsets, made = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)], []
     for k in range(40):
-        inner, domain = (f"F{k - 1}", "own") if k else ("Neg", "")
+        inner, domain = (f"F{k - 1}", "my") if k else ("Neg", "")
         nodes = [helper.make_node(inner, [one], [two], domain=domain) for one, two in (("a", "t"), ("t", "o"))]
-        made.append(helper.make_function("own", f"F{k}", ["a"], ["o"], nodes, opsets))
-    own = helper.make_function(
-        "own", "Own", ["a"], ["o"], [helper.make_node("Own", ["a"], ["o"], domain="own")], opsets
-    )
+        made.append(helper.make_function("my", f"F{k}", ["a"], ["o"], nodes, opsets))
+    own = helper.make_function("my", "Own", ["a"], ["o"], [helper.make_node("Own", ["a"], ["o"], domain="my")], opsets)
     for functions, name, words in (
         (made, "F39", "expected at most 50,000 nodes"),
         ([own], "Own", "expected functions that do not call themselves"),
     ):
-        graph = helper.make_graph(
-            [helper.make_node(name, ["x"], ["scores"], domain="own")],
-            "net",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 4])],
-            [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["b", 4])],
-        )
-        model = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8)
-        (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+        nodes = [helper.make_node(name, ["x"], ["scores"], domain="my")]
         with pytest.raises(ModelError, match=words):
-            load(tmp_path / "net.onnx")
+            load(_save(tmp_path / "net.onnx", nodes, outputs={"scores": ["b", 4]}, functions=functions))
 
 
 @pytest.mark.parametrize("domain", ["", "ai.onnx"])
 def test_functions_that_hide_what_runs_are_refused(tmp_path: Path, domain: str) -> None:
     """An operator's name would hide a Loop from the check for loops; a second definition, how large the first is."""
-    from onnx import helper
 
     def identity(domain: str, name: str, **more: str) -> Any:
         opsets = [helper.make_opsetid("", 17)]
@@ -394,24 +386,20 @@ def test_functions_that_hide_what_runs_are_refused(tmp_path: Path, domain: str) 
 
 
 def test_tensors_that_share_the_bytes_of_a_file_are_counted_each(tmp_path: Path, monkeypatch) -> None:
-    from onnx import TensorProto, helper
-
     monkeypatch.setattr(onnx_file, "LARGEST", 100_000)
     (tmp_path / "w.bin").write_bytes(bytes(40_000))
-    x, scores = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b", 4]) for name in ("x", "scores"))
+    nodes = [helper.make_node("Identity", ["x"], ["scores"])]
     for count in (2, 3):
         tensors = [TensorProto(name=f"t{k}", data_type=TensorProto.FLOAT, dims=[10_000]) for k in range(count)]
         for one in tensors:
             one.data_location = TensorProto.EXTERNAL
             one.external_data.add(key="location", value="w.bin")
-        graph = helper.make_graph([helper.make_node("Identity", ["x"], ["scores"])], "net", [x], [scores], tensors)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+        path = _save(tmp_path / "net.onnx", nodes, outputs={"scores": ["b", 4]}, tensors=tensors)
         if count == 2:
-            assert len(onnx_file.read_onnx(tmp_path / "net.onnx").graph.graph.initializer) == 2
+            assert len(onnx_file.read_onnx(path).graph.graph.initializer) == 2
             continue
         with pytest.raises(ModelError, match="expected tensors of at most 100,000 bytes together"):
-            onnx_file.read_onnx(tmp_path / "net.onnx")
+            onnx_file.read_onnx(path)
 
 
 def test_custom_operators_are_refused(tmp_path: Path) -> None:
@@ -420,34 +408,8 @@ def test_custom_operators_are_refused(tmp_path: Path) -> None:
         load(path)
 
 
-def _save(path: Path, nodes: list[Any], *, outputs: dict[str, list[Any]] | None = None, **more: Any) -> Path:
-    """A model of these nodes over x, b x 4; onnx's own checks would stop what is tried here."""
-    from onnx import TensorProto, helper
-
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 4])],
-        [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-            for name, shape in ({"scores": ["b", 3]} if outputs is None else outputs).items()
-        ],
-    )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
-    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9, **more).SerializeToString())
-    return path
-
-
-def _constant(name: str, value: np.ndarray) -> Any:
-    from onnx import helper, numpy_helper
-
-    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
-
-
 def test_external_data_of_a_functions_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tensor that no node holds: it too is that beside the file, and part of the hash."""
-    from onnx import AttributeProto, TensorProto, helper
-
     constant = helper.make_node("Constant", [], ["w"])
     constant.attribute.add(name="value", ref_attr_name="w", type=AttributeProto.TENSOR)
     opsets = [helper.make_opsetid("", 17)]
@@ -487,8 +449,6 @@ def test_external_data_with_a_nul_in_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("gradients", [False, True])
 def test_loops_are_refused(tmp_path: Path, inside: bool, gradients: bool) -> None:
     """Their trip count is a number in the file: 2**62 rounds of nothing."""
-    from onnx import TensorProto, helper
-
     body = helper.make_graph(
         [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Identity", ["v"], ["next"])],
         "body",
@@ -519,8 +479,6 @@ def test_loops_are_refused(tmp_path: Path, inside: bool, gradients: bool) -> Non
 
 
 def test_branches_are_not_loops(tmp_path: Path) -> None:
-    from onnx import TensorProto, helper
-
     out = [helper.make_tensor_value_info("same", TensorProto.FLOAT, ["b", 4])]
     branch = helper.make_graph([helper.make_node("Identity", ["x"], ["same"])], "branch", [], out)
     nodes = [
@@ -546,8 +504,6 @@ def test_branches_are_not_loops(tmp_path: Path) -> None:
 @pytest.mark.parametrize("gradients", [False, True])
 def test_other_than_one_output(tmp_path: Path, outputs: dict[str, list[Any]], got: str, gradients: bool) -> None:
     """The first of several need not be the scores."""
-    from onnx import helper
-
     nodes = [
         helper.make_node("Relu", ["x"], ["features"]),
         _constant("w", WEIGHTS),
@@ -561,8 +517,6 @@ def test_other_than_one_output(tmp_path: Path, outputs: dict[str, list[Any]], go
 @pytest.mark.parametrize("gradients", [False, True])
 def test_scores_beside_predicted_labels(tmp_path: Path, gradients: bool) -> None:
     """As scikit-learn's classifiers are exported."""
-    import onnx
-    from onnx import TensorProto, helper
 
     nodes = [
         _constant("w", WEIGHTS),
@@ -582,8 +536,6 @@ def test_scores_beside_predicted_labels(tmp_path: Path, gradients: bool) -> None
 
 def test_names_of_a_file_do_not_reach_the_terminal(tmp_path: Path) -> None:
     """onnxruntime's log goes to the process's own stderr, so a process of its own is needed."""
-    from onnx import helper
-
     nodes = [
         _constant("sizes", np.array([5, 4])),  # which two rows of 4 do not fill
         helper.make_node("Reshape", ["x", "sizes"], ["f"], name="\x1b[31mred"),

@@ -16,6 +16,8 @@ from anisocert.models import load
 
 onnx = pytest.importorskip("onnx", reason="needs the extra onnx: pip install '.[onnx]'")
 pytest.importorskip("onnxruntime", reason="needs the extra onnx: pip install '.[onnx]'")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
 if find_spec("onnx2torch") is None:  # importing it needs what only loading prepares
     pytest.skip("needs the extra onnx: pip install '.[onnx]'", allow_module_level=True)
 
@@ -25,8 +27,6 @@ IMAGE = (1, 4, 4)
 
 def _save(path: Path, before: list[Any], *, shape: tuple[Any, ...] = ("b", *IMAGE), opset: int = 13) -> Path:
     """x -> some operators -> features, `b x 16` -> scores."""
-    from onnx import TensorProto, helper, numpy_helper
-
     nodes = [*before, helper.make_node("MatMul", ["features", "weights"], ["scores"])]
     constants = {"weights": WEIGHTS, "one_row": np.array([1, 16]), "one_open": np.array([1, -1])}
     constants |= {f"{rows}_rows": np.array([rows, 16]) for rows in (2, 16)}
@@ -51,15 +51,11 @@ def _scores(x: Tensor) -> Tensor:
 
 def _old(path: Path) -> Path:
     """Slice with attributes, of operator set 1."""
-    from onnx import helper
-
     cut = helper.make_node("Slice", ["x"], ["cut"], axes=[1], starts=[0], ends=[1])
     return _save(path, [cut, helper.make_node("Flatten", ["cut"], ["features"])], opset=7)
 
 
 def _baked(path: Path, batch: Any, sizes: str) -> Path:
-    from onnx import helper
-
     return _save(path, [helper.make_node("Reshape", ["x", sizes], ["features"])], shape=(batch, *IMAGE))
 
 
@@ -101,8 +97,6 @@ def test_a_larger_batch_that_is_baked_in_is_freed(tmp_path: Path, batch: int) ->
 @pytest.mark.parametrize("gradients", [False, True])
 def test_a_row_of_any_length(tmp_path: Path, gradients: bool) -> None:
     """Its file leaves open how many values an input has: as many as those that it gets."""
-    from onnx import helper
-
     path = _save(tmp_path / "open.onnx", [helper.make_node("Identity", ["x"], ["features"])], shape=("b", "m"))
     x = torch.rand(5, *IMAGE)
     model, known = load(path, gradients=gradients, shape=IMAGE, layout="flat")
@@ -111,8 +105,6 @@ def test_a_row_of_any_length(tmp_path: Path, gradients: bool) -> None:
 
 
 def test_operators_older_than_those_that_run(tmp_path: Path) -> None:
-    from onnx import helper
-
     nodes = [helper.make_node("Flatten", ["x"], ["flat"])]
     nodes += [helper.make_node("Add", ["flat", "flat"], ["features"], broadcast=1)]
     words = r"expected operator set 7 or later.*got 6 \(.*Add\(6\).*\): export the network again.*--method isotropic"
@@ -122,8 +114,6 @@ def test_operators_older_than_those_that_run(tmp_path: Path) -> None:
 
 def test_a_batch_that_cannot_be_freed_is_named(tmp_path: Path) -> None:
     """Its rows would run into each other: the mean is over all that it is given."""
-    from onnx import helper
-
     mean = helper.make_node("ReduceMean", ["x"], ["mean"], axes=[0, 1], keepdims=1)
     less = helper.make_node("Sub", ["x", "mean"], ["less"])
     path = _save(tmp_path / "mean.onnx", [less, helper.make_node("Flatten", ["less"], ["features"])], shape=(1, *IMAGE))
@@ -136,8 +126,6 @@ def test_a_batch_that_cannot_be_freed_is_named(tmp_path: Path) -> None:
 
 
 def test_the_whole_reason_is_kept(tmp_path: Path) -> None:
-    from onnx import helper
-
     unknown = helper.make_node("Shrink", ["x"], ["y"])
     path = _save(tmp_path / "unknown.onnx", [unknown, helper.make_node("Flatten", ["y"], ["features"])], opset=12)
     assert load(path, shape=IMAGE)[0](torch.rand(2, *IMAGE)).shape == (2, 3)
@@ -151,8 +139,6 @@ def test_the_whole_reason_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize("declared", [("b", 16), ("b", 4, 4, 1)])
 def test_flat_and_channels_last(tmp_path: Path, declared: tuple[Any, ...], gradients: bool) -> None:
-    from onnx import helper
-
     path = _save(tmp_path / "shaped.onnx", [helper.make_node("Flatten", ["x"], ["features"])], shape=declared)
     x = torch.rand(5, *IMAGE)
     model, known = load(path, gradients=gradients, shape=IMAGE)
@@ -166,8 +152,6 @@ def test_flat_and_channels_last(tmp_path: Path, declared: tuple[Any, ...], gradi
 @pytest.mark.parametrize("gradients", [False, True])
 def test_channels_last_colours_keep_their_pixels(tmp_path: Path, gradients: bool) -> None:
     """An order that no error would show: as many values, and a Flatten that takes them in any shape."""
-    from onnx import helper
-
     shape = (4, 2, 2)
     path = _save(tmp_path / "last.onnx", [helper.make_node("Flatten", ["x"], ["features"])], shape=("b", 2, 2, 4))
     x = torch.rand(5, *shape)
@@ -177,8 +161,6 @@ def test_channels_last_colours_keep_their_pixels(tmp_path: Path, gradients: bool
 
 def _recent(kind: str) -> tuple[list[Any], Any]:
     """Nodes of operator set 20 that make features, `b x 16`, of x, and the same in torch."""
-    from onnx import helper
-
     flat, images = helper.make_node("Flatten", ["x"], ["flat"]), "x"
     match kind:
         case "gelu":
@@ -235,8 +217,6 @@ def test_recent_operators_have_gradients(tmp_path: Path, kind: str) -> None:
 
 
 def test_operators_too_recent_to_be_spelt_out_name_the_remedy(tmp_path: Path) -> None:
-    from onnx import helper
-
     nodes = [helper.make_node("Flatten", ["x"], ["flat"]), helper.make_node("HardSwish", ["flat"], ["swished"])]
     nodes += [helper.make_node("Gelu", ["swished"], ["shrunk"]), helper.make_node("Shrink", ["shrunk"], ["features"])]
     with pytest.raises(ModelError, match=r"Export it with operator set 18 or older. Without gradients it works as a b"):
@@ -245,8 +225,6 @@ def test_operators_too_recent_to_be_spelt_out_name_the_remedy(tmp_path: Path) ->
 
 def test_estimators_are_not_sent_to_an_older_operator_set(tmp_path: Path) -> None:
     """No version of scikit-learn's operators can be converted."""
-    from onnx import helper
-
     before = [
         helper.make_node("Scaler", ["x"], ["scaled"], domain="ai.onnx.ml", offset=[0.0], scale=[1.0]),
         helper.make_node("Flatten", ["scaled"], ["features"]),

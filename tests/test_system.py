@@ -31,9 +31,10 @@ class Waves(nn.Module):
 
 @pytest.fixture
 def system(half_space) -> Callable[..., ac.System]:
-    def make(**options: object) -> ac.System:
+    def make(side: float = 1.0, **options: object) -> ac.System:
+        """side: -1 for the network that answers everything otherwise."""
         given = {"num_classes": 2, "smoothing": ac.Gaussian(0.5), "secret": SECRET, "plan": PLAN}
-        return ac.System(half_space([1.0, 0.0]).eval(), **given | options)
+        return ac.System(half_space([side, 0.0]).eval(), **given | options)
 
     return make
 
@@ -122,14 +123,11 @@ def test_a_lifetime_memory_gets_a_number_before_each_question(system, tmp_path):
         assert memory.check().ok
 
 
-def test_a_memory_of_another_network_is_refused(system, half_space, tmp_path):
+def test_a_memory_of_another_network_is_refused(system, tmp_path):
     with ac.Memory.open(tmp_path / "m.sqlite") as memory:
         system(memory=memory, model_id="mine").answer(point(2.0, 0.0))
         with pytest.raises(ArgumentError, match="answers differently under the same hash"):
-            ac.System(
-                half_space([-1.0, 0.0]).eval(), num_classes=2, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN,
-                memory=memory, model_id="mine",
-            )  # fmt: skip
+            system(-1.0, memory=memory, model_id="mine")
 
 
 def test_a_named_network_in_other_numerics_is_another(system, tmp_path):
@@ -168,13 +166,8 @@ def test_some_inputs_at_once_are_answered_like_one(half_space):
     assert len({c.id for c in found}) == 4
     assert deployed.memory.submissions == before + 3
     assert calls == alone
-    assert [c.note for c in deployed.answers(batch)] == [
-        "inherited",
-        "abstained",
-        "inherited",
-        "inherited",
-        "abstained",
-    ]
+    notes = ["inherited", "abstained", "inherited", "inherited", "abstained"]
+    assert [c.note for c in deployed.answers(batch)] == notes
     assert deployed.memory.submissions == before + 3
     assert deployed.memory.attempts(batch[1]) == 1
 
@@ -190,14 +183,11 @@ def test_a_promise_made_to_one_holds_for_another_that_came_with_it(system):
     assert (covered.prediction, covered.note, covered.id) == (0, "inherited", promise.id)
 
 
-def test_after_a_reset_a_memory_still_belongs_to_one_network(system, half_space, tmp_path):
+def test_after_a_reset_a_memory_still_belongs_to_one_network(system, tmp_path):
     path = tmp_path / "m.sqlite"
     with ac.Memory.open(path) as memory, ac.Memory.open(path) as same:
         deployed = system(memory=memory, model_id="mine")
-        other = ac.System(
-            half_space([-1.0, 0.0]).eval(), num_classes=2, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN,
-            memory=same, model_id="mine",
-        )  # fmt: skip
+        other = system(-1.0, memory=same, model_id="mine")
         deployed.answer(point(2.0, 0.0))
         same.reset()
         assert deployed.answer(point(2.0, 0.0)).note == "kept"
@@ -205,15 +195,12 @@ def test_after_a_reset_a_memory_still_belongs_to_one_network(system, half_space,
             other.answer(point(2.0, 50.0))
 
 
-def test_promises_of_another_network_are_not_told_as_ones_own(system, half_space, tmp_path):
+def test_promises_of_another_network_are_not_told_as_ones_own(system, tmp_path):
     """Also where the memory was empty when the system was made, or has been emptied since."""
     path = tmp_path / "m.sqlite"
     with ac.Memory.open(path) as memory, ac.Memory.open(path) as same:
         deployed = system(memory=memory)
-        other = ac.System(
-            half_space([-1.0, 0.0]).eval(), num_classes=2, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN,
-            memory=same,
-        )  # fmt: skip
+        other = system(-1.0, memory=same)
         for first, second, prediction in ((deployed, other, 0), (other, deployed, 1)):
             assert first.answer(point(2.0, 0.0)).prediction == prediction
             with pytest.raises(ChangedError, match="another process began with it"):
@@ -221,7 +208,7 @@ def test_promises_of_another_network_are_not_told_as_ones_own(system, half_space
             memory.reset()
 
 
-def test_a_reset_while_votes_are_drawn_lets_no_second_network_in(system, half_space, tmp_path):
+def test_a_reset_while_votes_are_drawn_lets_no_second_network_in(system, tmp_path):
     path = tmp_path / "m.sqlite"
 
     class Meanwhile(ac.Fixed):
@@ -235,10 +222,7 @@ def test_a_reset_while_votes_are_drawn_lets_no_second_network_in(system, half_sp
 
     with ac.Memory.open(path) as memory, ac.Memory.open(path) as same:
         deployed = system(memory=memory, model_id="mine", method=Meanwhile())
-        other = ac.System(
-            half_space([-1.0, 0.0]).eval(), num_classes=2, smoothing=ac.Gaussian(0.5), secret=SECRET, plan=PLAN,
-            memory=same, model_id="mine",
-        )  # fmt: skip
+        other = system(-1.0, memory=same, model_id="mine")
         deployed.answer(point(2.0, 0.0))
         with pytest.raises(ArgumentError, match="answers differently under the same hash"):
             deployed.answer(point(2.0, 50.0))
@@ -412,12 +396,9 @@ def test_inputs_that_would_be_rounded_are_refused(system):
         system().answer(np.array([0.1, 0.2]))
 
 
-def test_what_is_no_fault_of_the_network_is_not_called_one(half_space):
+def test_what_is_no_fault_of_the_network_is_not_called_one(system):
     """An input outside the domain of the method, beside one inside."""
-    deployed = ac.System(
-        half_space([1.0, 0.0]).eval(), num_classes=2, smoothing=ac.Gaussian(0.1), secret=SECRET, plan=PLAN,
-        method=ac.Anisotropic(domain=(0.0, 1.0)),
-    )  # fmt: skip
+    deployed = system(smoothing=ac.Gaussian(0.1), method=ac.Anisotropic(domain=(0.0, 1.0)))
     inside, outside = deployed.answers(np.stack([point(0.9, 0.5), point(0.9, 1.5)]))
     assert inside.prediction == 0
     assert outside.reason.startswith("no certificate was made: expected inputs in their domain, 0 to 1, got")

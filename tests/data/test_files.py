@@ -61,16 +61,10 @@ def test_npy_with_labels_beside_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        (
-            {"x": np.full((4, 1, 2, 2), 200)},
-            r"got int64 of .*: save pixels of 0 to 255 as x\.astype\('uint8",
-        ),
+        ({"x": np.full((4, 1, 2, 2), 200)}, r"got int64 of .*: save pixels of 0 to 255 as x\.astype\('uint8"),
         ({"x": np.full((4, 3), -5)}, r"got int64 of shape \(4, 3\): save x\.astype\('float32'\)"),
         ({"x": np.ones((4, 3), bool)}, r"got bool of shape \(4, 3\): save x\.astype\('float32'\)"),
-        (
-            {"y": np.array(["a", 1, "b", 2], object)},
-            r"elements object in y, .*: save y\.astype",
-        ),
+        ({"y": np.array(["a", 1, "b", 2], object)}, r"elements object in y, .*: save y\.astype"),
         ({"x": np.zeros((0, 3)), "y": np.arange(0)}, r"expected at least one example in .*, got .* shape \(0, 3\)"),
         ({"y": np.array(1)}, r"int64 of shape \(\) in y: for one example save x\[None\] and y\[None\]"),
         ({"y": np.arange(4) + 0.5}, r"float64 of shape \(4,\) in y, not all whole"),
@@ -78,7 +72,10 @@ def test_npy_with_labels_beside_it(tmp_path: Path) -> None:
         ({"y": np.arange(4) - 1}, r"expected labels 0 to 2 in wrong, got -1 to 2: class numbers begin at 0"),
         ({"y": np.array([-1, 1, 1, -1])}, r"got -1 to 1: save \(y > 0\)\.astype\(int\)"),
         ({"ids": np.arange(5)}, "expected one id for each of the 4 examples of wrong, got 5"),
-        ({"x": np.zeros((4, 3, 8, 3))}, r"got \(4, 3, 8, 3\): .*--layout channels-first .*x\.transpose\(0, 3, 1, 2\)"),
+        (
+            {"x": np.zeros((4, 3, 8, 3))},
+            r"distinguishes .*got \(4, 3, 8, 3\): .*channels-first .*x\.transpose\(0, 3, 1, 2\)",
+        ),
     ],
 )
 def test_arrays_that_say_how_to_save_them(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
@@ -213,31 +210,15 @@ def test_preparation_of_arrays(tmp_path: Path) -> None:
     ("arrays", "message"),
     [
         ({"a": np.zeros(3)}, "expected x_train, y_train.* got a in"),
-        ({"x": np.zeros((2, 3)), "y": np.zeros(2)}, "one whole number per label"),
-        ({"x": np.zeros((2, 3), np.int32), "y": np.zeros(2, int)}, "uint8 or floats .* got int32"),
-        ({"x": np.full((2, 3), np.nan), "y": np.zeros(2, int)}, "infinity or more than float32 holds in row 0"),
-        (
-            {"x": np.array([[0, 1], [2, np.inf]]), "y": np.zeros(2, int)},
-            r"infinity or more than float32 holds in row 1 \(from 0\)",
-        ),
-        ({"x": np.zeros((2, 3, 9, 3)), "y": np.zeros(2, int)}, "distinguishes channels from pixels"),
-        ({"x": np.zeros((3, 3)), "y": np.zeros(2, int)}, "expected one (label|id) for each of the"),
-        ({"x": np.zeros((2, 3)), "y": np.array([0, -1])}, "expected labels 0 to"),
-        ({"x": np.array([{}, {}]), "y": np.zeros(2, int)}, "whole numpy file"),  # a pickle: not loaded
-        ({"x": np.zeros((2, 3)), "y": np.zeros(0, int)}, "expected one (label|id) for each of the"),
-        (
-            {"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array(["a", "b"])},
-            "in ids: ids are whole numbers: .*arange",
-        ),
-        (
-            {"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array([0.1, 1.1])},
-            "float64 .* in ids: ids are whole",
-        ),
-        ({"x": np.zeros((2, 3)), "y": np.zeros(2, int), "ids": np.array(["1", "2"])}, r"save ids\.astype\(int\)"),
+        ({"x": [[0, 1], [2, np.inf]], "y": [0, 0]}, r"infinity or more than float32 holds in row 1 \(from 0\)"),
+        ({"x": np.array([{}, {}]), "y": [0, 0]}, "whole numpy file"),  # a pickle: not loaded
+        ({"x": np.zeros((2, 3)), "y": [0, 0], "ids": ["a", "b"]}, "in ids: ids are whole numbers: .*arange"),
+        ({"x": np.zeros((2, 3)), "y": [0, 0], "ids": [0.1, 1.1]}, "float64 .* in ids: ids are whole"),
+        ({"x": np.zeros((2, 3)), "y": [0, 0], "ids": ["1", "2"]}, r"save ids\.astype\(int\)"),
     ],
 )
-def test_wrong_npz(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
-    np.savez(tmp_path / "wrong.npz", **arrays)  # type: ignore[arg-type]
+def test_wrong_npz(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+    np.savez(tmp_path / "wrong.npz", **arrays)
     with pytest.raises(ArgumentError, match=message):
         load(tmp_path / "wrong.npz")
 

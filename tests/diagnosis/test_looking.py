@@ -151,14 +151,12 @@ def test_a_network_that_answers_well_is_not_doubted(data: Path) -> None:
 
 def test_options_that_mend_it_are_named(data: Path) -> None:
     found = look(_job("bytes", data))
-    assert found is not None
     assert (found.accuracy, found.mended) == (0.25, 1.0)
     with pytest.warns(
         AnisocertWarning, match=r"25% of 32 sampled inputs .*is wrong\. With inputs of 0 to 255 .* it answers 100%"
     ):
         warn_if_wrong(_job("bytes", data))
     found = look(_job("centred", data))
-    assert found is not None
     assert (found.normalization, found.mended) == ("--mean 0.5 --std 0.5", 1.0)
     assert look(_job("centred", data, mean=(0.5,), std=(0.5,))) == Look(1.0, 0.25, False)
 
@@ -167,7 +165,6 @@ def test_a_network_that_is_told_theta_is_looked_at_under_hardly_any_noise(data: 
     """Told none at all it might divide by it. Its normalisation is its own: no other goes in front of what it takes."""
     assert look(_job("told", data)) == Look(1.0, 0.25, False)
     found = look(_job("told_of_bytes", data))
-    assert found is not None
     assert (found.accuracy, found.normalization) == (0.25, "")
     with pytest.warns(AnisocertWarning, match="something before the noise is wrong"):
         warn_if_wrong(_job("told_of_bytes", data))
@@ -179,14 +176,12 @@ def test_a_network_that_knows_inputs_with_noise_alone_is_not_doubted(data: Path,
     state = torch.get_rng_state()
     found = look(_job(net, data))
     assert torch.equal(torch.get_rng_state(), state)
-    assert found is not None
     assert found.noisy
     assert found.accuracy > 0.6
     assert found.doubt == ""
     torch.rand(3)
     assert look(_job(net, data)) == found
     other = look(_job(net, data), Gaussian(1e-4))
-    assert other is not None
     assert (other.accuracy, other.noisy) == (0.0, False)
     assert other.doubt
 
@@ -225,7 +220,6 @@ def test_a_normalisation_that_the_network_does_not_take_is_none(data: Path) -> N
 
 def test_nan_is_no_answer(data: Path) -> None:
     found = look(_job("unsure", data))
-    assert found is not None
     assert found.accuracy == 0.75
 
 
@@ -246,7 +240,6 @@ def test_wrong_classes_and_one_answer_for_all(data: Path) -> None:
     ):
         warn_if_wrong(_job("turned", data))
     found = look(_job("constant", data))
-    assert found is not None
     assert found.one_answer
     assert found.doubt
 
@@ -257,13 +250,11 @@ def test_chance_among_many_classes_is_not_rounded_to_nothing() -> None:
 
 def test_scores_that_depend_on_no_input_are_no_question_of_its_range(data: Path) -> None:
     found = look(_job("blind", data))
-    assert found is not None
     assert found.constant
     with pytest.warns(AnisocertWarning, match=r"all of 32 sampled inputs the same scores, .*trained network, and"):
         warn_if_wrong(_job("blind", data))
     for net in ("constant", "saturated"):  # whose scores move, or would in another range
         found = look(_job(net, data))
-        assert found is not None
         assert not found.constant
         assert "before the noise is wrong" in found.doubt
 
@@ -298,12 +289,10 @@ def test_two_classes_at_95_percent_are_well() -> None:
 def test_few_inputs_no_labels_and_one_label_prove_nothing(data: Path) -> None:
     for most in (1, 2):
         found = look(_job("turned", data, max=most))
-        assert found is not None
         assert (found.accuracy, found.inputs, found.doubt) == (0.0, most, "")
     np.savez(data.with_name("unlabelled.npz"), x=np.zeros((40, 1, 3, 3)))
     assert look(_job("right", data.with_name("unlabelled.npz"))) is None
     found = look(_job("right", data.with_name("few.npz")))
-    assert found is not None
     assert found.doubt == ""
 
 

@@ -87,8 +87,8 @@ def certificates(
     method.check(query.network.model, query.smoothing, plan, query.shape)
     plan.warn_if_hopeless(query.network.num_classes)
     warn_if_coarse(query.smoothing.theta, query.network.grid)
-    for wrong in [*out_of_units(query.network.model, query.x.cpu().numpy()).values()][:1]:
-        warnings.warn(wrong, AnisocertWarning, stacklevel=2)
+    if wrong := out_of_units(query.network.model, query.x.cpu().numpy()):
+        warnings.warn(next(iter(wrong.values())), AnisocertWarning, stacklevel=2)
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))
 
     alphas = np.full(len(query), plan.alpha) if alphas is None else alphas

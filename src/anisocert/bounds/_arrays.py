@@ -27,21 +27,15 @@ def integers(name: str, value: ArrayLike, least: int) -> Integers:
     return array.astype(np.int64)
 
 
-def levels(name: str, value: ArrayLike) -> Floats:
-    """`value` as a float64 array, every entry in (0, 1)."""
-    array = _reals(name, value)
-    wrong = ~((array > 0) & (array < 1))
+def levels(name: str, value: ArrayLike, or_none: bool = False) -> Floats:
+    """`value` as a float64 array, every entry in (0, 1). or_none: or below, where nothing may be concluded."""
+    array = np.asarray(value)
+    if array.size and array.dtype.kind not in "iuf":
+        raise ArgumentError(f"expected {name} to be numbers, got {_first(array)!r} ({array.dtype})")
+    array = array.astype(np.float64)
+    wrong = ~((array < 1) & (or_none | (array > 0)))
     if wrong.any():
-        raise ArgumentError(f"expected {name} in (0, 1), got {_first(array[wrong])}")
-    return array
-
-
-def levels_or_none(name: str, value: ArrayLike) -> Floats:
-    """Like `levels`, with 0 and below allowed: nothing may be concluded there."""
-    array = _reals(name, value)
-    wrong = ~(array < 1)
-    if wrong.any():
-        raise ArgumentError(f"expected {name} below 1, got {_first(array[wrong])}")
+        raise ArgumentError(f"expected {name} {'below 1' if or_none else 'in (0, 1)'}, got {_first(array[wrong])}")
     return array
 
 
@@ -117,13 +111,6 @@ def real(name: str, value: object) -> float:
     if not math.isfinite(value):
         raise ArgumentError(f"expected {name} to be finite, got {value}")
     return float(value)
-
-
-def _reals(name: str, value: ArrayLike) -> Floats:
-    array = np.asarray(value)
-    if array.size and array.dtype.kind not in "iuf":
-        raise ArgumentError(f"expected {name} to be numbers, got {_first(array)!r} ({array.dtype})")
-    return array.astype(np.float64)
 
 
 def _first(array: NDArray[Any]) -> Any:

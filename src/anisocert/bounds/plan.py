@@ -10,17 +10,7 @@ from numpy.typing import ArrayLike
 
 from anisocert.bounds import _forecast as forecast
 from anisocert.bounds import betting, clopper_pearson, schedule
-from anisocert.bounds._arrays import (
-    FloatOrArray,
-    Integers,
-    at_most,
-    broadcast,
-    levels_or_none,
-    real,
-    standing,
-    unwrap,
-    whole,
-)
+from anisocert.bounds._arrays import FloatOrArray, Integers, at_most, broadcast, levels, real, standing, unwrap, whole
 from anisocert.bounds.bound import BOUNDS, ByName
 from anisocert.bounds.schedule import Look
 from anisocert.errors import AnisocertWarning, ArgumentError, expect_one_of
@@ -114,7 +104,7 @@ class Plan:
         num_classes = whole("num_classes", num_classes, 2, MOST_COMPARED)
         top, runner_up, count = standing(top_votes, runner_up_votes, votes)
         top, runner_up, count, level = broadcast(
-            top_votes=top, runner_up_votes=runner_up, votes=count, alpha=levels_or_none("alpha", alpha)
+            top_votes=top, runner_up_votes=runner_up, votes=count, alpha=levels("alpha", alpha, or_none=True)
         )
         p_a, p_b = np.zeros(level.shape), np.ones(level.shape)
         spends = level > 0

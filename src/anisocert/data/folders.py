@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.data._folder_notes import labelled, named_by_numbers, printable, read_notes
+from anisocert.data._folder_notes import labelled, named_by_numbers, read_notes
 from anisocert.data._image_files import ImageFiles, channels_of
+from anisocert.data._lists import few
 from anisocert.data.dataset import Dataset, Split
 from anisocert.errors import ArgumentError
 from anisocert.inputs import IMAGENET_MEAN, IMAGENET_STD, MOST_CLASSES, regular_file
@@ -18,7 +19,6 @@ from anisocert.inputs import IMAGENET_MEAN, IMAGENET_STD, MOST_CLASSES, regular_
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
 MOST_ENTRIES = 2_000_000  # more than ImageNet has in all; a path such as / would be read for hours
 SPLITS: dict[Split, tuple[str, ...]] = {"train": ("train",), "test": ("test", "val", "valid", "validation")}
-SHOWN = 4  # classes in a line
 HIDDEN = (".", "__MACOSX")  # what systems leave in folders and archives
 
 
@@ -34,8 +34,8 @@ def load(folder: Path, split: Split) -> Dataset:
     paths, places, folders, others = scan(where, *filter(None, (_split_folder(folder, one) for one in SPLITS)))
     numbers, classes = labelled(notes, folders, folder)
     said = () if notes.labels or named_by_numbers(folders) else _order(folders, numbers)
-    if empty := [printable(folders[place]) for place in sorted(set(range(len(folders))) - set(places.tolist()))]:
-        said += (f"folders without images count as classes too: {_few(empty)}",)
+    if empty := [folders[place] for place in sorted(set(range(len(folders))) - set(places.tolist()))]:
+        said += (f"folders without images count as classes too: {few(empty)}",)
     if others:
         said += (f"files of other kinds are left out: {_counted(others)}",)
     labels = np.array(numbers, np.int64)[places]
@@ -47,17 +47,13 @@ def load(folder: Path, split: Split) -> Dataset:
 
 def _order(folders: tuple[str, ...], numbers: list[int]) -> tuple[str, ...]:
     """A line about which class a folder was taken for."""
-    named = [f"{printable(name)} is {number}" for name, number in zip(folders, numbers, strict=True)]
-    told = f"folders are classes in the order of their names, {_few(named)}"
+    named = [f"{name} is {number}" for name, number in zip(folders, numbers, strict=True)]
+    told = f"folders are classes in the order of their names, {few(named)}"
     return (f"{told}: if the network's are others, see images.json",)
 
 
-def _few(names: list[str]) -> str:
-    return ", ".join(names if len(names) <= SHOWN else [*names[: SHOWN - 1], "...", names[-1]])
-
-
 def _counted(others: Counter[str]) -> str:
-    return _few([f"{count} {printable(ending) or 'without ending'}" for ending, count in others.most_common()])
+    return few([f"{count} {ending or 'without ending'}" for ending, count in others.most_common()])
 
 
 def scan(folder: Path, *others: Path) -> tuple[list[Path], NDArray[np.int64], tuple[str, ...], Counter[str]]:

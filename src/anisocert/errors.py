@@ -1,6 +1,7 @@
 """Every error this package raises on purpose, under one root."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 
 class AnisocertError(Exception):
@@ -27,3 +28,12 @@ def expect_one_of(name: str, value: object, known: Collection[str]) -> None:
     """An error unless a value, which may be anything, is one of the known names."""
     if not isinstance(value, str) or value not in known:
         raise ArgumentError(f"expected {name} to be one of {', '.join(known)}, got {repr(value)[:100]}")
+
+
+@contextmanager
+def from_extra(extra: str, what: str) -> Iterator[None]:
+    """For imports of what an extra brings: an error that names it if they fail. what: as in "a run needs pyarrow"."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(f"{what}: pip install 'anisocert[{extra}]'") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.errors import ArgumentError, from_extra
 from anisocert.inputs import checksum, regular_file
 
 if TYPE_CHECKING:
@@ -158,10 +158,8 @@ def channels_of(path: Path) -> int:
 @contextmanager
 def _opened(path: Path) -> Iterator["Image"]:
     """A file's image, for as long as it is read; whatever is wrong with it is an error that names the file."""
-    try:
+    with from_extra("cli", "image files need Pillow"):
         from PIL import Image, UnidentifiedImageError
-    except ImportError as error:
-        raise MissingExtraError("image files need Pillow: pip install 'anisocert[cli]'") from error
     try:
         if (size := regular_file(path).stat().st_size) > MOST_BYTES:
             raise ArgumentError(f"expected at most {MOST_BYTES:,} bytes of an image at {path}, got {size:,}")

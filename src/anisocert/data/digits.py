@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.data.dataset import Dataset
-from anisocert.errors import MissingExtraError
+from anisocert.errors import from_extra
 
 TEST_EVERY = 5
 
@@ -25,9 +25,7 @@ def digits(split: Literal["train", "test"]) -> Dataset:
 @cache
 def _read() -> tuple[NDArray[Any], NDArray[Any]]:
     """All of them, kept, as reading them from text takes a while; what `digits` gives are copies."""
-    try:
+    with from_extra("cli", "the digits data set needs scikit-learn"):
         from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise MissingExtraError("the digits data set needs scikit-learn: pip install 'anisocert[cli]'") from error
     x, y = load_digits(return_X_y=True)
     return x, y

@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from anisocert.errors import MissingExtraError, ModelError
+from anisocert.errors import ModelError, from_extra
 from anisocert.inputs import FileError, opened_regular
 
 LARGEST = (1 << 31) - 1  # bytes of one graph with all its data: what the format itself can hold in one piece
@@ -37,10 +37,8 @@ class OnnxFile:
 
 def read_onnx(path: Path) -> OnnxFile:
     """Read a file and its external data, which must lie in its folder or below."""
-    try:
+    with from_extra("onnx", "ONNX networks need onnx"):
         import onnx
-    except ImportError as error:
-        raise MissingExtraError("ONNX networks need onnx: pip install 'anisocert[onnx]'") from error
     content = _bytes(path, LARGEST)
     try:
         graph = onnx.load_model_from_string(content)

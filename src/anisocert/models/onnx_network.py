@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from anisocert.engine.probe import probe_inputs
-from anisocert.errors import MissingExtraError, ModelError
+from anisocert.errors import ModelError, from_extra
 from anisocert.models.onnx_file import OnnxFile, read_onnx
 
 FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
@@ -36,10 +36,8 @@ class OnnxNetwork(nn.Module):
 
     def __init__(self, path: Path, read: OnnxFile | None = None, like: tuple[int, ...] | None = None) -> None:
         super().__init__()
-        try:
+        with from_extra("onnx", "ONNX networks need onnxruntime"):
             import onnxruntime
-        except ImportError as error:
-            raise MissingExtraError("ONNX networks need onnxruntime: pip install 'anisocert[onnx]'") from error
         read = read or read_onnx(path)
         self.digest = read.digest
         available = onnxruntime.get_available_providers()

@@ -20,7 +20,7 @@ from anisocert.durable import write_whole
 from anisocert.engine.rewriting import fold
 from anisocert.engine.told import is_told
 from anisocert.engine.trial import same_votes
-from anisocert.errors import ArgumentError, MissingExtraError, ModelError
+from anisocert.errors import ArgumentError, MissingExtraError, ModelError, from_extra
 from anisocert.models.onnx_spelling import OPSET
 
 if TYPE_CHECKING:
@@ -86,11 +86,9 @@ def _export(network: nn.Module, x: Tensor, path: Path) -> None:
 
 
 def _to_integers(exported: Path, prepared: Path, written: Path, x: Tensor) -> None:
-    try:
+    with from_extra("onnx", "quantizing needs onnx and onnxruntime"):
         from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
         from onnxruntime.quantization.shape_inference import quant_pre_process
-    except ImportError as error:
-        raise MissingExtraError("quantizing needs onnx and onnxruntime: pip install 'anisocert[onnx]'") from error
 
     class Batches(CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from anisocert.durable import write_whole
-from anisocert.errors import AnisocertError, ArgumentError, MissingExtraError, ModelError
+from anisocert.errors import AnisocertError, ArgumentError, ModelError, from_extra
 from anisocert.inputs import check_archive, regular_file
 
 OWN = (
@@ -27,10 +27,8 @@ FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 def read_safetensors(path: Path, weights: bool = True) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a safetensors file and its metadata. weights: False leaves the tensors unread."""
-    try:
+    with from_extra("cli", "loading networks needs safetensors"):
         from safetensors import safe_open
-    except ImportError as error:
-        raise MissingExtraError("loading networks needs safetensors: pip install 'anisocert[cli]'") from error
     try:
         with safe_open(regular_file(path), framework="pt") as file:
             names = file.keys() if weights else ()
@@ -43,10 +41,8 @@ def read_safetensors(path: Path, weights: bool = True) -> tuple[dict[str, Tensor
 
 def write_safetensors(path: str | Path, state: Mapping[str, Tensor], metadata: dict[str, Any]) -> None:
     """Write tensors and metadata (under the key `anisocert`, as JSON), completely or not at all."""
-    try:
+    with from_extra("cli", "saving networks needs safetensors"):
         from safetensors.torch import save
-    except ImportError as error:
-        raise MissingExtraError("saving networks needs safetensors: pip install 'anisocert[cli]'") from error
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     # clone: tensors that share memory are refused by the format

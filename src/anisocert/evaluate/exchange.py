@@ -6,7 +6,7 @@ from typing import Any
 
 from anisocert.certificate import ABSTAIN
 from anisocert.durable import claim
-from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.errors import ArgumentError, from_extra
 from anisocert.evaluate._tsv import ANSWERED, Format, Line, TsvFile, read_tsv, write_tsv
 from anisocert.optimize import ROUND
 from anisocert.runs import Configuration, StoredRun
@@ -14,10 +14,8 @@ from anisocert.runs.files import TABLE, checksum, expect_own_folders
 from anisocert.runs.folder import clear, describe, write_table
 from anisocert.runs.rows import SCHEMA
 
-try:
+with from_extra("cli", "a run needs pyarrow"):
     import pyarrow as pa
-except ImportError as error:
-    raise MissingExtraError("a run needs pyarrow: pip install 'anisocert[cli]'") from error
 
 METHOD_OF: dict[Format, str] = {"ddrs": "isotropic", "ancer": "anisotropic"}
 """What a published code certifies with. Not Cohen's: its layout is everybody's, and fixed noise protects everyone."""

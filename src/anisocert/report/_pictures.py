@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.errors import MissingExtraError
+from anisocert.errors import from_extra
 from anisocert.report._inputs import Inputs
 
 LARGEST, LOSSLESS = 160, 64  # pixels: larger pictures are reduced; those above LOSSLESS are stored as JPEG
@@ -91,10 +91,8 @@ def pictures_of(number: int, theta: NDArray[np.float32] | None, inputs: Inputs) 
 
 
 def _uri(pixels: Floats) -> str:
-    try:
+    with from_extra("cli", "pictures in a report need pillow"):
         from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError("pictures in a report need pillow: pip install 'anisocert[cli]'") from error
     image, side = Image.fromarray(np.rint(pixels).astype(np.uint8)), max(pixels.shape[:2])
     if side > LARGEST:
         size = (max(1, image.width * LARGEST // side), max(1, image.height * LARGEST // side))

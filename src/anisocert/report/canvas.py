@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from anisocert.appearance import appearance
 from anisocert.durable import claim, write_whole
-from anisocert.errors import MissingExtraError
+from anisocert.errors import from_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,10 +36,8 @@ def new_figure(width: float, height: float) -> "Figure":
 @contextmanager
 def styled() -> Iterator[None]:
     """Figures made inside look alike."""
-    try:
+    with from_extra("report", "figures need matplotlib"):
         import matplotlib
-    except ImportError as error:
-        raise MissingExtraError("figures need matplotlib: pip install 'anisocert[report]'") from error
     with matplotlib.rc_context(STYLE):  # type: ignore[arg-type]
         yield
 

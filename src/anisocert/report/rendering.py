@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from anisocert.errors import MissingExtraError
+from anisocert.errors import from_extra
 from anisocert.plain import plain
 
 if TYPE_CHECKING:
@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
 def templates(package: str, extra: str) -> "Environment":
     """The templates of a package. extra: what to install where jinja2 is missing."""
-    try:
+    with from_extra(extra, "HTML pages need jinja2"):
         import jinja2
-    except ImportError as error:
-        raise MissingExtraError(f"HTML pages need jinja2: pip install 'anisocert[{extra}]'") from error
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(package), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_finalized,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anisocert.durable import claim, write_whole
-from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.errors import ArgumentError, from_extra
 from anisocert.runs.files import (
     ATTACKED,
     DESCRIPTION,
@@ -27,12 +27,10 @@ from anisocert.runs.stored import read_run
 from anisocert.runs.thetas import packed
 from anisocert.runs.versions import versions
 
-try:
+with from_extra("cli", "saving a run needs pyarrow and safetensors"):
     import pyarrow as pa
     import pyarrow.parquet as pq
     from safetensors.numpy import save
-except ImportError as error:
-    raise MissingExtraError("saving a run needs pyarrow and safetensors: pip install 'anisocert[cli]'") from error
 
 THETA_FILE_BYTES = 200_000_000
 

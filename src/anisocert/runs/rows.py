@@ -9,17 +9,15 @@ from numpy.typing import NDArray
 
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.data.dataset import UNLABELLED
-from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.errors import ArgumentError, from_extra
 from anisocert.geometry import Region
 from anisocert.rounding import TOLERANCE, agrees
 from anisocert.smoothing import SELECTOR, named, unnamed
 
-try:
+with from_extra("cli", "reading a run needs pyarrow"):
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
-except ImportError as error:
-    raise MissingExtraError("reading a run needs pyarrow: pip install 'anisocert[cli]'") from error
 
 Row = Mapping[str, Any]
 

@@ -11,13 +11,11 @@ import socket
 import sys
 from typing import Any
 
-from anisocert.errors import MissingExtraError
+from anisocert.errors import from_extra
 
-try:
+with from_extra("serve", "the service needs uvicorn"):
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
-except ImportError as error:
-    raise MissingExtraError("the service needs uvicorn: pip install 'anisocert[serve]'") from error
 
 MOST, LEAST = 4096, 16
 SPARE = 128  # open files for everything else: the memory, keys, libraries

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
-from anisocert.errors import MissingExtraError
+from anisocert.errors import from_extra
 from anisocert.memory import Stats
 
-try:
+with from_extra("serve", "the service needs prometheus-client"):
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
     from prometheus_client.core import GaugeMetricFamily
-except ImportError as error:
-    raise MissingExtraError("the service needs prometheus-client: pip install 'anisocert[serve]'") from error
 
 SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)

@@ -12,16 +12,14 @@ from time import monotonic
 from typing import Any
 
 from anisocert import __version__
-from anisocert.errors import MissingExtraError
+from anisocert.errors import from_extra
 
-try:
+with from_extra("serve", "the service needs starlette and uvicorn"):
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
-except ImportError as error:
-    raise MissingExtraError("the service needs starlette and uvicorn: pip install 'anisocert[serve]'") from error
 
 from anisocert.service._budget import Budget
 from anisocert.service._middleware import Watched

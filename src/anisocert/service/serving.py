@@ -12,17 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from anisocert.errors import AnisocertError, ArgumentError, MissingExtraError
+from anisocert.errors import AnisocertError, ArgumentError, from_extra
 from anisocert.service import _connections as connections
 from anisocert.service._logging import log, start_logging
 from anisocert.service.app import application
 from anisocert.service.limits import HEADER_BYTES
 from anisocert.service.service import Service
 
-try:
+with from_extra("serve", "the service needs uvicorn"):
     import uvicorn
-except ImportError as error:
-    raise MissingExtraError("the service needs uvicorn: pip install 'anisocert[serve]'") from error
 
 BACKLOG = 2048
 DRAIN = 5  # seconds beyond the time limit of a request, in which open connections may end

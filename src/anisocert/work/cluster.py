@@ -8,16 +8,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from anisocert.errors import AnisocertError, AnisocertWarning, ArgumentError, MissingExtraError
+from anisocert.errors import AnisocertError, AnisocertWarning, ArgumentError, from_extra
 from anisocert.work.job import Job, model_files
 from anisocert.work.workers import Lost, Served, Workers
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported: nothing is sent home
-try:
+with from_extra("ray", "--ray needs Ray"):
     import ray
     from ray._private import ray_constants
-except ImportError as error:
-    raise MissingExtraError("--ray needs Ray: pip install 'anisocert[ray]'") from error
 
 MODE = "RAY_AUTH_MODE"
 PATIENCE = 60.0  # seconds without any started worker until a warning

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
-from anisocert.errors import ArgumentError, MissingExtraError
+from anisocert.errors import ArgumentError, from_extra
 from anisocert.memory.store import shown
 
-try:
+with from_extra("postgres", "a memory in PostgreSQL needs psycopg"):
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
-except ImportError as error:
-    raise MissingExtraError("a memory in PostgreSQL needs psycopg: pip install 'anisocert[postgres]'") from error
 
 _FORM: Final = "postgresql://USER@HOST/DATABASE?memory=NAME"
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anisocert.errors import ArgumentError
-from anisocert.geometry.region import FloatArray, Region, checked_array, p_norm
+from anisocert.geometry.region import FloatArray, Region, checked_point, p_norm
 from anisocert.rounding import UNIT_ROUNDOFF, down, error_of_sum
 
 
@@ -63,9 +63,7 @@ def inner_copy(a: Region, x: ArrayLike) -> Region:
     Raises:
         ArgumentError: x is not inside a, or so close to its boundary that rounding leaves no copy.
     """
-    point = checked_array("x", x)
-    if point.shape != a.shape:
-        raise ArgumentError(f"x: expected shape {a.shape}, got {point.shape}")
+    point = checked_point("x", x, a.shape)
     gauge = a.gauge(point)
     error = 4.0 * error_of_sum(a.dim)
     scale = 1.0 - gauge * (1.0 + error) - error

@@ -101,10 +101,7 @@ class Region:
         Args:
             z: a point of the region's shape `s`.
         """
-        point = checked_array("z", z)
-        if point.shape != self.shape:
-            raise ArgumentError(f"z: expected shape {self.shape}, got {point.shape}")
-        return float(self.gauges(point[None])[0])
+        return float(self.gauges(checked_point("z", z, self.shape)[None])[0])
 
     def gauges(self, points: ArrayLike) -> FloatArray:
         """Gauge of each of n points.
@@ -174,6 +171,14 @@ def checked_array(name: str, value: Any) -> FloatArray:
     if array.size and not max(-float(array.min()), float(array.max())) <= LARGEST:
         raise ArgumentError(f"{name}: expected finite numbers of magnitude up to {LARGEST:g}, got {_worst(array)}")
     return array
+
+
+def checked_point(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Value as a point of a region of this shape, as by `checked_array`; an error if it has another shape."""
+    point = checked_array(name, value)
+    if point.shape != shape:
+        raise ArgumentError(f"{name}: expected shape {shape}, got {point.shape}")
+    return point
 
 
 def check_axes(axes: FloatArray) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anisocert.errors import ArgumentError
-from anisocert.geometry.region import FloatArray, Region, check_axes, checked_array, checked_norm, p_norm
+from anisocert.geometry.region import FloatArray, Region, check_axes, checked_array, checked_norm, checked_point, p_norm
 
 # Coordinates handled at once: a handful of such float64 blocks stay in a processor's cache.
 BLOCK: Final = 1 << 16
@@ -77,10 +77,7 @@ class Regions:
         Returns:
             M numbers; those up to 1 are the regions that contain z.
         """
-        point = checked_array("z", z)
-        if point.shape != self.shape:
-            raise ArgumentError(f"z: expected shape {self.shape}, got {point.shape}")
-        result = np.empty(len(self))
+        point, result = checked_point("z", z, self.shape), np.empty(len(self))
         with np.errstate(over="ignore"):
             for rows, centers, axes in self.blocks():
                 result[rows] = p_norm(np.abs(centers - point.ravel()) / axes, self.norm)
@@ -122,11 +119,7 @@ def _as_float(name: str, value: Any) -> NDArray[Any]:
     """The array itself if it is float32 or float64, else checked and converted to float64."""
     if isinstance(value, np.ndarray) and value.dtype in (np.float32, np.float64):
         return value
-    try:
-        raw = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ArgumentError(f"{name}: expected an array of numbers, got {type(value).__name__} ({error})") from error
-    return raw if raw.dtype in (np.float32, np.float64) else checked_array(name, raw)
+    return checked_array(name, value)
 
 
 def _keep_freed_memory() -> None:

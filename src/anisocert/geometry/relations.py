@@ -16,7 +16,7 @@ from anisocert.errors import ArgumentError
 from anisocert.geometry import _crosspolytope as crosspolytope
 from anisocert.geometry import _ellipsoid as ellipsoid
 from anisocert.geometry._pairs import Pairs, paired
-from anisocert.geometry.region import FloatArray, Region, checked_array
+from anisocert.geometry.region import FloatArray, Region, checked_point
 from anisocert.geometry.regions import Regions
 from anisocert.rounding import UNIT_ROUNDOFF, down, error_of_sum
 
@@ -102,9 +102,7 @@ def distance(a: Region | Regions, point: ArrayLike) -> float | FloatArray:
     Returns:
         A float for one region a, M of them for M regions.
     """
-    z = checked_array("point", point)
-    if z.shape != a.shape:
-        raise ArgumentError(f"point: expected shape {a.shape}, got {z.shape}")
+    z = checked_point("point", point, a.shape)
     scale = _touch(a if isinstance(a, Regions) else Regions.of(a), z, np.ones(z.shape))
     return scale if isinstance(a, Regions) else float(scale[0])
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from anisocert.engine.rewriting.graph import attribute, bypass, layer
+from anisocert.engine.rewriting.graph import bypass, layer
 
 MODULES = (nn.BatchNorm2d, nn.SyncBatchNorm)  # in evaluation mode they are the same
 FUNCTIONS = {
@@ -80,5 +80,7 @@ def _batch_norm(network: fx.GraphModule, node: fx.Node) -> nn.BatchNorm2d | nn.S
 
 def _value(network: fx.GraphModule, node: object) -> torch.Tensor | None:
     """The tensor that a node reads from the network."""
-    value = attribute(network, node) if isinstance(node, fx.Node) and node.op == "get_attr" else None
+    if not isinstance(node, fx.Node) or node.op != "get_attr":
+        return None
+    value = operator.attrgetter(str(node.target))(network)
     return value.detach() if isinstance(value, torch.Tensor) else None

@@ -124,10 +124,7 @@ class SizesTracer(Tracer):
             return target(*args, **kwargs)
         assert isinstance(self.root, nn.Module)
         if kind == "get_attr":
-            found: Any = self.root
-            for name in target.split("."):
-                found = getattr(found, name)
-            return found
+            return operator.attrgetter(target)(self.root)
         called = self.root.get_submodule(target)
         if any(hooked(one) or not type(one).__module__.startswith("torch.nn.") for one in called.modules()):
             raise ValueError("not run")

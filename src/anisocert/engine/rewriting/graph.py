@@ -44,12 +44,6 @@ def layer(network: fx.GraphModule, node: object) -> nn.Module | None:
     return None if hooked(found) else found
 
 
-def attribute(network: fx.GraphModule, node: fx.Node) -> object:
-    """What a node reads from the network."""
-    path, _, name = str(node.target).rpartition(".")
-    return getattr(network.get_submodule(path), name)
-
-
 def hooked(module: nn.Module) -> bool:
     """Whether something else runs when a module is called, or on the way back, than its class says."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)

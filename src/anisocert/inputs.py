@@ -142,9 +142,9 @@ def opened_regular(path: str | Path, most: int | None = None, below: Path | None
         if (kind := kind_of(found.st_mode)) is not None:
             raise FileError(f"expected a regular file at {path}, got {kind}", UNUSUAL)
         if most is not None and found.st_size > most:
-            told = f"{found.st_size:,} bytes"
+            got = f"{found.st_size:,} bytes"
             raise FileError(
-                f"expected at most {most:,} bytes in {path}, got {told}", f"has {told}, expected {most:,} at most"
+                f"expected at most {most:,} bytes in {path}, got {got}", f"has {got}, expected {most:,} at most"
             )
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             yield file

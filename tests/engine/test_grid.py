@@ -251,7 +251,7 @@ def test_noise_that_the_grid_rounds_away_is_said():
 def test_the_hash_names_the_grid_and_without_one_is_as_before():
     model = torch.nn.Linear(2, 2).eval()
     hashes = {grid: ac.Network(model, 2, numerics=ac.Numerics("float32", grid=grid)).hash for grid in (0.0, 1.0, 0.5)}
-    assert hashes[0.0] == hash_of(model, "float32")
+    assert hashes[0.0] == hash_of(model, "float32", 0.0)
     assert len(set(hashes.values())) == 3
     assert ac.Network(model, 2).numerics.grid == GRID
 

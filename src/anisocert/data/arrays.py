@@ -93,7 +93,7 @@ def split_names(path: Path) -> tuple[Split, ...]:
     return found if has_splits(names) else ()
 
 
-def channels_first(x: NDArray[np.generic], path: Path, layout: str | None = None) -> Array:
+def channels_first(x: NDArray[np.generic], path: Path, layout: str | None) -> Array:
     """Examples as the networks take them: uint8 or float32; images `n x c x h x w`."""
     if x.ndim > 1 and x.size == 0:
         raise ArgumentError(f"expected at least one example in {path}, got an array of shape {x.shape}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from anisocert.data._folder_notes import labelled, named_by_numbers, read_notes
+from anisocert.data._folder_notes import FILE, labelled, named_by_numbers, read_notes
 from anisocert.data._image_files import ImageFiles, channels_of
 from anisocert.data._lists import few
 from anisocert.data.dataset import Dataset, Split
@@ -48,8 +48,7 @@ def load(folder: Path, split: Split) -> Dataset:
 def _order(folders: tuple[str, ...], numbers: list[int]) -> tuple[str, ...]:
     """A line about which class a folder was taken for."""
     named = [f"{name} is {number}" for name, number in zip(folders, numbers, strict=True)]
-    told = f"folders are classes in the order of their names, {few(named)}"
-    return (f"{told}: if the network's are others, see images.json",)
+    return (f"folders are classes in the order of their names, {few(named)}: if the network's are others, see {FILE}",)
 
 
 def _counted(others: Counter[str]) -> str:

@@ -39,7 +39,7 @@ class Foreign:
     notes: tuple[str, ...] = ()
 
 
-def take_apart(content: Any, source: str, layout: Layout | None = None) -> Foreign:
+def take_apart(content: Any, source: str, layout: Layout | None) -> Foreign:
     """Weights and normalisation of a checkpoint. content: what the file held; layout: whose it is, where known."""
     if layout is not None:
         expect_one_of(f"layout of {source}", layout, WHOSE)

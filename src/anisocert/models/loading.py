@@ -70,7 +70,7 @@ def load(
         return model, metadata
     # What the network was trained with says nothing about the two together.
     known = {name: value for name, value in metadata.items() if name not in ("noise", "norm", "sigma")}
-    denoiser, notes = _from_function(denoise, like) if is_function(denoise) else _denoiser(denoise, like)
+    denoiser, notes = _own_denoiser(denoise, like) if is_function(denoise) else _stored_denoiser(denoise, like)
     if isinstance(denoiser, Denoiser):
         known |= {"denoiser": {"noise": denoiser.noise, "levels": denoiser.levels}}
     known |= {"denoise": denoise, "notes": (*known.get("notes", ()), *notes)}
@@ -79,8 +79,8 @@ def load(
     return Denoised(model, denoiser).eval(), known
 
 
-def _from_function(named: str, shape: tuple[int, ...] | None) -> tuple[nn.Module, tuple[str, ...]]:
-    """A denoiser of the user's own; an error unless it gives images of their shape back."""
+def _own_denoiser(named: str, shape: tuple[int, ...] | None) -> tuple[nn.Module, tuple[str, ...]]:
+    """A denoiser from the user's own code; an error unless it gives inputs of that shape back."""
     denoiser, notes = from_function(named)
     if shape is not None:
         x = torch.zeros(1, *shape, device=home(denoiser))
@@ -93,7 +93,7 @@ def _from_function(named: str, shape: tuple[int, ...] | None) -> tuple[nn.Module
     return denoiser, notes
 
 
-def _denoiser(path: str, shape: tuple[int, ...] | None) -> tuple[nn.Module, tuple[str, ...]]:
+def _stored_denoiser(path: str, shape: tuple[int, ...] | None) -> tuple[nn.Module, tuple[str, ...]]:
     """The denoiser of a file, for inputs of a shape, and what it was trained for."""
     if Path(path).suffix != ".safetensors" or not Path(path).exists():
         raise ArgumentError(

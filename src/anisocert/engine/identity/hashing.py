@@ -47,7 +47,7 @@ def name_of(model_id: str, precision: Precision, grid: float) -> str:
     return f"{model_id}, {precision} on grid {f'2^{math.log2(grid):g}' if grid else 0}"
 
 
-def hash_of(model: Classifier, precision: Precision | None, grid: float = 0.0) -> str:
+def hash_of(model: Classifier, precision: Precision, grid: float) -> str:
     """SHA-256 of a module, its precision and grid: equal where votes mean the same classifier, in any process.
 
     To be taken before the first call: what a network keeps while it runs is not part of it.

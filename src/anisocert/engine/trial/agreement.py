@@ -50,19 +50,18 @@ def leads_kept(scores: Tensor, others: Tensor) -> bool:
     return bool((a.argmax(1) == b.argmax(1)).all() and kept.all())
 
 
-def same_votes(scores: Tensor, others: Tensor, precision: Precision | None) -> bool:
+def same_votes(scores: Tensor, others: Tensor, precision: Precision) -> bool:
     """Whether two forms of a network differ by rounding alone: in their scores, and in the votes these give."""
     if scores.shape != others.shape:
         return False
     a, b = scores.double(), others.double()
-    name = precision or "float32"
     groups = [(a[group::GROUPS], b[group::GROUPS]) for group in range(min(GROUPS, len(a)))]
-    if not all(alike(one, other, *ROUNDING[name]) for one, other in groups):
+    if not all(alike(one, other, *ROUNDING[precision]) for one, other in groups):
         return False
-    allowed = max(1, int(MOVED[name] * len(a)))
+    allowed = max(1, int(MOVED[precision] * len(a)))
     if int((a.argmax(1) != b.argmax(1)).sum()) > allowed:
         return False
-    return all(_only_ties_moved(one, other, *ROUNDING[name]) for one, other in groups)
+    return all(_only_ties_moved(one, other, *ROUNDING[precision]) for one, other in groups)
 
 
 def no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:

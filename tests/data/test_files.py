@@ -176,27 +176,6 @@ def test_folders_without_notes_are_as_before(tmp_path: Path) -> None:
     assert (data.preparation["resize"], data.preparation["crop"]) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
-        ("[1]", "got no object"),
-        ("{", "expected JSON in"),
-        ('{"size": 3}', "expected an object with some of resize, crop, labels, num_classes in .*, got size"),
-        ('{"crop": 0}', "expected crop in .* from 1 to 4,096, got 0"),
-        ('{"resize": true}', "expected resize in .*, got True"),
-        ('{"labels": ["cat"]}', "expected labels in .* as a whole number below 100,000 for each folder"),
-        ('{"labels": {"cat": -1}}', "expected labels in .* as a whole number below 100,000 for each folder"),
-        ('{"labels": {"cat": 1}}', "expected a label for each folder in .*, got none for dog"),
-        ('{"labels": {"cat": 1, "dog": 7}, "num_classes": 5}', "expected labels below num_classes 5 in .*, got 7"),
-    ],
-)
-def test_wrong_notes(tmp_path: Path, said: str, message: str) -> None:
-    folder = image_folder(tmp_path / "pets", {"cat": (6, 5), "dog": (6, 5)})
-    (folder / "images.json").write_text(said)
-    with pytest.raises(ArgumentError, match=message):
-        load(folder)
-
-
 def test_preparation_of_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "bytes.npz", x=RNG.integers(0, 256, (2, 5, 4, 3), np.uint8), y=np.array([0, 1]))
     np.savez(tmp_path / "floats.npz", x=RNG.standard_normal((2, 7)), y=np.array([0, 1]))

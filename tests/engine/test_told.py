@@ -217,16 +217,11 @@ def test_a_selector_is_not_told_what_it_is_to_choose():
         Coded([First(), Offset()], None, book)
     with pytest.raises(ArgumentError, match="not told theta for two steps"):
         TwoSteps(Coded(Offset(), First(), book))
-    with pytest.raises(ArgumentError, match="not told theta for two steps"):
-        ac.certify(network, x, smoothing=ac.Gaussian(0.25), method=TwoStep(), plan=PLAN, num_classes=2)
 
 
-def test_a_mixture_has_no_theta_to_be_told(network):
-    mixture = ac.GaussianMixture([0.5, 0.5], [0.5, 1.5])
-    with pytest.raises(ArgumentError, match="one component for a network that is told theta, got 2 components"):
-        ac.certify(network, POINTS, smoothing=mixture, plan=PLAN, num_classes=2)
+def test_a_mixture_of_one_component_is_told_what_its_noise_has(network):
     (one, _) = ac.certify(network, POINTS, smoothing=ac.GaussianMixture([1.0], [0.5]), plan=PLAN, num_classes=2)
-    assert one.prediction == 0  # told 0.5, what the noise is drawn with, not the theta below it
+    assert one.prediction == 0  # told 0.5, not the theta below it
 
 
 class Neighbour(Offset):
@@ -329,7 +324,7 @@ MIXTURE = ac.GaussianMixture([0.5, 0.5], [0.4, 0.6])
 @pytest.mark.parametrize(
     ("classifier", "smoothing", "method", "said"),
     [
-        (Offset(), MIXTURE, ac.Fixed(), "one component for a network that is told theta"),
+        (Offset(), MIXTURE, ac.Fixed(), "one component for a network that is told theta, got 2 components"),
         (Coded(Offset(), First(), Codebook([0.5, 1.5], 0.25)), ac.Gaussian(0.25), TwoStep(), "not told theta for two"),
         (First(), MIXTURE, ac.Isotropic(), "one component for isotropic"),
         (First(), MIXTURE, ac.Average(0.3), "a mixture's own theta"),

@@ -157,14 +157,13 @@ def test_where_another_class_may_have_won_before_the_input_abstains(bands, at_ze
         assert "another class may have a majority under more noise" in one.reason
 
 
-def test_every_class_under_every_code_before_has_its_part_of_alpha(bands):
+def test_every_class_under_every_code_before_has_its_part_of_alpha(bands, at_zero):
     """Three other classes under each of two codes may not have a majority: six bounds share alpha / 2."""
     sizes, n = (0.8, 0.4, 0.2), 1000
     spread = bands([1.0, 0.0], [-0.3, 0.0, 0.3], [0, 1, 2, 3], 4)
     sure = bands([0.0, 1.0], [-9.0], [1, 0], 4)
     model = ac.Coded([spread, spread, sure], None, ac.Codebook(sizes, 0.5)).eval()
-    ask = {"num_classes": 4, "smoothing": ac.Gaussian(0.8), "method": ac.Cascade(), "plan": ac.Plan(n=n, alpha=0.2)}
-    (one,) = ac.certify(model, np.zeros((1, 2), np.float32), numerics=QUICK, **ask)
+    one = at_zero(model, ac.Cascade(), n, ac.Gaussian(0.8), num_classes=4, numerics=QUICK, alpha=0.2)
     assert (one.codes, one.selector_votes) == ("0,1,2", n)
     own = float(cap(Gaussian, one.selector_top, n, 0.2 / 2 / 6, one.selector_sigma))
     assert one.cap == pytest.approx(own, rel=1e-12)
@@ -173,14 +172,11 @@ def test_every_class_under_every_code_before_has_its_part_of_alpha(bands):
         memory.admit(replace(one, cap=more))
 
 
-def test_a_code_with_a_shape_reaches_as_far_as_its_smallest_noise(bands):
+def test_a_code_with_a_shape_reaches_as_far_as_its_smallest_noise(bands, at_zero):
     first = bands([1.0, 0.0], [0.5 * ndtri(0.2), -0.5 * ndtri(0.4)], [2, 1, 0], 3)  # class 1 has 0.4
     codes = [[0.5, 8.0], [0.25, 0.25]]
     model = ac.Coded([first, bands([0.0, 1.0], [-9.0], [1, 0], 3)], None, ac.Codebook(codes, 0.5)).eval()
-    (one,) = ac.certify(
-        model, np.zeros((1, 2), np.float32), num_classes=3, smoothing=ac.Gaussian(0.5), method=ac.Cascade(),
-        plan=ac.Plan(n=20_000), numerics=QUICK,
-    )  # fmt: skip
+    one = at_zero(model, ac.Cascade(), 20_000, num_classes=3, numerics=QUICK)
     assert (one.prediction, one.codes) == (0, "0,1")
     assert 0.85 < one.cap / (-0.5 * ndtri(0.4)) < 1
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from fixtures.regions import random_region
 
 from anisocert.geometry import Region, touch_scale
 from anisocert.geometry._planes import _ellipsoid_beside, crosspolytope_cuts, ellipsoid_cuts
@@ -27,7 +28,7 @@ def test_water_filling_is_the_largest_volume_under_the_plane(d):
 
 @pytest.mark.parametrize(("norm", "cuts"), [(1, crosspolytope_cuts), (2, ellipsoid_cuts)])
 @pytest.mark.parametrize("d", [1, 2, 10, 200])
-def test_every_cut_stays_outside_the_obstacle_and_inside_b(norm, cuts, d, random_region):
+def test_every_cut_stays_outside_the_obstacle_and_inside_b(norm, cuts, d):
     rng = np.random.default_rng([norm, d])
     for _ in range(5):
         a = random_region(rng, d, norm, 1.0, 2.0)

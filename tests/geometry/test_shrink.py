@@ -2,6 +2,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from fixtures.regions import exact_touch, random_region
 
 from anisocert.errors import ArgumentError
 from anisocert.geometry import (
@@ -18,7 +19,7 @@ from anisocert.geometry import (
 NORMS = pytest.mark.parametrize("norm", [1, 2])
 
 
-def meeting(rng, random_region, d, norm, spread=1.0):
+def meeting(rng, d, norm, spread=1.0):
     """A pair whose b reaches twice as far as it may."""
     while True:
         a, b = random_region(rng, d, norm, spread, 2.0), random_region(rng, d, norm, spread, 2.0)
@@ -40,10 +41,10 @@ def check(a, b, result):
 @NORMS
 @pytest.mark.parametrize("prefer", ["volume", "ball"])
 @pytest.mark.parametrize("d", [1, 2, 3, 10, 50])
-def test_one_obstacle(norm, prefer, d, random_region, exact_touch):
+def test_one_obstacle(norm, prefer, d):
     rng = np.random.default_rng([norm, d])
     for _ in range(6):
-        a, b = meeting(rng, random_region, d, norm)
+        a, b = meeting(rng, d, norm)
         result = shrink_outside(a, b, prefer=prefer)
         check([a], b, result)
         assert exact_touch(a, result) > 1
@@ -58,9 +59,9 @@ def test_one_obstacle(norm, prefer, d, random_region, exact_touch):
 
 
 @NORMS
-def test_planes_beat_copy_and_ball_in_high_dimension(norm, random_region):
+def test_planes_beat_copy_and_ball_in_high_dimension(norm):
     rng = np.random.default_rng(norm)
-    a, b = meeting(rng, random_region, 3072, norm)
+    a, b = meeting(rng, 3072, norm)
     result = shrink_outside(a, b)
     check([a], b, result)
     copy, ball = b.proxy_radius * touch_scale(a, b), min(distance(a, b.center), b.radius)
@@ -110,9 +111,9 @@ def test_touching_regions_are_shrunk_a_little(norm):
 
 @NORMS
 @pytest.mark.parametrize("scale", [1e-150, 1e-12, 1e12, 1e150])
-def test_units_do_not_matter(norm, scale, random_region):
+def test_units_do_not_matter(norm, scale):
     rng = np.random.default_rng(norm)
-    a, b = meeting(rng, random_region, 8, norm)
+    a, b = meeting(rng, 8, norm)
     big_a, big_b = (Region(r.center * scale, r.axes * scale, norm) for r in (a, b))
     result = shrink_outside(big_a, big_b)
     check([big_a], big_b, result)
@@ -120,7 +121,7 @@ def test_units_do_not_matter(norm, scale, random_region):
 
 
 @NORMS
-def test_axes_that_differ_by_twelve_orders(norm, exact_touch):
+def test_axes_that_differ_by_twelve_orders(norm):
     rng = np.random.default_rng(norm)
     for d in (2, 5, 20):
         for _ in range(10):
@@ -134,7 +135,7 @@ def test_axes_that_differ_by_twelve_orders(norm, exact_touch):
 
 @NORMS
 @pytest.mark.parametrize("excess", [1e-13, 1e-10, 1e-6])
-def test_a_centre_just_outside(norm, excess, exact_touch):
+def test_a_centre_just_outside(norm, excess):
     a = Region([0.0, 0.0, 0.0], [1.0, 2.0, 4.0], norm)
     b = Region([1.0 + excess, 0.0, 0.0], [1.0, 1.0, 1.0], norm)
     result = shrink_outside(a, b)

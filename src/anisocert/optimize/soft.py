@@ -70,6 +70,7 @@ class Problem:
         """An error unless the network's scores can be differentiated by its input, and are what they are said to be."""
         rows = [place % len(self.query) for place in range(ALIGN)]  # as many as votes have at least
         probe = self.query.x[rows].requires_grad_(True)
+        slope, cause = None, None
         try:
             scores = self._scores(probe.clone(), torch.ones_like(probe))  # which a network may change
             p = self._as_probabilities(scores)
@@ -77,10 +78,7 @@ class Problem:
         except RuntimeError as reason:
             if out_of_memory(reason):
                 raise
-            slope = None
-            cause: RuntimeError | None = reason
-        else:
-            cause = None
+            cause = reason
         if slope is None:
             raise ModelError(
                 "expected a network with gradients to its input for this method, got a black box: "

@@ -29,13 +29,18 @@ def option(
     metavar: str | None = None,
     place: Literal["name", "path"] | None = None,
     checkpoint: bool = False,
+    flag: str | None = None,
+    **typer: Any,
 ) -> Any:
     """A field that can be typed. panel: its group in the help. least: the smallest value.
 
     place: a path, made absolute where it is typed, or a name that stays as it is. checkpoint: may be left out where the
-    network's file says it.
+    network's file says it. flag: how it is typed, if not by the field's name. typer: what else typer is to check.
     """
-    said = {"help": help, "panel": panel, "least": least, "metavar": metavar, "place": place, "checkpoint": checkpoint}
+    said = {
+        "help": help, "panel": panel, "least": least, "metavar": metavar, "place": place, "checkpoint": checkpoint,
+        "flag": flag, "typer": typer or None,
+    }  # fmt: skip
     return field(default=default, metadata={name: value for name, value in said.items() if value is not None})
 
 

@@ -1,6 +1,7 @@
 """`anisocert attack`: tries to break what a run has promised."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 
 from anisocert.cli import options
 from anisocert.errors import ArgumentError, ModelError
+from anisocert.options import option
 
 if TYPE_CHECKING:
     from anisocert.attack import Attack, FirstAttack, Search, SystemAttack
@@ -23,45 +25,37 @@ EPILOG = (
 EFFORT = "How hard to look"
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What an attack is asked for, besides the run."""
+
+    memory: str | None = option(
+        None, "Attack the system that answers by this memory, instead of single certificates.",
+        callback=options.memory_there,
+    )  # fmt: skip
+    first: bool = option(False, "Attack the system before it has seen the clean input: its memory is empty.")
+    radius: list[float] | None = option(
+        None, "With --first: of the balls to search; may be repeated. Default: 8 up to what is certified."
+    )
+    most: int | None = option(None, "How many, evenly spaced. Default: all.", flag="--max", min=1)
+    ids: str | None = option(None, "Only these examples: 3,17,100-199.")
+    n: int = option(
+        10_000,
+        "Fresh votes at each point found, or a tenth of them where these decide; with --first or --memory, of each "
+        "question.",
+        EFFORT, min=10,
+    )  # fmt: skip
+    starts: int = option(4, "Ascents per region or ball.", EFFORT, min=1)
+    steps: int | None = option(None, "Steps per ascent. Default: 20, with --first 60.", EFFORT, min=1)
+    samples: int | None = option(None, "Noisy copies per step. Default: 32, with --first 64.", EFFORT, min=1)
+    seed: int = option(0, "Seed of the search's noise.", min=0)
+
+
+@options.declared("asked", Asked)
 @options.finds("model", "denoise", "codebook", "selector", "data")
 def attack(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", file_okay=False)],
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            help="Attack the system that answers by this memory, instead of single certificates.",
-            callback=options.memory_there,
-        ),
-    ] = None,
-    first: Annotated[
-        bool, typer.Option("--first", help="Attack the system before it has seen the clean input: its memory is empty.")
-    ] = False,
-    radius: Annotated[
-        list[float] | None,
-        typer.Option(help="With --first: of the balls to search; may be repeated. Default: 8 up to what is certified."),
-    ] = None,
-    most: Annotated[int | None, typer.Option("--max", help="How many, evenly spaced. Default: all.", min=1)] = None,
-    ids: Annotated[str | None, typer.Option(help="Only these examples: 3,17,100-199.")] = None,
-    n: Annotated[
-        int,
-        typer.Option(
-            help="Fresh votes at each point found, or a tenth of them where these decide; with --first or --memory, of "
-            "each question.",
-            min=10,
-            rich_help_panel=EFFORT,
-        ),
-    ] = 10_000,
-    starts: Annotated[int, typer.Option(help="Ascents per region or ball.", min=1, rich_help_panel=EFFORT)] = 4,
-    steps: Annotated[
-        int | None,
-        typer.Option(help="Steps per ascent. Default: 20, with --first 60.", min=1, rich_help_panel=EFFORT),
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(help="Noisy copies per step. Default: 32, with --first 64.", min=1, rich_help_panel=EFFORT),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the search's noise.", min=0)] = 0,
-    *,
+    asked: Asked,
     places: options.Places,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     out: Annotated[Path | None, typer.Option(help="An .npz file for the points that were found.")] = None,
@@ -72,8 +66,7 @@ def attack(
         ),
     ] = True,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace a stronger result of --first, and any file at --out."),
+        bool, typer.Option("--force", help="Replace a stronger result of --first, and any file at --out.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -111,11 +104,12 @@ def attack(
     from anisocert.cli.progress import Bar
     from anisocert.runs import read_run, write_attacked
 
-    if memory is not None and (ids is not None or out is not None):
+    memory, first, n = asked.memory, asked.first, asked.n
+    if memory is not None and (asked.ids is not None or out is not None):
         raise ArgumentError("expected --memory without --ids and --out, which are about single certificates")
     if memory is not None and first:
         raise ArgumentError("expected --first without --memory, as the memory that it attacks is empty, got both")
-    if not first and (radius or not save):
+    if not first and (asked.radius or not save):
         raise ArgumentError("expected --radius and --no-save with --first, got one without it")
     if out is not None:
         expect_place(out, force)
@@ -123,18 +117,17 @@ def attack(
     stored, usual = read_run(run).moved(**places), STRONG if first else Search()
     network = stored.network(device, same_kind=False)
     how = Search(
-        starts=starts, steps=steps or usual.steps, samples=samples or usual.samples,
-        outputs=stored.configuration.outputs, guide=_guide(stored, network), seed=seed,
+        starts=asked.starts, steps=asked.steps or usual.steps, samples=asked.samples or usual.samples,
+        outputs=stored.configuration.outputs, guide=_guide(stored, network), seed=asked.seed,
     )  # fmt: skip
     found: Attack | SystemAttack | FirstAttack
     if first:
         from anisocert.cli.attack_first import attack_first, expect_stronger, points_of, tell_first
 
-        chosen_ids = _ids(stored, ids, most)
+        ids, keep = _ids(stored, asked.ids, asked.most), run / UNFINISHED if save else None
         if save:
-            expect_stronger(stored, how, n, radii=radius, ids=chosen_ids, force=force)
-        keep = run / UNFINISHED if save else None
-        found = attack_first(stored, network, how, n, radii=radius, ids=chosen_ids, keep=keep)
+            expect_stronger(stored, how, n, radii=asked.radius, ids=ids, force=force)
+        found = attack_first(stored, network, how, n, radii=asked.radius, ids=ids, keep=keep)
         tell_first(found, stored, as_json)
         if save:
             write_attacked(run, found.found)
@@ -143,11 +136,11 @@ def attack(
         if keep is not None:
             keep.unlink(missing_ok=True)
     elif memory is not None:
-        found = _attack_system(memory, stored, network, how, n, most)
+        found = _attack_system(memory, stored, network, how, n, asked.most)
         tell_system(found, memory, as_json)
     else:
-        chosen, asked = _certificates(stored, ids, most), _ids(stored, ids, None)
-        errors = [row["alpha"] for row in map(stored.row, asked)]
+        chosen, attempted = _certificates(stored, asked.ids, asked.most), _ids(stored, asked.ids, None)
+        errors = [row["alpha"] for row in map(stored.row, attempted)]
         with Bar(Console(stderr=True), "attacking", "certificates", len(chosen)) as bar:
             found = attack_certificates(
                 network, chosen, smoothing=stored.configuration.smoothing(), how=how, n=n,

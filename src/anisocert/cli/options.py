@@ -4,7 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Annotated, Any, get_origin, get_type_hints
 
@@ -27,19 +27,24 @@ def takes(*names: str, **changed: Any) -> Callable[[Command], Command]:
 
     changed: what this command declares differently, as in n=option(10_000, "Votes per digit.").
     """
-    ours = [_parameter(name, changed.get(name)) for name in DECLARED if name in {*names, *changed}]
-    return _gathering("asked", ours, _read)
+    wanted = [one for name, one in DECLARED.items() if name in {*names, *changed}]
+    ours = [_parameter(one, TYPES[one.name], changed.get(one.name)) for one in wanted]
+    return _gathering("asked", ours, lambda given: {name: _read(name, value) for name, value in given.items()})
+
+
+def declared(into: str, kind: type[Any]) -> Callable[[Command], Command]:
+    """Give a command options of its own, the fields of a dataclass; it gets one of these as its parameter `into`."""
+    hints = get_type_hints(kind)
+    return _gathering(into, [_parameter(one, hints[one.name]) for one in fields(kind)], lambda given: kind(**given))
 
 
 def finds(*names: str) -> Callable[[Command], Command]:
     """Give a command that reads a run options for where its files are; it gets them as one dictionary, `places`."""
-    return _gathering("places", [_place(name) for name in names], lambda _, value: value)
+    return _gathering("places", [_place(name) for name in names], lambda given: given)
 
 
-def _gathering(
-    into: str, ours: list[inspect.Parameter], read: Callable[[str, Any], Any]
-) -> Callable[[Command], Command]:
-    """Let options stand where a command has one parameter, the dictionary of what was typed for them."""
+def _gathering(into: str, ours: list[inspect.Parameter], read: Callable[[Asked], Any]) -> Callable[[Command], Command]:
+    """Let options stand where a command has one parameter, which is `read` from what was typed for them, by name."""
 
     def decorate(command: Command) -> Command:
         own, hints = inspect.signature(command).parameters, get_type_hints(command, include_extras=True)
@@ -50,7 +55,7 @@ def _gathering(
 
         @functools.wraps(command)
         def typed(**given: Any) -> None:
-            command(**{into: {one.name: read(one.name, given.pop(one.name)) for one in ours}}, **given)
+            command(**{into: read({one.name: given.pop(one.name) for one in ours})}, **given)
 
         typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         typed.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -59,20 +64,21 @@ def _gathering(
     return decorate
 
 
-def _parameter(name: str, changed: Any) -> inspect.Parameter:
+def _parameter(one: Field[Any], kind: Any, changed: Any = None) -> inspect.Parameter:
     """An option as typer reads it. Choices and lists are read as texts: the configuration checks them."""
-    declared, kind = DECLARED[name], plain(TYPES[name])
-    said = {**declared.metadata, **(changed.metadata if changed is not None else {})}
-    default = declared.default if changed is None or changed.default is MISSING else changed.default
+    name, kind = one.name, plain(kind)
+    said = {**one.metadata, **(changed.metadata if changed is not None else {})}
+    default = one.default if changed is None or changed.default is MISSING else changed.default
     metavar = (
         f"<{kind.__name__} >={said['least']}>" if "least" in said else said.get("metavar") or "|".join(choices(kind))
     )
     if choices(kind) or get_origin(kind) is tuple:
         kind = str
-    flag = kind is bool and default is not None  # which has no --no- beside it
+    # With a flag of its own, one that is off has no --no- beside it.
+    flag = said.get("flag") or (f"--{name.replace('_', '-')}" if kind is bool and default is not None else None)
     info = typer.Option(
-        *([f"--{name.replace('_', '-')}"] if flag else ()), help=said["help"],
-        metavar=metavar if 0 < len(metavar) <= MOST_METAVAR else None, rich_help_panel=said.get("panel"),
+        *filter(None, [flag]), help=said["help"], rich_help_panel=said.get("panel"),
+        metavar=metavar if 0 < len(metavar) <= MOST_METAVAR else None, **said.get("typer", {}),
     )  # fmt: skip
     if name == "model":
         info = typer.Argument(help=said["help"])

@@ -1,7 +1,8 @@
 """`anisocert train`: a base classifier, trained for the noise that will smooth it."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -14,95 +15,72 @@ from anisocert.shell import shell_join, shell_quote
 EPILOG = "Example: anisocert train --data cifar10 --arch resnet18 --sigma 0.25 --out nets/cohen"
 
 
+@dataclass(frozen=True)
+class Training:
+    """What a training is asked for, besides options that runs have too."""
+
+    out: Path = option(help="Folder for weights and log; an interrupted training resumes.", file_okay=False)
+    sigma: float | None = option(None, "Noise level: standard deviation, or with --norm l1 the half-width.")
+    arch: str | None = option(
+        None,
+        "small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2, efficientnet-lite0|1|2; with --recipe "
+        "denoiser: denoiser or denoiser-small. Default: by size; with --recipe distillation the classifier's.",
+    )
+    recipe: str = option(
+        "cohen", "cohen, smoothadv, macer, stability, consistency, distillation, selector or denoiser."
+    )
+    codebook: Path | None = option(None, "Instead of --sigma: noise drawn from its codes; for a selector, its own.")
+    classifier: Path | None = option(
+        None,
+        "The network whose noise a selector is to choose, or a denoiser to remove, or that is to learn by distillation "
+        "to say under noise what it says without.",
+    )
+    denoise: Path | None = option(None, "With --recipe distillation: a denoiser that stays in front of it, as it is.")
+    told: str | None = option(
+        None, "With --recipe denoiser, what it is told: theta (the default), or scalar, its mean."
+    )
+    levels: str | None = option(
+        None, "With --recipe denoiser: LOW,HIGH of the noise. Default: a quarter of, to twice --sigma."
+    )
+    worth: str | None = option(
+        None, "With --recipe selector, what a code is chosen for: radius or volume.", show_default="radius"
+    )
+    epochs: int = option(60, "Passes over the data.")
+    batch_size: int | None = option(None, "Default: 256; 64 for macer and below 10,000 examples.")
+    lr: float | None = option(
+        None, "Highest learning rate. Default: 0.1; below 10,000 examples 0.05; macer and distillation 0.01."
+    )
+    weight_decay: float = option(5e-4, "Of SGD.")
+    schedule: str = option("one-cycle", "one-cycle, cosine or step.")
+    changes: list[str] | None = option(
+        None,
+        "An option of the recipe, as in epsilon=0.5; repeatable. Of denoiser: reconstruct, answer, weight and keep; a "
+        "name that a recipe lacks lists its own.",
+        flag="--set",
+    )
+    crop: int | None = option(
+        None, "Random crops after padding by this many pixels. Default: CIFAR-10 4, Tiny-ImageNet 8, others 0.", min=0
+    )
+    flip: bool | None = option(None, "Random mirroring. Default: on for CIFAR-10, Tiny-ImageNet and ImageNet.")
+    device: str = option("auto", "auto, cpu, cuda, cuda:1, ...")
+    precision: str | None = option(None, "float32 or bfloat16. Default: what suits the device.")
+    compile: bool = option(False, "Use torch.compile; measure whether it pays.", flag="--compile/--no-compile")
+
+    @property
+    def own(self) -> dict[str, Path | str]:
+        """What was asked for of the options that only some recipes have."""
+        given = {"denoise": self.denoise, "told": self.told, "levels": self.levels, "worth": self.worth}
+        return {name: value for name, value in given.items() if value is not None}
+
+
 @options.takes(
     "data", "mean", "std",
     layout=option(None, "Of --classifier: whose checkpoint (cohen, salman, macer), or flat, channels-last."),
     norm=option("l2", "l2: Gaussian noise; l1: uniform noise (cohen, stability, distillation and denoiser)."),
     seed=option(0, "Seed of weights, order, augmentation and noise."),
 )  # fmt: skip
-def train(
-    asked: options.Asked,
-    out: Annotated[
-        Path, typer.Option(help="Folder for weights and log; an interrupted training resumes.", file_okay=False)
-    ],
-    sigma: Annotated[
-        float | None, typer.Option(help="Noise level: standard deviation, or with --norm l1 the half-width.")
-    ] = None,
-    arch: Annotated[
-        str | None,
-        typer.Option(
-            help="small-cnn, resnet18[-paper|-imagenet], resnet20|50|110, wrn-40-2, efficientnet-lite0|1|2; with "
-            "--recipe denoiser: denoiser or denoiser-small. Default: by size; with --recipe distillation the "
-            "classifier's."
-        ),
-    ] = None,
-    recipe: Annotated[
-        str, typer.Option(help="cohen, smoothadv, macer, stability, consistency, distillation, selector or denoiser.")
-    ] = "cohen",
-    codebook: Annotated[
-        Path | None, typer.Option(help="Instead of --sigma: noise drawn from its codes; for a selector, its own.")
-    ] = None,
-    classifier: Annotated[
-        Path | None,
-        typer.Option(
-            help="The network whose noise a selector is to choose, or a denoiser to remove, or that is to learn by "
-            "distillation to say under noise what it says without."
-        ),
-    ] = None,
-    denoise: Annotated[
-        Path | None, typer.Option(help="With --recipe distillation: a denoiser that stays in front of it, as it is.")
-    ] = None,
-    told: Annotated[
-        str | None,
-        typer.Option(help="With --recipe denoiser, what it is told: theta (the default), or scalar, its mean."),
-    ] = None,
-    levels: Annotated[
-        str | None,
-        typer.Option(help="With --recipe denoiser: LOW,HIGH of the noise. Default: a quarter of, to twice --sigma."),
-    ] = None,
-    worth: Annotated[
-        str | None,
-        typer.Option(
-            help="With --recipe selector, what a code is chosen for: radius or volume.", show_default="radius"
-        ),
-    ] = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 60,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Default: 256; 64 for macer and below 10,000 examples.")
-    ] = None,
-    lr: Annotated[
-        float | None,
-        typer.Option(
-            help="Highest learning rate. Default: 0.1; below 10,000 examples 0.05; macer and distillation 0.01."
-        ),
-    ] = None,
-    weight_decay: Annotated[float, typer.Option(help="Of SGD.")] = 5e-4,
-    schedule: Annotated[str, typer.Option(help="one-cycle, cosine or step.")] = "one-cycle",
-    changes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="An option of the recipe, as in epsilon=0.5; repeatable. Of denoiser: reconstruct, answer, weight "
-            "and keep; a name that a recipe lacks lists its own.",
-        ),
-    ] = None,
-    crop: Annotated[
-        int | None,
-        typer.Option(
-            help="Random crops after padding by this many pixels. Default: CIFAR-10 4, Tiny-ImageNet 8, others 0.",
-            min=0,
-        ),
-    ] = None,
-    flip: Annotated[
-        bool | None,
-        typer.Option(help="Random mirroring. Default: on for CIFAR-10, Tiny-ImageNet and ImageNet."),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    precision: Annotated[str | None, typer.Option(help="float32 or bfloat16. Default: what suits the device.")] = None,
-    compile: Annotated[bool, typer.Option(help="Use torch.compile; measure whether it pays.")] = False,
-    force: options.Force = False,
-    config: ConfigFile = None,
-) -> None:
+@options.declared("training", Training)
+def train(asked: options.Asked, training: Training, force: options.Force = False, config: ConfigFile = None) -> None:
     """Train a network that will be smoothed: best.safetensors and last.safetensors in --out, and log.jsonl.
 
     best is the epoch of highest noisy accuracy on the test examples, and so was chosen with their help; last is not.
@@ -123,19 +101,21 @@ def train(
     from anisocert.train import RECIPES, Sgd, Task
     from anisocert.train import train as run
 
-    expect_one_of("--recipe", recipe, RECIPES)
-    console, data, norm, seed, kind = Console(), asked["data"], asked["norm"], asked["seed"], RECIPES[recipe]
-    own = {"denoise": denoise, "told": told, "levels": levels, "worth": worth}
-    own = {name: value for name, value in own.items() if value is not None}
+    expect_one_of("--recipe", training.recipe, RECIPES)
+    console, kind, epochs, out = Console(), RECIPES[training.recipe], training.epochs, training.out
+    data, norm, seed, classifier, arch = asked["data"], asked["norm"], asked["seed"], training.classifier, training.arch
     reading = {name: asked[name] for name in READING if asked[name] is not None}
-    setup.expect_taken(kind, classifier, arch, own, reading)
-    book, smoothing = setup.noise_of(kind, norm, sigma, codebook)
-    sigma = float(smoothing.theta.mean()) if sigma is None else sigma
-    chosen = setup.recipe_of(kind, sigma, own, changes or [])
+    setup.expect_taken(kind, classifier, arch, training.own, reading)
+    book, smoothing = setup.noise_of(kind, norm, training.sigma, training.codebook)
+    sigma = float(smoothing.theta.mean()) if training.sigma is None else training.sigma
+    chosen = setup.recipe_of(kind, sigma, training.own, training.changes or [])
     chosen.check(smoothing)
-    numerics = Numerics(precision=precision)  # type: ignore[arg-type]  # it checks the name
-    where = torch.device(devices_of(device)[0])
-    given = {"batch_size": batch_size, "learning_rate": lr, "weight_decay": weight_decay, "schedule": schedule}
+    numerics = Numerics(precision=training.precision)  # type: ignore[arg-type]  # it checks the name
+    where = torch.device(devices_of(training.device)[0])
+    given = {
+        "batch_size": training.batch_size, "learning_rate": training.lr, "weight_decay": training.weight_decay,
+        "schedule": training.schedule,
+    }  # fmt: skip
 
     def sgd(size: int) -> Sgd:
         return dataclasses.replace(chosen.sgd(size, epochs), **{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
@@ -158,7 +138,7 @@ def train(
     test = test if test is not None and test.labelled else None
     torch.manual_seed(seed)
     task = Task(
-        examples, smoothing, architecture=arch or "", classifier=classifier, reading=reading, denoise=denoise,
+        examples, smoothing, architecture=arch or "", classifier=classifier, reading=reading, denoise=training.denoise,
         codebook=book, seed=seed, device=where, tell=console.print, busy=console.status,
     )  # fmt: skip
     model, chosen, examples = chosen.prepared(task)
@@ -175,18 +155,18 @@ def train(
 
         try:
             records = run(
-                model, examples, chosen, smoothing, sgd=sgd(len(examples)), test=test, folder=out, crop=crop, flip=flip,
-                seed=seed, device=where, precision=numerics.precision, compile=compile, on_epoch=tell,
-                on_resume=resumed, force=force,
+                model, examples, chosen, smoothing, sgd=sgd(len(examples)), test=test, folder=out, crop=training.crop,
+                flip=training.flip, seed=seed, device=where, precision=numerics.precision, compile=training.compile,
+                on_epoch=tell, on_resume=resumed, force=force,
             )  # fmt: skip
         except KeyboardInterrupt:
             console.tell(f"interrupted in epoch {int(bar.done) + 1} of {epochs}; the same command resumes")
             raise typer.Exit(STOPPED) from None
     if not kind.answers:
-        console.tell(f"{out}/last.safetensors is the {recipe} for --codebook {shell_quote(str(codebook))}")
+        console.tell(f"{out}/last.safetensors is the {kind.name} for --codebook {shell_quote(str(training.codebook))}")
         return
     last = str(out / "last.safetensors")
-    network, front = (str(classifier), last) if kind.in_front else (last, denoise and str(denoise))
+    network, front = (str(classifier), last) if kind.in_front else (last, training.denoise and str(training.denoise))
     certified = [network, *(["--denoise", front] if front else []), *(flags(reading) if kind.in_front else [])]
     certified += ["--data", data if splits(data) else "OTHERS.npz", "--norm", norm, "--sigma", f"{sigma:g}"]
     _tell_result(console, out, records, not splits(data), certified)

@@ -58,16 +58,12 @@ class Table:
 
 def down(value: float, digits: int = 3) -> str:
     """A length in decimals, never rounded up."""
-    return _decimals(value, digits, ROUND_FLOOR)
+    return _quantized(Decimal(value), digits, ROUND_FLOOR)
 
 
 def above(value: float, digits: int = 3) -> str:
     """An upper bound in decimals, never rounded down."""
-    return _decimals(value, digits, ROUND_CEILING)
-
-
-def _decimals(value: float, digits: int, rounding: str) -> str:
-    return _quantized(Decimal(value), digits, rounding)
+    return _quantized(Decimal(value), digits, ROUND_CEILING)
 
 
 def _quantized(exact: Decimal, digits: int, rounding: str) -> str:

@@ -12,8 +12,8 @@ import shutil
 import stat
 import uuid
 import warnings
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -130,9 +130,23 @@ class Unfinished:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def _ids(part: Path) -> list[int]:
-    """The inputs in a part; an error if a run did not write it."""
+@contextmanager
+def _expected(part: Path) -> Iterator[None]:
+    """Around the reading of a part: an error that names it, unless a run wrote it. One that is gone was merged."""
     try:
+        yield
+    except FileNotFoundError:
+        raise
+    except NOT_A_PART as error:
+        raise ArgumentError(
+            f"expected inputs that are done in {part}, got something else: remove it, and its inputs are done again "
+            f"({' '.join(str(error).split())[:200]})"
+        ) from error
+
+
+def _ids(part: Path) -> list[int]:
+    """The inputs in a part."""
+    with _expected(part):
         if not stat.S_ISREG((file := part.lstat()).st_mode):
             raise ValueError("it is not a regular file")
         if file.st_size > MOST_BYTES:  # of holes, which take no room on disk
@@ -145,27 +159,19 @@ def _ids(part: Path) -> list[int]:
         if len(set(found)) < len(found):
             raise ValueError("it has an input twice")
         return found
-    except FileNotFoundError:
-        raise
-    except NOT_A_PART as error:
-        raise _other(part, error) from error
 
 
 def rows_of(part: Path) -> Any:
-    """The rows in a part without their thetas, in order of id; an error if a run did not write them."""
-    try:
+    """The rows in a part without their thetas, in order of id."""
+    with _expected(part):
         table = table_of(part.read_bytes()).select(SCHEMA.names)
         expect_sound(table)
         return table
-    except FileNotFoundError:
-        raise
-    except NOT_A_PART as error:
-        raise _other(part, error) from error
 
 
 def thetas_of(part: Path, shape: tuple[int, ...]) -> dict[int, NDArray[np.float32]]:
-    """The theta of each input in a part, one number or as many as the shape has; an error if a run did not write it."""
-    try:
+    """The theta of each input in a part, one number or as many as the shape has."""
+    with _expected(part):
         said, size = pq.read_metadata(part), math.prod(shape)
         chunks = (said.row_group(i).column(k) for i in range(said.num_row_groups) for k in range(said.num_columns))
         claimed = sum(chunk.num_values for chunk in chunks if chunk.path_in_schema.startswith("theta."))
@@ -179,14 +185,3 @@ def thetas_of(part: Path, shape: tuple[int, ...]) -> dict[int, NDArray[np.float3
             if theta.size not in (1, size):
                 raise ValueError(f"theta of example {number} has {theta.size:,} values, expected 1 or {size:,}")
         return {number: theta.reshape(shape) if theta.size > 1 else theta for number, theta in found.items()}
-    except FileNotFoundError:
-        raise
-    except NOT_A_PART as error:
-        raise _other(part, error) from error
-
-
-def _other(part: Path, error: Exception) -> ArgumentError:
-    return ArgumentError(
-        f"expected inputs that are done in {part}, got something else: remove it, and its inputs are done again "
-        f"({' '.join(str(error).split())[:200]})"
-    )

@@ -1,7 +1,8 @@
 """The service without HTTP: a system, who may ask it, and what they are told."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, TypeVar
@@ -133,34 +134,21 @@ class Service:
             self.rules.expect_inputs(question)
             return self.rules.plan_of(question)
 
-        try:
+        with _refusing(self._memory_failed):
             return await self.work(check, until, short)
-        except Exception as error:
-            raise at_fault(error) or self._memory_failed(error) from error
 
     async def answers(self, question: Question, plan: Plan, until: float) -> list[Answer]:
         """What is promised about each input, the rest from the network. until: a moment of the clock (monotonic)."""
-        known = await self._known(question.x, until)
+        with _refusing(self._memory_failed):
+            known = await in_time(self.lookups.ask(question.x), until - monotonic())
         missing = [i for i, one in enumerate(known) if one is None]
         if not missing or question.lookup:
             return known
-        try:
-            # Late, a batch that has begun goes on: its votes must be counted.
+        with _refusing(failed):
+            # A batch that has begun goes on even if it is late: its votes must be counted.
             found = await in_time(self.queue.ask(question.x[missing], plan), until - monotonic())
-        except TimeoutError as error:
-            raise late() from error
-        except Exception as error:
-            raise at_fault(error) or failed(error) from error
         others = iter(found)
         return [one or next(others) for one in known]
-
-    async def _known(self, x: NDArray[np.float32], until: float) -> list[Answer]:
-        try:
-            return await in_time(self.lookups.ask(x), until - monotonic())
-        except TimeoutError as error:
-            raise late() from error
-        except Exception as error:
-            raise at_fault(error) or self._memory_failed(error) from error
 
     def tell(self, question: Question, answers: list[Answer], key: Key) -> dict[str, Any]:
         """The outputs that were asked for."""
@@ -179,3 +167,14 @@ class Service:
     def _batch_failed(self, error: BaseException) -> None:
         self.metrics.failures.labels("batch").inc()
         log("batch failed", logging.ERROR, error)
+
+
+@contextmanager
+def _refusing(failed: Callable[[Exception], RefusedError]) -> Iterator[None]:
+    """Turn errors into refusals: no answer in time, inputs at fault, or else what `failed` makes of the error."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise late() from error
+    except Exception as error:
+        raise at_fault(error) or failed(error) from error

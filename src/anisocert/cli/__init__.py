@@ -81,7 +81,7 @@ def _code(debug: bool) -> int:
 
 @contextlib.contextmanager
 def keeping(what: str) -> Iterator[None]:
-    """Decorates a command: what Ctrl-C leaves of its work, and how to go on."""
+    """Decorates a command: if Ctrl-C stops it, it says what is kept of its work, and how to go on."""
     try:
         yield
     except KeyboardInterrupt:

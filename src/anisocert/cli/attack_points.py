@@ -1,4 +1,4 @@
-"""The points that an attack found, as an .npz file that a later attack may replace."""
+"""The points that an attack found, in an .npz file that a later attack may replace."""
 
 import zipfile
 from pathlib import Path

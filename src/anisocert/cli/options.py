@@ -124,7 +124,7 @@ def checked() -> None:
 
 
 def memory_there(place: str | None) -> str | None:
-    """The path or URL of a memory, where there is one."""
+    """The path or URL of a memory; an error if there is none."""
     from anisocert.memory import Memory, shown
 
     if place is not None and not Memory.exists(place):

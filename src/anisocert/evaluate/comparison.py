@@ -43,7 +43,7 @@ class Entry:
 
     @property
     def binding(self) -> Results:
-        """What binds a deployed system, as far as the run knows: the answers after a memory, if there was one."""
+        """What binds a deployed system, as far as the run knows: its results after a memory, if there was one."""
         return self.before if self.after is None or self.before.stage == "not needed" else self.after
 
     @property
@@ -128,7 +128,7 @@ class Comparison:
 
     @property
     def headline(self) -> Entry:
-        """The run to speak of first: of the contenders the one with the largest mean radius on these inputs."""
+        """The run that is told first: of the contenders the one with the largest mean radius on these inputs."""
         return max(self.contenders, key=lambda entry: entry.binding.mean())
 
     @property

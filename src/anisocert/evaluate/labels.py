@@ -37,9 +37,9 @@ def kept_of(run: "StoredRun") -> str:
 
 
 def labels(runs: Sequence["StoredRun"]) -> list[str]:
-    """Names that, with the noise level, tell the runs apart: the algorithm, and of the rest as much as that takes.
+    """Names that, with the noise level, tell the runs apart: the algorithm, and as much else as that takes.
 
-    Runs of one algorithm get the same kind of name, so that they are still one at several noise levels.
+    Runs of one algorithm get the same kind of name, so that several noise levels still share one.
     """
     recipes, noises = len({recipe_of(run) for run in runs}) > 1, len({run.noise for run in runs}) > 1
     names = [
@@ -57,7 +57,7 @@ def labels(runs: Sequence["StoredRun"]) -> list[str]:
 
 
 def _unless_clear(names: list[str], longer: list[str], runs: Sequence["StoredRun"]) -> list[str]:
-    """The longer ones in place of every name that two runs of one noise level share."""
+    """The names, each in its longer form where two runs of one noise level share it."""
     found = Counter(zip(names, (run.said("sigma") for run in runs), strict=True))
     unclear = {name for (name, _), count in found.items() if count > 1}
     return [more if name in unclear else name for name, more in zip(names, longer, strict=True)]

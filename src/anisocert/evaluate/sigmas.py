@@ -50,6 +50,6 @@ def oracle(results: Sequence[Results], size: Size = "radius") -> Results:
 
 
 def added_alphas(results: Sequence[Results]) -> float | None:
-    """With which probability the certificate of a given input may be wrong if any of these may be the one chosen."""
+    """The probability that a given input's certificate is wrong where any of these may have been chosen, at most."""
     alphas = [one.alpha for one in results if one.alpha is not None]
     return math.fsum(alphas) if len(alphas) == len(results) else None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 STRANGER = "a stranger who comes first"
 LEFT = f"left by {STRANGER}"
-NEAR = 1.25  # factor between radii, up to which what was measured at one may stand beside what is said at the other
+NEAR = 1.25  # radii that differ by no more than this factor may stand side by side
 
 
 @dataclass(frozen=True)

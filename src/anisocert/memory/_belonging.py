@@ -18,7 +18,7 @@ from anisocert.shell import shell_quote
 
 
 def checked_point(x: Any, name: str = "x") -> Floats:
-    """An input that float32 holds, array or tensor on any device, as float64: lookups see what was certified."""
+    """An array, or a tensor on any device, as float64; an error unless float32 holds it, as what was certified."""
     return exact_float32(name, x).astype(np.float64)
 
 

@@ -20,7 +20,7 @@ from anisocert.smoothing import claimable, impossible, level, named, unnamed, wr
 
 
 def digest(certificate: Certificate, point: Floats) -> bytes:
-    """A name of the votes about an input. The same counts for another input, or under other noise, are others."""
+    """A digest of the votes about an input, and of the input and its noise: equal counts of others have another one."""
     c = certificate
     values = [plain(getattr(c, name)) for name in COUNTING]
     if c.noise != unnamed(f"l{c.norm}", c.p_a, c.p_b, c.gap):  # else the rest implies it, as in every earlier memory
@@ -34,17 +34,17 @@ def digest(certificate: Certificate, point: Floats) -> bytes:
 
 
 def digest_of_input(point: Floats) -> bytes:
-    """A name of an input. Adding zero merges -0.0 with 0.0."""
+    """A digest of an input. Adding zero merges -0.0 with 0.0."""
     return hashlib.sha256(f"{point.shape}".encode() + (point + 0.0).astype("<f4").tobytes()).digest()
 
 
 def name_of_noise(id_: int, seed: int) -> bytes:
-    """A name of the noise that an id and a seed draw, for whichever input."""
+    """A digest of the noise that an id and a seed draw, whatever the input is."""
     return hashlib.sha256(f"{int(id_)} {int(seed)}".encode()).digest()
 
 
 def name_of(id_: int, seed: int, name_of_input: bytes) -> bytes:
-    """A name of the noise drawn for an input, known before it is drawn."""
+    """A digest of the noise drawn for an input, known before it is drawn."""
     return hashlib.sha256(f"{int(id_)} {int(seed)} ".encode() + name_of_input).digest()
 
 

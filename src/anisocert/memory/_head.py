@@ -59,7 +59,7 @@ class Head:
     def emptied(self, policy: str) -> Head:
         """The head of the same memory after a reset: policy and lifetime stay.
 
-        policy: under which whoever empties it knows it; an error if it was moved here, or opened, meanwhile.
+        policy: that the caller knows it to have; an error if it has another one by now.
         """
         if self.policy != policy:
             raise ChangedError(f"expected a memory with policy {policy!r} to empty, got {self.policy!r}: open it again")

@@ -1,8 +1,8 @@
 """Whether a point lies in a region, decided exactly, even where float64 cannot tell.
 
-Whoever knows a region can ask about points as near to its boundary as numbers allow, and all others wait for the
-answer. So first come sums of twice float64's digits; exact sums of fractions, whose denominators have millions of
-digits, are the last resort.
+A client that knows a region can ask about points as near to its boundary as numbers allow, and all others wait for
+the answer. So sums of twice float64's digits come first. Exact sums of fractions are the last resort: their
+denominators have millions of digits.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def begin(ledger: Ledger, alpha: float) -> None:
 
 @dataclass(frozen=True)
 class Account:
-    """What an entry must be in the account under. evidence: of its votes; name: of its id, seed and input."""
+    """The digests by which the account must know an entry. evidence: of its votes; name: of its id, seed and input."""
 
     evidence: bytes
     name: bytes
@@ -54,7 +54,7 @@ class Account:
 
     @classmethod
     def of(cls, stored: Certificate) -> Account:
-        """That of a stored promise."""
+        """Those of a stored promise."""
         assert stored.region is not None
         center, number, seed = stored.region.center, stored.id, stored.seed
         input_ = digest_of_input(center)
@@ -122,7 +122,7 @@ def _number(ledger: Ledger, proposed: Certificate, point: Floats) -> int:
 
 
 def problems(ledger: Ledger, stored: Sequence[Account]) -> Iterator[str]:
-    """What is wrong with the account. stored: what each entry must be in it under."""
+    """What is wrong with the account. stored: the digests by which it must know each entry."""
     head = ledger.head
     given: dict[int, tuple[bytes, bytes, bytes, float]] = {}
     drawn = set[bytes]()

@@ -38,7 +38,7 @@ def migrate(source: str | Path, target: str | Path) -> Check:
 
 
 def _waiting(source: str | Path, target: str | Path) -> Head | None:
-    """The head of a copy that only waits to be opened, because the source is closed for it; None if there is none."""
+    """The head of a copy for which the source is closed already, so that it only has to be opened; None without one."""
     with _opened(source, read_only=True) as old, _opened(target) as new:
         if old.head.policy != MOVED + _token(new.head):
             return None

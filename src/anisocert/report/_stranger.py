@@ -5,7 +5,7 @@ from anisocert.shell import shell_quote
 
 
 def strangers_words(entry: Entry, at: float, confidence: float) -> str:
-    """What an attack achieved that came before the clean inputs, near a radius; empty where none was made."""
+    """What an attack achieved, near a radius, before the system saw the clean inputs; empty where none was made."""
     lines, one = withstood(entry), entry.binding
     attacked = nearest(lines, at)
     if attacked is None:
@@ -27,7 +27,7 @@ def strangers_words(entry: Entry, at: float, confidence: float) -> str:
 
 
 def unmeasured(entry: Entry, at: float) -> str:
-    """That nobody has tried what a stranger achieves who comes first, near a radius; empty where somebody has."""
+    """That nobody has measured, near a radius, what a stranger achieves who comes first; empty where somebody has."""
     lines = withstood(entry)
     if nearest(lines, at) is not None or (lines and not at):
         return ""

@@ -1,4 +1,4 @@
-"""The sentences of a verdict after the first: scale, rivals, certainty, what the promise takes, what is not said."""
+"""Sentences of a verdict after the first: scale, rivals, certainty, what the promise requires, what is not said."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -89,7 +89,7 @@ def _added(comparison: Comparison) -> str:
 
 
 def system_words(one: Results) -> str:
-    """What the promise takes, and who may rely on it."""
+    """What the promise requires, and who may rely on it."""
     if one.protects == EVERYONE:
         return "One classifier answers all inputs: its certificates need no memory."
     if one.stage != "after":

@@ -27,19 +27,19 @@ class Network:
 
     @classmethod
     def made(cls, recipe: str, weights: str, other: Self | None, stage: str) -> "Network":
-        """Of a training: its weights, and what stands in front of them or behind them."""
+        """What a training makes: its weights, and what stands in front of them or behind them."""
         if other is None:
             return cls(weights, None, (stage,))
         two = (other.weights, weights) if RECIPES[recipe].in_front else (weights, other.denoise)
         return cls(*two, (*other.needs, stage), other.files)
 
     def given(self) -> dict[str, Any]:
-        """What a training is told that begins with it."""
+        """Options of a training that begins with it."""
         return {"classifier": self.weights} | ({} if self.denoise is None else {"denoise": self.denoise})
 
 
 def begun_with(file: Path, group: Mapping[str, Any], made: Mapping[str, Network]) -> Network | None:
-    """The network that a group's begin with: one of those above it, or that of a file; None for most recipes."""
+    """What a group's networks begin with: a network made above it, or one in a file; None for most recipes."""
     of, recipe = group.get("of"), group["recipe"]
     if (recipe in FROM_OTHERS) != (of is not None):
         raise ArgumentError(

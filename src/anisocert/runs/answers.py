@@ -78,7 +78,7 @@ def _check_inherited(memory: Memory, row: Mapping[str, Any], proposed: Certifica
 
 
 def own_promise(memory: Memory, proposed: Certificate) -> Certificate | None:
-    """What was promised to the same input under its id, perhaps from other votes: the whole region, no copy inside."""
+    """The promise to the same input under its id, perhaps from other votes, with its whole region."""
     own = memory.find(proposed.id)
     if own is None or own.region is None:
         return None

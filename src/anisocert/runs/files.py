@@ -102,7 +102,7 @@ def expect_finished(folder: Path) -> None:
 
 
 def sound(folder: Path) -> Contents:
-    """The same, and an error if anything is wrong."""
+    """What `look` finds; an error if anything is wrong."""
     contents = look(folder)
     if contents.findings:
         more = len(contents.findings) - 1

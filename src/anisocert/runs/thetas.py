@@ -32,7 +32,7 @@ def packed(theta: Theta) -> Theta:
 def unpacked(stored: Theta, shape: Any) -> Theta:
     """A scalar, or an array of the input's shape that takes no more memory than is stored. shape: what the run says.
 
-    A number whose shape is not known, or not one, is a scalar, which is the same noise.
+    If that is no shape of an input, one number stays a scalar, which is the same noise.
     """
     if stored.size > 1:
         return stored

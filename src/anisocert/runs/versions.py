@@ -1,4 +1,4 @@
-"""Whose versions a run's votes may depend on: others may select other kernels, which change last bits."""
+"""Versions that a run's votes may depend on: with others, other kernels may compute, which changes last bits."""
 
 import platform
 
@@ -9,6 +9,6 @@ from anisocert import __version__
 
 
 def versions() -> dict[str, str]:
-    """Of what runs here."""
+    """Of what is installed here."""
     here = {"anisocert": __version__, "python": platform.python_version()}
     return here | {"torch": torch.__version__, "numpy": np.__version__}

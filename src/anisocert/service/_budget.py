@@ -1,6 +1,6 @@
-"""How many bytes all requests together may hold: limits per key bound nobody who has many connections.
+"""A limit on the bytes that all requests hold together: limits per request do not bound a key with many connections.
 
-One key's may hold half of that together, so that no key keeps the others out; a single request may hold all.
+The requests of one key may hold half of the total, so that no key keeps the others out; a single request may hold all.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from anisocert.service.errors import RefusedError
 
 
 class Budget:
-    """Bytes that are shared by requests under way. Used by one thread, that of the event loop."""
+    """The bytes that requests in progress share. Only the event loop's thread uses it."""
 
     def __init__(self, most: int) -> None:
         self._left, self._half = most, most // 2
@@ -19,7 +19,7 @@ class Budget:
 
     @contextmanager
     def share(self, key: str) -> Iterator[Callable[[int], None]]:
-        """What a key's request calls with the size of all that it holds; it is given back when the request ends."""
+        """Yield a function that takes bytes for one request of a key; they are returned when the request ends."""
         taken = 0
 
         def take(size: int) -> None:

@@ -1,7 +1,7 @@
-"""Connections that a stranger may hold: so many, for seconds until the headers of a request are there, and few bytes.
+"""Limits on connections: how many there may be, and how long a client may take to send headers or to read answers.
 
-uvicorn bounds none of it: its limits concern requests, which begin with their headers. Requests are read by h11, which
-answers one before it takes the next. httptools, which uvicorn prefers where it finds it, is quicker and unsafe here: it
+uvicorn limits requests only, and for it a request begins once its headers are there. Requests are read by h11, which
+answers one before it takes the next. httptools, which uvicorn prefers if it is installed, is faster but unsafe here: it
 queues requests without bound, loses the end of a body behind `Upgrade`, and takes what follows a body for headers.
 """
 
@@ -31,7 +31,7 @@ def most_connections() -> int:
 
 
 def _acknowledged(transport: Any) -> int:
-    """Bytes that have arrived at the other side, where the kernel tells: it empties our buffer in large steps only."""
+    """Bytes that the client has acknowledged, if the kernel tells: it empties our buffer in large steps only."""
     if sys.platform != "linux":
         return 0
     told = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BYTES_ACKED.stop)
@@ -42,11 +42,11 @@ Base: Any = H11Protocol  # its own annotations are not ours to satisfy
 
 
 class Connection(Base):  # type: ignore[misc]
-    """uvicorn's, with those bounds. Requests above `limit_concurrency` get its 503; many more are not listened to."""
+    """uvicorn's, with these limits. Connections above `limit_concurrency` get its 503; many more are closed at once."""
 
     _waiting: asyncio.TimerHandle | None = None
     _watching: asyncio.TimerHandle | None = None
-    _ended = False  # whether the other side sends no more, and waits for its answers
+    _ended = False  # whether the client has stopped sending, and waits for its answers
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for headers."""
@@ -58,7 +58,7 @@ class Connection(Base):  # type: ignore[misc]
             self._watch(None)
 
     def data_received(self, data: bytes) -> None:
-        """Stop waiting once there is a request; a next one on this connection has as much time from its first byte."""
+        """Stop waiting once there is a request. The next one here has as much time, from its first byte on."""
         super().data_received(data)
         if self._asked():
             self._stop()
@@ -66,7 +66,7 @@ class Connection(Base):  # type: ignore[misc]
             self._wait()
 
     def eof_received(self) -> bool:
-        """Stay open for who has asked and only sends no more; TLS knows no such half of a connection."""
+        """Stay open for a client that has asked and only stopped sending. TLS has no half-closed connections."""
         self._ended = self.scheme == "http" and self._asked() and not self.cycle.more_body
         return self._ended
 
@@ -77,7 +77,7 @@ class Connection(Base):  # type: ignore[misc]
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP; what follows an answer that has begun ends the connection."""
+        """Refuse what is not HTTP; once an answer has begun, end the connection instead."""
         if self.cycle is not None:
             self.cycle.disconnected = True  # it must not answer as well
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -111,7 +111,7 @@ class Connection(Base):  # type: ignore[misc]
             self.transport.abort()
 
     def _watch(self, before: tuple[int, int] | None) -> None:
-        """Give up on who has read nothing since the last time, though something waited for him then and does now."""
+        """Close the connection if the client has read nothing since the last look, although bytes were waiting."""
         waiting = self.transport.get_write_buffer_size()
         now = (waiting, _acknowledged(self.transport)) if waiting else None
         if now is not None and now == before:

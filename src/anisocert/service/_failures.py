@@ -20,18 +20,18 @@ REASONS: Final[dict[type[Exception], str]] = {
 
 
 def late() -> RefusedError:
-    """There was no answer within the time that the request had."""
+    """The refusal of a request whose answer is not ready in time."""
     return RefusedError(504, LATE, 1)
 
 
 def failed(error: Exception) -> RefusedError:
-    """There is no answer because of something that no client can mend."""
+    """The refusal of a request that failed for a reason that no client can mend."""
     reason = next((words for kind, words in REASONS.items() if isinstance(error, kind)), FAILED)
     return RefusedError(503, reason, 5)
 
 
 def at_fault(error: Exception) -> RefusedError | None:
-    """What is wrong with the inputs themselves; None if it is not their fault."""
+    """The refusal of inputs that cannot be answered; None if the error is not their fault."""
     if isinstance(error, RefusedError):
         return error
     if isinstance(error, ModelError):

@@ -1,4 +1,4 @@
-"""Lines on their way to a log, written by a thread of their own: who stops reading the log stops nobody else."""
+"""Log lines, written by a thread of their own: where nobody reads the log, nothing else waits for it."""
 
 import logging
 import os
@@ -10,12 +10,12 @@ END = 1.0  # seconds for which the end of the process waits until all is written
 
 
 class Lines(logging.Handler):
-    """Writes records to an open file, by its number. Those that find no room are lost; a later line says how many."""
+    """Writes records to a file descriptor. Those for which there is no room are lost; a later line says how many."""
 
     def __init__(self, file: int, most: int = MOST) -> None:
         super().__init__()
         self._file, self._waiting = file, Queue[str](most)
-        self._dropped, self._failed = 0, 0  # lines: for want of room, and by the system
+        self._dropped, self._failed = 0, 0  # lines that were lost: no room, and not written
         self._stuck, self._torn = False, False  # torn: the last line that was written has no end
         threading.Thread(target=self._work, name="log", daemon=True).start()
 
@@ -29,12 +29,12 @@ class Lines(logging.Handler):
             self.handleError(record)
 
     def flush(self) -> None:
-        """Wait until all is written, as the process ends. If that takes too long, nothing goes to the file any more."""
+        """Wait until all is written, when the process ends. If that takes too long, the rest is dropped."""
         if self._stuck:
             return
         with (done := self._waiting.all_tasks_done):
             self._stuck = not done.wait_for(lambda: not self._waiting.unfinished_tasks, END)
-        if self._stuck:  # whoever else writes there would wait, too
+        if self._stuck:  # else whatever writes there next would wait, too
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._file)
             os.close(nowhere)

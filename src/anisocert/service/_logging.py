@@ -54,7 +54,7 @@ def _kinds(error: BaseException | None) -> Iterator[str]:
 
 
 class Sparing(logging.Filter):
-    """Lets a record of asyncio about connections that it cannot accept pass once in a while: it repeats them."""
+    """Lets records of asyncio about connections that it cannot accept pass only once in a while: it repeats them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

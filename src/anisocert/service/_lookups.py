@@ -1,7 +1,7 @@
-"""Lookups, and the one thread that asks the memory for them: what has gathered meanwhile is asked together.
+"""Lookups in the memory, by one thread: all that have arrived while it was busy are made together.
 
-The memory answers one at a time, and each time costs a transaction. An answer is never older than its question: the
-thread takes only what has come before, and then begins a transaction.
+The memory serves one caller at a time, and each call costs a transaction. No answer is older than its question: the
+thread takes what waits, and only then begins the transaction.
 """
 
 import threading
@@ -20,9 +20,9 @@ _Asked = tuple[NDArray[np.float32], "Future[Found]"]
 
 
 class Lookups:
-    """What a memory promises, for many who ask at once. The thread ends with the process, whatever it waits for.
+    """Looks up what a memory promises, for many callers. The thread ends with the process, whatever it waits for.
 
-    at_once: inputs that are asked together, or one more request's: who came first is not kept waiting for all others.
+    at_once: a batch that has so many inputs takes no further request, so that the first callers need not wait for all.
     """
 
     def __init__(self, memory: Memory | System, at_once: int = 256) -> None:
@@ -62,7 +62,7 @@ class Lookups:
         try:
             found = self._memory.lookup_all([point for x, _ in some for point in x])
         except BaseException as error:
-            # Nobody's input may take the answers of others with it; a memory that is away is away for all.
+            # One caller's input must not cost others their answers; but a memory that is away is away for all.
             if len(some) > 1 and not isinstance(error, UnavailableError):
                 for one in some:
                     self._answer([one])

@@ -1,4 +1,4 @@
-"""Around every request: a look at its headers, a clock, a line in the log, and headers that keep browsers careful."""
+"""What surrounds every request: a check of its headers, a clock, a line in the log, and headers against misuse."""
 
 import logging
 from time import perf_counter
@@ -18,7 +18,7 @@ HEADERS = (
 
 CLOSE = {"Connection": "close"}
 TOO_LONG = JSONResponse({"error": f"expected headers of at most {HEADER_BYTES} bytes, got longer ones"}, 431, CLOSE)
-# A proxy may go by the one where h11 goes by the other, and take the rest of a body for somebody else's request.
+# With both, a proxy and h11 may see different ends of a body, and its rest would pass for another client's request.
 TWO_LENGTHS = JSONResponse({"error": "expected either Content-Length or Transfer-Encoding, got both"}, 400, CLOSE)
 
 
@@ -66,6 +66,6 @@ def _refusal(scope: Any) -> JSONResponse | None:
 
 
 def _size(scope: Any) -> int:
-    """Of headers and address: h11 bounds them only where they come in several parts."""
+    """Bytes of headers and address. h11 limits them only if they arrive in several parts."""
     address = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     return address + sum(len(name) + len(value) + len(b": \r\n") for name, value in scope["headers"])

@@ -1,8 +1,8 @@
-"""Inputs that wait for the network, and the one thread that asks it: what has gathered meanwhile is asked together.
+"""Inputs that wait for the network, and the one thread that asks it: all that arrive while it is busy are one batch.
 
-A request alone is served at once. While one batch is with the network, whoever comes gathers for the next, so that many
-share its calls. Those just answered often ask again at once: the next batch waits for them, a small part of the
-time that theirs took, as a call for one input may take as long as one for sixteen.
+A request that comes alone is served at once. Clients that were just answered often ask again immediately. The next
+batch waits for them, for a small part of the time that the last one took: a call for one input may take as long as one
+for sixteen.
 """
 
 import math
@@ -23,7 +23,7 @@ from anisocert.service.errors import RefusedError
 from anisocert.system import System
 
 Answers = list[Certificate]
-GRACE, LONGEST_GRACE = 0.1, 0.05  # of a batch's time, and seconds: how long the next one waits for its askers
+GRACE, LONGEST_GRACE = 0.1, 0.05  # how long a batch waits for the last one's clients: share of its time, most seconds
 SMOOTH = 0.8  # weight of the past in the time per input that Retry-After is computed from
 
 
@@ -35,7 +35,7 @@ class _Waiting:
 
     @property
     def kind(self) -> tuple[Plan, tuple[int, ...]]:
-        """What requests that are asked together have in common."""
+        """What all requests of a batch have in common."""
         return self.plan, self.x.shape[1:]
 
 
@@ -133,7 +133,7 @@ class Queue:
                 found = found[len(one.x) :]
 
     def _next(self) -> list[_Waiting]:
-        """Requests of one kind, that of the one that has waited longest; empty once all is done and closed."""
+        """The next batch: requests of the kind that has waited longest; empty once all is done and closed."""
         with self._changed:
             while True:
                 self._gather()
@@ -149,7 +149,7 @@ class Queue:
                     return batch
 
     def _gather(self) -> None:
-        """Wait until somebody waits and then, for a moment, for those who were answered last."""
+        """Wait for a request and then, for a moment, for the clients that were answered last."""
         while not (self._waiting or self._closed):
             self._changed.wait()
         while not self._closed and self._count() < self._expected:

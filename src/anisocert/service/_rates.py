@@ -9,7 +9,7 @@ from anisocert.service.errors import RefusedError
 from anisocert.service.keys import Key
 
 MINUTE = 60.0
-ROUNDING = 1e-6  # inputs: nobody who has waited as told is sent away for less
+ROUNDING = 1e-6  # inputs: a key that has waited as long as it was told is not refused for less
 
 
 class Rates:
@@ -22,8 +22,8 @@ class Rates:
     def take(self, key: Key, inputs: int = 1, counted: int = 0) -> None:
         """Count inputs; refused if the key has sent too many, or may never send so many at once.
 
-        counted: how many of them were counted before. If it must wait they are given back, so that it may come again,
-        with all of them, after the seconds that it is told.
+        counted: how many of them were counted before. If the key must wait, these are given back to it, so that it can
+        send all of them again after the seconds that it is told.
         """
         if inputs > key.per_minute:
             raise RefusedError(413, f"expected at most {key.per_minute} inputs from this key per minute, got {inputs}")

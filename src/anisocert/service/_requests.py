@@ -1,4 +1,4 @@
-"""What a request brings: a key, and a body that is bounded before it is read and read before it is parsed."""
+"""The key and the body of a request. The body is limited while it is read, and whole before it is parsed."""
 
 import asyncio
 import logging

@@ -1,9 +1,9 @@
-"""What a key is told of an answer: what was promised to this very input, of other promises the class alone.
+"""What a key is told of an answer: everything about a promise to this very input, of any other promise only the class.
 
-A promise that covers an input was often made to somebody else's. Its id, its votes and the room it leaves around points
-of one's choice give away where that input lies, for a ball to the last bit. So radius, region and evidence of such a
-promise are told only to keys with the right to regions; to others the radius is 0, which is true of any region. So is
-that of a region which had to shrink: it ends where another's begins.
+The promise that covers an input was often made to another client's input. Its id, its votes, and the room it leaves
+around points of one's choice reveal where that input lies, for a ball to the last bit. So radius, region and evidence
+of such a promise are told only to keys with the right to regions. To others the radius is 0, which is true of any
+region. The radius of a region that had to shrink is hidden as well: it ends where another client's region begins.
 """
 
 import json
@@ -71,7 +71,7 @@ class Teller:
         return {name: made[name]() for name in wanted}
 
     def is_quick(self, wanted: Iterable[str], answers: list[Answer], key: Key) -> bool:
-        """Whether that takes no time to speak of: nothing wide is told, and the memory is not asked whose it is."""
+        """Whether `outputs` takes next to no time: nothing wide is told, and the memory is not asked whose it is."""
         return set(wanted) <= set(USUAL) and not any(one is not None and _shared(one, key) for one in answers)
 
     def _whole(self, answer: Certificate, point: NDArray[np.float32], key: Key) -> bool:
@@ -82,7 +82,7 @@ class Teller:
         return promise is not None and promise.region is not None and np.array_equal(promise.region.center, point)
 
     def _sized(self, answer: Certificate, key: Key) -> bool:
-        """Whether the key may know how far the region of an answer reaches, all of which it may know but for that."""
+        """Whether the key may know how far the region of an answer reaches, if it may know all else of the answer."""
         if answer.prediction == ABSTAIN or key.may(REGIONS):
             return True
         promise = self.system.memory.find(answer.id) if answer.note == INHERITED else answer
@@ -106,7 +106,7 @@ class Teller:
 
 
 def _shared(answer: Certificate, key: Key) -> bool:
-    """Whether the promise may be another's, about which the key may know nothing."""
+    """Whether the promise may have been made to another input, and the key may not know about those."""
     return answer.note == INHERITED and not key.may(REGIONS)
 
 

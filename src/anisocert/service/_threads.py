@@ -1,6 +1,6 @@
-"""Threads that ask the memory, so that the event loop need not: a memory that does not answer holds up nobody for long.
+"""Threads for work that would hold up the event loop, such as asking a memory that may not answer.
 
-Starlette's own threads are waited for when a process ends, and a request that gives up waits for them, too.
+Starlette's own threads will not do: a process waits for them when it ends, and so does a request that has given up.
 """
 
 import asyncio
@@ -62,6 +62,6 @@ async def in_time(asked: "Future[T]", seconds: float) -> T:
 
 
 def _hear(waiter: "asyncio.Future[Any]") -> None:
-    """Take note of an error: asyncio writes one that nobody has asked for to the log, with its message."""
+    """Look at an error: asyncio logs one that nobody has looked at, with its message."""
     if not waiter.cancelled():
         waiter.exception()

@@ -34,8 +34,8 @@ from anisocert.service.keys import OPERATE, Key
 from anisocert.service.service import PATIENCE, Service
 
 EXTENSIONS = ["binary_tensor_data"]
-SHORT = 32 << 10  # bytes of a body that is read sooner than it is handed to a thread
-FEW = 16  # answers that are told sooner than that
+SHORT = 32 << 10  # bytes: a body of no more is read in less time than it takes to hand it to a thread
+FEW = 16  # answers: no more are written in less time than that
 
 
 def application(service: Service) -> Any:

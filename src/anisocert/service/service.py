@@ -30,9 +30,9 @@ from anisocert.system import System
 
 T = TypeVar("T")
 THREADS = 8  # that read and write long bodies: more would only hold more of them
-WATCHING = 2  # threads that look after the memory, behind no client's question
+WATCHING = 2  # threads that look after the memory, and wait for no client's question
 PATIENCE = 5.0  # seconds in which a memory that works answers
-LAST = 8.0  # seconds in which what was begun must end, once no request waits, if the memory does not answer
+LAST = 8.0  # seconds that what was begun has to end, once no request waits, if the memory does not answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +114,9 @@ class Service:
         return self._ended
 
     async def work(self, work: Callable[[], T], until: float, short: bool) -> T:
-        """What the work returns, in a thread; refused if that takes until after a moment of the clock (monotonic).
+        """What the work returns, in a thread; refused if it is not done by `until`, a moment of the clock (monotonic).
 
-        short: it takes less time than to hand it to a thread, and asks neither the memory nor the network.
+        short: do it here, as it takes less time than to hand it over, and asks neither the memory nor the network.
         """
         if short:
             return work()

@@ -86,7 +86,7 @@ Base: Any = uvicorn.Server  # its own annotations are not ours to satisfy
 
 
 class Server(Base):  # type: ignore[misc]
-    """uvicorn's, in which a connection has as little time for TLS's handshake as for headers: it would be a minute.
+    """uvicorn's, which gives a TLS handshake as little time as headers: by default it would be a minute.
 
     When it stops, connections whose clients neither read nor write are cut before their requests are cancelled, which
     would log an error for each. A second Ctrl-C changes nothing: uvicorn would answer all that is under way with 500,

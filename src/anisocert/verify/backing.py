@@ -26,7 +26,7 @@ class Backing:
 
 
 def memory_backing(run: StoredRun) -> str | None:
-    """One sentence for readers of numbers after a memory; None if there are none, or the memory backs them."""
+    """A warning for readers of numbers after a memory; None if there are none, or the memory backs them."""
     if not run.has_memory:
         return None
     found = backing(run)

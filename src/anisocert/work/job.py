@@ -28,7 +28,7 @@ from anisocert.runs import Configuration, read_run
 from anisocert.runs.loading import arrays_hash, chosen, examples_hash, load_model
 from anisocert.smoothing import GaussianMixture, usual
 
-FEW = 4  # inputs of one class that no one wonders about
+FEW = 4  # inputs: that so few are of one class is no surprise
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class Job:
         c.chooser(self.theta).check(self.model, c.smoothing(), c.plan(), self.examples.shape)
 
     def beyond_denoiser(self, norm: str, sigma: float) -> list[str]:
-        """What the noise, or a code's, has that the denoiser, if there is one, was not trained for."""
+        """In which way the noise, or a code's, is not what the denoiser was trained for, if there is one."""
         if (known := self.metadata.get("denoiser")) is None:
             return []
         noise, (low, high) = usual(norm).name, known["levels"]
@@ -176,7 +176,7 @@ def load_job(asked: Configuration) -> Job:
 
 
 def _warn_if_one_class(examples: Dataset, known: Dataset) -> None:
-    """Data in order of its classes begins with many of one."""
+    """Warn of inputs of one class, as data in order of its classes begins with."""
     if FEW < len(examples) < len(known) and len(np.unique(examples.y)) == 1 < len(np.unique(known.y)):
         warnings.warn(
             f"all {len(examples)} inputs are of class {examples.y[0]}, of {known.num_classes} in {known.name}: use "

@@ -100,7 +100,7 @@ class Unfinished:
         return {number: part for part in self.parts() for number in _ids(part)}
 
     def warn_of_others(self) -> None:
-        """Tell of parts that this user did not write here: they are believed as they are found."""
+        """Warn of parts that this user did not write on this machine: they are taken as they are."""
         parts = self.parts()
         try:
             others = [part for part in parts if part.stem.rpartition("-")[2] != self._seal(part.read_bytes())]

@@ -25,7 +25,7 @@ class Lost:
 
 
 class Workers(ABC):
-    """Several certifiers. Each does one thing at a time; a lost one comes back empty, with a network to be settled."""
+    """Several certifiers. Each does one thing at a time; a lost one is made anew, and must settle its network again."""
 
     count: int
 
@@ -35,7 +35,7 @@ class Workers(ABC):
 
     @abstractmethod
     def wait(self, seconds: float = math.inf) -> list[tuple[int, Any]]:
-        """(worker, result) of those that are done by now; waits for the first, but not forever.
+        """(worker, result) of those that are done; waits until one is, or until time is up.
 
         A result is a value, Lost or an exception.
         """

@@ -78,7 +78,7 @@ def _comparisons(folder: Path) -> list[Comparison]:
 
 def _table(comparison: Comparison, folder: str) -> Table:
     order = sorted(comparison.entries, key=_place)
-    lines = [(entry, one) for entry in order for one in entry.told]
+    lines = [(entry, one) for entry in order for one in entry.results]
     at = [radius for radius in RADII if radius == 0 or any(one.accuracy([radius])[0] > 0 for _, one in lines)]
     n = int(comparison.entries[0].run.plan.n)
     columns = (

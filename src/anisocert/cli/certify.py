@@ -13,7 +13,7 @@ from anisocert.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anisocert.cli.certify_text import Told
+    from anisocert.cli.certify_text import Reporter
     from anisocert.work import Circumstances, Job, Outcome
     from anisocert.work.workers import Workers
 
@@ -51,7 +51,7 @@ def certify(
     --out is the run: run.json, certificates.parquet, theta/. The same command resumes an interrupted run. Results
     do not depend on interruptions, nor on the number of shards, devices and machines.
     """
-    from anisocert.cli.certify_text import Told
+    from anisocert.cli.certify_text import Reporter
     from anisocert.cli.configuring import configured, loaded
     from anisocert.diagnosis import warn_if_wrong
     from anisocert.engine.devices import device_kind, devices_of
@@ -60,12 +60,12 @@ def certify(
 
     if out is None and not dry_run:
         raise ArgumentError("expected --out, the folder of the run, as in --out runs/a, got none")
-    told = Told(quiet, as_json)
+    reporter = Reporter(quiet, as_json)
     devices, on_cluster = devices_of(device), ray or ray_address is not None
     circumstances = Circumstances(
-        _shard(shard), options.seconds(time_budget), told.begin, told.rows, told.remembered, force
+        _shard(shard), options.seconds(time_budget), reporter.begin, reporter.rows, reporter.remembered, force
     )
-    tell = told.console.tell
+    tell = reporter.console.tell
     configuration = configured(asked, tell, device=None if on_cluster else device_kind(devices))
     options.checked()
     job = loaded(configuration, tell)
@@ -78,9 +78,9 @@ def certify(
         from anisocert.work.running import inputs_left
 
         left = inputs_left(job, out, circumstances.shard)
-        with Bar(told.console, "measuring", "speeds", MEASUREMENTS) as bar:
+        with Bar(reporter.console, "measuring", "speeds", MEASUREMENTS) as bar:
             found = forecast(job, devices[0], len(left), bar.advance)
-        told.forecast(job, out, found, len(devices))
+        reporter.forecast(job, out, found, len(devices))
         return
 
     def workers() -> "Workers":
@@ -90,32 +90,34 @@ def certify(
             return Cluster(job, ray_address, ray_workers)
         if len(devices) > 1:
             return Processes(job, devices)
-        return InProcess(job, devices[0], told.work)
+        return InProcess(job, devices[0], reporter.work)
 
     assert out is not None
-    told.start(job, out, "a Ray cluster" if on_cluster else ", ".join(devices))
-    _run(told, job, out, workers, circumstances)
+    reporter.start(job, out, "a Ray cluster" if on_cluster else ", ".join(devices))
+    _run(reporter, job, out, workers, circumstances)
 
 
-def _run(told: "Told", job: "Job", out: Path, workers: "Callable[[], Workers]", circumstances: "Circumstances") -> None:
+def _run(
+    reporter: "Reporter", job: "Job", out: Path, workers: "Callable[[], Workers]", circumstances: "Circumstances"
+) -> None:
     """Do it, print how it ended, and exit with the code for that."""
     from anisocert.cli import STOPPED
     from anisocert.work import certify_run
     from anisocert.work.running import progress_of
 
     try:
-        with told:
+        with reporter:
             outcome: Outcome = certify_run(job, out, workers, circumstances)
     except KeyboardInterrupt:
-        told.stopped(progress_of(job, out), "interrupted", out)
+        reporter.stopped(progress_of(job, out), "interrupted", out)
         raise typer.Exit(STOPPED) from None
     if outcome.finished:
-        told.finished(job, out)
+        reporter.finished(job, out)
     elif outcome.left:
-        told.stopped(outcome, "out of time", out)
+        reporter.stopped(outcome, "out of time", out)
         raise typer.Exit(STOPPED)
     else:
-        told.shard_done(outcome, out)
+        reporter.shard_done(outcome, out)
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MEMORY = {"certified": "before the memory", "after the memory": "after the memory"}
 
 
-class Told:
+class Reporter:
     """Reports to a terminal, a log file or a program that reads JSON. To be entered while a run is at work."""
 
     def __init__(self, quiet: bool, as_json: bool) -> None:
@@ -45,7 +45,7 @@ class Told:
         self.clock, self.labelled = time.monotonic(), False
         self.evaluated = self.correct = self.done = self.before = self.inputs = 0
 
-    def __enter__(self) -> "Told":
+    def __enter__(self) -> "Reporter":
         self.bar.__enter__()
         return self
 

@@ -37,7 +37,7 @@ class Entry:
     again: bool = False
 
     @property
-    def told(self) -> list[Results]:
+    def results(self) -> list[Results]:
         """What this run adds to those before it: its results before a memory, if they are new, and after it."""
         return [one for one in (None if self.again else self.before, self.after) if one is not None]
 
@@ -92,7 +92,7 @@ class Comparison:
     def stages(self) -> Iterator[Results]:
         """All different results: of each run before its memory, then after it."""
         for entry in self.entries:
-            yield from entry.told
+            yield from entry.results
 
     def families(self, least: int = 2) -> Iterator[list[Results]]:
         """Results of one label and promise at the noise levels it has, each once; those with `least` or more."""

@@ -38,14 +38,14 @@ def digest_of_input(point: Floats) -> bytes:
     return hashlib.sha256(f"{point.shape}".encode() + (point + 0.0).astype("<f4").tobytes()).digest()
 
 
-def name_of_noise(id_: int, seed: int) -> bytes:
+def digest_of_noise(id_: int, seed: int) -> bytes:
     """A digest of the noise that an id and a seed draw, whatever the input is."""
     return hashlib.sha256(f"{int(id_)} {int(seed)}".encode()).digest()
 
 
-def name_of(id_: int, seed: int, name_of_input: bytes) -> bytes:
+def digest_of_draw(id_: int, seed: int, input_: bytes) -> bytes:
     """A digest of the noise drawn for an input, known before it is drawn."""
-    return hashlib.sha256(f"{int(id_)} {int(seed)} ".encode() + name_of_input).digest()
+    return hashlib.sha256(f"{int(id_)} {int(seed)} ".encode() + input_).digest()
 
 
 def wrong_with(c: Certificate) -> str | None:

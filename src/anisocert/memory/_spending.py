@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from anisocert.bounds import lifetime_alpha
 from anisocert.certificate import Certificate
 from anisocert.errors import ArgumentError
-from anisocert.memory._evidence import digest, digest_of_input, name_of, name_of_noise
+from anisocert.memory._evidence import digest, digest_of_draw, digest_of_input, digest_of_noise
 from anisocert.memory._float_rows import Floats
 from anisocert.memory._head import Head
 from anisocert.memory._ledger import Ledger
@@ -58,7 +58,7 @@ class Account:
         assert stored.region is not None
         center, number, seed = stored.region.center, stored.id, stored.seed
         input_ = digest_of_input(center)
-        names = name_of(number, seed, input_), input_, name_of_noise(number, seed)
+        names = digest_of_draw(number, seed, input_), input_, digest_of_noise(number, seed)
         return cls(digest(stored, center), *names, float(stored.alpha))
 
 
@@ -71,7 +71,7 @@ def reserve(ledger: Ledger, ids: Sequence[int], seed: int, inputs: Sequence[byte
     rows: list[tuple[bytes, bytes, bytes, float]] = []
     drawn = set[bytes]()
     for i, (id_, input_) in enumerate(zip(ids, inputs, strict=True), first):
-        noise = name_of_noise(id_, seed)
+        noise = digest_of_noise(id_, seed)
         if noise in drawn or ledger.find("numbers", "noise", noise):
             raise ArgumentError(
                 f"id {id_}: expected noise that has no number yet, got seed {seed}, under which {place} has given it "
@@ -79,7 +79,7 @@ def reserve(ledger: Ledger, ids: Sequence[int], seed: int, inputs: Sequence[byte
                 "use a different seed (--seed) or id"
             )
         drawn.add(noise)
-        rows.append((name_of(id_, seed, input_), input_, noise, float(lifetime_alpha(lifetime, i))))
+        rows.append((digest_of_draw(id_, seed, input_), input_, noise, float(lifetime_alpha(lifetime, i))))
     ledger.append("numbers", rows)
     return first
 
@@ -103,7 +103,7 @@ def attempts(ledger: Ledger, point: Floats) -> int:
 
 def _number(ledger: Ledger, proposed: Certificate, point: Floats) -> int:
     """The number that a certificate was made for: among those with its name, the one with its alpha."""
-    name = name_of(proposed.id, proposed.seed, digest_of_input(point))
+    name = digest_of_draw(proposed.id, proposed.seed, digest_of_input(point))
     given: dict[float, int] = {row["alpha"]: row["number"] for row in ledger.find("numbers", "name", name)}
     number = given.get(float(proposed.alpha))
     if number is None:

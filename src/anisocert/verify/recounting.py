@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from anisocert.bounds import lower, upper
 from anisocert.certificate import ABSTAIN
-from anisocert.engine import OnRows, Query, Stage, Tally, count_votes
+from anisocert.data import Dataset
+from anisocert.engine import Network, OnRows, Query, Stage, Tally, count_votes
 from anisocert.errors import ArgumentError
 from anisocert.optimize import CODED, Choice, Event
 from anisocert.runs import Configuration, NotTheRunsError, StoredRun
 from anisocert.runs.files import DESCRIPTION, TABLE, Finding
 from anisocert.runs.versions import versions
 
+OnVotes = Callable[[int, NDArray[np.int64]], None]
+Fresh = tuple[int, int]  # votes per row, and their seed
 LEVEL = 0.001  # probability at which fresh votes of one row contradict a claim that is true
 
 
@@ -44,9 +47,9 @@ def recount(
     run: StoredRun,
     ids: Sequence[int],
     device: str | None = None,
-    on_votes: Callable[[int, NDArray[np.int64]], None] = lambda _, __: None,
+    on_votes: OnVotes = lambda _, __: None,
     on_rows: OnRows | None = None,
-    fresh: tuple[int, int] | None = None,
+    fresh: Fresh | None = None,
 ) -> Iterator[Finding]:
     """Draw the votes of some examples again, one after the other, and yield where they are not those of the rows.
 
@@ -73,40 +76,51 @@ def recount(
     except NotTheRunsError as error:
         yield Finding(DESCRIPTION, str(error))
         return
+    yield from _other_examples(run, examples)
+    examples = examples.subset(ids=ids)
+    for x, number in zip(examples.x, examples.ids.tolist(), strict=True):
+        yield from (Finding(f"example {number}", what) for what in _recounted(run, network, number, x, on_votes, fresh))
+
+
+def _other_examples(run: StoredRun, examples: Dataset) -> Iterator[Finding]:
+    """Where the rows are of fewer inputs, or of other labels, than the run's examples."""
     if left_out := sorted(set(examples.ids.tolist()) - set(run.column("idx").tolist())):
         yield Finding(TABLE, f"has no rows of examples {', '.join(map(str, left_out))}")
     for number, label in zip(examples.ids.tolist(), examples.y.tolist(), strict=True):
         if number not in left_out and (said := run.row(number)["label"]) != label:
             yield Finding(f"example {number}", f"label is {said}, the data's is {label}")
-    examples = examples.subset(ids=ids)
-    for x, number in zip(examples.x, examples.ids.tolist(), strict=True):
-        row, theta, where = run.row(number), run.thetas.get(number), f"example {number}"
-        if theta is None or theta.shape not in ((), x.shape):
-            yield Finding(where, f"has no theta of its input's shape {x.shape}")
-            continue
-        query = Query(network, c.smoothing(), torch.from_numpy(x)[None].to(network.device), [number], c.seed)
-        if fresh is not None:
-            query = replace(query, seed=fresh[1])
-        try:
-            choice = _choice(query, c, theta, float(row["alpha"]))
-        except ArgumentError as error:
-            yield Finding(where, str(error))
-            continue
-        if choice.capture is not None:
-            yield from (Finding(where, what) for what in _differing(row, choice.capture.evidence(0)))
-        if not choice.positions or not row["votes"]:
-            on_votes(number, np.zeros(network.num_classes, np.int64))
-            continue
-        if fresh is not None:
-            (tally,) = count_votes(choice.query, choice.scales, Stage.ESTIMATE, [fresh[0]])
-            yield from (Finding(where, what) for what in _contradicting(row, tally.counts))
-            on_votes(number, tally.counts)
-            continue
+
+
+def _recounted(
+    run: StoredRun, network: Network, number: int, x: NDArray[np.float32], on_votes: OnVotes, fresh: Fresh | None
+) -> Iterator[str]:
+    """What is wrong with one row, by votes on its input x."""
+    c, row, theta = run.configuration, run.row(number), run.thetas.get(number)
+    if theta is None or theta.shape not in ((), x.shape):
+        yield f"has no theta of its input's shape {x.shape}"
+        return
+    seed = c.seed if fresh is None else fresh[1]
+    query = Query(network, c.smoothing(), torch.from_numpy(x)[None].to(network.device), [number], seed)
+    try:
+        choice = _choice(query, c, theta, float(row["alpha"]))
+    except ArgumentError as error:
+        yield str(error)
+        return
+    if choice.capture is not None:
+        yield from _differing(row, choice.capture.evidence(0))
+    if not choice.positions or not row["votes"]:
+        votes = np.zeros(network.num_classes, np.int64)
+    elif fresh is not None:
+        (tally,) = count_votes(choice.query, choice.scales, Stage.ESTIMATE, [fresh[0]])
+        votes = tally.counts
+        yield from _contradicting(row, votes)
+    else:
         (first,) = count_votes(choice.query, choice.scales, Stage.SELECT, [c.n0])
         event = choice.settle(first.counts[None])
         (tally,) = count_votes(choice.query, choice.scales, Stage.ESTIMATE, sorted({row["bound_n"], row["votes"]}))
-        yield from (Finding(where, what) for what in _check(row, theta, event, tally))
-        on_votes(number, tally.counts.reshape(-1, network.num_classes).sum(0))
+        votes = tally.counts.reshape(-1, network.num_classes).sum(0)
+        yield from _check(row, theta, event, tally)
+    on_votes(number, votes)
 
 
 def _choice(query: Query, c: Configuration, theta: NDArray[np.float32], alpha: float) -> Choice:

@@ -180,3 +180,16 @@ def test_a_selector_chooses_the_noise(tmp_path):
     told = replace(configuration, method="two-step", denoise=str(tmp_path / "denoiser.safetensors"), memory=None)
     with pytest.raises(ArgumentError, match="not told theta for two steps"):  # now, not once it says that it is ready
         open_system(told, ac.Memory(), b"known to no client", "cpu", 1)
+
+
+def test_a_theta_that_fits_no_input_is_refused_before_anybody_asks(file, tmp_path, write_run):
+    network = ac.Network(nn.Sequential(nn.Flatten(), nn.Linear(36, 2)).eval(), 2)
+    theta = np.linspace(0.2, 0.3, 36, dtype=np.float32).reshape(1, 6, 6)
+    x, plan = np.zeros((1, 1, 6, 6), np.float32), ac.Plan(n=50)
+    write_run(tmp_path / "run", ac.certify(network, x, smoothing=ac.Gaussian(theta), plan=plan), [0])
+    c = Configuration(
+        model=file("tuple"), data="", sigma=0.25, method="average", average_of=str(tmp_path / "run"),
+        num_classes=CLASSES, input_shape=list(SHAPE),
+    )  # fmt: skip
+    with pytest.raises(ArgumentError, match=r"expected thetas of shape \(3, 4, 4\) in .*run, got \(1, 6, 6\)"):
+        open_system(c, ac.Memory(), b"known to no client", "cpu", 1)

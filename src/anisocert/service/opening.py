@@ -16,14 +16,14 @@ from anisocert.models import load_denoiser
 from anisocert.models.adapters import SeveralError
 from anisocert.models.loading import is_function
 from anisocert.models.normalize import check_units
-from anisocert.optimize import Average
-from anisocert.runs import Configuration, read_run
+from anisocert.runs import Configuration
 from anisocert.runs.loading import load_model
 from anisocert.service._telling import Names
 from anisocert.service.keys import KeyFile
 from anisocert.service.limits import Limits
 from anisocert.service.service import Examples, Service
 from anisocert.system import System
+from anisocert.work.job import average_theta
 
 SHOWN = 24  # examples on the page
 LARGEST_TOLD = 1 << 22  # values of an input, as a file may claim: who has larger ones says so
@@ -102,12 +102,11 @@ def open_system(
         check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
     for note in (*(() if examples is None else examples.remarks), *metadata.get("notes", ())):
         tell(f"note: {note}")
-    theta = None if c.average_of is None else Average.of(read_run(Path(c.average_of)).thetas.values()).theta
     network = Network(model, num_classes, device, c.numerics, c.model_id)
     plan: Plan = c.plan()
     plan.warn_if_hopeless(num_classes)
     return System(
-        network, smoothing=c.smoothing(), method=c.chooser(theta), plan=plan, memory=memory, secret=secret,
+        network, smoothing=c.smoothing(), method=c.chooser(average_theta(c)), plan=plan, memory=memory, secret=secret,
         attempts=attempts,
     )  # fmt: skip
 

@@ -163,16 +163,22 @@ def load_job(asked: Configuration) -> Job:
         reached = float(np.abs(_extremes(examples)).max()) + REACH[noise.base] * float(np.max(noise.theta))
         check_range(reached, asked.numerics.step)
     check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
-    theta = None
-    if asked.average_of is not None:
-        theta = Average.of(read_run(Path(asked.average_of)).thetas.values()).theta
-        if theta.ndim and theta.shape != examples.shape:
-            raise ArgumentError(f"expected thetas of shape {examples.shape} in {asked.average_of}, got {theta.shape}")
+    theta = average_theta(asked)
     configuration = replace(
         asked, num_classes=num_classes, inputs=len(examples), data_hash=examples_hash(examples),
         theta_hash=None if theta is None else arrays_hash(theta), trained_on=_trained_on(metadata, known),
     )  # fmt: skip
     return Job(configuration, examples, model, metadata, theta)
+
+
+def average_theta(c: Configuration) -> NDArray[np.float32] | None:
+    """For method average the mean theta of the other run, else None; an error if it is not of an input's shape."""
+    if c.average_of is None:
+        return None
+    theta, shape = Average.of(read_run(Path(c.average_of)).thetas.values()).theta, tuple(c.input_shape or ())
+    if theta.ndim and theta.shape != shape:
+        raise ArgumentError(f"expected thetas of shape {shape} in {c.average_of}, got {theta.shape}")
+    return theta
 
 
 def _warn_if_one_class(examples: Dataset, known: Dataset) -> None:

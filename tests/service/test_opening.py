@@ -14,6 +14,7 @@ from anisocert.engine import Network, Numerics
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import Codebook, Denoiser, build, save
 from anisocert.runs import Configuration
+from anisocert.runs.loading import open_memory
 from anisocert.work import load_job
 
 pytest.importorskip("starlette", reason="needs starlette: pip install '.[serve]'")
@@ -21,7 +22,7 @@ pytest.importorskip("prometheus_client", reason="needs prometheus-client: pip in
 
 from anisocert.service._telling import Teller
 from anisocert.service.keys import Key
-from anisocert.service.opening import open_memory, open_system, settled
+from anisocert.service.opening import open_system, settled
 
 SHAPE, CLASSES = (3, 4, 4), 5
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's older ONNX exporter

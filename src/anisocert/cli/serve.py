@@ -55,9 +55,10 @@ def serve(
     from anisocert.cli.configuring import configured
     from anisocert.data import load
     from anisocert.engine.devices import devices_of
+    from anisocert.runs.loading import open_memory
     from anisocert.service import KeyFile
     from anisocert.service.limits import Limits
-    from anisocert.service.opening import open_memory, open_service, open_system, settled
+    from anisocert.service.opening import open_service, open_system, settled
     from anisocert.service.secret import secret_of
     from anisocert.service.serving import Address
     from anisocert.service.serving import serve as serve_until_told

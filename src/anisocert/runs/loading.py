@@ -1,4 +1,4 @@
-"""What a configuration names, loaded: its examples and its network."""
+"""What a configuration names, loaded: its examples, its network and its memory."""
 
 import hashlib
 import json
@@ -15,6 +15,7 @@ from anisocert.data import Dataset
 from anisocert.data.arrays import CHANNELS_FIRST
 from anisocert.errors import ArgumentError
 from anisocert.inputs import hash_values
+from anisocert.memory import Memory
 from anisocert.models import Codebook, Coded, PerCode
 from anisocert.models.adapters import SeveralError
 from anisocert.models.loading import expect_network_file, is_function
@@ -96,6 +97,14 @@ def load_model(
         )
     selector = None if c.selector is None else models.load(c.selector, num_classes=len(codebook))[0]
     return Coded(model, selector, codebook), said
+
+
+def open_memory(c: Configuration) -> Memory:
+    """The memory that a configuration names; without one, one that ends with the process."""
+    if c.memory is None:
+        return Memory(prefer=c.memory_prefer)
+    lifetime = c.alpha if c.lifetime else None
+    return Memory.open(c.memory, c.memory_policy, prefer=c.memory_prefer, lifetime=lifetime)
 
 
 def trained_sigma(model: str, norm: str, denoise: str | None) -> float:

@@ -30,14 +30,6 @@ LARGEST_TOLD = 1 << 22  # values of an input, as a file may claim: who has large
 LIFETIME = 1000  # inputs that a service is expected to certify at least: what compiling must pay for
 
 
-def open_memory(configuration: Configuration) -> Memory:
-    """The memory that a configuration names; without one, one that ends with the process."""
-    c, lifetime = configuration, configuration.alpha if configuration.lifetime else None
-    if c.memory is None:
-        return Memory(prefer=c.memory_prefer)
-    return Memory.open(c.memory, c.memory_policy, prefer=c.memory_prefer, lifetime=lifetime)
-
-
 def settled(configuration: Configuration, memory: Memory, examples: Dataset | None) -> Configuration:
     """The configuration with the shape of inputs, to which the network is made to fit as `certify` does it.
 

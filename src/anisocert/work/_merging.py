@@ -1,6 +1,7 @@
 """The end of a run: its parts become `certificates.parquet` and `theta/`, its rows go through the memory."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anisocert.memory import Memory
 from anisocert.runs import Configuration, StoredRun
 from anisocert.runs.files import theta_names
 from anisocert.runs.folder import clear, describe, write_table, write_thetas
+from anisocert.runs.loading import open_memory
 from anisocert.work.job import Job
 from anisocert.work.memory import pass_through
 from anisocert.work.unfinished import Unfinished, rows_of, thetas_of
@@ -26,10 +27,7 @@ def merge(job: Job, configuration: Configuration, unfinished: Unfinished, on_mem
     table, described = _rows(ids, where), configuration.to_dict()
     if job.configuration.memory is not None:  # what is kept of it has no password
         run = StoredRun(folder, described | {"files": dict.fromkeys(theta_names(folder))}, table)
-        lifetime = configuration.alpha if configuration.lifetime else None
-        with Memory.open(
-            job.configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer, lifetime=lifetime
-        ) as memory:
+        with open_memory(replace(configuration, memory=job.configuration.memory)) as memory:
             table, described["memory"] = pass_through(
                 run, memory, lambda number: job.chunk([number]).x[0], unfinished.memory_journal, on_memory
             )  # fmt: skip

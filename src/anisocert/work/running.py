@@ -12,6 +12,7 @@ from anisocert.memory import Memory, Stats, shown
 from anisocert.runs import Configuration
 from anisocert.runs.differences import differences
 from anisocert.runs.files import DESCRIPTION, TABLE, expect_own_folders, read_description
+from anisocert.runs.loading import open_memory
 from anisocert.work._merging import merge
 from anisocert.work._scheduling import Rows, Schedule, answered
 from anisocert.work.job import Job
@@ -184,9 +185,8 @@ def _begin(job: Job, unfinished: Unfinished, workers: Workers) -> Configuration:
         )  # fmt: skip
         check_memory(begun, job, begun)
         if begun.lifetime:
-            assert begun.memory is not None
             # Now and for good: whatever becomes of this run, nobody else gets these shares of alpha.
-            with Memory.open(begun.memory, begun.memory_policy, lifetime=begun.alpha) as memory:
+            with open_memory(begun) as memory:
                 inputs = (job.chunk([number]).x[0] for number in job.ids)
                 begun = replace(begun, lifetime_from=memory.reserve(job.ids, begun.seed, inputs))
         unfinished.begin(begun)

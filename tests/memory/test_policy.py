@@ -244,17 +244,6 @@ def test_bad_arguments(tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-def test_all_or_none(open_memory, proposal):
-    memory = open_memory()
-    memory.admit(proposal(0, 0, [0, 0], [1, 1]))
-    good, bad = proposal(1, 1, [9, 0], [1, 1]), proposal(2, 1, [5, 0], [1, 1], model_hash="other")
-    with pytest.raises(ArgumentError):
-        memory.admit_all([good, bad])
-    assert len(memory) == 1
-    assert memory.lookup([9.0, 0.0]) is None
-    assert [c.note for c in memory.admit_all([good, replace(bad, model_hash="model")])] == ["kept", "kept"]
-
-
 def test_tensors_and_public_name(proposal):
     torch = pytest.importorskip("torch")
     memory = ac.Memory()

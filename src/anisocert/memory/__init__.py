@@ -11,26 +11,7 @@ from anisocert.memory.stats import Stats
 from anisocert.memory.store import shown
 
 __all__ = [
-    "ABSTAINED",
-    "COLUMNS",
-    "INHERITED",
-    "KEPT",
-    "NOTES",
-    "POLICIES",
-    "SHRUNK",
-    "BrokenMemoryError",
-    "ChangedError",
-    "Check",
-    "Conflict",
-    "Memory",
-    "Policy",
-    "Prefer",
-    "ShapeError",
-    "Stats",
-    "UnavailableError",
-    "UnknownOutcomeError",
-    "columns",
-    "migrate",
-    "shown",
-    "worst_case",
-]
+    "ABSTAINED", "COLUMNS", "INHERITED", "KEPT", "NOTES", "POLICIES", "SHRUNK", "BrokenMemoryError", "ChangedError",
+    "Check", "Conflict", "Memory", "Policy", "Prefer", "ShapeError", "Stats", "UnavailableError", "UnknownOutcomeError",
+    "columns", "migrate", "shown", "worst_case",
+]  # fmt: skip

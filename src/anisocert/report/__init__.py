@@ -10,21 +10,8 @@ from anisocert.report.sentence import answer_sentence, sentence
 from anisocert.rooms import callable_room
 
 __all__ = [
-    "Evidence",
-    "Implied",
-    "Source",
-    "answer_sentence",
-    "assumptions",
-    "draw_curves",
-    "evidence_of",
-    "evidence_page",
-    "limit_words",
-    "page",
-    "page_file",
-    "region_sentence",
-    "report",
-    "sentence",
-    "write_report",
-]
+    "Evidence", "Implied", "Source", "answer_sentence", "assumptions", "draw_curves", "evidence_of", "evidence_page",
+    "limit_words", "page", "page_file", "region_sentence", "report", "sentence", "write_report",
+]  # fmt: skip
 
 callable_room(__name__, report)

@@ -8,12 +8,5 @@ from anisocert.runs.rows import row
 from anisocert.runs.stored import StoredRun, read_run, run_of
 
 __all__ = [
-    "AttackedFirst",
-    "Configuration",
-    "NotTheRunsError",
-    "StoredRun",
-    "read_run",
-    "row",
-    "run_of",
-    "write_attacked",
-]
+    "AttackedFirst", "Configuration", "NotTheRunsError", "StoredRun", "read_run", "row", "run_of", "write_attacked",
+]  # fmt: skip

@@ -9,12 +9,5 @@ from anisocert.service.errors import RefusedError, ServiceError
 from anisocert.service.keys import Key, KeyFile, add_key, remove_key
 
 __all__ = [
-    "Answers",
-    "Client",
-    "Key",
-    "KeyFile",
-    "RefusedError",
-    "ServiceError",
-    "add_key",
-    "remove_key",
-]
+    "Answers", "Client", "Key", "KeyFile", "RefusedError", "ServiceError", "add_key", "remove_key",
+]  # fmt: skip

@@ -83,10 +83,7 @@ def test_uniform_noise_on_a_file_with_one_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ("--recipe", "trades"),
-            f"expected --recipe to be one of {', '.join(RECIPES)}, got 'trades'",
-        ),
+        (("--recipe", "trades"), f"expected --recipe to be one of {', '.join(RECIPES)}, got 'trades'"),
         (("--recipe", "macer", "--norm", "l1"), "expected normal noise with recipe macer, got Uniform"),
         (("--norm", "linf"), "expected norm to be one of l2, l1, got 'linf'"),
         (("--set", "epsilon=1"), "expected --set of nothing with cohen, got 'epsilon=1'"),

@@ -172,10 +172,7 @@ def test_inputs_keep_their_ids_whatever_order_they_come_in(certified, labels):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            {"certificates": "runs/a"},
-            "expected no labels beside the folder of a run, which has its own, got an nd",
-        ),
+        ({"certificates": "runs/a"}, "expected no labels beside the folder of a run, which has its own, got an nd"),
         ({"certificates": "runs/a", "labels": None}, "expected a finished run, a folder with run.json, got runs/a"),
         ({"certificates": {"a": "runs/a"}}, "expected certificates as ac.certify returns them, got 'runs/a'"),
         ({"certificates": []}, "expected at least one certificate, got none"),
@@ -187,15 +184,9 @@ def test_inputs_keep_their_ids_whatever_order_they_come_in(certified, labels):
         ({"labels": np.full(24, 0.5)}, "one per certificate, got float64 of shape (24,)"),
         ({"labels": np.eye(24)}, "got float64 of shape (24, 24): of one-hot rows, pass numpy.argmax(labels, 1)"),
         ({"labels": np.zeros((24, 1), int)}, "got int64 of shape (24, 1): pass numpy.ravel(labels)"),
-        (
-            {"labels": ["cat"] * 24},
-            "got <U3 of shape (24,): pass the number of each name, its place among",
-        ),
+        ({"labels": ["cat"] * 24}, "got <U3 of shape (24,): pass the number of each name, its place among"),
         ({"labels": [[1, 2], [3]]}, "one per certificate, got a list"),
-        (
-            {"labels": None},
-            "expected labels, the true class of each input, got none: ac.evaluate(cert",
-        ),
+        ({"labels": None}, "expected labels, the true class of each input, got none: ac.evaluate(cert"),
         ({"labels": np.arange(24) % 2 + 1}, "as the network gives 2 scores, got labels up to 2: do labels start at 1?"),
         ({"labels": np.full(24, -1)}, "expected labels from 0 to 1 of certificates, got -1"),
         ({"memory": "m.sqlite"}, "expected memory as in memory=system.memory, got 'm.sqlite'"),

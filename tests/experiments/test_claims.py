@@ -27,10 +27,7 @@ def counted(run, columns):
 
 def test_networks_are_counted_and_the_least_is_named(counted):
     told = counted(
-        {
-            "ours": {0.25: [0.3] * MANY, 0.5: [0.6] * MANY},
-            "published": {0.25: [0.1] * MANY, 0.5: [0.8] * MANY},
-        }
+        {"ours": {0.25: [0.3] * MANY, 0.5: [0.6] * MANY}, "published": {0.25: [0.1] * MANY, 0.5: [0.8] * MANY}}
     )
     median = told["ours / published: median above 1"]
     assert median[:4] == ["1 of 2", "0.750 (cohen σ 0.5)"] * 2  # before a memory, and after one that keeps volume

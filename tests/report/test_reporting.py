@@ -67,10 +67,7 @@ def test_arguments_that_are_no_page(evaluated, tmp_path):
         ),
         ((one, one), "expected what to report on first"),
         ((one, 5), r"expected out as the path of an \.html file, got 5"),
-        (
-            (one, f"{tmp_path}/pages/"),
-            r"the name of a file, got the folder .*/pages/: .*/pages/report\.html, say",
-        ),
+        ((one, f"{tmp_path}/pages/"), r"the name of a file, got the folder .*/pages/: .*/pages/report\.html, say"),
         ((one, tmp_path / "r.md"), r"the name of an \.html file, as the page is HTML, got .*r\.md: .*r\.md\.html, say"),
     ):
         with pytest.raises(ArgumentError, match=message):

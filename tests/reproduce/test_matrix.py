@@ -137,11 +137,7 @@ def test_a_group_may_have_methods_of_its_own_and_be_attacked(write):
         ('average-of = "ours"', 'average-of = "hours"', "'certify cohen-0.25 hours' among the stages"),
         ("n = 500", 'denoise = "stranger:go"', "may not name code that is executed, got stranger:go"),
         ("n = 500", '"denoise=stranger:go" = true', "expected options of anisocert certify .*, got --denoise=stra"),
-        (
-            "n = 500",
-            '"memory=/home/else.sqlite" = true',
-            "or compute, or does a part, got --memory=/home/else.sql",
-        ),
+        ("n = 500", '"memory=/home/else.sqlite" = true', "or compute, or does a part, got --memory=/home/else.sql"),
         ("n = 500", 'out = "/home/precious"', "or compute, or does a part, got --out"),
         ("n = 500", "force = true", "or compute, or does a part, got --force"),
         ("n = 500", 'ray-address = "ray://stranger"', "or compute, or does a part, got --ray-address"),

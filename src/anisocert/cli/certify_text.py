@@ -13,14 +13,7 @@ from rich.table import Table
 from anisocert.cli.console import Console
 from anisocert.cli.progress import Bar, duration
 from anisocert.data.dataset import UNLABELLED
-from anisocert.evaluate import (
-    average_certified_radius,
-    down,
-    explained,
-    median_certified_radius,
-    percent,
-    results_of,
-)
+from anisocert.evaluate import average_certified_radius, down, explained, median_certified_radius, percent, results_of
 from anisocert.evaluate.protection import SEEN
 from anisocert.evaluate.room import REACH, room
 from anisocert.memory import INHERITED

@@ -43,10 +43,7 @@ def policy_named(name: str) -> Policy:
 
 
 def settle(
-    policy: Policy,
-    proposed: Certificate,
-    covering: Certificate | None,
-    fit: Callable[[Region], Region | None],
+    policy: Policy, proposed: Certificate, covering: Certificate | None, fit: Callable[[Region], Region | None]
 ) -> Certificate:
     """The system's answer to one input.
 

@@ -83,9 +83,7 @@ def verdict(comparison: Comparison, dim: int | None = None, unit_range: bool = F
             else f"95 % confidence {percent(low)} to {percent(high, True)} % about {entry.others}",
         ),
         Tile(
-            down(one.median()),
-            f"median radius, {one.protects}",
-            f"half of the inputs reach it, in {comparison.norm}",
+            down(one.median()), f"median radius, {one.protects}", f"half of the inputs reach it, in {comparison.norm}"
         ),
         Tile(f"{percent(one.abstention, True)} %", "without an answer", "abstentions"),
         *([_left(attacked, 1 - 0.05 / rivals, entry.others)] if attacked is not None else []),

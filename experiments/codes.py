@@ -127,15 +127,8 @@ class Steps:
         for level in self.levels:
             folder = self.out / f"net-{level:g}"
             how = ("--data", a.data, "--arch", a.arch, "--recipe", a.recipe, "--sigma", level, "--seed", a.seed)
-            self.run(
-                "train",
-                *how,
-                *(part for one in a.set for part in ("--set", one)),
-                "--epochs",
-                a.epochs,
-                "--out",
-                folder,
-            )
+            changes = (part for one in a.set for part in ("--set", one))
+            self.run("train", *how, *changes, "--epochs", a.epochs, "--out", folder)
             found.append(folder / "last.safetensors")
         return found
 

@@ -178,20 +178,8 @@ def test_a_model_from_a_function_and_in_onnx(cli, network, tmp_path, monkeypatch
     )
     monkeypatch.chdir(tmp_path)
     few = (
-        "--data",
-        "digits",
-        "--sigma",
-        0.25,
-        "--method",
-        "fixed",
-        "--n",
-        200,
-        "--max",
-        3,
-        "--rows",
-        160,
-        "--no-compile",
-    )
+        "--data", "digits", "--sigma", 0.25, "--method", "fixed", "--n", 200, "--max", 3, "--rows", 160, "--no-compile",
+    )  # fmt: skip
     cli("certify", "mynets:tiny", *few, "--num-classes", 10, "--out", "function")
     cli("certify", network, *few, "--out", "file")
     a, b = (

@@ -223,18 +223,9 @@ def test_features_are_not_called_pixels(cli, made, monkeypatch, tmp_path):
 def test_features_of_very_different_scales_are_told_before_the_work(cli, made, monkeypatch, tmp_path):
     monkeypatch.chdir(made)
     np.savez(tmp_path / "features.npz", x=np.float32(RNG.normal(size=(20, 64)) * np.geomspace(0.1, 9, 64)))
+    data, out = ("--data", tmp_path / "features.npz"), ("--out", tmp_path / "run")
     with pytest.warns(AnisocertWarning, match="features differ in scale .standard deviations 0.* and take the scaler"):
-        cli(
-            "certify",
-            "nets:ten",
-            *CERTIFY.split(),
-            "--max",
-            20,
-            "--data",
-            tmp_path / "features.npz",
-            "--out",
-            tmp_path / "run",
-        )
+        cli("certify", "nets:ten", *CERTIFY.split(), "--max", 20, *data, *out)
 
 
 def test_a_dry_run_needs_no_folder(cli, made, monkeypatch):

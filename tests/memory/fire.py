@@ -170,15 +170,9 @@ def by_the_memory(url, told, proposed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in (
-        ("admissions", 10_000),
-        ("replicas", 4),
-        ("clients", 8),
-        ("kills", 40),
-        ("restarts", 10),
-        ("seed", 0),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=usual)
+    usual = {"admissions": 10_000, "replicas": 4, "clients": 8, "kills": 40, "restarts": 10, "seed": 0}
+    for name, value in usual.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--folder", help="where the database is (default: in memory, where that is possible)")
     options = parser.parse_args()
     server, wrong, said, began = Server(options.folder), [], {}, time.monotonic()

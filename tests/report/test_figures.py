@@ -58,10 +58,12 @@ def test_runs_without_theta_have_the_other_figures(make_run, tmp_path):
     assert names == {"accuracy", "gap", "theta"}  # theta-ratio; no maps
 
 
-def test_landscape_of_a_real_network(tmp_path, write_run):
-    """A certificate by the library on digits, drawn around its input in two planes."""
+@pytest.mark.parametrize("model_id", [None, "mine"])
+def test_landscape_of_a_real_network(tmp_path, write_run, model_id):
+    """A certificate by the library on digits, drawn around its input in two planes; also of a network with a name."""
     from anisocert import Gaussian, Network, certify
     from anisocert.data import digits
+    from anisocert.engine.probe import as_json
     from anisocert.models import build
     from anisocert.models import save as save_model
     from anisocert.optimize import Isotropic, PublishedAnisotropic
@@ -74,11 +76,12 @@ def test_landscape_of_a_real_network(tmp_path, write_run):
     save_model(model, tmp_path / "net.safetensors", described)
     quick = Ascent(iterations=3, samples=8, learning_rate=0.3, adam=True, logarithmic=True)
     method = PublishedAnisotropic(ascent=quick, isotropic=Isotropic())
-    network = Network(model, 10)
+    network = Network(model, 10, model_id=model_id)
     found = certify(network, tests.x, ids=tests.ids.tolist(), smoothing=Gaussian(0.05), method=method, plan=Plan(n=200))
     labels = [max(c.prediction, 0) for c in found]  # an untrained network is right by definition here
     assert any(c.prediction >= 0 for c in found)
     said = {"model": "../net.safetensors", "sigma": 0.05, "method": "anisotropic", "numerics": network.numerics}
+    said |= {"model_id": model_id, "input_shape": list(tests.shape), "probe": as_json(network.probe(tests.shape))}
     write_run(tmp_path / "run", found, labels, **said)
     run = read_run(tmp_path / "run")
     from anisocert.report import _landscape as module

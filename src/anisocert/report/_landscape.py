@@ -118,8 +118,9 @@ def _network(entry: Entry, model: str | None, denoise: str | None) -> nn.Module 
 
 def _loaded(entry: Entry, model: str | None, denoise: str | None) -> nn.Module:
     from anisocert.engine import Network
+    from anisocert.runs.differences import same_network
 
     c, network = entry.run.configuration, entry.run.moved(model=model, denoise=denoise).module(gradients=True)
-    if Network(network, entry.run.num_classes, numerics=c.numerics).hash != c.model_hash:
+    if not same_network(c, Network(network, entry.run.num_classes, numerics=c.numerics, model_id=c.model_id)):
         raise ModelError(f"expected the network that {entry.run.folder} is of, got another one in {model or c.model}")
     return network

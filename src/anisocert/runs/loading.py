@@ -13,7 +13,7 @@ from torch import nn
 from anisocert import data, models
 from anisocert.data import Dataset
 from anisocert.data.arrays import CHANNELS_FIRST
-from anisocert.errors import ArgumentError
+from anisocert.errors import ArgumentError, ModelError
 from anisocert.inputs import hash_values
 from anisocert.memory import Memory
 from anisocert.models import Codebook, Coded, PerCode
@@ -73,9 +73,11 @@ def load_model(
     )  # fmt: skip
     try:
         model, said = loaded(num_classes=c.num_classes)
-    except SeveralError:
-        if c.num_classes is not None or classes is None:
+    except SeveralError as error:
+        if c.num_classes is not None:
             raise
+        if classes is None:
+            raise ModelError(f"{error}; or say how many classes there are, with --num-classes") from error
         model, said = loaded(num_classes=classes)
     if c.codebook is None:
         if isinstance(model, PerCode):

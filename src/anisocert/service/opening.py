@@ -9,11 +9,10 @@ from pathlib import Path
 from anisocert.bounds import Plan
 from anisocert.data import Dataset
 from anisocert.engine import Network
-from anisocert.errors import ArgumentError, ModelError
+from anisocert.errors import ArgumentError
 from anisocert.inputs import expect_labels
 from anisocert.memory import Memory
 from anisocert.models import load_denoiser
-from anisocert.models.adapters import SeveralError
 from anisocert.models.loading import is_function
 from anisocert.models.normalize import check_units
 from anisocert.runs import Configuration
@@ -80,12 +79,7 @@ def open_system(
     """The system that a configuration describes. examples: such as it will answer. tell: called with each remark."""
     c = configuration
     labelled = examples if examples is not None and examples.labelled else None
-    try:
-        model, metadata = load_model(c, classes=None if labelled is None else labelled.num_classes)
-    except SeveralError as error:
-        if c.num_classes is not None or labelled is not None:
-            raise
-        raise ModelError(f"{error}; or say how many classes there are, with --num-classes") from error
+    model, metadata = load_model(c, classes=None if labelled is None else labelled.num_classes)
     num_classes = c.num_classes or metadata.get("num_classes") or (None if labelled is None else labelled.num_classes)
     if num_classes is None:
         raise ArgumentError(f"expected the number of classes, which {c.model} does not say: use --num-classes")

@@ -44,18 +44,19 @@ def landscape(comparison: Comparison, model: str | None = None, denoise: str | N
         return None
     number = ids[0]
     place = int(np.searchsorted(entry.before.ids, number))
-    gap = float(entry.run.column("gap")[np.flatnonzero(entry.run.column("idx") == number)[0]])
     x = torch.from_numpy(inputs.x[number]).float()
     probability = _probability(network, int(entry.before.prediction[place]), x.shape, entry)
     directions = bent_directions(probability, x, level / 2)
-    axes = theta_of[number].astype(np.float64).reshape(-1) * gap
-    norm = 1 if comparison.norm == "l1" else 2
+    region = entry.run.region(number, inputs.x[number])
+    assert region is not None  # of a correct answer
     balls = _balls(comparison, entry, place)
     figure = new_figure(6.4, 2.9)
     for axis, (j, name) in zip(figure.subplots(1, 2), PLANES, strict=True):
         plane = directions[:, [0, j]]
-        outlines = {entry.before.method: outline(axes, plane, norm)}
-        outlines |= {method: outline(np.full(len(axes), r), plane, norm) for method, r in balls.items() if r > 0}
+        outlines = {entry.before.method: outline(region.axes.ravel(), plane, region.norm)}
+        outlines |= {
+            method: outline(np.full(region.dim, r), plane, region.norm) for method, r in balls.items() if r > 0
+        }
         reach = max(level / 2, 1.35 * max(float(np.abs(line).max()) for line in outlines.values()))
         ticks = np.linspace(-reach, reach, GRID)
         steps = np.stack(np.meshgrid(ticks, ticks), -1).reshape(-1, 2) @ plane.T

@@ -16,14 +16,12 @@ EPILOG = (
     "--shape 3,32,32\n\n"
     "SIGTERM or Ctrl-C: nothing new is taken, what was begun is finished. Logs are lines of JSON on standard error."
 )
+OF_EXAMPLES = {"split", "skip", "max", "ids", "simultaneous", "seed"}  # the other options of a run are a service's, too
 place = partial(typer.Option, rich_help_panel="Where, who and how much")
 
 
 @options.takes(
-    "model", "sigma", "norm", "noise", "components", "method", "paper", "iterations", "limit", "prefer", "domain",
-    "average_of", "codebook", "selector", "memory_policy", "memory_prefer", "n0", "n", "alpha", "lifetime", "bound",
-    "stop", "target_radius", "outputs", "num_classes", "layout", "mean", "std", "denoise", "model_id",
-    *options.COMPUTING,
+    *(options.DECLARED.keys() - OF_EXAMPLES),
     data=option(None, "Examples for the page at /, which also tell the shape of inputs and the classes' names."),
     memory=option(None, "Where promises are kept, a file or URL. Default: they end with the process.", metavar="PLACE"),
 )  # fmt: skip

@@ -118,6 +118,7 @@ TRAIN = "train --data digits --arch small-cnn --sigma 0.25 --epochs 1 --out out"
         (f"certify net.safetensors {CERTIFY} --data bytes.npz", 2, "expected inputs in the network's units, with mean"),
         ("predict net.safetensors --data bytes.npz --sigma 1", 2, "expected inputs in the network's units, with mean"),
         ("diagnose net.safetensors --data bytes.npz", 2, "expected inputs in the network's units, with mean"),
+        ("quantize net.safetensors --data bytes.npz --sigma 1 --split test --out q.onnx", 2, "in the network's units"),
         (f"certify net.safetensors {CERTIFY} --data sizes", 2, "expected images of one size, 8 x 8 pixels"),
         (f"certify net.safetensors {CERTIFY} --ids 0-99999999", 2, "expected at most 1,000,000 ids, got 100,000,000"),
         (f"certify nets:narrow {CERTIFY} --mean nan --std 1", 2, "expected mean finite and std finite and > 0"),

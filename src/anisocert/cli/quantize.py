@@ -51,6 +51,7 @@ def quantize(
     from anisocert.durable import claim
     from anisocert.evaluate import percent
     from anisocert.models import quantize as write
+    from anisocert.models.normalize import check_units
     from anisocert.runs.loading import load_model
     from anisocert.train.recipe import noise_like
 
@@ -63,6 +64,7 @@ def quantize(
     examples = load(c.data, c.split, first)
     classes = examples.num_classes if examples.labelled else None
     model, known = load_model(replace(c, input_shape=list(examples.shape)), classes=classes)
+    check_units(examples.sample(), known.get("mean"), known.get("std"))
     for note in (*examples.remarks, *known.get("notes", ())):
         console.tell(f"note: {note}")
     places = np.random.default_rng(c.seed).permutation(len(examples))[: (c.max or 0) + OTHERS]

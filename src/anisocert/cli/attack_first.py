@@ -15,12 +15,13 @@ from anisocert.cli.console import Console
 from anisocert.cli.progress import Bar
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
-from anisocert.evaluate import EVERYONE, OWN, Results, clopper_pearson, percent, probability, results_of, short_down
+from anisocert.evaluate import EVERYONE, OWN, Results, Withstood, percent, probability, results_of, short_down
+from anisocert.evaluate.withstood import counted
 from anisocert.runs import StoredRun
 from anisocert.runs.attacked import LEVEL as FALSE_ALARM
 from anisocert.runs.files import ATTACKED, WrongFileError, expect_own
 
-LEVEL = 0.05  # with which an interval or a bound may miss
+LEVEL = 0.05  # probability with which a bound may miss
 
 
 def expect_stronger(
@@ -76,22 +77,21 @@ def attack_first(
 def tell_first(found: FirstAttack, run: StoredRun, as_json: bool) -> None:
     """The result, with what the run certifies beside it."""
     promise = results_of(run, memory=run.bound_by_memory)
-    balls = [_ball(found, j) for j in range(len(found.found.radii))]
+    *balls, regions = counted(found.found, found.radius)
     if as_json:
-        print(json.dumps(_plain(found, run, promise, balls), indent=2))
+        print(json.dumps(_plain(found, run, promise, balls, regions), indent=2))
         return
     console, table = Console(), Table(box=None)
     names = (f"{promise.protects}, %", "right under attack, %", "95 % interval", "otherwise", "no answer")
     for name in (f"{promise.norm} radius", *names):
         table.add_column(name, justify="right")
-    m = len(found.found)
     for one in balls:
         table.add_row(
-            short_down(one["radius"], 6), percent(one["certified"] / m), percent(one["right"] / m),
-            _interval(one["interval"]), f"{one['otherwise']} of {one['certified']}", str(one["abstained"]),
+            short_down(one.radius or 0.0, 6), percent(one.certified_share), percent(one.share),
+            _interval(one), f"{one.otherwise} of {one.certified}", str(one.abstained),
         )  # fmt: skip
     console.print(table)
-    for line in _lines(found, run, promise, balls):
+    for line in _lines(found, run, promise, balls, regions):
         console.tell(line)
 
 
@@ -101,34 +101,29 @@ def points_of(found: FirstAttack) -> dict[str, Any]:
     return {**kept, "points": found.points, "inside_points": found.inside}
 
 
-def _ball(found: FirstAttack, index: int) -> dict[str, Any]:
-    """What happened in the balls of one radius."""
-    one, certified = found.found, found.certified(index)
-    low, high = clopper_pearson(one.right(index), len(one), 1 - LEVEL)
-    return {
-        "radius": float(one.radii[index]), "right": one.right(index), "interval": (float(low), float(high)),
-        **_counts(int(certified.sum()), one.otherwise(index, certified), one.abstained(index, certified)),
-    }  # fmt: skip
-
-
-def _counts(certified: int, otherwise: int, abstained: int) -> dict[str, Any]:
+def _counts(one: Withstood) -> dict[str, Any]:
     """Of the certified: how many were answered with another class, and with none; a bound of the former's share."""
-    bound = float(upper(otherwise, certified, LEVEL)) if certified else None
-    return {"certified": certified, "otherwise": otherwise, "otherwise_at_most": bound, "abstained": abstained}
+    counts = {"certified": one.certified, "otherwise": one.otherwise, "otherwise_at_most": _bound(one)}
+    return counts | {"abstained": one.abstained}
 
 
-def _regions(found: FirstAttack) -> dict[str, Any]:
-    one = found.found
-    return _counts(int(one.has_region.sum()), one.otherwise_inside(), one.abstained_inside())
+def _bound(one: Withstood) -> float | None:
+    """An upper confidence bound of the share of the certified that this attack makes be answered otherwise."""
+    return float(upper(one.otherwise, one.certified, LEVEL)) if one.certified else None
 
 
-def _plain(found: FirstAttack, run: StoredRun, promise: Results, balls: list[dict[str, Any]]) -> dict[str, Any]:
+def _plain(
+    found: FirstAttack, run: StoredRun, promise: Results, balls: Sequence[Withstood], regions: Withstood
+) -> dict[str, Any]:
     one = found.found
     return {
         "run": str(run.folder), "attacked": len(one), "questions": one.questions, "protects": promise.protects,
         "expected": one.expected, "failed": one.failed, "level": FALSE_ALARM, "n": one.n, "alpha": one.alpha,
         "domain": run.domain,
-        "balls": balls, "regions": _regions(found),
+        "balls": [
+            {"radius": ball.radius, "right": ball.right, "interval": ball.interval(), **_counts(ball)} for ball in balls
+        ],
+        "regions": _counts(regions),
         "results": [
             {"id": int(one.ids[i]), "label": int(one.labels[i]), "answers": one.answers[i].tolist(),
              "promised": int(one.promised[i]), "inside": int(one.inside[i])}
@@ -137,27 +132,27 @@ def _plain(found: FirstAttack, run: StoredRun, promise: Results, balls: list[dic
     }  # fmt: skip
 
 
-def _lines(found: FirstAttack, run: StoredRun, promise: Results, balls: list[dict[str, Any]]) -> list[str]:
-    m, regions = len(found.found), _regions(found)
-    some = [ball for ball in balls[1:] if ball["certified"]] or balls
-    told = max(some, key=lambda ball: (ball["otherwise"], ball["certified"] - ball["right"]))
+def _lines(
+    found: FirstAttack, run: StoredRun, promise: Results, balls: Sequence[Withstood], regions: Withstood
+) -> list[str]:
+    some = [ball for ball in balls[1:] if ball.certified] or balls
+    told = max(some, key=lambda ball: (ball.otherwise, ball.certified - ball.right))
     lines = [
         "right under attack: no point of the ball was found that the system, with an empty memory, answers otherwise "
         "than with the label; otherwise: of those certified at the radius, how many were answered with another class; "
         "no answer: how many of them were made to abstain, and no more.",
-        f"At radius {short_down(told['radius'], 6)}, {percent(told['certified'] / m)} % are {_verb(promise)}; a "
-        f"stranger who comes first leaves {percent(told['right'] / m)} % right, {_interval(told['interval'])}; "
-        f"{told['otherwise']} of {told['certified']} certified inputs were answered with another "
-        f"class{_at_most(told)}.",
+        f"At radius {short_down(told.radius or 0.0, 6)}, {percent(told.certified_share)} % are {_verb(promise)}; a "
+        f"stranger who comes first leaves {percent(told.share)} % right, {_interval(told)}; {told.otherwise} of "
+        f"{told.certified} certified inputs were answered with another class{_at_most(told)}.",
     ]
-    if regions["certified"]:
+    if regions.certified:
         lines.append(
-            f"Inside the regions that the run gives, {regions['otherwise']} of {regions['certified']} were answered "
-            f"with another class{_at_most(regions)}, {regions['abstained']} more with none."
+            f"Inside the regions that the run gives, {regions.otherwise} of {regions.certified} were answered with "
+            f"another class{_at_most(regions)}, {regions.abstained} more with none."
         )
     if (domain := run.domain) is not None:
         lines.append(f"All points are valid inputs, in the run's domain: {domain[0]:g} to {domain[1]:g}.")
-    expected, seen = found.found.expected, found.found.otherwise_inside()
+    expected, seen = found.found.expected, regions.otherwise
     if expected is None:
         return [
             *lines,
@@ -184,12 +179,13 @@ def _why(promise: Results) -> str:
     return "The promise begins with the admission of the clean input, and the memory was empty: none is broken."
 
 
-def _at_most(counts: dict[str, Any]) -> str:
+def _at_most(one: Withstood) -> str:
     """The upper confidence bound, in words."""
-    bound = counts["otherwise_at_most"]
+    bound = _bound(one)
     told = "" if bound is None else f"at most {percent(bound, upper=True)} % of all such by this attack"
     return f" ({told}, with confidence 95 %)" if told else ""
 
 
-def _interval(interval: tuple[float, float]) -> str:
-    return f"[{percent(interval[0])}, {percent(interval[1], upper=True)}]"
+def _interval(one: Withstood) -> str:
+    low, high = one.interval()
+    return f"[{percent(low)}, {percent(high, upper=True)}]"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anisocert.evaluate.cells import noise
 from anisocert.evaluate.comparison import Comparison, Entry
@@ -12,7 +13,7 @@ from anisocert.evaluate.intervals import clopper_pearson
 from anisocert.evaluate.table import WHOM, Cell, Column, Table, short_down
 
 if TYPE_CHECKING:
-    from anisocert.runs import StoredRun
+    from anisocert.runs import AttackedFirst, StoredRun
 
 STRANGER = "a stranger who comes first"
 LEFT = f"left by {STRANGER}"
@@ -60,22 +61,26 @@ def withstood(entry: Entry) -> tuple[Withstood, ...]:
     kept = None if found is None else np.isin(found.ids, one.ids)
     if found is None or kept is None or not kept.any():
         return ()
-    places = np.searchsorted(one.ids, found.ids[kept])
-    sizes, correct = np.zeros(len(found)), np.zeros(len(found), bool)
-    sizes[kept], correct[kept] = one.certified()[places], one.correct[places]
+    sizes = np.full(len(found), -1.0)
+    sizes[kept] = np.where(one.correct, one.certified(), -1.0)[np.searchsorted(one.ids, found.ids[kept])]
+    lines = counted(found, sizes, kept)
+    return lines if kept.all() else lines[:-1]  # the counts inside regions are of all that were attacked
+
+
+def counted(
+    found: "AttackedFirst", sizes: NDArray[np.float64], kept: NDArray[np.bool_] | None = None
+) -> tuple[Withstood, ...]:
+    """What an attack left, by radius from 0 on, then inside the regions. kept: the inputs to count, by default all.
+
+    sizes: the radius certified for each of the attacked inputs with its label; -1 without, and where it is not kept.
+    """
     lines = []
     for index, radius in enumerate(found.radii.tolist()):
-        certified = correct & (sizes >= radius)
-        lines.append(
-            Withstood(
-                radius, int(kept.sum()), int(found.withstood[kept, index].sum()), int(certified.sum()),
-                found.otherwise(index, certified), found.abstained(index, certified),
-            )
-        )  # fmt: skip
-    if kept.all():  # the counts inside regions are of all that were attacked
-        regions, lost, none = int(found.has_region.sum()), found.otherwise_inside(), found.abstained_inside()
-        lines.append(Withstood(None, len(found), regions - lost - none, regions, lost, none))
-    return tuple(lines)
+        certified, right = sizes >= radius, found.withstood[:, index] if kept is None else found.withstood[kept, index]
+        lost, none = found.otherwise(index, certified), found.abstained(index, certified)
+        lines.append(Withstood(radius, len(right), int(right.sum()), int(certified.sum()), lost, none))
+    regions, lost, none = int(found.has_region.sum()), found.otherwise_inside(), found.abstained_inside()
+    return *lines, Withstood(None, len(found), regions - lost - none, regions, lost, none)
 
 
 def nearest(lines: Sequence[Withstood], radius: float, within: float = NEAR) -> Withstood | None:

@@ -154,7 +154,7 @@ def attack(
 
 
 def _certificates(stored: "StoredRun", ids: str | None, most: int | None) -> "list[Certificate]":
-    """Those of the run that promise something, with their inputs."""
+    """The run's certificates that promise something, with their inputs."""
     from anisocert.certificate import ABSTAIN
 
     chosen = _ids(stored, ids, most, lambda row: bool(row["prediction"] != ABSTAIN))
@@ -169,7 +169,7 @@ def _certificates(stored: "StoredRun", ids: str | None, most: int | None) -> "li
 def _ids(
     stored: "StoredRun", ids: str | None, most: int | None, wanted: Callable[[dict[str, Any]], bool] = lambda _: True
 ) -> list[int]:
-    """Those of the typed ids (None: of all) whose rows are wanted; of these at most so many, evenly spaced."""
+    """The typed ids (None: all) whose rows are wanted; at most so many, evenly spaced."""
     from anisocert.data import evenly, parse_ids
 
     chosen = stored.rows if ids is None else [stored.row(number) for number in sorted(set(parse_ids(ids)))]

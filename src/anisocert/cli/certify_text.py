@@ -46,12 +46,12 @@ class Reporter:
         self.bar.__exit__()
 
     def start(self, job: Job, out: Path, where: str) -> None:
-        """The first line."""
+        """Print the first line."""
         self.inputs = len(job.ids)
         self.console.tell(f"{_task(job)} -> {out}, on {where}")
 
     def begin(self, done: int, of: int) -> None:
-        """How many of this shard's inputs are done already."""
+        """Show how many of this shard's inputs are done already."""
         self.before = done
         self.bar.begin(of, done)
         if done:
@@ -59,12 +59,12 @@ class Reporter:
         self.clock = time.monotonic()
 
     def work(self, rows: int, inputs: float) -> None:
-        """The network has evaluated rows, in this process; that was some inputs' share of the work."""
+        """Count rows that the network evaluated in this process; they were so many inputs' share of the work."""
         self.evaluated += rows
         self.bar.advance(inputs, self._note())
 
     def rows(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Inputs are done."""
+        """Count inputs that are done."""
         self.done += len(rows)
         self.correct += sum(row["correct"] for row in rows)
         self.labelled = self.labelled or any(row["label"] != UNLABELLED for row in rows)
@@ -77,25 +77,25 @@ class Reporter:
         return "  ".join(told)
 
     def remembered(self, count: int) -> None:
-        """More certificates went through the memory."""
+        """Count certificates that went through the memory."""
         if self.bar.task != "remember":
             self.bar.begin(self.inputs, 0, "remember")
         self.bar.advance(count)
 
     def stopped(self, outcome: Outcome, why: str, out: Path) -> None:
-        """It ended before all was done."""
+        """Say that it ended before all was done."""
         line = f"{why}: {outcome.done} of {outcome.of} inputs are done; the same command resumes"
         self.console.tell(line)
         self._object(out, outcome, why)
 
     def shard_done(self, outcome: Outcome, out: Path) -> None:
-        """This shard is done; the rest is for others."""
+        """Say that this shard is done; the rest is for others."""
         line = f"this shard is done, and {outcome.done} of {outcome.of} inputs of the run"
         self.console.tell(line)
         self._object(out, outcome, "shard done")
 
     def finished(self, job: Job, out: Path) -> None:
-        """The summary of a whole run."""
+        """Print the summary of a whole run."""
         run, c, shape = read_run(out), job.configuration, job.examples.shape
         shown = {"certified": results_of(run)}
         if run.has_memory:
@@ -117,7 +117,7 @@ class Reporter:
         self._object(out, Outcome(True, len(run), len(run), 0), "finished", summary)
 
     def _room(self, job: Job, run: "StoredRun", correct: NDArray[np.bool_], summary: dict[str, Any]) -> None:
-        """Where the reach bounded regions, and their sizes inside the domain, which join the summary.
+        """Tell where the reach bounded regions, and add their sizes inside the domain to the summary.
 
         correct: of each row; without labels, whether it was answered.
         """
@@ -138,7 +138,7 @@ class Reporter:
             )
 
     def forecast(self, job: Job, out: Path | None, found: "Forecast", workers: int) -> None:
-        """What would be done."""
+        """Print what would be done."""
         seconds = found.seconds / workers
         parts = " + ".join(f"{count:,} {name}" for name, count in found.evaluations.items() if count)
         at_most = "at most " if job.configuration.stop is not None else ""

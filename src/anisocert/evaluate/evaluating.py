@@ -36,7 +36,7 @@ class Evaluation:
 
     @property
     def results(self) -> list[Results]:
-        """Of each list of certificates, with `accuracy(radii)`, `curve()`, `mean()`, `median()` and `protects`."""
+        """One per list of certificates, with `accuracy(radii)`, `curve()`, `mean()`, `median()` and `protects`."""
         return [one for comparison in self.comparisons for one in comparison.stages()]
 
     @property
@@ -161,7 +161,7 @@ def _labels(given: ArrayLike | None, lists: Mapping[str, Certificates]) -> NDArr
 
 
 def _expect_same_inputs(lists: Mapping[str, Certificates]) -> None:
-    """An error if lists that are compared are of other inputs: ids are places, as long as nobody gives others."""
+    """An error if lists that are compared are of other inputs: unless they were given, ids are only places."""
     (first, known), *others = lists.items()
     for name, certificates in others:
         for place, pair in enumerate(zip(known, certificates, strict=True)):
@@ -174,7 +174,7 @@ def _expect_same_inputs(lists: Mapping[str, Certificates]) -> None:
 
 
 def _numbered(raw: NDArray[Any]) -> str:
-    """How to make class numbers of other labels."""
+    """The remedy for labels that are no class numbers."""
     if raw.ndim == 2 and raw.shape[1] > 1 and raw.dtype.kind in "iufb":
         return ": of one-hot rows, pass numpy.argmax(labels, 1)"
     if raw.ndim > 1 and raw.size == len(raw):

@@ -30,7 +30,7 @@ def wilson(count: ArrayLike, total: int, confidence: float = 0.95) -> tuple[NDAr
 def clopper_pearson(
     count: ArrayLike, total: int, confidence: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The same, exact: it misses with at most the probability stated, however few were seen."""
+    """An exact interval of such a share: it misses with at most the stated probability, however few were seen."""
     _check(total, confidence)
     miss = (1 - confidence) / 2
     return np.asarray(lower(count, total, miss)), np.asarray(upper(count, total, miss))

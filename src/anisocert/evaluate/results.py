@@ -128,7 +128,7 @@ class Results:
         return np.asarray(high_probability_accuracy(counts, len(self), min(self.alpha, 1 - 1e-12), rho))
 
     def only(self, ids: ArrayLike) -> "Results":
-        """The same for some of the inputs."""
+        """These results for some of the inputs."""
         keep = np.isin(self.ids, ids)
         names = ("ids", "labels", "prediction", "radius", "proxy_radius")
         return replace(self, **{name: getattr(self, name)[keep] for name in names})
@@ -185,7 +185,7 @@ def _classes(run: "StoredRun", name: str) -> NDArray[np.int64]:
 
 
 def _alpha(run: "StoredRun") -> float | None:
-    """Of one certificate, the largest: where inputs share alpha, `run.json` says what they share."""
+    """The largest alpha of one certificate: where inputs share one, `run.json` says what they share."""
     known = numbers(run, "alpha")
     return _number(run, "alpha") if np.isnan(known).any() else float(known.max())
 

@@ -14,7 +14,7 @@ from anisocert.evaluate.table import WHOM, Cell, Column, Table
 
 
 def superset(results: Sequence[Results], size: Size = "radius", slack: float = 0.0) -> list[float]:
-    """Of each, how often its correct certificate is at least as large as that of all the others.
+    """For each, how often its correct certificate is at least as large as those of all the others.
 
     Of the inputs that one of them certifies, a share; NaN where there is none: without a certificate, none is large.
     Around one input a region contains a ball exactly if its radius is at least the ball's, so that against balls

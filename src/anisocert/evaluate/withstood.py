@@ -47,7 +47,7 @@ class Withstood:
         return self.certified / self.inputs
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Of the accuracy under this attack, about inputs not seen."""
+        """Confidence interval of the accuracy under this attack, about inputs not seen."""
         low, high = clopper_pearson(self.right, self.inputs, confidence)
         return float(low), float(high)
 
@@ -140,7 +140,7 @@ CAPTION = (
 
 
 def line_columns(norm: str) -> tuple[Column, ...]:
-    """Of the cells below."""
+    """The columns of `line_cells`."""
     return (
         Column(f"{norm} radius"), Column("inputs", "count"), Column("% certified", "share"),
         Column("% left", "share"), Column("answered otherwise", group="of the certified:"),

@@ -38,7 +38,7 @@ class Ledger:
     """
 
     def __init__(self, store: Store, policy: str | None, closed: bool = False) -> None:
-        """closed: open also one that nobody may answer from."""
+        """closed: also open a memory that nobody may answer from."""
         self.store = store
         self._lock = threading.RLock()
         self._index = Index((), 2)

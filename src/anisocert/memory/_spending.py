@@ -54,7 +54,7 @@ class Account:
 
     @classmethod
     def of(cls, stored: Certificate) -> Account:
-        """Those of a stored promise."""
+        """The digests of a stored promise."""
         assert stored.region is not None
         center, number, seed = stored.region.center, stored.id, stored.seed
         input_ = digest_of_input(center)

@@ -24,7 +24,7 @@ class Provenance:
 
 
 def provenance(comparisons: Sequence[Comparison]) -> Iterator[Provenance]:
-    """Of every run that is compared."""
+    """The provenance of every run that is compared."""
     for comparison in comparisons:
         for entry in comparison.entries:
             said = entry.run.description

@@ -68,7 +68,7 @@ class Evidence:
 
     @property
     def id(self) -> int:
-        """Of the input."""
+        """The input's id."""
         return int(self.row["idx"])
 
     @property

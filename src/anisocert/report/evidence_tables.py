@@ -47,7 +47,7 @@ def votes_table(e: Evidence) -> Table:
 
 
 def _codes(row: Mapping[str, Any]) -> dict[str, str]:
-    """How the code was chosen whose noise this is."""
+    """How the code of this noise was chosen."""
     *before, own = row["codes"].split(",")
     far = {} if row["cap"] is None else {"how far that surely holds": down(row["cap"], FINE)}
     if row["method"] != Cascade.name:

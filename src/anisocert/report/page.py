@@ -51,7 +51,7 @@ class Part:
 
     @property
     def answered(self) -> str:
-        """How the inputs are answered that the curves count."""
+        """How the inputs that the curves count are answered."""
         return self.comparison.headline.before.answered
 
     @property

@@ -40,7 +40,7 @@ def sentence(evidence: Evidence) -> str:
 
 
 def answer_sentence(answer: Certificate, name: str, keeps: bool, unit_range: bool) -> str:
-    """The same about the answer that a system has just given. name: of its class.
+    """The sentence about an answer that a system has just given. name: of its class.
 
     keeps: whether the memory's policy lets no region's input abstain. unit_range: whether values are in [0, 1].
     """

@@ -66,7 +66,7 @@ def mark(stage: Stage, seconds: float, files: dict[str, str], out: Path) -> None
 
 
 def hash_of(file: str) -> str:
-    """SHA-256 of a file, read once as long as it stays what it is: many stages have the same."""
+    """SHA-256 of a file, which is read again only once it has changed: many stages have the same files."""
     now = regular_file(file).stat()
     return _hash(file, now.st_ino, now.st_size, now.st_mtime_ns)
 

@@ -82,13 +82,13 @@ class Said:
 
     @property
     def model_hash(self) -> str | None:
-        """Names the network; None where nobody knows it, as with results that were imported."""
+        """The network's hash; None if it is not known, as with results that were imported."""
         said = self.description.get("model_hash")
         return said if isinstance(said, str) else None
 
     @property
     def noise(self) -> type[Smoothing]:
-        """Its noise; where it does not say, as files of the field do not, the usual one of its norm."""
+        """Its noise; the usual one of its norm where it does not say, as files of the field do not."""
         name = self.said("noise")
         return usual(str(self.said("norm"))) if name is None else named(name)
 

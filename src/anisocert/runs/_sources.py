@@ -50,7 +50,7 @@ class Sources(Said):
         return other
 
     def typed(self, name: str) -> str | None:
-        """Where the user has typed that one of these is; None where nobody has."""
+        """Where one of these is, as the user has typed; None if nothing was typed."""
         return self._moved.get(name)
 
     def place(self, name: str) -> Any:

@@ -31,17 +31,17 @@ PLANNED = {one.name for one in fields(Plan)} & {one.name for one in fields(Optio
 
 
 def planned(said: Mapping[str, Any]) -> Plan:
-    """The plan in what a run says of itself, whose alpha is the whole of it; n and alpha must be there."""
+    """The plan in what a run says of itself, with the run's whole alpha; n and alpha must be there."""
     return Plan(**{name: said[name] for name in PLANNED if name in said or name in ("n", "alpha")})
 
 
 def computed(said: Mapping[str, Any]) -> Numerics:
-    """How the network in what a run says of itself computed. Before there was a grid, runs did not name one."""
+    """How the network of a run computed, by what it says of itself. Early runs name no grid, as there was none."""
     return Numerics(**{"grid": 0.0} | said.get("numerics", {}))
 
 
 def _versions() -> dict[str, str]:
-    """Those that may not change while a run is under way."""
+    """The versions that may not change while a run is under way."""
     return {name: versions()[name] for name in ("anisocert", "torch")}
 
 
@@ -146,7 +146,7 @@ class Configuration(Options):
 
     @property
     def bounded_reach(self) -> bool:
-        """Whether the search lets no region reach far beyond its input: that of ours does not."""
+        """Whether the search keeps regions from reaching far beyond their inputs, as ours does."""
         return self.method in ("isotropic", "anisotropic") and not self.paper
 
     @property

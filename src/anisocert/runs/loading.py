@@ -24,7 +24,7 @@ from anisocert.shell import shell_quote
 
 
 def chosen(configuration: Configuration, examples: Dataset) -> Dataset:
-    """Those of a data set's examples that a configuration names, in order of id."""
+    """The examples of a data set that a configuration names, in order of id."""
     c = configuration
     found = examples.subset(c.skip, c.max, None if c.ids is None else data.parse_ids(c.ids, examples.named))
     return found.at(np.argsort(found.ids))

@@ -126,7 +126,7 @@ def _table(content: bytes) -> Any:
 
 
 def _in_kind(column: Any, name: str) -> Any:
-    """Values in the type that runs have for them; as they are, for whoever checks them, where they cannot be."""
+    """Values in the type that runs have for them; unchanged where they do not fit, for a later check to find."""
     try:
         return column.cast(SCHEMA.field(name).type) if name in SCHEMA.names else column
     except pa.ArrowException:
@@ -134,7 +134,7 @@ def _in_kind(column: Any, name: str) -> Any:
 
 
 def expect_sound(table: Any) -> None:
-    """An error if there are values that no run has, so that whoever shows them need not doubt each one."""
+    """An error if there are values that no run has, so that code that shows them need not doubt each one."""
     for name in set(table.column_names) & set(SCHEMA.names):
         column, kind = table[name], SCHEMA.field(name).type
         try:

@@ -25,7 +25,7 @@ BYTES_ACKED = slice(120, 128)  # of Linux's tcp_info
 
 
 def most_connections() -> int:
-    """How many connections may ask at once: as many as the files that this process may open allow."""
+    """How many connections may ask at once, by how many files this process may open."""
     files = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else -1  # RLIMIT_NOFILE; none on Windows
     return MOST if files < 0 else max(LEAST, min(MOST, files - SPARE))
 

@@ -37,7 +37,7 @@ class Lookups:
         return mine
 
     def close(self) -> None:
-        """End the thread once it has answered all who asked before."""
+        """End the thread once it has answered everything asked so far."""
         self._waiting.put(None)
 
     def _work(self) -> None:
@@ -46,7 +46,7 @@ class Lookups:
             del some  # no input is kept until the next one comes
 
     def _next(self) -> list[_Asked]:
-        """All who wait, up to so many inputs; empty once it is closed."""
+        """All lookups that wait, up to so many inputs; empty once it is closed."""
         some, count = list[_Asked](), 0
         while not some or (count < self._at_once and not self._waiting.empty()):
             one = self._waiting.get()

@@ -29,7 +29,7 @@ class Threads:
         return asked
 
     async def run(self, work: Callable[[], T], seconds: float) -> T:
-        """What the work returns; TimeoutError if that takes longer, and then work that nobody has begun is dropped."""
+        """What the work returns; TimeoutError if that takes longer. Work that no thread has begun is dropped then."""
         return await in_time(self.submit(work), seconds)
 
     def close(self) -> None:

@@ -78,7 +78,7 @@ class Service:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one input."""
+        """The shape of one input."""
         return self.rules.shape
 
     async def ready(self) -> bool:

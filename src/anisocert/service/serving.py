@@ -41,7 +41,7 @@ class Address:
             raise ArgumentError("expected both a certificate and its key for TLS, or neither, got one")
 
     def url(self, port: int) -> str:
-        """Of the service, with the port that it listens on."""
+        """The service's URL. port: that it listens on."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'http' if self.key is None else 'https'}://{host}:{port}/"
 

@@ -28,7 +28,7 @@ LEVEL = 0.001  # probability at which fresh votes of one row contradict a claim 
 
 
 def pick(run: StoredRun, count: int) -> list[int]:
-    """The ids of some rows, chosen so that whoever writes a run cannot know them beforehand."""
+    """The ids of some rows, chosen so that the author of a run cannot know them beforehand."""
     ids = [int(number) for number in run.column("idx")]
     return sorted(random.SystemRandom().sample(ids, min(count, len(ids))))
 

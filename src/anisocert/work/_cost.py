@@ -23,7 +23,7 @@ class Cost:
 
 
 def cost_of(method: Method, plan: Plan, network: Network, inputs: int) -> Cost:
-    """Those of a chunk of so many inputs, in a network that is fitted."""
+    """The cost of a chunk of so many inputs, in a network that is fitted."""
     assert network.numerics.rows is not None
     rows, group = network.numerics.rows, method.group(network, plan)
     pilots = method.pilot_votes(plan)

@@ -23,7 +23,7 @@ Rows = list[dict[str, Any]]
 
 
 def next_size(inputs: int, seconds: float) -> float:
-    """Of the chunk after one that took so long."""
+    """The size of the chunk after one that took so long."""
     return max(1.0, inputs * min(CHUNK_SECONDS / max(seconds, 1e-3), MOST_GROWTH))
 
 

@@ -61,7 +61,7 @@ def _add(
     on_done: Callable[[int], None],
     force: bool,
 ) -> Counter[str]:
-    """The same, by the one process that holds the run's lock."""
+    """`add_to_memory`, by the one process that holds the run's lock."""
     folder, journal = run.folder, run.folder / JOURNAL
     if inputs is not None:
         run.expect_inputs(inputs)
@@ -111,7 +111,7 @@ def pass_through(
 
 
 def _place(memory: Memory) -> str | None:
-    """Where it will be found from any folder; None where it ends with the process."""
+    """Where a memory will be found from any folder; None if it ends with the process."""
     return memory.place if memory.path is None else str(memory.path.resolve())
 
 

@@ -88,7 +88,7 @@ class Unfinished:
         write_whole(self.path / name, lambda part: part.write_bytes(content))
 
     def _seal(self, content: bytes) -> str:
-        """Of a part of this run; an error where this user cannot keep a secret."""
+        """The seal of a part of this run; an error if this user cannot keep a secret."""
         return seals.seal(seals.secret(), self.configuration_file.read_bytes() + content).hex()[:SEAL]
 
     def parts(self) -> list[Path]:
@@ -132,7 +132,7 @@ class Unfinished:
 
 @contextmanager
 def _expected(part: Path) -> Iterator[None]:
-    """Around the reading of a part: an error that names it, unless a run wrote it. One that is gone was merged."""
+    """Name a part in the error if what is read of it is not what a run writes. A part that is gone was merged."""
     try:
         yield
     except FileNotFoundError:

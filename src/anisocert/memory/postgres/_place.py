@@ -38,7 +38,7 @@ class Place:
 
     @classmethod
     def of(cls, url: str) -> Place:
-        """Of a URL; an error, without its password, if it is none."""
+        """The place that a URL names; an error, which does not show its password, if it is no such URL."""
         told = shown(url)
         address, _, query = url.partition("?")
         if "?" in query:

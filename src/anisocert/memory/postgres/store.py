@@ -136,7 +136,7 @@ class PostgresStore:
                 raise BrokenMemoryError(f"{self.place} was changed by somebody who does not hold its lock")
 
     def _end(self, before: Head) -> None:
-        """Commit. Where nobody has heard how that ended, look."""
+        """Commit. If the answer to that was lost, find out how it ended."""
         wanted = self._wanted
         if self._session.commit() or wanted == before:
             return
@@ -152,7 +152,7 @@ class PostgresStore:
             raise UnavailableError(f"the connection to {self.place} was lost, and nothing was stored: ask again")
 
     def _stands(self, before: Head, wanted: Head) -> bool:
-        """Whether a transaction has taken place. Whoever holds the lock knows that it has ended."""
+        """Whether a transaction took place. It has ended once its lock, which this takes, is free."""
         try:
             now, _ = self._begin(True)
             if not self._includes(now, before, wanted):

@@ -73,7 +73,7 @@ def create(path: Path) -> None:
 
 
 def refuse_second_name(path: Path) -> None:
-    """An error if a file has two names (hard links): whoever uses the other one has a log and locks of his own."""
+    """An error if a file has two names (hard links): under the other one, SQLite keeps a second log and other locks."""
     deadline = time.monotonic() + CREATED_SECONDS
     while (names := path.stat().st_nlink) > 1:
         if time.monotonic() > deadline:  # not just made by another process, which gives it its name in two steps
@@ -97,7 +97,7 @@ def refuse_mounted(path: Path) -> None:
 
 
 def still(path: Path) -> bool:
-    """Whether a file can be read only on the assumption that nobody changes it.
+    """Whether a file can be read only by assuming that nothing changes it.
 
     SQLite makes two files beside one that it reads, to see what others write. In a folder where it may not, and where
     nobody has made them, nobody is writing at this moment.

@@ -202,9 +202,6 @@ def test_a_model_from_a_function_and_in_onnx(cli, network, tmp_path, monkeypatch
         (["--shard", "3/2"], "expected shard 1/2 to 2/2, got 3/2"),
         (["--shard", "two"], "expected --shard as in 2/8, got 'two'"),
         (["--time-budget", "soon"], "expected --time-budget as in 90, 10m or 2h, got 'soon'"),
-        (["--method", "best"], "expected method to be one of fixed, isotropic, anisotropic, average, "),
-        (["--norm", "l3"], "expected norm to be one of l2, l1, got 'l3'"),
-        (["--alpha", "2"], "alpha in (0, 1), got 2"),
         (["--data", "nothing"], "expected a data set among"),
         (["--device", "cpu,cuda"], "expected devices of one kind"),
         (["--average-of", "x"], "average_of"),
@@ -219,8 +216,6 @@ def test_a_model_from_a_function_and_in_onnx(cli, network, tmp_path, monkeypatch
         (["--precision", "float8"], "precision"),
         (["--rows", "33"], "multiple of 32"),
         (["--outputs", "votes"], "logits"),
-        (["--split", "validation"], "split"),
-        (["--max", "0"], "max"),
     ],
 )
 def test_wrong_values_are_one_line_and_leave_nothing(certify, tmp_path, arguments, words):

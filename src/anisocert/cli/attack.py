@@ -26,7 +26,7 @@ EFFORT = "How hard to look"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Attacking:
     """What an attack is asked for, besides the run."""
 
     memory: str | None = option(
@@ -51,11 +51,11 @@ class Asked:
     seed: int = option(0, "Seed of the search's noise.", min=0)
 
 
-@options.declared("asked", Asked)
+@options.declared("asked", Attacking)
 @options.finds("model", "denoise", "codebook", "selector", "data")
 def attack(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run.", file_okay=False)],
-    asked: Asked,
+    asked: Attacking,
     places: options.Places,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     out: Annotated[Path | None, typer.Option(help="An .npz file for the points that were found.")] = None,

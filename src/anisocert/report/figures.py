@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anisocert.evaluate import LEFT, Comparison, wilson
+from anisocert.evaluate.results import SIZES, Size
 from anisocert.report._charts import curves, histograms
 from anisocert.report._inputs import Inputs, inputs_of
 from anisocert.report._landscape import landscape
@@ -64,33 +65,13 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
     """
     told = curves(comparison, FINE)
     levels = [level for level in told["levels"] if together or level["name"] not in ("envelope", "oracle")]
-    sizes = ("radius", "proxy_radius")
     alone = len(levels) == 1  # then the two stand side by side
     tall = 3.2 if any(one["attacked"] for level in levels for one in level["series"]) else 2.6  # a longer legend
     figure = new_figure(5.4, tall) if alone else new_figure(2.3 * len(levels) + 0.6, 4.2)
     axes = figure.subplots(1, 2, sharey=True)[:, None] if alone else figure.subplots(2, len(levels), sharey=True)
     for column, level in enumerate(levels):
-        memory = any(one["stage"] == "after" for one in level["series"])
-        for axis, size in zip(axes[:, column], sizes, strict=True):
-            at = told["sizes"][size]["step"] * np.arange(told["sizes"][size]["points"])
-            for one in level["series"]:
-                if one[size] is None:
-                    continue
-                before, shade = memory and one["stage"] == "before", colour(one["method"], one["label"])
-                axis.step(
-                    at, 100 * np.array(one[size]) / told["n"], where="pre", color=shade,
-                    linestyle=":" if before else "-", label=f"{one['label']}: {one['protects']}",
-                )  # fmt: skip
-                if not before:
-                    low, high = wilson(one[size], told["n"])
-                    axis.fill_between(at, 100 * low, 100 * high, step="pre", color=shade, alpha=0.12, linewidth=0)
-                if size == "radius" and one["attacked"]:
-                    whiskers(axis, **one["attacked"], shade=shade, label=one["label"])
-            counts = np.array([one[size] for one in level["series"] if one[size] is not None] or [[0]])
-            seen = np.flatnonzero(counts.max(0) > told["n"] // 10)  # a long tail would flatten the rest
-            end = at[min(int(1.5 * seen[-1]) + 1, len(at) - 1)] if len(seen) else at[-1]
-            axis.set(xlim=(0, end), ylim=(0, 100), xlabel=f"{told['norm']} {size.replace('_', ' ')}")
-            axis.grid(visible=True)
+        for axis, size in zip(axes[:, column], SIZES, strict=True):
+            _draw_curves(axis, told, level["series"], size)
         if not alone:
             axes[0, column].set_title(TITLES.get(level["name"], level["name"]))
     if alone:
@@ -103,6 +84,29 @@ def accuracy(comparison: Comparison, together: bool = True) -> "Figure":
     columns = max(1, int(figure.get_figwidth() / 3))
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=columns, fontsize=7)
     return figure
+
+
+def _draw_curves(axis: "Axes", told: dict[str, Any], series: Sequence[dict[str, Any]], size: Size) -> None:
+    """Certified accuracy of the runs of one noise level. told: by `curves`."""
+    at = told["sizes"][size]["step"] * np.arange(told["sizes"][size]["points"])
+    memory = any(one["stage"] == "after" for one in series)
+    known = [one for one in series if one[size] is not None]
+    for one in known:
+        before, shade = memory and one["stage"] == "before", colour(one["method"], one["label"])
+        axis.step(
+            at, 100 * np.array(one[size]) / told["n"], where="pre", color=shade, linestyle=":" if before else "-",
+            label=f"{one['label']}: {one['protects']}",
+        )  # fmt: skip
+        if not before:
+            low, high = wilson(one[size], told["n"])
+            axis.fill_between(at, 100 * low, 100 * high, step="pre", color=shade, alpha=0.12, linewidth=0)
+        if size == "radius" and one["attacked"]:
+            whiskers(axis, **one["attacked"], shade=shade, label=one["label"])
+    counts = np.array([one[size] for one in known] or [[0]])
+    seen = np.flatnonzero(counts.max(0) > told["n"] // 10)  # a long tail would flatten the rest
+    end = at[min(int(1.5 * seen[-1]) + 1, len(at) - 1)] if len(seen) else at[-1]
+    axis.set(xlim=(0, end), ylim=(0, 100), xlabel=f"{told['norm']} {size.replace('_', ' ')}")
+    axis.grid(visible=True)
 
 
 def whiskers(

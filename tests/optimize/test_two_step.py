@@ -11,7 +11,7 @@ from torch import nn
 import anisocert as ac
 from anisocert.errors import ArgumentError
 from anisocert.models import TwoSteps
-from anisocert.smoothing import Gaussian
+from anisocert.smoothing import NOISES, Gaussian
 
 SURE = 1e-9  # an alpha at which no certificate of a test fails by chance
 
@@ -168,6 +168,24 @@ def test_results_do_not_depend_on_the_batch(problem, as_alone):
 def test_uniform_noise_is_refused(planes, at_zero):
     with pytest.raises(ArgumentError, match=r"expected Gaussian noise for two-step, got uniform: use Selected\(\)"):
         at_zero(planes(0.3, 0.5), ac.TwoStep(), 100, ac.Uniform(0.5))
+
+
+def test_a_noise_of_ones_own_is_refused_although_its_base_is_normal(planes, at_zero, monkeypatch):
+    """Its copies would be drawn without its own scales, and the region be that of its own gap."""
+
+    class Half(Gaussian):
+        name = "half"
+
+        def scales(self, theta):
+            return 2 * theta.unsqueeze(1)
+
+        @staticmethod
+        def _gap(p_a, p_b):
+            return ndtri(p_a) - ndtri(p_b)
+
+    monkeypatch.setitem(NOISES, Half.name, NOISES.pop(Half.name))
+    with pytest.raises(ArgumentError, match="expected Gaussian noise for two-step, got half"):
+        at_zero(planes(0.3, 0.5), ac.TwoStep(), 100, Half(0.5))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

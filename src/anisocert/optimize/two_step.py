@@ -29,7 +29,7 @@ from anisocert.models import Coded, TwoSteps
 from anisocert.optimize.choice import Choice, Counts, Event, Floats
 from anisocert.optimize.coded import SelectingMethod
 from anisocert.rounding import float32_down
-from anisocert.smoothing import Smoothing
+from anisocert.smoothing import Gaussian, Smoothing
 
 ROUNDING = 1e-14  # relative, of tau: far more than its arithmetic errs
 
@@ -46,7 +46,7 @@ class TwoStep(SelectingMethod):
     def coded(self, model: Classifier, smoothing: Smoothing, plan: Plan) -> Coded:
         """See CodedMethod."""
         found = super().coded(model, smoothing, plan)
-        if smoothing.base != "normal":
+        if smoothing.name != Gaussian.name:  # another noise may draw its base in scales, and have gaps, of its own
             raise ArgumentError(f"expected Gaussian noise for {self.name}, got {smoothing.name}: use Selected()")
         TwoSteps(found)  # which refuses networks that are told theta
         return found

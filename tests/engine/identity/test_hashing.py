@@ -408,6 +408,16 @@ def test_functions_that_a_library_compiled():
         digest(Holding(np.frompyfunc(lambda x: x, 1, 1)))
 
 
+def test_functions_that_the_user_compiled_cannot_be_read(tmp_path, monkeypatch):
+    """Two files of one name may hold anything."""
+    import _bisect
+
+    assert digest(Holding(_bisect.bisect_left)) != digest(Holding(_bisect.bisect_right))
+    monkeypatch.setattr(_bisect, "__file__", str(tmp_path / "_bisect.so"))
+    with pytest.raises(ModelError, match=r"Holding\.held, builtin_function_or_method, .* compiled code of your own"):
+        digest(Holding(_bisect.bisect_left))
+
+
 def test_a_generator_cannot_be_read():
     function = _closed(iter(one for one in (1, 2)))  # type: ignore[arg-type]
     with pytest.raises(ModelError, match=r"Holding\.held<factor>, generator"):

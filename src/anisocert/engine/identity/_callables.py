@@ -7,7 +7,13 @@ from typing import Any
 import torch
 
 from anisocert.engine.identity._content import Content
-from anisocert.engine.identity._own_code import NOT_IMPORTED, globals_of, is_installed_file, name_in_library
+from anisocert.engine.identity._own_code import (
+    NOT_IMPORTED,
+    globals_of,
+    is_installed,
+    is_installed_file,
+    name_in_library,
+)
 from anisocert.engine.identity._script import parts_of_script
 
 DESCRIPTORS = (
@@ -105,6 +111,8 @@ class Callables(Content):
     def _builtin(self, value: Any) -> None:
         owner = value.__self__
         if owner is None or isinstance(owner, types.ModuleType):
+            if owner is not None and not is_installed(owner):
+                self._refuse(value, "it is compiled code of your own")
             name = name_in_library(value) or (getattr(owner, "__name__", value.__module__), value.__qualname__)
             self._put("function of a library", *name)
         else:

@@ -156,11 +156,12 @@ def _certificate(
 ) -> Certificate:
     """The certificate of input i, the tallied one of the choice, from its best bound."""
     at, gap, merged = tally.position, float(judge.gap[tally.position]), event.seen(tally)
+    label = int(event.label[at])
     one = event.theta[at].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
     one.setflags(write=False)
     evidence = event.evidence(tally) if choice.capture is None else choice.capture.evidence(i)
     counted = replace(
-        unanswered(query, i, method, judge.plan, judge.reason(merged)), gap=gap,
+        unanswered(query, i, method, judge.plan, judge.reason(merged, label)), gap=gap,
         theta=one.reshape(()) if one.size == 1 else one, p_a=float(judge.p_a[at]), p_b=float(judge.p_b[at]),
         top_votes=int(merged.counts[event.top[at]]), runner_up_votes=int(judge.runner_up[at]), votes=tally.votes,
         bound_k=int(judge.bound_k[at]), bound_n=int(judge.bound_n[at]),
@@ -169,7 +170,7 @@ def _certificate(
     if gap <= 0:
         return counted
     region = query.smoothing.region(query.x[i].cpu().numpy(), one, gap, counted.cap)
-    return replace(counted, prediction=int(event.label[at]), region=region, x=None)
+    return replace(counted, prediction=label, region=region, x=None)
 
 
 def _uncaptured(query: Query, i: int, method: Method, plan: Plan, choice: Choice, alphas: Floats) -> Certificate:

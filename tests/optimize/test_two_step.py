@@ -94,6 +94,12 @@ def test_alpha_is_kept(planes, within_rate):
     assert wrong > runs * alpha / 4
 
 
+def test_an_abstention_names_the_class_that_was_voted_on(planes, at_zero):
+    one = at_zero(planes(10.0, -0.0125), ac.TwoStep(), 200, n0=20_000)
+    assert one.prediction == -1
+    assert f"class 1 has {one.top_votes} of 200 votes" in one.reason
+
+
 @pytest.mark.parametrize("stop", ["checkpoints", "betting"])
 def test_sequential_plans_see_the_event(planes, at_zero, stop):
     one = at_zero(planes(10.0, 0.5), ac.TwoStep(), 20_000, stop=stop, tolerance=0.3)

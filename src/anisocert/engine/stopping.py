@@ -54,12 +54,12 @@ class Judge:
             stops |= (gap > 0) & (gap >= (1 - self.plan.tolerance) * full)
         return stops
 
-    def reason(self, tally: Tally) -> str:
-        """Why an input abstains after its last look; empty if it is certified."""
-        i, top = tally.position, self.top[tally.position]
+    def reason(self, tally: Tally, label: int) -> str:
+        """Why an input abstains after its last look; empty if it is certified. label: the class that top stands for."""
+        i = tally.position
         if self.gap[i] > 0:
             return ""
-        standing = f"class {top} has {tally.counts[top]} of {tally.votes} votes"
+        standing = f"class {label} has {tally.counts[self.top[i]]} of {tally.votes} votes"
         if tally.votes < self.plan.n:
             return f"given up before all {self.plan.n} votes: {standing}, too few to hope for a certificate"
         return f"not proven the most likely: {standing}, p_a = {self.p_a[i]:.4f}, p_b = {self.p_b[i]:.4f}"

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -532,6 +532,32 @@ def test_code_that_reads_what_it_does_not_name_is_refused(how, tmp_path, monkeyp
     importlib.invalidate_caches()
     with pytest.raises(ModelError, match="--model-id"):
         digest(importlib.import_module("users_dynamic").Net())
+
+
+@pytest.fixture
+def users_operators() -> Iterator[None]:
+    library = torch.library.Library("users", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: 2 * x, "CPU")
+    yield
+    library._destroy()
+
+
+@pytest.mark.usefixtures("users_operators")
+@pytest.mark.parametrize("imported", ["import torch\nfrom torch import nn", "from torch import nn, ops as torch_ops"])
+def test_operators_that_are_not_torchs_own_are_refused_in_code_too(imported, tmp_path, monkeypatch):
+    """What they do is known nowhere by their names."""
+    monkeypatch.syspath_prepend(tmp_path)
+    ops = "torch.ops" if "import torch\n" in imported else "torch_ops"
+    for name, called in (("users_own", "users.twice"), ("users_plain", "aten.relu")):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        (tmp_path / f"{name}.py").write_text(
+            f"{imported}\nclass Net(nn.Module):\n    def forward(self, x):\n        return {ops}.{called}(x)\n"
+        )
+    importlib.invalidate_caches()
+    digest(importlib.import_module("users_plain").Net())
+    with pytest.raises(ModelError, match=r"users\.twice is an operator that is not torch's own"):
+        digest(importlib.import_module("users_own").Net())
 
 
 def test_hooks_on_all_modules_are_refused():

@@ -9,6 +9,7 @@ import torch
 from anisocert.engine.identity._content import Content
 from anisocert.engine.identity._own_code import (
     NOT_IMPORTED,
+    TORCH_OPERATORS,
     globals_of,
     is_installed,
     is_installed_file,
@@ -21,7 +22,6 @@ DESCRIPTORS = (
     types.MethodDescriptorType, types.WrapperDescriptorType,
 )  # fmt: skip
 ADDRESS = "_torchdynamo_wrapper_id"  # where torch.compile's wrapper lies in memory
-TORCH_OPERATORS = ("aten", "prim", "prims", "quantized", "torchvision")
 
 
 class Callables(Content):

@@ -12,11 +12,14 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+import torch
+
 NOT_IMPORTED = object()
 PACKAGES = ("site-packages", "dist-packages")
 # By which code reads what it does not name.
 ANYTHING = {"eval", "exec", "globals", "__import__", "import_module"}
 ANYTHING_OF = {"import_module", "__globals__", "__builtins__"}
+TORCH_OPERATORS = ("aten", "prim", "prims", "quantized", "torchvision")
 
 
 @cache
@@ -143,6 +146,8 @@ def _is_findable_library(top: str) -> bool:
 
 def _taken(path: str, module: ModuleType, attributes: set[str], seen: set[int]) -> Iterator[tuple[str, Any]]:
     """What code that names these attributes can take from a module."""
+    if module is torch.ops or (module is torch and "ops" in attributes):
+        yield from _operators(attributes)
     if is_installed(module):
         yield path, f"module {module.__name__}"
         return
@@ -155,3 +160,11 @@ def _taken(path: str, module: ModuleType, attributes: set[str], seen: set[int]) 
             yield from _taken(f"{path}.{name}", value, attributes, seen)
         else:
             yield f"{path}.{name}", value
+
+
+def _operators(attributes: set[str]) -> Iterator[tuple[str, Any]]:
+    """Operators that are not torch's own, which anybody may have put under torch.ops."""
+    for name in sorted({full.partition(".")[0] for full in torch._C._dispatch_get_all_op_names()}):
+        namespace, _, operator = name.partition("::")
+        if {namespace, operator} <= attributes and namespace not in TORCH_OPERATORS:
+            yield f"torch.ops.{namespace}.{operator}", getattr(getattr(torch.ops, namespace), operator)

@@ -118,6 +118,12 @@ def test_says_before_the_work_that_n_can_never_certify(options: dict, first_n: i
     assert p_a > 0.5 > p_b == 1 - p_a
 
 
+@pytest.mark.parametrize("options", [{}, {"stop": "checkpoints"}, {"early_abstain": True}])
+def test_an_alpha_for_which_no_number_of_votes_is_enough_is_said_at_once(options: dict) -> None:
+    with pytest.warns(AnisocertWarning, match=r"expected more than alpha = 1e-250, .* got n = 100000: even if all"):
+        Plan(alpha=1e-250, **options).warn_if_hopeless(10)
+
+
 def test_best_case_is_the_largest_share_n_votes_can_show() -> None:
     assert Plan().best_case(10)[0] == pytest.approx(0.99993092, abs=5e-9)
     assert Plan(bound="two-class").best_case(2) == Plan().best_case(2)

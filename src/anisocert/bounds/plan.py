@@ -161,11 +161,13 @@ class Plan:
         p_a, p_b = self.best_case(num_classes)
         if p_a > p_b:
             return
-        enough = self.n + 1
-        while np.less_equal(*replace(self, n=enough).best_case(num_classes)):
-            enough += 1
+        low, enough = self.n, MOST_VOTES + 1  # one more than is allowed, where no number of votes is enough
+        while enough - low > 1:
+            n = (low + enough) // 2
+            low, enough = (n, enough) if np.less_equal(*replace(self, n=n).best_case(num_classes)) else (low, n)
+        wanted = f"n >= {enough} for" if enough <= MOST_VOTES else "more than"
         warnings.warn(
-            f"expected n >= {enough} for alpha = {self.alpha}, bound = {self.bound!r}, stop = {self.stop!r}, "
+            f"expected {wanted} alpha = {self.alpha}, bound = {self.bound!r}, stop = {self.stop!r}, "
             f"got n = {self.n}: even if all votes agree p_a = {p_a:.4f} does not exceed p_b = {p_b:.4f}, "
             "and every input will abstain",
             AnisocertWarning,

@@ -56,3 +56,10 @@ def test_bad_id(number):
 def test_numpy_integers_are_welcome():
     a = Stream(np.int64(3), Stage.SELECT, np.int32(4)).generator().random(5)
     assert np.array_equal(a, Stream(3, Stage.SELECT, 4).generator().random(5))
+
+
+def test_numpy_integers_become_pythons():
+    """A device's words are computed of them by sums and differences that numpy's integers cannot hold."""
+    one = Stream(np.uint64(2**64 - 1), Stage.SELECT, np.uint64(2**60 - 1))
+    assert (type(one.seed), type(one.id)) == (int, int)
+    assert one == Stream(2**64 - 1, Stage.SELECT, 2**60 - 1)

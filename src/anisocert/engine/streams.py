@@ -43,9 +43,11 @@ class Stream:
 
     def __post_init__(self) -> None:
         # Whole numbers only: 0.5 would be cut to 0 and share the noise of another stream.
-        for name, value, power in (("seed", self.seed, 64), ("example ids", self.id, 60)):
+        for name, field, power in (("seed", "seed", 64), ("example ids", "id", 60)):
+            value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**power:
                 raise ArgumentError(f"expected {name}: whole numbers in [0, 2**{power}), got {value!r}")
+            object.__setattr__(self, field, int(value))  # numpy's would overflow where words are computed of them
 
     def generator(self, lane: int = 0, at: tuple[int, int] = (0, 0)) -> np.random.Generator:
         """A generator at this stream's first draw; streams and lanes are disjoint parts of Philox' counter space.

@@ -136,6 +136,7 @@ def test_mixture_with_another_theta_is_refused():
         ([1.0], [1.0, 2.0], "sigmas"),
         ([0.5, 0.5], [1.0, -2.0], "sigmas"),
         ([0.5, 0.5], [[1.0, 2.0], [1.0, 2.0, 3.0]], "sigmas"),
+        ([0.5, 0.5], [1e-45, 1.0], "sigmas"),
     ],
 )
 def test_bad_mixtures(weights, sigmas, name):

@@ -61,6 +61,8 @@ class GaussianMixture(Smoothing):
         theta = np.tensordot(a + DRAWN, stacked.astype(np.float64) ** -2.0, 1) ** -0.5
         # float32 like every theta, rounded down: the region may only become smaller
         rounded = np.asarray(down(theta.astype(np.float32)))
+        if not rounded.min() > 0:
+            raise ArgumentError(f"expected sigmas whose mixture has a positive theta in float32, got {sigmas!r}")
         for array in (rounded, stacked):
             array.setflags(write=False)
         object.__setattr__(self, "theta", rounded)

@@ -86,7 +86,7 @@ def certificates(
     """
     method.check(query.network.model, query.smoothing, plan, query.shape)
     plan.warn_if_hopeless(query.network.num_classes)
-    warn_if_coarse(query.smoothing.theta, query.network.grid)
+    warn_if_coarse(method.least(query.network.model, query.smoothing), query.network.grid)
     if wrong := out_of_units(query.network.model, query.x.cpu().numpy()):
         warnings.warn(next(iter(wrong.values())), AnisocertWarning, stacklevel=2)
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))

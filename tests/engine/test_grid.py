@@ -248,6 +248,16 @@ def test_noise_that_the_grid_rounds_away_is_said():
         ac.certify(Reveals().eval(), x, num_classes=2, smoothing=ac.Gaussian(0.001), plan=ac.Plan(n=100))
 
 
+@pytest.mark.parametrize("method", [ac.Cascade(), ac.Selected(), ac.TwoStep(), ac.Average(0.001)])
+def test_noise_is_that_of_a_methods_own_codes_or_theta(method):
+    model = Reveals() if method.name == "average" else ac.Coded(Reveals(), Reveals(), ac.Codebook([0.5, 0.001], 0.5))
+    with pytest.warns(AnisocertWarning, match=r"at least 64 steps of the grid, 0\.015625, got 0\.001"):
+        ac.certify(
+            model.eval(), torch.zeros(1, 4), num_classes=2, smoothing=ac.Gaussian(0.5), method=method,
+            plan=ac.Plan(n=100),
+        )  # fmt: skip
+
+
 def test_the_hash_names_the_grid_and_without_one_is_as_before():
     model = torch.nn.Linear(2, 2).eval()
     hashes = {grid: ac.Network(model, 2, numerics=ac.Numerics("float32", grid=grid)).hash for grid in (0.0, 1.0, 0.5)}

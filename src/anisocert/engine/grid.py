@@ -66,9 +66,8 @@ def fitting(theta: float, grid: float) -> float:
     return grid if theta >= COARSE * grid else 2.0 ** math.floor(math.log2(theta / COARSE))
 
 
-def warn_if_coarse(theta: NDArray[np.float32] | float, grid: float) -> None:
-    """Say so where a grid rounds much of the noise away."""
-    least = float(np.min(theta))
+def warn_if_coarse(least: float, grid: float) -> None:
+    """Say so where a grid rounds much of the smallest noise away."""
     if (finer := fitting(least, grid)) != grid:
         warnings.warn(
             f"expected noise of at least {COARSE} steps of the grid, {COARSE * grid:g}, got {least:g}: "

@@ -58,6 +58,10 @@ class Average(Method):
         if shape is not None:
             expect_theta_of(self.theta, shape)
 
+    def least(self, model: Classifier, smoothing: Smoothing) -> float:
+        """See Method."""
+        return float(self.theta.min())
+
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
         return same_for_all(self.theta, query.x)

@@ -49,6 +49,10 @@ class Method(ABC):
         """The largest theta of a search for inputs of this shape, as a multiple of the noise's own; inf without one."""
         return math.inf
 
+    def least(self, model: Classifier, smoothing: Smoothing) -> float:
+        """The smallest noise that is asked for, as far as that is known before the search."""
+        return float(np.min(smoothing.theta))
+
     def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
         """Raise an error unless this method can ask this model under this noise. shape: of inputs, where it is known.
 

@@ -21,6 +21,11 @@ class CodedMethod(Method):
         if shape is not None:
             found.thetas(shape)
 
+    def least(self, model: Classifier, smoothing: Smoothing) -> float:
+        """See Method."""
+        codes = [float(model.codes.min())] if isinstance(model, Coded) else []
+        return min(super().least(model, smoothing), *codes)
+
     def coded(self, model: Classifier, smoothing: Smoothing, plan: Plan) -> Coded:
         """The model; an error unless this method can ask it under this noise."""
         if not isinstance(model, Coded):

@@ -85,7 +85,7 @@ def certificates(
     alphas: `b`, if they differ between inputs; they must not depend on any vote. The plan's then only guides effort.
     """
     method.check(query.network.model, query.smoothing, plan, query.shape)
-    plan.warn_if_hopeless(query.network.num_classes)
+    method.judged(plan).warn_if_hopeless(query.network.num_classes)
     warn_if_coarse(method.least(query.network.model, query.smoothing), query.network.grid)
     if wrong := out_of_units(query.network.model, query.x.cpu().numpy()):
         warnings.warn(next(iter(wrong.values())), AnisocertWarning, stacklevel=2)
@@ -109,7 +109,7 @@ def _voted(
     asked, scales, spent = choice.query, choice.scales, 0.0 if choice.capture is None else choice.capture.alpha
     event = choice.settle(all_votes(asked, scales, Stage.SELECT, [plan.n0], on_votes=on_votes))
     smallest = event.theta.flatten(1).amin(1).double().cpu().numpy()
-    _warn_if_out_of_reach(query, plan, float(smallest.max()))
+    _warn_if_out_of_reach(query, method.judged(plan), float(smallest.max()))
     left = (alphas - spent)[list(choice.positions)]
     judge = Judge(plan, query.smoothing, query.network.num_classes, event.top, smallest, left)
     looks = [look.n for look in plan.looks]

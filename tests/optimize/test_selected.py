@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 import anisocert as ac
 from anisocert.engine import Query, Stage, all_votes
-from anisocert.errors import ArgumentError
+from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.smoothing import Gaussian, cap
 
 SURE = 1e-9  # an alpha at which no certificate of a test fails by chance
@@ -186,6 +186,14 @@ def test_a_memory_refuses_what_the_selector_does_not_give(planes, at_zero, chang
         longer = ac.Region(one.region.center, np.maximum(one.region.axes, 1.01 * one.cap), 2)
         with pytest.raises(ArgumentError, match="at most gap x theta and cap"):
             memory.admit(replace(one, region=longer, id=1))
+
+
+def test_too_few_votes_for_half_of_alpha_are_said(planes, at_zero):
+    """Ten of ten prove a majority at 0.001, and nothing at the half of it that is left for the class."""
+    model = planes(10.0, 10.0)
+    with pytest.warns(AnisocertWarning, match=r"expected n >= 11 for alpha = 0\.0005, .* got n = 10"):
+        assert at_zero(model, ac.Selected(), 10).prediction == -1
+    assert at_zero(model, ac.Selected(), 11).prediction == 0  # warnings are errors in this test suite
 
 
 def test_codebooks_are_kept_in_files(tmp_path):

@@ -53,6 +53,10 @@ class Method(ABC):
         """The smallest noise that is asked for, as far as that is known before the search."""
         return float(np.min(smoothing.theta))
 
+    def judged(self, plan: Plan) -> Plan:
+        """The plan with the most of alpha that votes for a class are judged at."""
+        return plan
+
     def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
         """Raise an error unless this method can ask this model under this noise. shape: of inputs, where it is known.
 

@@ -36,6 +36,10 @@ class Selected(SelectingMethod):
         """See Method."""
         return plan.n0 + plan.n
 
+    def judged(self, plan: Plan) -> Plan:
+        """See Method."""
+        return replace(plan, alpha=(1 - SHARE) * plan.alpha)
+
     def choose(self, query: Query, plan: Plan) -> Tensor:
         """See Method."""
         return self._capture(query, plan, np.full(len(query), plan.alpha))[0]

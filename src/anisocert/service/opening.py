@@ -90,9 +90,10 @@ def open_system(
         tell(f"note: {note}")
     network = Network(model, num_classes, device, c.numerics, c.model_id)
     plan: Plan = c.plan()
-    plan.warn_if_hopeless(num_classes)
+    method = c.chooser(average_theta(c))
+    method.judged(plan).warn_if_hopeless(num_classes)
     return System(
-        network, smoothing=c.smoothing(), method=c.chooser(average_theta(c)), plan=plan, memory=memory, secret=secret,
+        network, smoothing=c.smoothing(), method=method, plan=plan, memory=memory, secret=secret,
         attempts=attempts,
     )  # fmt: skip
 

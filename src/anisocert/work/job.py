@@ -72,8 +72,9 @@ class Job:
         """Warn about what is allowed but probably not intended."""
         c, plan, said = self.configuration, self.configuration.plan(), self.metadata
         assert c.num_classes is not None
-        plan.warn_if_hopeless(c.num_classes)
-        warn_if_coarse(c.chooser(self.theta).least(self.model, c.smoothing()), c.numerics.step)
+        method = c.chooser(self.theta)
+        method.judged(plan).warn_if_hopeless(c.num_classes)
+        warn_if_coarse(method.least(self.model, c.smoothing()), c.numerics.step)
         if said.get("mean") is None:  # a network that does not say which units it takes
             warn_of_units(c.sigma, [self.examples.spread()], images=len(self.examples.shape) > 1)
         if len(self.examples.shape) == 1:

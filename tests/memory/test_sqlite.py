@@ -7,7 +7,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -81,6 +81,21 @@ def test_reset_drops_the_raw_inputs(path, proposal):
         for file in path.parent.iterdir():
             assert not any(x.tobytes()[:64] in file.read_bytes() for x in inputs)
         assert memory.admit(proposal(0, 0, [1.0], [1.0], model_hash="next")).note == "kept"
+
+
+def test_reset_says_when_a_reader_keeps_the_raw_inputs(path, proposal, monkeypatch):
+    monkeypatch.setattr(sqlite_file, "WAIT_SECONDS", 0.1)
+    x = np.arange(500.0)
+    with Memory.open(path) as memory:
+        memory.admit(proposal(0, 0, x, 1.0))
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN")
+            other.execute("SELECT count(*) FROM entries").fetchone()
+            with pytest.raises(AnisocertError, match="its old content may still be in it, or in its log"):
+                memory.reset()
+        assert len(memory) == 0
+        memory.reset()
+        assert not any(x.astype("<f4").tobytes()[:64] in file.read_bytes() for file in path.parent.iterdir())
 
 
 def test_policy_stays_with_the_promises(path, proposal):

@@ -222,11 +222,13 @@ class SqliteStore:
         try:
             # The file shrinks, and the log with the last inputs in it is truncated.
             self._db.execute("VACUUM")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy, *_ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:  # which SQLite tells in a row, not by an error
+                raise sqlite3.OperationalError("another process uses it")
         except sqlite3.OperationalError as error:
             raise AnisocertError(
-                f"{self.place} is empty now, but its old content may still be in {self.place}-wal, because another "
-                f"process reads it: close that one and reset again ({error})"
+                f"{self.place} is empty now, but its old content may still be in it, or in its log {self.place}-wal: "
+                f"{error}; reset again once that is over"
             ) from error
 
     @property

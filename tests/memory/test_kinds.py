@@ -83,6 +83,16 @@ def test_a_value_of_another_type(path, tmp_path, refit_memory, table, column, va
     assert damaged(path, tmp_path)
 
 
+def test_a_shape_that_no_entry_has(tmp_path, refit_memory):
+    path = tmp_path / "memory.sqlite"
+    Memory.open(path).close()
+    for column, value in (("model_hash", "model"), ("norm", 2), ("shape", "[1, 8192, 8192]")):
+        forge(path, "head", column, value)
+    refit_memory(path)
+    with pytest.raises(BrokenMemoryError, match="no shape without an entry"):
+        Memory.open(path)
+
+
 @pytest.mark.parametrize("name", ["id", "num_classes", "p_a", "bound", "norm", "seed", "votes", "method"])
 @pytest.mark.parametrize("value", [None, [1], {}, True, 10**400])
 def test_a_certificate_with_a_value_of_another_type(path, tmp_path, refit_memory, name, value):

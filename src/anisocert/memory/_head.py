@@ -105,6 +105,8 @@ class Head:
             )
         if (found.model_hash is None) != (found.norm is None) or (found.norm is None) != (found.shape is None):
             raise BrokenMemoryError("this memory is broken: expected its model, norm and shape, got only some of them")
+        if found.shape is not None and not found.entries:  # any size may be said, and networks are tried with it
+            raise BrokenMemoryError(f"this memory is broken: expected no shape without an entry, got {found.shape}")
         return found
 
 

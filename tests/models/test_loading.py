@@ -242,6 +242,22 @@ def test_a_file_that_asks_for_memory_is_refused(tmp_path: Path, write: Callable[
         load(tmp_path / "a.pt")
 
 
+def _holding(levels: int) -> bytes:
+    """A pickle of a dictionary with one key, a tuple that holds one twice, which holds one twice, and so on."""
+    tuples = b"".join(b"h%ch%c\x86q%c" % (k, k, k + 1) for k in range(levels))
+    return b"\x80\x02](K\x01q\x00" + tuples + b"e}h%cK\x02s\x86." % levels
+
+
+@pytest.mark.parametrize("wrap", [bytes, lambda one: _zipped(("data.pkl", one))], ids=["bare", "zipped"])
+def test_a_file_that_would_be_hashed_for_ever_is_refused(tmp_path: Path, wrap: Callable[[bytes], bytes]) -> None:
+    (tmp_path / "a.pt").write_bytes(wrap(_holding(17)))  # torch takes twice as long for each one more
+    with pytest.raises(ModelError, match="expected tuples of at most 65,536 values"):
+        load(tmp_path / "a.pt")
+    (tmp_path / "a.pt").write_bytes(wrap(_holding(10)))
+    with pytest.raises(ModelError, match=r"got tuple|Invalid magic number"):
+        load(tmp_path / "a.pt")
+
+
 def metadata(**changes: object) -> dict[str, object]:
     return {"architecture": "small-cnn", "num_classes": 4, "mean": [0.3], "std": [0.4]} | changes
 

@@ -1,13 +1,16 @@
 """Reading tensors from files, and putting them into a network: by name, never by position, never by running code."""
 
 import hashlib
+import io
 import json
 import pickle
+import pickletools
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +25,8 @@ OWN = (
 )
 GROWING = b"bytearray"  # which no network needs, as its name in a pickle
 ZIP = b"PK\x03\x04"  # with which torch tells the files of torch.save from bare pickles
+BARE = 5  # pickles one after the other, as torch reads them where there is no zip file
+LARGEST_TUPLE = 1 << 16  # values, those of the tuples in it included
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
@@ -96,18 +101,58 @@ def _refuse_programs(path: Path) -> None:
 
 
 def _refuse_growth(path: Path) -> None:
-    """An error if a file asks for a `bytearray`, which torch makes of any length that is written there."""
+    """An error if a file asks for what torch makes, or works on, out of proportion to the file.
+
+    That is a `bytearray`, of any length that is written there, and tuples that hold one another again and again.
+    """
     # As torch.load decides and reads: zipfile may see other members (the last of a name, letters in another case,
     # another directory), and a zip file behind a pickle, which torch takes for the pickle.
     with path.open("rb") as file:
         if file.read(len(ZIP)) == ZIP:
             file.seek(0)
-            found = GROWING in torch._C.PyTorchFileReader(file).get_record("data.pkl")
+            record = torch._C.PyTorchFileReader(file).get_record("data.pkl")
+            found, largest = GROWING in record, _largest_tuple(io.BytesIO(record))
         else:
             with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
                 found = content.find(GROWING) >= 0
+            file.seek(0)
+            largest = max(_largest_tuple(file) for _ in range(BARE))
     if found:
         raise ModelError(f"expected tensors and plain values in {path}, got a bytearray: save its state_dict() instead")
+    if largest > LARGEST_TUPLE:
+        raise ModelError(
+            f"expected tuples of at most {LARGEST_TUPLE:,} values in {path}, got more: save its state_dict() instead"
+        )
+
+
+def _largest_tuple(file: IO[bytes]) -> int:
+    """How many values a tuple of the pickle that begins here has, up to the first that has too many.
+
+    A tuple that holds another one twice, which holds another one twice, and so on, takes a few hundred bytes, and for
+    ever as a key of a dictionary. Where a pickle is damaged, torch says so.
+    """
+    largest, stack, memo = 0, list[int](), dict[Any, int]()  # sizes; 0 for a mark
+    with suppress(ValueError, LookupError):
+        for code, number, _ in pickletools.genops(file):
+            if code.name in ("BINGET", "LONG_BINGET"):
+                stack.append(memo[number])
+            elif code.name in ("BINPUT", "LONG_BINPUT"):
+                memo[number] = stack[-1]
+            elif code.name == "MARK":
+                stack.append(0)
+            else:
+                inside = 0
+                for one in reversed(code.stack_before):
+                    if one is pickletools.stackslice:  # all down to the mark
+                        while stack[-1]:
+                            inside += stack.pop()
+                    else:
+                        inside += stack.pop()
+                size = 1 + inside if code.name.startswith("TUPLE") else 1
+                if (largest := max(largest, size)) > LARGEST_TUPLE:
+                    break
+                stack += [size] * len(code.stack_after)
+    return largest
 
 
 def check_tensors(state: Mapping[str, Tensor], source: str) -> None:

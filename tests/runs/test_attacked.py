@@ -121,6 +121,13 @@ def test_a_hostile_file_ends_in_a_sentence(run, name, value):
     assert [one.where for one in verify(run).findings] == [ATTACKED]
 
 
+def test_rows_without_a_memorys_answers_are_found_beside_an_attack(systems, forge, tmp_path):
+    run = shutil.copytree(systems / "inherit", tmp_path / "run")
+    forge(run, lambda rows: [row.update(memory_radius=None) for row in rows])
+    write_attacked(run, measured(read_run(run)))
+    assert {one.what for one in verify(run).findings} == {"lacks the memory's answer, or its own"}
+
+
 @pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"radii": 1' + "0" * 5000 + "}", "\x00", "{}"])
 def test_what_is_no_measurement_at_all(run, text):
     (run / ATTACKED).write_text(text)

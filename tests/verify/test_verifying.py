@@ -347,6 +347,11 @@ def test_columns(run, forge):
     pq.write_table(table.drop_columns(["gap"]), run / "certificates.parquet")
     forge(run)
     assert said(run) == "certificates.parquet: lacks gap"
+    assert verify(run).run is None  # so that nobody goes on to draw its votes again
+    stored = read_run(run)
+    number = int(stored.column("idx")[0])
+    with pytest.raises(ArgumentError, match=rf"of a certificate of example {number}, got none of \['gap'\]"):
+        stored.certificate(number, stored.inputs()(number))
     pq.write_table(table.set_column(6, "gap", pa.array(["much"] * 10)), run / "certificates.parquet")
     forge(run)
     assert "whose type is not" in said(run)

@@ -70,6 +70,8 @@ def region_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any]) -> Region:
 def certificate_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any], model_hash: str) -> Certificate:
     """The certificate of a row, with the region recomputed from theta and gap around its input."""
     number = int(row["idx"])
+    if missing := [name for name in SCHEMA.names if name not in row]:
+        raise ArgumentError(f"expected all columns of a certificate of example {number}, got none of {missing}")
     if theta.size > 1 and theta.shape != x.shape:
         raise ArgumentError(f"expected an input of shape {theta.shape} for example {number}, got {x.shape}")
     region = None

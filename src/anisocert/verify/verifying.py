@@ -65,13 +65,15 @@ def verify(folder: Path, memory: str | Path | None = None, data: str | None = No
     try:
         findings += tuple(check_rows(run, thetas))
     except WrongFileError as error:
-        return Verification((*findings, error.finding), files, run=run)
+        return Verification((*findings, error.finding), files)
     undone: tuple[str, ...] = ()
-    if run.has_memory and not findings:  # rows that are wrong themselves would only be reported twice
+    sound = not findings  # what is compared with rows that are wrong themselves would only be reported twice
+    if run.has_memory and sound:
         derived = backing(run)
         findings += derived.findings
         undone = (f"the memory's columns: {derived.undone}",) if derived.undone else ()
-    findings += tuple(_attacked(run))
+    if sound:
+        findings += tuple(_attacked(run))
     return Verification(findings, files, len(run), undone, tuple(_notes(folder, contents.description)), run)
 
 

@@ -289,6 +289,16 @@ def test_what_a_run_says_of_itself(run, forge):
     assert (memory.place, memory.policy, memory.prefer, memory.generation) == ("a.sqlite", "inherit", "volume", "g")
 
 
+def test_a_theta_of_another_shape_than_the_input_gives_no_region(run, forge_theta):
+    number = next(row["idx"] for row in read_run(run).rows if row["prediction"] >= 0)
+    for shape in ((8, 8), (1, 8, 8, 1)):  # of which numpy would spread the first over the input
+        forge_theta(run, lambda thetas, shape=shape: thetas.update({str(number): np.full(shape, 0.25, np.float32)}))
+        stored = read_run(run)
+        for gives in (stored.region, stored.certificate):
+            with pytest.raises(ArgumentError, match="expected an input of shape"):
+                gives(number, stored.inputs()(number))
+
+
 def test_a_run_that_does_not_say_how_to_repeat_it_says_its_plan(run):
     known = {name: value for name, value in described(run).items() if name not in ("model", "data", "sigma", "inputs")}
     write_description(run, known)

@@ -67,13 +67,18 @@ def region_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any]) -> Region:
     return named(row["noise"]).region(x, theta, row["gap"], row["cap"])
 
 
+def expect_shape(row: Row, theta: NDArray[np.float32], x: NDArray[Any]) -> None:
+    """An error unless a row's theta is one number, or has one for each value of the input."""
+    if theta.size > 1 and theta.shape != x.shape:
+        raise ArgumentError(f"expected an input of shape {theta.shape} for example {row['idx']}, got {x.shape}")
+
+
 def certificate_of(row: Row, theta: NDArray[np.float32], x: NDArray[Any], model_hash: str) -> Certificate:
     """The certificate of a row, with the region recomputed from theta and gap around its input."""
     number = int(row["idx"])
     if missing := [name for name in SCHEMA.names if name not in row]:
         raise ArgumentError(f"expected all columns of a certificate of example {number}, got none of {missing}")
-    if theta.size > 1 and theta.shape != x.shape:
-        raise ArgumentError(f"expected an input of shape {theta.shape} for example {number}, got {x.shape}")
+    expect_shape(row, theta, x)
     region = None
     if row["prediction"] != ABSTAIN:
         region = region_of(row, theta, x)

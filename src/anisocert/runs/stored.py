@@ -18,7 +18,7 @@ from anisocert.runs._sources import Sources
 from anisocert.runs.attacked import AttackedFirst
 from anisocert.runs.attacked_file import foreign, read_attacked
 from anisocert.runs.files import ATTACKED, TABLE, THETA, Contents, WrongFileError, sound
-from anisocert.runs.rows import certificate_of, expect_sound, region_of, table_of
+from anisocert.runs.rows import certificate_of, expect_shape, expect_sound, region_of, table_of
 from anisocert.runs.thetas import Thetas
 
 
@@ -107,6 +107,7 @@ class StoredRun(Sources):
         row = self.row(number)
         if row["prediction"] == ABSTAIN or number not in self.thetas:
             return None
+        expect_shape(row, self.thetas[number], x)
         return region_of({**row, "noise": row.get("noise") or self.noise.name}, self.thetas[number], x)
 
     def certificate(self, number: int, x: NDArray[Any] | None) -> Certificate:

@@ -189,3 +189,45 @@ def test_a_forked_process_is_told_to_open_its_own(place, proposal):
             os._exit(0 if "forked" in str(error) else 2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert memory.lookup([0.0, 0.0]).prediction == 0
+
+
+ENDS_LAST = """
+import os, sys
+from anisocert.memory import Memory
+memory = Memory.open(sys.argv[1])
+waits, goes_on = os.pipe()
+if (child := os.fork()) == 0:
+    os.close(goes_on)
+    os.read(waits, 1)
+    try:
+        Memory.open(sys.argv[1])
+    except Exception as error:
+        print(error)
+    sys.exit()  # an ordinary end, which frees the connection that it was forked with
+memory.close()
+print("ready", flush=True)
+sys.stdin.read()
+os.close(goes_on)
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked")
+def test_a_forked_process_touches_no_file_that_it_was_forked_with(tmp_path, proposal):
+    """SQLite's locks do not reach a fork: it would write beside others and, when it ends, remove their log."""
+    path = tmp_path / "memory.sqlite"
+    run = subprocess.Popen(
+        [sys.executable, "-c", ENDS_LAST, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert run.stdout.readline() == "ready\n"
+
+    def admit_and_be_killed():
+        memory = Memory.open(path)
+        memory.admit(proposal(0, 0, [0, 0], [1, 1]))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    (other := FORK.Process(target=admit_and_be_killed)).start()
+    other.join()
+    assert "nor can its file be opened there: close it before the fork" in run.communicate()[0]
+    with Memory.open(path) as memory:
+        assert memory.lookup([0.5, 0.0]).prediction == 0

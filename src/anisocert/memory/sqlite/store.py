@@ -20,6 +20,7 @@ from anisocert.errors import AnisocertError, ArgumentError
 from anisocert.memory._head import COLUMNS, TABLES, Head, Row, Table
 from anisocert.memory._kinds import keys
 from anisocert.memory.sqlite import _file as sqlite_file
+from anisocert.memory.sqlite import _forks as forks
 from anisocert.memory.sqlite import _schema as sqlite_schema
 
 
@@ -38,6 +39,7 @@ class SqliteStore:
         if path is not None:
             if read_only and not path.exists():
                 raise ArgumentError(f"expected a certificate memory, got {path}, which does not exist")
+            forks.refuse_inherited(path)
             sqlite_file.refuse_hostile_journal(path)
             before = sqlite_file.identity(path, True)  # a log that comes after that is a change
             self._unchanged = read_only and sqlite_file.still(path)
@@ -50,8 +52,11 @@ class SqliteStore:
             name = sqlite_file.read_only_uri(path, self._unchanged) if read_only else path
         with sqlite_file.explained(path):
             self._db = sqlite3.connect(
-                name, timeout=sqlite_file.WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=read_only
-            )
+                name, timeout=sqlite_file.WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=read_only,
+                factory=forks.Connection,
+            )  # fmt: skip
+            if path is not None:
+                forks.remember(self._db, path)
             try:
                 self._prepare(policy)
             except BaseException:
@@ -134,7 +139,7 @@ class SqliteStore:
     @contextmanager
     def _step(self, write: bool) -> Iterator[None]:
         if self._process != os.getpid():
-            raise AnisocertError("a memory cannot be used in a forked process: open it there with Memory.open")
+            raise AnisocertError(forks.FORKED)
         self._expect_same_file()
         with sqlite_file.explained(self._path):
             self._begin(write)

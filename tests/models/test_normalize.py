@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+import anisocert as ac
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD, Normalized, build
 from anisocert.models.normalize import check_units, warn_of_scales, warn_of_units
@@ -48,6 +49,17 @@ def test_normalisation_is_per_channel() -> None:
     torch.testing.assert_close(found, expected)
 
 
+def test_one_channel_is_not_taken_for_as_many_as_there_are_means() -> None:
+    means, stds, grey = (0.5, 0.4, 0.3), (0.5,) * 3, np.full((2, 1, 4, 4), 0.5, np.float32)
+    told = r"with 3 channels, as mean and std have, got 1: .*numpy.repeat\(x, 3, 1\)"
+    with pytest.raises(ArgumentError, match=told):
+        check_units(grey, means, stds)
+    network = Normalized(nn.Sequential(nn.Flatten(), nn.Linear(48, 2)), means, stds).eval()
+    with pytest.raises(ArgumentError, match=told):
+        ac.certify(network, grey, num_classes=2, smoothing=ac.Gaussian(0.5), plan=ac.Plan(n=20))
+    check_units(np.repeat(grey, 3, 1), means, stds)
+
+
 def pixels(*shape: int) -> np.ndarray:
     return RNG.integers(0, 256, shape).astype(np.float32)
 
@@ -83,7 +95,7 @@ def test_units_out_of_all_proportion(x: np.ndarray, mean: tuple[float, ...], std
         (np.array([[0.0, 1 / 255]], np.float32), (0.5,), (0.25,)),  # all but black
         (np.concatenate([pixels(20, 5) / 255, np.full((1, 5), 1e6, np.float32)]), (0.5,), (0.25,)),  # one outlier
         (pixels(4, 3, 8, 8), None, None),
-        (pixels(4, 1, 8, 8), CIFAR10_MEAN, CIFAR10_STD),  # other channels: the network's to refuse
+        (pixels(4, 2, 8, 8), CIFAR10_MEAN, CIFAR10_STD),  # other channels: the network's to refuse
     ],
 )
 def test_units_that_may_be_right(x: np.ndarray, mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> None:

@@ -99,7 +99,15 @@ def out_of_units(model: object, x: NDArray[np.float32]) -> dict[int, str]:
 def _normalized(
     x: NDArray[np.float32], centers: NDArray[np.float32], spreads: NDArray[np.float32]
 ) -> NDArray[np.float64] | None:
-    """Inputs in standard deviations from the mean; None for those of a different network, which says so itself."""
+    """Inputs in standard deviations from the mean; None for those of a different network, which says so itself.
+
+    It cannot for one channel, which torch repeats for each mean without a word.
+    """
+    if x.shape[1] == 1 < len(centers):
+        raise ArgumentError(
+            f"expected inputs with {len(centers)} channels, as mean and std have, got 1: give one mean and std "
+            f"(--mean, --std), or numpy.repeat(x, {len(centers)}, 1) to a network that may see grey images"
+        )
     if len(centers) not in (1, x.shape[1]):
         return None
     shape = (-1,) + (1,) * (x.ndim - 2)

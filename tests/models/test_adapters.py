@@ -233,6 +233,8 @@ def test_functions_are_fitted_and_noted(tmp_path: Path, monkeypatch: pytest.Monk
     assert known["num_classes"] == 5
     assert known["notes"] == ("inputs of 3 x 4 x 4 are given to it as 48, which it takes",)
     assert model(torch.rand(2, *IMAGE)).shape == (2, 5)
+    with pytest.raises(ArgumentError, match=r"expected layout flat or channels-last .* got 'salman', .*--mean, --std"):
+        load("nets_to_fit:flat", shape=IMAGE, layout="salman")
     model, known = load("nets_to_fit:training", shape=IMAGE, mean=(0.5,) * 3, std=(0.5,) * 3)
     assert not any(one.training for one in model.modules())
     assert "is in training mode" in known["notes"][0]

@@ -58,6 +58,8 @@ def test_own_files_come_back(tmp_path: Path) -> None:
         save(model, tmp_path / "n.safetensors", {"architecture": "small-cnn", "num_classes": 4})
     with pytest.raises(ArgumentError, match="expected no mean and std"):
         load(tmp_path / "m.safetensors", mean=(0.5,), std=(0.1,))
+    with pytest.raises(ArgumentError, match=r"expected no layout for .*m\.safetensors, .* got 'salman'"):
+        load(tmp_path / "m.safetensors", layout="salman")
 
 
 @pytest.mark.parametrize("wrap", [lambda s: s, lambda s: {"state_dict": s, "epoch": 3}, lambda s: {"model": s}])

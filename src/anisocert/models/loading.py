@@ -18,7 +18,7 @@ from anisocert.models.checkpoint import from_metadata, load_denoiser
 from anisocert.models.coded import PerCode
 from anisocert.models.denoised import Denoised
 from anisocert.models.denoiser import STEP, Denoiser, takes
-from anisocert.models.foreign import Foreign, Layout, normalization, take_apart
+from anisocert.models.foreign import WHOSE, Foreign, Layout, normalization, take_apart
 from anisocert.models.functions import from_function
 from anisocert.models.normalize import Normalized, per_channel
 from anisocert.models.weights import put, read_safetensors, read_torch
@@ -118,6 +118,11 @@ def _adapted(
     shape: tuple[int, ...] | None,
 ) -> tuple[nn.Module, dict[str, Any]]:
     """A function's network or an ONNX file's, made to fit; scale: mean and std, if it has none."""
+    if layout in WHOSE:
+        raise ArgumentError(
+            f"expected layout flat or channels-last for {text}, got {layout!r}, which says how the inputs of a "
+            "checkpoint are normalised: give mean and std (--mean, --std)"
+        )
     mean, std = scale or (None, None)
     known: dict[str, Any] = {"architecture": text, "num_classes": None, "mean": mean, "std": std}
     if is_function(text):
@@ -175,6 +180,8 @@ def _from_weights(
             _check_classes(metadata["num_classes"], num_classes, str(path))
             if scale is not None:
                 raise ArgumentError(f"expected no mean and std for {path}, which has its own, got mean {scale[0]!r}")
+            if layout is not None:
+                raise ArgumentError(f"expected no layout for {path}, which anisocert wrote, got {layout!r}")
             return model.eval(), metadata
         foreign = take_apart(state, str(path), layout)
         if scale is None and {"normalize_mean", "normalize_std"} <= said.keys():

@@ -132,6 +132,13 @@ def test_broken_files(exported: Path, tmp_path: Path) -> None:
             load(tmp_path / "broken.onnx")
 
 
+def test_a_file_in_double_precision_is_not_called_broken(tmp_path: Path) -> None:
+    network = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 5))
+    torch.onnx.export(network.double(), (torch.rand(2, 1, 8, 8).double(),), tmp_path / "double.onnx", dynamo=False)
+    with pytest.raises(ModelError, match=r"operators that onnxruntime computes.*Conv.*: call model\.float\(\) before"):
+        load(tmp_path / "double.onnx")
+
+
 def test_wrong_class_count_and_wrong_output(exported: Path, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"expected a network with 100 classes in .*, got 10"):
         load(exported, num_classes=100)

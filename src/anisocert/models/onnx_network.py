@@ -143,6 +143,11 @@ def _refused(reason: str, read: OnnxFile, path: Path) -> str:
             f"expected a version of ONNX that this onnxruntime knows in {path}, got: {reason}: update onnxruntime, or "
             "export the network again (best with opset 17), by an onnx of its age"
         )
+    if "NOT_IMPLEMENTED" in reason:
+        return (
+            f"expected operators that onnxruntime computes, most of them in float32 alone, in {path}, got: {reason}: "
+            "call model.float() before the export, or give package.module:function"
+        )
     return f"expected a whole ONNX file at {path}, got: {reason}"
 
 

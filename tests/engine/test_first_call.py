@@ -63,6 +63,14 @@ class Turned(nn.Module):
         return self.network(x[:, None] if self.grey else x.permute(0, 3, 1, 2))
 
 
+class Rows(nn.Module):
+    """Takes rows, and says nothing of why it takes nothing else."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.dim() == 2
+        return FLAT(x)
+
+
 @pytest.mark.parametrize(
     ("model", "shape", "remedy", "mended"),
     [
@@ -78,6 +86,12 @@ class Turned(nn.Module):
             "without an axis of channels, it seems: anisocert.models.Reshaped(model, [8, 8])",
             lambda model: ac.models.Reshaped(model, [8, 8]),
         ),
+        (
+            Rows(),
+            (1, 8, 8),
+            "as one row of values, it seems: anisocert.models.Reshaped(model, [64]) (--layout flat)",
+            lambda model: ac.models.Reshaped(model, [64]),
+        ),
     ],
 )
 def test_another_layout_that_works_is_named(model, shape, remedy, mended) -> None:
@@ -85,13 +99,33 @@ def test_another_layout_that_works_is_named(model, shape, remedy, mended) -> Non
     assert mended(model)(torch.zeros(2, *shape)).shape == (2, 5)
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no such thing"), KeyError("scores"), TypeError("not this")])
-def test_what_has_another_cause_gets_no_remedy_of_shapes(error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("no such thing"), "no such thing"),
+        (KeyError("scores"), "KeyError('scores')"),  # its text is 'scores' alone
+        (TypeError("not this"), "not this"),
+    ],
+)
+def test_what_has_another_cause_gets_no_remedy_of_shapes(error: Exception, told: str) -> None:
     class Raises(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             raise error
 
-    assert _raised(Raises(), (1, 8, 8)).endswith(f"got: {error}")
+    assert _raised(Raises(), (1, 8, 8)).endswith(f"got: {told}")
+
+
+def test_inputs_that_are_taken_as_indices() -> None:
+    class Words(nn.Module):
+        def __init__(self, cast: bool) -> None:
+            super().__init__()
+            self.embedding, self.layer, self.cast = nn.Embedding(20, 8), nn.Linear(8, 5), cast
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(self.embedding((20 + x).long() if self.cast else x).mean(1))
+
+    for cast in (True, False):
+        assert "cannot be indices: embed them first" in _raised(Words(cast), (12,))
 
 
 def test_a_linear_layer_that_was_not_reached_takes_no_blame() -> None:

@@ -15,6 +15,7 @@ Shape = tuple[int, ...]
 GREY, COLOUR = 1, 3
 ROWS = 5  # of a trial: no number of channels, for which a convolution might take them
 GUARD = "Guard failed: "  # what the module of an exported program says of inputs unlike those of the export
+INDICES, BEYOND = "'indices'", "index out of range in self"  # what an embedding says of floats, and of noise on numbers
 MULTIPLIED = "shapes cannot be multiplied"  # what a linear layer says of inputs of another size
 
 
@@ -28,7 +29,8 @@ def taking(shape: Shape, model: Classifier) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, AnisocertError) or out_of_memory(error):
             raise
-        reason = str(error).partition("\n")[0] or repr(error)
+        alone = "" if isinstance(error, KeyError) else str(error)  # a KeyError's text is its key, and no more
+        reason = alone.partition("\n")[0] or repr(error)
         remedy = _of_call(reason)
         if not remedy and _takes_one(shape, model):
             raise ModelError(
@@ -61,6 +63,11 @@ def _of_call(reason: str) -> str:
         )
     if GUARD in reason:
         return _of_export(reason)
+    if INDICES in reason or BEYOND in reason:
+        return (
+            ": inputs come as floats, with noise, and cannot be indices: embed them first, and certify the rest of the "
+            "network on what the embedding returns"
+        )
     if "positional argument" in reason or "unexpected keyword" in reason:
         return ": it is called as model(x); wrap it in an nn.Module whose forward(x) calls it as it wants to be"
     mixed = "same dtype" in reason or "expected scalar type" in reason
@@ -99,6 +106,8 @@ def _of_layout(shape: Shape, model: Classifier) -> str:
             ": it takes images without an axis of channels, it seems: "
             f"anisocert.models.Reshaped(model, [{height}, {width}])"
         )
+    if _answers(model, x.flatten(1)):
+        return _as_row(math.prod(shape))
     return ""
 
 
@@ -132,9 +141,8 @@ def _of_shapes(shape: Shape, model: Classifier, reason: str) -> str:
 def _of_linear(shape: Shape, takes: int, reason: str) -> str:
     values = math.prod(shape)
     if values == takes:
-        row = f"anisocert.models.Reshaped(model, [{takes}]) (--layout flat)"
         reached = MULTIPLIED in reason and len(shape) > 1  # else something failed before it, or its inputs are rows
-        return f": it takes them as one row of values, it seems: {row}" if reached else ""
+        return _as_row(takes) if reached else ""
     told = f": its first linear layer takes {takes} values, and an input has {values}"
     if len(shape) == 3 and (values, shape[0]) == (COLOUR * takes, COLOUR):
         return f"{told}: colour images, and a network for grey ones"
@@ -145,6 +153,11 @@ def _of_linear(shape: Shape, takes: int, reason: str) -> str:
     if len(shape) > 1 and takes % values == 0:
         return f"{told}: if x is a single input, pass x[None]"
     return told
+
+
+def _as_row(values: int) -> str:
+    row = f"anisocert.models.Reshaped(model, [{values}]) (--layout flat)"
+    return f": it takes them as one row of values, it seems: {row}"
 
 
 def _of_convolution(shape: Shape, channels: int, dimensions: int) -> str:

@@ -222,8 +222,9 @@ def hash_values(digest: "hashlib._Hash", array: NDArray[Any]) -> None:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file."""
+    there = regular_file(path)
     try:
-        return tomllib.loads(regular_file(path).read_text(encoding="utf-8"))
+        return tomllib.loads(there.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # also of numbers with too many digits
         raise ArgumentError(f"{path} is not TOML: {error}") from error
 

@@ -218,8 +218,10 @@ def test_the_command_line_takes_sigma_from_the_codebook(configuration, cli, tmp_
     told = cli(*arguments, "--codebook", c.codebook, "--selector", c.selector, "--out", tmp_path / "run", "--json")
     assert json.loads(told.out)
     assert read_run(tmp_path / "run").configuration.sigma == 0.375
-    with pytest.raises(ArgumentError, match="expected codebook, a file, with method cascade or selected"):
+    with pytest.raises(ArgumentError, match=r"expected codebook, a file, with method cascade .*`anisocert codebook` m"):
         replace(c, codebook=None)
+    with pytest.raises(ArgumentError, match=r"expected selector, a file, .*`anisocert train --recipe selector` makes"):
+        replace(c, selector=None)
     with pytest.raises(ArgumentError, match="expected codebook, a file, with method cascade or selected"):
         replace(c, method="fixed")
 

@@ -85,9 +85,12 @@ class Configuration(Options):
             check_domain(self.domain)
         if (self.method == "average") != (self.average_of is not None):
             raise ArgumentError("expected average_of, a run, with method 'average' and with no other")
-        for name, methods in (("codebook", CODED), ("selector", SELECTING)):
+        for name, methods, by in (("codebook", CODED, "codebook"), ("selector", SELECTING, "train --recipe selector")):
             if (self.method in methods) != (self.parts[name] is not None):
-                raise ArgumentError(f"expected {name}, a file, with method {' or '.join(methods)} and with no other")
+                raise ArgumentError(
+                    f"expected {name}, a file, with method {' or '.join(methods)} and with no other: "
+                    f"`anisocert {by}` makes one"
+                )
         if self.memory_policy is not None:
             expect_one_of("memory_policy", self.memory_policy, POLICIES)
         if self.simultaneous and self.lifetime:

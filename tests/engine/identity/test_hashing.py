@@ -560,6 +560,17 @@ def test_operators_that_are_not_torchs_own_are_refused_in_code_too(imported, tmp
         digest(importlib.import_module("users_own").Net())
 
 
+def test_code_without_a_file_is_the_users_wherever_the_process_is(monkeypatch):
+    def made(factor: int) -> Any:
+        namespace: dict[str, Any] = {}
+        exec(f"def scaled(x): return x * {factor}", namespace)
+        return namespace["scaled"]
+
+    before = digest(Holding(made(2)))
+    monkeypatch.chdir(Path(torch.__file__).parents[1])
+    assert digest(Holding(made(2))) == before != digest(Holding(made(3)))
+
+
 def test_hooks_on_all_modules_are_refused():
     handle = nn.modules.module.register_module_forward_hook(lambda module, inputs, output: -output)
     try:

@@ -36,8 +36,8 @@ def is_installed_file(name: str) -> bool:
     A .pth file may lead to the packages of another environment: those are known by the name of their folder. Where it
     leads to the user's sources, as an editable installation does, these stay the user's.
     """
-    if name.startswith("<frozen "):
-        return True
+    if name.startswith("<"):  # no file, wherever the process is: what was typed, or made as it runs
+        return name.startswith("<frozen ")
     path = os.path.realpath(name)
     return path.startswith(_installed()) or any(f"{os.sep}{folder}{os.sep}" in path for folder in PACKAGES)
 

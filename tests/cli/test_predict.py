@@ -7,7 +7,8 @@ import pytest
 
 from anisocert import Gaussian, Numerics, Plan, Uniform, predict
 from anisocert.data import digits
-from anisocert.models import load
+from anisocert.errors import AnisocertWarning
+from anisocert.models import load, save
 
 
 def expected(net, smoothing, data, n, seed=0):
@@ -45,6 +46,13 @@ def test_answers_are_those_of_the_library(cli, trained_digits, tmp_path):
     assert stored["numerics"]["precision"] == "float32"
     cli("predict", *arguments, "--precision", "float32", "--out", tmp_path / "a.csv")
     assert read((tmp_path / "a.csv").read_text()) == known
+
+
+def test_it_warns_of_noise_the_network_does_not_know(cli, trained_digits, tmp_path):
+    model, said = load(trained_digits)
+    save(model, tmp_path / "net.safetensors", said | {"norm": "l2", "sigma": 0.25})
+    with pytest.warns(AnisocertWarning, match=r"trained with noise of sigma 0\.25, got 1"):
+        cli("predict", tmp_path / "net.safetensors", "--data", "digits", "--sigma", 1, "--n", 20, "--max", 1)
 
 
 @pytest.mark.precision

@@ -11,8 +11,8 @@ from torch import nn
 import anisocert as ac
 from anisocert.data import digits
 from anisocert.engine import Network, Numerics
-from anisocert.errors import ArgumentError, ModelError
-from anisocert.models import Codebook, Denoiser, build, save
+from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
+from anisocert.models import Codebook, Denoiser, build, load, save
 from anisocert.runs import Configuration
 from anisocert.runs.loading import open_memory
 from anisocert.work import load_job
@@ -148,6 +148,14 @@ def test_labels_beyond_the_networks_classes_are_refused(file, images):
     examples = load_job(c).examples
     with pytest.raises(ArgumentError, match=r"expected labels 0 to 4 in .*, got labels up to 5"):
         open_system(c, ac.Memory(), b"known to no client", "cpu", 1, replace(examples, y=examples.y + 1, num_classes=6))
+
+
+def test_it_warns_of_noise_the_network_does_not_know(trained_digits, tmp_path):
+    model, said = load(trained_digits)
+    save(model, tmp_path / "net.safetensors", said | {"norm": "l2", "sigma": 0.25})
+    c = Configuration(model=str(tmp_path / "net.safetensors"), data="", sigma=1.0, input_shape=[1, 8, 8])
+    with pytest.warns(AnisocertWarning, match=r"trained with noise of sigma 0\.25, got 1"):
+        open_system(c, ac.Memory(), b"known to no client", "cpu", 1)
 
 
 def test_a_selector_chooses_the_noise(tmp_path):

@@ -54,6 +54,7 @@ def predict(
     from anisocert.durable import claim
     from anisocert.engine.devices import devices_of
     from anisocert.evaluate import percent
+    from anisocert.work.doubts import warn_of_doubts
 
     form = form or (out.suffix.removeprefix(".") if out is not None else "table")
     if form not in ("csv", "json") and not (form == "table" and out is None):
@@ -64,6 +65,7 @@ def predict(
     asked |= {"method": "fixed" if asked["codebook"] is None else "cascade"}
     job = loaded(configured(asked, tell), tell)
     c = job.configuration
+    warn_of_doubts(c, job.model, job.metadata)
     network = c.network(job.model, devices_of(device)[0])
     with warnings.catch_warnings():
         warnings.simplefilter("once")  # a plan that cannot answer warns for every batch

@@ -22,6 +22,7 @@ from anisocert.optimize.soft import Problem
 from anisocert.runs.loading import load_model
 from anisocert.smoothing import Gaussian, usual
 from anisocert.work import Job
+from anisocert.work.doubts import beyond_denoiser
 from anisocert.work.forecast import forecast
 
 COMPARED = ("fixed", "isotropic", "anisotropic")
@@ -134,9 +135,9 @@ def diagnose(
         sigma = max(lost[0].sigma, USUAL_NOISE * scale)
         found = replace(found, remedies=tuple(remedies(job, sigma, lost[0].norm, method)))
     selector = () if found.captured is None else capture_words(found.captured)
-    beyond = [f"At that noise {one}." for one in job.beyond_denoiser(best.norm, best.sigma)] if useful else []
+    others = beyond_denoiser(job.model, job.metadata, best.norm, best.sigma) if useful else []
     said = words.findings(found, c.plan(), most, scale, doubt, images=len(job.examples.shape) == 3)
-    return replace(found, findings=(*said, *beyond, *selector))
+    return replace(found, findings=(*said, *(f"At that noise {one}." for one in others), *selector))
 
 
 def _best(levels: Sequence[Level], most: float) -> Level:

@@ -22,6 +22,7 @@ from anisocert.service.keys import KeyFile
 from anisocert.service.limits import Limits
 from anisocert.service.service import Examples, Service
 from anisocert.system import System
+from anisocert.work.doubts import warn_of_doubts
 from anisocert.work.job import average_theta
 
 SHOWN = 24  # examples on the page
@@ -88,6 +89,7 @@ def open_system(
         check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
     for note in (*(() if examples is None else examples.remarks), *metadata.get("notes", ())):
         tell(f"note: {note}")
+    warn_of_doubts(c, model, metadata)
     network = Network(model, num_classes, device, c.numerics, c.model_id)
     plan: Plan = c.plan()
     method = c.chooser(average_theta(c))

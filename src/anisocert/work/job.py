@@ -1,6 +1,5 @@
 """What a run works on: its network, its examples, and the configuration once both are known."""
 
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,15 +17,12 @@ from anisocert.engine.grid import REACH, check_range, warn_if_coarse
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.inputs import expect_labels
-from anisocert.models import Coded, Denoised, Denoiser
-from anisocert.models.denoiser import is_among
 from anisocert.models.normalize import check_units, warn_of_scales, warn_of_units
-from anisocert.models.weights import weights_hash
-from anisocert.optimize import CODED, Average
+from anisocert.optimize import Average
 from anisocert.optimize.domain import check_domain
 from anisocert.runs import Configuration, read_run
 from anisocert.runs.loading import arrays_hash, chosen, examples_hash, load_model
-from anisocert.smoothing import GaussianMixture, usual
+from anisocert.work.doubts import warn_of_doubts
 
 FEW = 4  # inputs: that so few are of one class is no surprise
 
@@ -79,52 +75,16 @@ class Job:
             warn_of_units(c.sigma, [self.examples.spread()], images=len(self.examples.shape) > 1)
         if len(self.examples.shape) == 1:
             warn_of_scales(self.examples.sample(256))
-        doubts = []
-        if said.get("norm") not in (None, c.norm):
-            doubts.append(f"the network was trained with noise for norm {said['norm']}, got norm {c.norm}")
-        if isinstance(said.get("sigma"), int | float) and not _any_noise(c, said) and said["sigma"] != c.sigma:
-            doubts.append(f"the network was trained with noise of sigma {said['sigma']:g}, got {c.sigma:g}")
-        doubts += self.beyond_denoiser(c.norm, c.sigma) + self._without_its_denoiser()
+        warn_of_doubts(c, self.model, said)
         farthest = float(c.smoothing().gap(*plan.best_case(c.num_classes))) * c.sigma
         if c.method == "fixed" and plan.target_radius is not None and farthest < plan.target_radius:
-            doubts.append(f"no input will reach a radius of {plan.target_radius:g}: {plan.n} votes reach {farthest:g}")
-        for doubt in doubts:
-            warnings.warn(doubt, AnisocertWarning, stacklevel=2)
+            reach = f"no input will reach a radius of {plan.target_radius:g}: {plan.n} votes reach {farthest:g}"
+            warnings.warn(reach, AnisocertWarning, stacklevel=2)
 
     def check(self) -> None:
         """An error if network, noise and method do not go together: before a folder is claimed or alpha reserved."""
         c = self.configuration
         c.chooser(self.theta).check(self.model, c.smoothing(), c.plan(), self.examples.shape)
-
-    def beyond_denoiser(self, norm: str, sigma: float) -> list[str]:
-        """In which way the noise, or a code's, is not what the denoiser was trained for, if there is one."""
-        if (known := self.metadata.get("denoiser")) is None:
-            return []
-        noise, (low, high) = usual(norm).name, known["levels"]
-        if noise != known["noise"]:
-            return [f"the denoiser was trained for {known['noise']} noise, got {noise}"]
-        levels = self.model.codes.flatten().tolist() if isinstance(self.model, Coded) else [sigma]
-        remedy = "train one for it (train --recipe denoiser --levels LOW,HIGH), or stay between these"
-        return [
-            f"the denoiser was trained for noise of {low:g} to {high:g}, got {level:g}: {remedy}"
-            for level in (min(levels), max(levels))
-            if not is_among(level, (low, high))
-        ][:1]
-
-    def _without_its_denoiser(self) -> list[str]:
-        """Whether a network that was fine-tuned behind a denoiser has none, or another."""
-        recipe = self.metadata.get("recipe")
-        own = recipe.get("denoiser") if isinstance(recipe, dict) else None
-        if not isinstance(own, dict):
-            return []
-        if self.configuration.denoise is None:
-            return ["the network was fine-tuned behind a denoiser, got none: use --denoise FILE"]
-        found = self.model.denoiser if isinstance(self.model, Denoised) else None
-        if not isinstance(found, nn.Module):
-            return []
-        known = (found.blueprint() if isinstance(found, Denoiser) else {}) | {"sha256": weights_hash(found)}
-        other = json.dumps(own, sort_keys=True) != json.dumps(known, sort_keys=True)
-        return ["the network was fine-tuned behind another denoiser than the one of --denoise"] if other else []
 
     def hashed(self, numerics: Numerics) -> Configuration:
         """The configuration with the network's hash in these numerics, whose precision is known.
@@ -137,11 +97,6 @@ class Job:
             probe = None if c.model_id is None else as_json(network.probe(self.examples.shape))
             self._hashed[numerics] = replace(c, model_hash=network.hash, probe=probe)
         return self._hashed[numerics]
-
-
-def _any_noise(c: Configuration, said: dict[str, Any]) -> bool:
-    """Whether no single level was trained or is certified with: codes are several."""
-    return c.method in CODED or said.get("noise") in (GaussianMixture.name, GaussianMixture.former)
 
 
 def load_job(asked: Configuration) -> Job:

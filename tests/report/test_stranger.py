@@ -1,10 +1,13 @@
 """What the report says and draws of a stranger whose input comes before the clean one."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from anisocert.data.dataset import UNLABELLED
 from anisocert.evaluate import ADMITTED, EVERYONE, LEFT, OWN, compare, percent
 from anisocert.report import page, write_report
 from anisocert.report._charts import curves
@@ -97,6 +100,17 @@ def test_what_was_not_measured_is_said_with_the_command_that_measures_it(make_ru
     )
     assert said.startswith("The promise begins with admission. ") == memory
     assert said in page(compare([run])).replace("&#39;", "'")
+
+
+def test_the_command_that_measures_it_runs_as_it_is(make_run, data):
+    """A function of the user's own must be typed; without labels nothing can be measured."""
+    run = make_run("own", data, memory=True, model="nets:make", denoise="nets:clean.safetensors")
+    (said,) = (one for one in verdict(compare([run])[0]).cautions if "stranger" in one)
+    assert said.endswith(f": anisocert attack {run.folder} --first --model nets:make does.")
+    labels = pa.array([UNLABELLED] * 12, run.table["label"].type)
+    bare = replace(run, table=run.table.set_column(run.table.column_names.index("label"), "label", labels))
+    (said,) = (one for one in verdict(compare([bare])[0]).cautions if "stranger" in one)
+    assert said.endswith("whose input comes before the clean one.")
 
 
 @pytest.mark.parametrize(("factor", "measured"), [(0.01, False), (0.79, False), (0.81, True), (1.24, True), (3, False)])

@@ -7,7 +7,10 @@ from typing import Any
 from anisocert.errors import AnisocertError
 from anisocert.evaluate import Comparison, Entry
 from anisocert.evaluate.labels import searched
+from anisocert.models.loading import is_function
+from anisocert.options import flags
 from anisocert.report._notes import notes
+from anisocert.runs import StoredRun
 from anisocert.shell import shell_join
 
 SHOWN_LAST = ("files", "versions", "numerics")
@@ -50,6 +53,12 @@ def command(entry: Entry) -> str:
         return entry.run.configuration.command(folder.with_name(folder.name + "-again"))
     except AnisocertError:
         return ""
+
+
+def functions(run: StoredRun) -> list[str]:
+    """Options that name a run's own functions, which must be typed: a run may not name code that is executed."""
+    said = {option: str(run.said(option) or "") for option in ("model", "denoise")}
+    return list(flags({name: text for name, text in said.items() if is_function(text)}))
 
 
 def _text(value: Any) -> str:

@@ -1,7 +1,8 @@
 """What a verdict says of a stranger whose input comes before the clean one, measured or not."""
 
 from anisocert.evaluate import OWN, Entry, effort, nearest, percent, probability, short_down, withstood
-from anisocert.shell import shell_quote
+from anisocert.report._provenance import functions
+from anisocert.shell import shell_join
 
 
 def strangers_words(entry: Entry, at: float, confidence: float) -> str:
@@ -34,12 +35,10 @@ def unmeasured(entry: Entry, at: float) -> str:
     begins = "" if entry.unbound else "The promise begins with admission. "
     here = f", at radius {at:g}" if lines else ""
     radii = sorted({one.radius for one in lines if one.radius} | ({at} if lines else set()))  # with those that are kept
-    asked = "".join(f" --radius {radius:g}" for radius in radii)
-    command = f": anisocert attack {shell_quote(entry.run.folder)} --first{asked} does"
-    return (
-        f"{begins}Nothing here measures what a stranger achieves whose input comes before the clean one{here}"
-        f"{'' if entry.run.imported else command}."
-    )
+    asked = [word for radius in radii for word in ("--radius", f"{radius:g}")]
+    command = shell_join(("anisocert", "attack", entry.run.folder, "--first", *asked, *functions(entry.run)))
+    does = "" if entry.run.imported or not entry.before.labelled else f": {command} does"  # it needs labels
+    return f"{begins}Nothing here measures what a stranger achieves whose input comes before the clean one{here}{does}."
 
 
 def contradicted(entry: Entry) -> str:

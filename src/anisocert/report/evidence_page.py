@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator
 
-from anisocert.models.loading import is_function
-from anisocert.options import flags
 from anisocert.report._html import fill
-from anisocert.report._provenance import command
+from anisocert.report._provenance import command, functions
 from anisocert.report.assumptions import assumptions
 from anisocert.report.evidence import Evidence
 from anisocert.report.evidence_tables import implied_table, memory_table, vote_counts, votes_table
@@ -32,8 +30,7 @@ def evidence_page(evidence: Evidence) -> str:
 
 def _commands(e: Evidence) -> Iterator[str]:
     """How to check the evidence, to try to break it, and to make it again."""
-    said = {option: str(e.run.said(option) or "") for option in ("model", "denoise")}
-    typed = list(flags({name: text for name, text in said.items() if is_function(text)}))  # a run may name none
+    typed = functions(e.run)
     yield shell_join(("anisocert", "verify", e.run.folder, "--recount", "10", *typed))
     yield shell_join(("anisocert", "attack", e.run.folder, "--ids", str(e.id), *typed))
     if again := command(e.comparison.entries[0]):

@@ -38,7 +38,10 @@ class Clean:
         """The examples with these ids. After a memory, if that binds the run: then the promise is the memory's."""
         rows = [run.row(number) for number in ids]
         if any(row.get("label") in (None, UNLABELLED) for row in rows):
-            raise ArgumentError(f"expected a run with the label of every input, got {run.folder}, which lacks some")
+            raise ArgumentError(
+                f"expected a run with the label of every input, got {run.folder}, which lacks some: certify data that "
+                "has them, as y"
+            )
         found = [inputs(number) for number in ids]
         x = [one for one in found if one is not None]
         if len(x) < len(ids):

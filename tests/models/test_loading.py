@@ -396,6 +396,7 @@ def test_the_users_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "def callable_(): return lambda x: x\n"
         "def needy(size): return nn.Linear(size, size)\n"
         "def failing(): raise OSError('no weights here')\n"
+        "def lacking(): open('no_such.pth')\n"
         "ready = linear()\n"
         "number = 3\n"
     )
@@ -415,6 +416,7 @@ def test_the_users_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("my_nets:needy", r"expected my_nets:needy to be a function without arguments, .* argument: 'size'"),
         ("my_nets:number", r"expected my_nets:number to be a function without arguments, .*, got int"),
         ("my_nets:failing", r"expected my_nets:failing\(\) .*, got what it raised: OSError\('no weights here'\)"),
+        ("my_nets:lacking", r"expected my_nets:lacking\(\) .*: FileNotFoundError: .* 'no_such\.pth'"),
         ("no_such_module:f", r"expected a Python module no_such_module, .* got none in .*: go to the folder"),
         ("my_broken:f", r"expected my_broken to be imported, .*'no_such_package'.*: install no_such_package"),
     ):

@@ -107,5 +107,7 @@ def _called(function: Any, text: str) -> Any:
 
 
 def _raised(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:  # which its repr leaves out
+        return f"{type(error).__name__}: {error}"
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     return f"{error!r}{f': install {missing}' if missing else ''}"

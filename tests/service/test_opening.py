@@ -143,6 +143,15 @@ def test_the_shape_of_inputs(file, images, tmp_path):
     assert settled(replace(behind, input_shape=[1, 2048, 2052]), ac.Memory(), None).input_shape == [1, 2048, 2052]
 
 
+def test_one_channel_is_not_taken_for_three(tmp_path):
+    made, path = {"architecture": "small-cnn", "num_classes": CLASSES, "mean": (0.5,) * 3, "std": (0.2,) * 3}, tmp_path
+    save(build("small-cnn", CLASSES, made["mean"], made["std"]), path / "net.safetensors", made)
+    asked = Configuration(model=str(path / "net.safetensors"), data="", sigma=0.25, n=100, input_shape=[3, 8, 8])
+    open_system(asked, ac.Memory(), b"known to no client", "cpu", 1)
+    with pytest.raises(ArgumentError, match="expected inputs with 3 channels, as mean and std have, got 1"):
+        open_system(replace(asked, input_shape=[1, 8, 8]), ac.Memory(), b"known to no client", "cpu", 1)
+
+
 def test_labels_beyond_the_networks_classes_are_refused(file, images):
     c = Configuration(model=file("tuple"), data=images, sigma=0.25, num_classes=CLASSES, input_shape=list(SHAPE))
     examples = load_job(c).examples

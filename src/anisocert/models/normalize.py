@@ -81,6 +81,15 @@ def check_units(x: NDArray[np.float32], mean: ArrayLike | None, std: ArrayLike |
         )
 
 
+def expect_channels(channels: int, means: int) -> None:
+    """An error for one channel where mean and std are of several: torch would repeat it for each without a word."""
+    if channels == 1 < means:
+        raise ArgumentError(
+            f"expected inputs with {means} channels, as mean and std have, got 1: give one mean and std (--mean, "
+            f"--std), or numpy.repeat(x, {means}, 1) to a network that may see grey images"
+        )
+
+
 def out_of_units(model: object, x: NDArray[np.float32]) -> dict[int, str]:
     """Which inputs are far from a network's units, and why; none where nobody knows these. x: `n x c x ...`."""
     if not isinstance(model, Normalized):
@@ -99,15 +108,8 @@ def out_of_units(model: object, x: NDArray[np.float32]) -> dict[int, str]:
 def _normalized(
     x: NDArray[np.float32], centers: NDArray[np.float32], spreads: NDArray[np.float32]
 ) -> NDArray[np.float64] | None:
-    """Inputs in standard deviations from the mean; None for those of a different network, which says so itself.
-
-    It cannot for one channel, which torch repeats for each mean without a word.
-    """
-    if x.shape[1] == 1 < len(centers):
-        raise ArgumentError(
-            f"expected inputs with {len(centers)} channels, as mean and std have, got 1: give one mean and std "
-            f"(--mean, --std), or numpy.repeat(x, {len(centers)}, 1) to a network that may see grey images"
-        )
+    """Inputs in standard deviations from the mean; None for those of a different network, which says so itself."""
+    expect_channels(x.shape[1], len(centers))
     if len(centers) not in (1, x.shape[1]):
         return None
     shape = (-1,) + (1,) * (x.ndim - 2)

@@ -14,7 +14,7 @@ from anisocert.inputs import expect_labels
 from anisocert.memory import Memory
 from anisocert.models import load_denoiser
 from anisocert.models.loading import is_function
-from anisocert.models.normalize import check_units
+from anisocert.models.normalize import check_units, expect_channels
 from anisocert.runs import Configuration
 from anisocert.runs.loading import load_model
 from anisocert.service._telling import Names
@@ -87,6 +87,8 @@ def open_system(
     if examples is not None:
         expect_labels(examples.y, num_classes, c.data)
         check_units(examples.sample(), metadata.get("mean"), metadata.get("std"))
+    elif c.input_shape:
+        expect_channels(c.input_shape[0], len(metadata.get("mean") or ()))
     for note in (*(() if examples is None else examples.remarks), *metadata.get("notes", ())):
         tell(f"note: {note}")
     warn_of_doubts(c, model, metadata)

@@ -374,6 +374,8 @@ def test_a_mean_that_is_none(tmp_path: Path, network: nn.Module, mean: object) -
 
 
 def test_other_contents(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"expected the path of a network, .* got Sequential: .* needs no loading"):
+        load(nn.Sequential(*(nn.Linear(2, 2) for _ in range(9))))  # type: ignore[arg-type]  # its text is no path
     torch.save([1, 2], tmp_path / "list.pt")
     with pytest.raises(ModelError, match=r"expected a state dict in .*, got list"):
         load(tmp_path / "list.pt")

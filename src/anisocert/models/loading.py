@@ -55,6 +55,11 @@ def load(
     shape: of an input. The network is then tried on such inputs and, where it takes the same values in another shape,
         or returns its scores among other things, made to fit. What is known has `notes` that say so.
     """
+    if not isinstance(source, str | Path):
+        raise ArgumentError(
+            f"expected the path of a network, or package.module:function, got {type(source).__name__}: what is a "
+            "network already needs no loading"
+        )
     like = None if shape is None else tuple(shape)
     if (mean is None) != (std is None):
         raise ArgumentError(f"expected both mean and std or neither, got mean {mean!r} and std {std!r}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anisocert.errors import AnisocertError
 from anisocert.evaluate import Comparison, Entry
@@ -10,8 +10,10 @@ from anisocert.evaluate.labels import searched
 from anisocert.models.loading import is_function
 from anisocert.options import flags
 from anisocert.report._notes import notes
-from anisocert.runs import StoredRun
 from anisocert.shell import shell_join
+
+if TYPE_CHECKING:  # a run needs pyarrow
+    from anisocert.runs import StoredRun
 
 SHOWN_LAST = ("files", "versions", "numerics")
 
@@ -55,7 +57,7 @@ def command(entry: Entry) -> str:
         return ""
 
 
-def functions(run: StoredRun) -> list[str]:
+def functions(run: "StoredRun") -> list[str]:
     """Options that name a run's own functions, which must be typed: a run may not name code that is executed."""
     said = {option: str(run.said(option) or "") for option in ("model", "denoise")}
     return list(flags({name: text for name, text in said.items() if is_function(text)}))

@@ -48,7 +48,8 @@ NAMES = (*(f"{recipe}-{kind}" for recipe in RECIPES for kind in KINDS), "claims"
 MANY = "-many"  # ends the names of runs on more inputs, which are compared with each other alone
 # kinds of tables that keep all intervals
 WHOLE = ("headline", "many", "protection", "attacked-first", "one-system", *FOLDERS)
-BLOCK = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end -->", re.DOTALL)
+# "<!-- table NAME -->", or "<!-- table NAME at 0.5 -->" for the rows of one noise level
+BLOCK = re.compile(r"<!-- table (\S+)(?: at (\S+))? -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def read_results(results: Path, many: bool = False) -> dict[str, Comparison]:
@@ -129,14 +130,24 @@ def _bare(row: Sequence[Cell], keep: Sequence[bool]) -> tuple[Cell, ...]:
 
 def written(page: str, tables: dict[str, list[Table]]) -> str:
     """The page with its tables drawn anew; empty where there is nothing to draw."""
-    if unknown := [name for name in BLOCK.findall(page) if name not in NAMES]:
+    if unknown := [name for name, _ in BLOCK.findall(page) if name not in NAMES]:
         raise ArgumentError(f"expected tables of {', '.join(NAMES)}, got {unknown[0]!r}")
 
     def block(found: re.Match[str]) -> str:
-        drawn = "\n".join(render(table, "markdown") for table in tables.get(found[1], []))
-        return f"<!-- table {found[1]} -->\n{drawn}<!-- end -->"
+        drawn = "\n".join(render(_at(found[2], table), "markdown") for table in tables.get(found[1], []))
+        return found[0].partition("\n")[0] + f"\n{drawn}<!-- end -->"
 
     return BLOCK.sub(block, page)
+
+
+def _at(level: str | None, table: Table) -> Table:
+    """The rows of one noise level, by their first cell; all if none is named."""
+    if level is None:
+        return table
+    rows = tuple(row for row in table.rows if row[0].value == level)
+    if not rows:
+        raise ArgumentError(f"expected a noise level of the table {table.title!r}, got {level!r}")
+    return replace(table, rows=rows)
 
 
 def write_figures(results: Path, folder: Path) -> list[Path]:

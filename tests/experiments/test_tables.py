@@ -305,6 +305,20 @@ def test_a_page_is_written_between_its_marks_and_stays_so(script, results, tmp_p
         script.written("<!-- table gians -->\n<!-- end -->", {})
 
 
+def test_a_page_may_show_one_noise_level_of_a_table(script, results):
+    tables = script.all_tables(results)
+    text = script.written("<!-- table cohen-headline at 0.5 -->\nold\n<!-- end -->\n", tables)
+    assert text.startswith("<!-- table cohen-headline at 0.5 -->\n**")
+    head, *rows = lines(text, "cohen-headline at 0.5")
+    every = lines(script.written("<!-- table cohen-headline -->\n<!-- end -->\n", tables), "cohen-headline")
+    assert rows == [row for row in every[1:] if row[0] == "0.5"]
+    assert head == every[0]
+    assert 0 < len(rows) < len(every) - 1
+    assert script.written(text, tables) == text
+    with pytest.raises(ArgumentError, match=r"expected a noise level of the table .*, got '2'"):
+        script.written(text.replace("at 0.5", "at 2"), tables)
+
+
 def test_rows_of_two_networks_are_not_drawn_as_one(script, results, tmp_path, forge):
     copy = tmp_path / "results"
     shutil.copytree(results, copy)

@@ -94,8 +94,13 @@ def attacked_figure(
     for group in _groups(lines):
         panels.setdefault(str(_noise(group[0]).value), []).append(group)
     count = len(panels) + bool(systems)
-    figure = new_figure(2.5 * count + 0.5, 3.1)
-    axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
+    rows = 1 if count <= 3 else 2  # in one row the letters of more would be too small on a page
+    columns = -(-count // rows)
+    figure = new_figure(2.7 * columns + 0.5, 2.2 * rows + 0.9)
+    axes = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    for unused in axes[count:]:
+        unused.remove()
+    axes = axes[:count]
     for axis, (name, groups) in zip(axes, panels.items(), strict=False):
         for place, group in enumerate(groups):
             balls, shade = [one.line for one in group if one.line.radius is not None], colour(group[0].method)
@@ -114,7 +119,8 @@ def attacked_figure(
         axis.grid(visible=True)
     if systems:
         _draw_systems(axes[-1], systems)
-    axes[0].set_ylabel("% of the images")
+    for first in axes[::columns]:
+        first.set_ylabel("% of the images")
     told = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(told.values(), told.keys(), loc="outside lower center", ncols=min(3, len(axes) + 1), fontsize=7)
     return figure

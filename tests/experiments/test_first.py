@@ -168,6 +168,14 @@ def test_one_system_has_a_panel_beside_those_that_were_attacked(comparison, line
     assert panel.lines[0].get_ydata() == pytest.approx([100, 100, 50, 0])  # at 0, 0.1 and 0.6, and beyond
 
 
+def test_more_than_three_panels_stand_in_two_rows(comparison, lines):
+    four = [replace(one, sigma=one.sigma + more) for more in (0.0, 0.5) for one in lines]
+    figure = attacked_figure(four, {}, [comparison.entries[0].before])
+    places = [axis.get_subplotspec() for axis in figure.axes]
+    assert [(place.rowspan.start, place.colspan.start) for place in places] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+    assert [bool(axis.get_ylabel()) for axis in figure.axes] == [True, False, False, True, False]
+
+
 def test_the_tables_are_drawn_with_their_intervals(lines, tmp_path):
     (tmp_path / "attacked-first.tsv").write_text(written(lines), "utf-8")
     found = tables.all_tables(tmp_path)

@@ -84,8 +84,8 @@ def attacked_figure(
 ) -> "Figure":
     """Certified accuracy, and what a stranger leaves of it at the radii of the attack: a panel per network.
 
-    runs: where their rows are kept, for the curves between these radii. systems: of a last panel, each one classifier
-    for all images; what is left of them is at least what is certified.
+    runs: where their rows are kept, for curves instead of squares at these radii. systems: of a last panel, each one
+    classifier for all images; what is left of them is at least what is certified.
     """
     from anisocert.report.canvas import colour, new_figure
     from anisocert.report.figures import whiskers
@@ -105,12 +105,12 @@ def attacked_figure(
         for place, group in enumerate(groups):
             balls, shade = [one.line for one in group if one.line.radius is not None], colour(group[0].method)
             radii = [float(one.radius or 0.0) for one in balls]
-            axis.plot(
-                radii, [100 * one.certified_share for one in balls], color=shade, marker="s", markersize=2.5, ls="",
-                label=f"{group[0].method}: {group[0].protects}",
-            )  # fmt: skip
+            label = f"{group[0].method}: {group[0].protects}"
             if group[0].of in runs:
-                _draw_curve(axis, _attacked(runs[group[0].of], balls), color=shade)
+                _draw_curve(axis, _attacked(runs[group[0].of], balls), color=shade, label=label)
+            else:
+                certified = [100 * one.certified_share for one in balls]
+                axis.plot(radii, certified, color=shade, marker="s", markersize=2.5, ls="", label=label)
             low, high = zip(*(one.interval() for one in balls), strict=True)
             beside = [radius + 0.008 * (place - (len(groups) - 1) / 2) * radii[-1] for radius in radii]
             whiskers(axis, beside, [one.share for one in balls], low, high, shade, group[0].method)

@@ -152,7 +152,8 @@ def test_between_the_radii_of_the_attack_the_curve_is_that_of_the_rows(compariso
     three = {"ids": [0, 1, 2], "labels": [1, 1, 1], "prediction": [1, 1, 1]}
     rows = replace(base, **{name: np.array(value) for name, value in three.items()},
                    radius=np.array([0.6, 0.5, 0.2]), proxy_radius=np.array([0.6, 0.5, 0.2]))  # fmt: skip
-    curve = attacked_figure(lines, {lines[0].of: rows}).axes[0].lines[1]
+    curve = attacked_figure(lines, {lines[0].of: rows}).axes[0].lines[0]
+    assert curve.get_label() == f"fixed: {EVERYONE}"
     assert curve.get_xdata() == pytest.approx([0, 0.2, 0.5, 0.6, 0.6])
     assert curve.get_ydata() == pytest.approx([100, 100, 200 / 3, 100 / 3, 0])
     with pytest.raises(ArgumentError, match=r"expected \[3, 2, 2\] inputs certified, .* got \[3, 2, 1\] in the rows"):

@@ -522,12 +522,60 @@ def test_a_module_that_is_handed_on(how, tmp_path, monkeypatch):
     assert found[0] != found[1]
 
 
-@pytest.mark.parametrize("how", ["eval('x')", "globals()['x']", "__import__('math').pi * x"])
+IN_A_PACKAGE = """
+from torch import nn
+{top}
+def scale_of(values):
+    return values.W
+
+class Net(nn.Module):
+    def forward(self, x):
+        {local}
+        return {how}
+"""
+
+
+@pytest.mark.parametrize(
+    ("top", "local", "name"),
+    [
+        ("import users_package.values", "", "users_package.values"),
+        ("", "import users_package.values", "users_package.values"),
+        ("", "import users_package.values as v", "v"),
+        ("", "from users_package import values as v", "v"),
+    ],
+)
+@pytest.mark.parametrize("how", ["scale_of({})", "getattr({}, 'W')", "{}.__dict__['W']", "(lambda: scale_of({}))()"])
+def test_a_part_of_a_package_that_is_handed_on(how, top, local, name, tmp_path, monkeypatch):
+    """Also one that the code imports as it runs, under whichever name."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "users_package").mkdir()
+    (tmp_path / "users_package" / "__init__.py").touch()
+    (tmp_path / "users_taking.py").write_text(IN_A_PACKAGE.format(top=top, local=local, how=how.format(name)))
+    found = []
+    for value in (1, 2):
+        (tmp_path / "users_package" / "values.py").write_text(f"W = {value}\n")
+        for module in ("users_package", "users_package.values", "users_taking"):
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        importlib.invalidate_caches()
+        importlib.import_module("users_package.values")
+        found.append(digest(importlib.import_module("users_taking").Net()))
+    assert found[0] != found[1]
+
+
+READS = [
+    "eval('x')", "globals()['x']", "__import__('math').pi * x", "builtins.eval('x')", "sys.modules['math'].pi * x",
+    "sys._getframe().f_globals['x']",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", READS)
 def test_code_that_reads_what_it_does_not_name_is_refused(how, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "users_dynamic", raising=False)
     (tmp_path / "users_dynamic.py").write_text(
-        f"from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        return {how}\n"
+        f"import builtins, sys\nfrom torch import nn\n"
+        f"class Net(nn.Module):\n    def forward(self, x):\n        return {how}\n"
     )
     importlib.invalidate_caches()
     with pytest.raises(ModelError, match="--model-id"):

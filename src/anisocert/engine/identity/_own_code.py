@@ -16,9 +16,11 @@ import torch
 
 NOT_IMPORTED = object()
 PACKAGES = ("site-packages", "dist-packages")
+TAKE = ("LOAD_ATTR", "LOAD_METHOD")
 # By which code reads what it does not name.
 ANYTHING = {"eval", "exec", "globals", "__import__", "import_module"}
-ANYTHING_OF = {"import_module", "__globals__", "__builtins__"}
+ANYTHING_OF = {"import_module", "__globals__", "__builtins__", "f_globals"}
+ANYTHING_FROM = {"sys.modules", *(f"builtins.{name}" for name in ANYTHING)}
 TORCH_OPERATORS = ("aten", "prim", "prims", "quantized", "torchvision")
 
 
@@ -91,30 +93,43 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """
     codes = list(_codes(function.__code__))
     attributes = {name for code in codes for name in code.co_names}
-    found: dict[str, Any] = {}
-    handed: set[str] = set()
-    for code in codes:
-        # without the prefixes that widen an argument, whose number depends on how large the function is
-        instructions = [one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"]
+    # without the prefixes that widen an argument, whose number depends on how large the function is
+    listings = [[one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"] for code in codes]
+    handed, found = _handed(listings), dict[str, Any]()
+    for instructions in listings:
         for at, one in enumerate(instructions):
-            name = str(one.argval)
-            if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and name in function.__globals__:
+            name, is_global, is_taken = str(one.argval), one.opname in ("LOAD_GLOBAL", "LOAD_NAME"), one.opname in TAKE
+            if is_global and name in function.__globals__:
                 found[name] = function.__globals__[name]
-                follows = instructions[at + 1].opname if at + 1 < len(instructions) else ""
-                if isinstance(found[name], ModuleType) and follows not in ("LOAD_ATTR", "LOAD_METHOD"):
-                    handed.add(name)  # to code that may take anything from it
-            elif (one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and name in ANYTHING) or (
-                one.opname in ("LOAD_ATTR", "LOAD_METHOD") and name in ANYTHING_OF
+            elif (is_global and name in ANYTHING) or (
+                is_taken and (name in ANYTHING_OF or f"{instructions[at - 1].argval}.{name}" in ANYTHING_FROM)
             ):
                 found[name] = NOT_IMPORTED
             elif one.opname == "IMPORT_NAME":
                 found |= _imported(name, instructions[at - 2].argval, function.__globals__.get("__package__"))
     for name in sorted(found):
         value = found[name]
-        if isinstance(value, ModuleType) and name not in handed:
-            yield from _taken(name, value, attributes, set())
+        if isinstance(value, ModuleType) and name.replace(" ", ".").rpartition(".")[2] not in handed:
+            yield from _taken(name, value, attributes, handed, set())
         else:
             yield name, value
+
+
+def _handed(listings: list[list[dis.Instruction]]) -> set[str]:
+    """Names of what is not only asked for an attribute: other code may take anything from a module that it is given."""
+    found, meant = set[str](), dict[str, str]()
+    for instructions in listings:
+        imported = ""
+        for one, follows in zip(instructions, [*instructions[1:], None], strict=True):
+            if one.opname in ("IMPORT_NAME", "IMPORT_FROM"):
+                imported = str(one.argval)
+            elif one.opname.startswith("STORE_") and imported:
+                meant[str(one.argval)], imported = imported, ""
+            elif one.opname.startswith("LOAD_") and one.opname not in ("LOAD_CONST", "LOAD_METHOD"):
+                names = one.argval if isinstance(one.argval, tuple) else (one.argval,)  # some load two
+                asked = follows is not None and follows.opname in TAKE and follows.argval != "__dict__"
+                found |= {str(name) for name in (names[:-1] if asked else names)}
+    return found | {meant[name].rpartition(".")[2] for name in found & meant.keys()}
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -144,7 +159,9 @@ def _is_findable_library(top: str) -> bool:
     return spec is not None and (spec.origin in ("built-in", "frozen") or is_installed_file(spec.origin or ""))
 
 
-def _taken(path: str, module: ModuleType, attributes: set[str], seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _taken(
+    path: str, module: ModuleType, attributes: set[str], handed: set[str], seen: set[int]
+) -> Iterator[tuple[str, Any]]:
     """What code that names these attributes can take from a module."""
     if module is torch.ops or (module is torch and "ops" in attributes):
         yield from _operators(attributes)
@@ -156,8 +173,8 @@ def _taken(path: str, module: ModuleType, attributes: set[str], seen: set[int]) 
     seen.add(id(module))
     for name in sorted((attributes | {"__getattr__"}) & vars(module).keys()):
         value = vars(module)[name]
-        if isinstance(value, ModuleType):
-            yield from _taken(f"{path}.{name}", value, attributes, seen)
+        if isinstance(value, ModuleType) and (name not in handed or is_installed(value)):
+            yield from _taken(f"{path}.{name}", value, attributes, handed, seen)
         else:
             yield f"{path}.{name}", value
 

@@ -418,6 +418,21 @@ def test_functions_that_the_user_compiled_cannot_be_read(tmp_path, monkeypatch):
         digest(Holding(_bisect.bisect_left))
 
 
+def test_classes_that_the_user_compiled_cannot_be_read(tmp_path, monkeypatch):
+    """Their methods have no code to read, and nor have those of classes that inherit them."""
+    import _queue
+
+    class Own(_queue.SimpleQueue):
+        pass
+
+    for held in (_queue.SimpleQueue, Own, _queue.SimpleQueue.put):
+        digest(Holding(held))
+    monkeypatch.setattr(_queue, "__file__", str(tmp_path / "_queue.so"))
+    for held in (_queue.SimpleQueue, Own, _queue.SimpleQueue.put):
+        with pytest.raises(ModelError, match=r"Holding\.held.*, type, .* compiled code of your own"):
+            digest(Holding(held))
+
+
 def test_a_generator_cannot_be_read():
     function = _closed(iter(one for one in (1, 2)))  # type: ignore[arg-type]
     with pytest.raises(ModelError, match=r"Holding\.held<factor>, generator"):
@@ -617,6 +632,48 @@ def test_code_without_a_file_is_the_users_wherever_the_process_is(monkeypatch):
     before = digest(Holding(made(2)))
     monkeypatch.chdir(Path(torch.__file__).parents[1])
     assert digest(Holding(made(2))) == before != digest(Holding(made(3)))
+
+
+OTHER_OPERATORS = """
+import torch
+from torch import nn
+{top}
+def twice(operators, x):
+    return operators.twice(x)
+
+class Net(nn.Module):
+    def forward(self, x):
+        {local}
+        return {how}
+"""
+
+
+@pytest.mark.usefixtures("users_operators")
+@pytest.mark.parametrize(
+    ("top", "local", "how"),
+    [
+        ("ours = torch.ops.users", "", "ours.twice(x)"),
+        ("ours = torch.ops.users", "", "twice(ours, x)"),
+        ("ours = torch.ops", "all = ours", "all.users.twice(x)"),
+        ("", "", "getattr(torch.ops, 'users').twice(x)"),
+        ("", "t = torch", "t.ops.users.twice(x)"),
+    ],
+)
+def test_operators_that_are_not_torchs_own_are_refused_wherever_they_come_from(top, local, how, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "users_other", raising=False)
+    (tmp_path / "users_other.py").write_text(OTHER_OPERATORS.format(top=top, local=local, how=how))
+    importlib.invalidate_caches()
+    with pytest.raises(ModelError, match="not torch's own"):
+        digest(importlib.import_module("users_other").Net())
+
+
+def test_torchs_own_operators_may_have_a_short_name(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    source = OTHER_OPERATORS.format(top="ours = torch.ops.aten", local="", how="ours.relu(x)")
+    (tmp_path / "users_short.py").write_text(source)
+    importlib.invalidate_caches()
+    digest(importlib.import_module("users_short").Net())
 
 
 def test_hooks_on_all_modules_are_refused():

@@ -13,6 +13,7 @@ from anisocert.engine.identity._own_code import (
     globals_of,
     is_installed,
     is_installed_file,
+    is_other_operators,
     name_in_library,
 )
 from anisocert.engine.identity._script import parts_of_script
@@ -56,6 +57,8 @@ class Callables(Content):
         elif isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
             self._expect_torch_operator(value)
             self._put("operator", value)
+        elif is_other_operators(value):
+            self._refuse(value, "it has operators that are not torch's own")
         elif (name := name_in_library(value)) is not None:  # Cython's functions have no type that Python knows
             self._put("function of a library", *name)
         elif kind is functools._lru_cache_wrapper:

@@ -9,7 +9,16 @@ import sysconfig
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MethodDescriptorType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import torch
@@ -21,6 +30,10 @@ TAKE = ("LOAD_ATTR", "LOAD_METHOD")
 ANYTHING = {"eval", "exec", "globals", "__import__", "import_module"}
 ANYTHING_OF = {"import_module", "__globals__", "__builtins__", "f_globals"}
 ANYTHING_FROM = {"sys.modules", *(f"builtins.{name}" for name in ANYTHING)}
+BY_C = (
+    BuiltinFunctionType, ClassMethodDescriptorType, GetSetDescriptorType, MethodDescriptorType, WrapperDescriptorType,
+)  # fmt: skip
+OF_ALL = ("__dict__", "__weakref__")  # which classes of Python have, too
 TORCH_OPERATORS = ("aten", "prim", "prims", "quantized", "torchvision")
 
 
@@ -73,6 +86,20 @@ def name_in_library(value: Any) -> tuple[str, str] | None:
     return None
 
 
+def is_compiled(kind: type) -> bool:
+    """Whether a class is of a compiled module of the user's own: one of Python defines none of C's descriptors."""
+    module = sys.modules.get(kind.__module__)
+    # without a file: what several libraries share
+    if module is None or getattr(module, "__file__", None) is None or is_installed(module):
+        return False
+    for name, value in vars(kind).items():
+        function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+        owner = "__self__" if isinstance(function, BuiltinFunctionType) else "__objclass__"
+        if isinstance(function, BY_C) and name not in OF_ALL and getattr(function, owner) is kind:
+            return True
+    return False
+
+
 def is_in_a_library(value: Any, name: str) -> bool:
     """Whether some library that is loaded has a value under this name."""
     first, _, rest = name.partition(".")
@@ -109,7 +136,8 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
                 found |= _imported(name, instructions[at - 2].argval, function.__globals__.get("__package__"))
     for name in sorted(found):
         value = found[name]
-        if isinstance(value, ModuleType) and name.replace(" ", ".").rpartition(".")[2] not in handed:
+        known = value is torch or name.replace(" ", ".").rpartition(".")[2] not in handed
+        if isinstance(value, ModuleType) and known:
             yield from _taken(name, value, attributes, handed, set())
         else:
             yield name, value
@@ -163,8 +191,12 @@ def _taken(
     path: str, module: ModuleType, attributes: set[str], handed: set[str], seen: set[int]
 ) -> Iterator[tuple[str, Any]]:
     """What code that names these attributes can take from a module."""
-    if module is torch.ops or (module is torch and "ops" in attributes):
+    if module is torch and "ops" in handed:
+        yield f"{path}.ops", torch.ops
+    elif module is torch.ops or (module is torch and "ops" in attributes):
         yield from _operators(attributes)
+    elif is_other_operators(module):
+        yield path, module
     if is_installed(module):
         yield path, f"module {module.__name__}"
         return
@@ -177,6 +209,11 @@ def _taken(
             yield from _taken(f"{path}.{name}", value, attributes, handed, seen)
         else:
             yield f"{path}.{name}", value
+
+
+def is_other_operators(value: Any) -> bool:
+    """Whether this is torch.ops, or a part of it whose operators are not torch's own."""
+    return value is torch.ops or (isinstance(value, torch._ops._OpNamespace) and value.name not in TORCH_OPERATORS)
 
 
 def _operators(attributes: set[str]) -> Iterator[tuple[str, Any]]:

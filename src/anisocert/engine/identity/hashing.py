@@ -22,7 +22,7 @@ from anisocert.engine.exported import GUARDS
 from anisocert.engine.given import Classifier
 from anisocert.engine.identity._callables import Callables
 from anisocert.engine.identity._content import REMEDY
-from anisocert.engine.identity._own_code import is_in_a_library, is_installed, name_in_library
+from anisocert.engine.identity._own_code import is_compiled, is_in_a_library, is_installed, name_in_library
 from anisocert.engine.numerics import Precision
 from anisocert.errors import ModelError
 
@@ -143,6 +143,8 @@ class _Reading(Callables):
         if (name := name_in_library(kind)) is not None:
             self._put("class of a library", *name)
             return
+        if is_compiled(kind):
+            self._refuse(kind, "it is compiled code of your own")
         self._put("class", kind.__qualname__)
         self._sequence("bases", kind.__bases__)
         self.read(type(kind), ".__class__")

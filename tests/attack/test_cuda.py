@@ -41,5 +41,5 @@ def test_a_half_space_is_lost_where_its_plane_is_in_reach(half_space, write_run,
         told = attack_first(
             read_run(tmp_path / name), network, dict(enumerate(x)).get, radii=[0.2, 0.7, 1.2], how=how, n=2000
         )
-        assert [told.found.right(j) for j in range(4)] == [2, 2, 1, 0]
+        assert told.found.withstood.sum(0).tolist() == [2, 2, 1, 0]
         assert not told.failed

@@ -18,6 +18,7 @@ from anisocert.attack._hunt import Hunt
 from anisocert.attack._targets import Targets
 from anisocert.engine import Stage
 from anisocert.errors import ArgumentError, ModelError
+from anisocert.evaluate.withstood import counted
 from anisocert.optimize import METHODS, Method
 from anisocert.runs import read_run
 from anisocert.work import add_to_memory
@@ -95,8 +96,8 @@ def test_noise_that_changes_from_point_to_point_is_answered_otherwise(made, monk
     found = attack_first(run, network, inputs, radii=[0.15, 0.3, 0.5], how=QUICK, n=N)
     one = found.found
     assert one.answers.tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
-    assert found.certified(3).tolist() == [True, True]
-    assert [one.otherwise(j, found.certified(j)) for j in range(4)] == [0, 0, 1, 1]
+    assert (found.radius >= one.radii[3]).all()
+    assert [one.otherwise(j, np.ones(2, bool)) for j in range(4)] == [0, 0, 1, 1]
     assert one.inside.tolist() == [0, 1]
     assert (found.found.expected, found.failed) == (None, False)  # each certificate is true: of its own classifier
     np.testing.assert_array_equal(found.inside[0], found.points[0])
@@ -113,11 +114,11 @@ def test_lost_once_is_lost_in_larger_balls_and_all_inputs_count(made, half_space
     done = []
     found = attack_first(run, network, inputs, radii=[0.8, 0.3], how=QUICK, n=N, on_done=done.append)
     assert sum(done) == 3 * (3 + 1)
-    assert [found.found.right(j) for j in range(3)] == [1, 1, 0]
+    assert found.found.withstood.sum(0).tolist() == [1, 1, 0]
     assert found.found.answers[2].tolist() == [0, 0, 0]
     assert found.found.promised.tolist() == [0, -1, 0]
     assert found.found.otherwise_inside() == 0
-    assert [found.certified(j).tolist() for j in range(2)] == [[True, False, False]] * 2
+    assert [(found.radius >= radius).tolist() for radius in (0.0, 0.3)] == [[True, False, False]] * 2
     some = attack_first(run, network, inputs, ids=[2], radii=[], how=QUICK, n=N)
     assert (some.found.ids.tolist(), some.found.radii.tolist()) == ([2], [0.0])
 
@@ -142,8 +143,8 @@ def test_fixed_noise_on_digits_is_never_answered_otherwise(digits_run):
     found = attack_first(run, network, inputs, how=QUICK, n=N)
     assert found.found.radii[-1] > 0.8 * run.column("radius").max()
     assert found.found.otherwise_inside() == 0
-    assert [found.found.otherwise(j, found.certified(j)) for j in range(9)] == 9 * [0]
-    assert found.found.right(0) >= 3
+    assert [line.otherwise for line in counted(found.found, found.radius)] == 10 * [0]
+    assert found.found.withstood[:, 0].sum() >= 3
     # each question and each certificate errs with probability alpha
     most = (4 + found.found.questions) * 0.001
     assert 4 * 2 * 0.001 <= found.found.expected * (1 + 1e-9) <= most * (1 + 2e-9)
@@ -152,7 +153,7 @@ def test_fixed_noise_on_digits_is_never_answered_otherwise(digits_run):
 
 def test_fixed_noise_that_claims_too_much_fails(digits_run):
     found = attack_first(*digits_run(3.0), radii=[4.0], how=QUICK, n=N)
-    assert found.found.right(1) == 0
+    assert not found.found.withstood[:, 1].any()
     assert found.found.otherwise_inside() >= 3
     assert found.failed
 
@@ -213,13 +214,13 @@ def test_a_mixture_and_one_theta_for_all(made, half_space):
     x = heights([1.0, 0.0], [0.7, -0.7])
     mixture = ac.GaussianMixture([0.3, 0.7], [0.2, 0.4])
     run, network, inputs = made(half_space([1.0, 0.0]), x, mixture, sigma=0.2, components="0.3:1,0.7:2")
-    assert attack_first(run, network, inputs, radii=[0.5, 0.9], how=QUICK, n=N).found.right(1) == 2
+    assert attack_first(run, network, inputs, radii=[0.5, 0.9], how=QUICK, n=N).found.withstood[:, 1].all()
     averaged = ac.Average(np.array([0.2, 0.4], np.float32))
     run, network, inputs = made(
         half_space([1.0, 0.0]), x, ac.Gaussian(0.25), averaged, average_of="another", sigma=0.25
     )
     found = attack_first(run, network, inputs, radii=[0.5, 0.9], how=QUICK, n=N)
-    assert [found.found.right(j) for j in range(3)] == [2, 2, 0]
+    assert found.found.withstood.sum(0).tolist() == [2, 2, 0]
     assert found.found.expected > 0
 
 
@@ -296,7 +297,7 @@ def test_points_stay_in_the_domain_of_a_run(made, half_space, smoothing):
     x = np.array([[0.5, 0.5], [0.5, 0.3]], np.float32)
     run, network, inputs = made(half_space([0.6, 0.8], 0.2), x, smoothing, domain=domain)
     found = attack_first(run, network, inputs, radii=[3.0], how=QUICK, n=N)
-    assert [found.found.right(j) for j in range(2)] == [2, 0]
+    assert found.found.withstood.sum(0).tolist() == [2, 0]
     every = np.concatenate([found.points, found.inside]).astype(np.float64)
     assert (every >= low).all()
     assert (every <= high).all()
@@ -355,7 +356,7 @@ def test_a_selector_is_one_classifier_which_is_not_answered_otherwise(made, code
     found = attack_first(run, network, inputs, radii=[0.3, 0.8], how=how, n=N)
     assert (found.found.otherwise_inside(), found.failed) == (0, False)
     assert found.found.expected >= 3 * 0.001
-    assert [found.found.right(j) for j in range(3)] == [3, 3, 0]
+    assert found.found.withstood.sum(0).tolist() == [3, 3, 0]
 
 
 @pytest.fixture
@@ -381,7 +382,7 @@ def test_a_cascade_is_one_classifier_which_is_not_answered_otherwise(made, casca
     assert (run.column("radius") > 0.15).all()
     found = attack_first(run, network, inputs, radii=[0.1, 2.0], how=how, n=N)
     assert (found.found.otherwise_inside(), found.failed) == (0, False)
-    assert [found.found.right(j) for j in range(3)] == [3, 3, 0]
+    assert found.found.withstood.sum(0).tolist() == [3, 3, 0]
 
 
 def test_the_network_of_the_answering_code_is_attacked(cascade):

@@ -74,7 +74,7 @@ def test_everything_as_json_and_the_points(cli, run, tmp_path):
     assert [one["answers"] for one in found["results"]] == kept.answers.tolist() == points["answers"].tolist()
     for j, ball in enumerate(found["balls"]):
         certified = (stored.column("radius") >= ball["radius"]) & stored.column("correct")
-        assert (ball["right"], ball["certified"]) == (kept.right(j), certified.sum())
+        assert (ball["right"], ball["certified"]) == (kept.withstood[:, j].sum(), certified.sum())
         assert (ball["otherwise"], ball["abstained"]) == (kept.otherwise(j, certified), kept.abstained(j, certified))
         low, high = ball["interval"]
         assert 0 <= low <= ball["right"] / 6 <= high <= 1

@@ -49,7 +49,7 @@ def test_what_is_counted(run):
     found = measured(read_run(run))
     assert (read_run(run).column("prediction")[:4] != -1).all()
     everyone, nobody = np.ones(4, bool), np.zeros(4, bool)
-    assert [found.right(i) for i in range(3)] == [4, 3, 2]
+    assert found.withstood.sum(0).tolist() == [4, 3, 2]
     assert [found.otherwise(i, everyone) for i in range(3)] == [0, 1, 1]
     assert [found.abstained(i, everyone) for i in range(3)] == [0, 0, 1]
     assert found.otherwise(2, nobody) == found.otherwise(2, np.array([1, 0, 1, 1], bool)) == 0

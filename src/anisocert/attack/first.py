@@ -53,11 +53,6 @@ class FirstAttack:
         """Whether one classifier for all inputs contradicts its certificates more often than errors explain."""
         return self.found.failed
 
-    def certified(self, index: int) -> NDArray[np.bool_]:
-        """Which inputs the run certifies at the radius at `index`, with their label: `m`."""
-        enough: NDArray[np.bool_] = self.radius >= self.found.radii[index]
-        return enough
-
 
 def attack_first(
     run: StoredRun,

@@ -95,7 +95,7 @@ def attack(
     --domain all points are valid inputs. The result is kept in RUN, in place of an earlier one that is no stronger; so
     is what is done when it is stopped, from which the same command of the same user goes on.
     """
-    from anisocert.attack import STRONG, UNFINISHED, Search
+    from anisocert.attack import STRONG, UNFINISHED, Search, ascending, usual_radii
     from anisocert.attack import attack as attack_certificates
     from anisocert.cli import FAILED
     from anisocert.cli.attack_points import expect_place, write_points
@@ -125,9 +125,10 @@ def attack(
         from anisocert.cli.attack_first import attack_first, expect_stronger, points_of, tell_first
 
         ids, keep = _ids(stored, asked.ids, asked.most), run / UNFINISHED if save else None
+        radii = ascending(asked.radius or usual_radii(stored))
         if save:
-            expect_stronger(stored, how, n, radii=asked.radius, ids=ids, force=force)
-        found = attack_first(stored, network, how, n, radii=asked.radius, ids=ids, keep=keep)
+            expect_stronger(stored, how, n, radii=radii, ids=ids, force=force)
+        found = attack_first(stored, network, how, n, radii=radii, ids=ids, keep=keep)
         tell_first(found, stored, as_json)
         if save:
             write_attacked(run, found.found)

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 
-from anisocert.attack import UNFINISHED, FirstAttack, Search, ascending, usual_radii
+from anisocert.attack import UNFINISHED, FirstAttack, Search
 from anisocert.attack import attack_first as attack
 from anisocert.bounds import upper
 from anisocert.cli import keeping
@@ -25,7 +27,7 @@ LEVEL = 0.05  # probability with which a bound may miss
 
 
 def expect_stronger(
-    run: StoredRun, how: Search, n: int, *, radii: Sequence[float] | None, ids: Sequence[int], force: bool
+    run: StoredRun, how: Search, n: int, *, radii: NDArray[np.float64], ids: Sequence[int], force: bool
 ) -> None:
     """An error, before the attack, unless its result may take the place of what is kept beside the run."""
     for name in (ATTACKED, UNFINISHED):
@@ -36,10 +38,10 @@ def expect_stronger(
         return
     if kept is None:
         return
-    grid, left_out = ascending(radii or usual_radii(run)), set(kept.ids.tolist()) - set(ids)
+    left_out = set(kept.ids.tolist()) - set(ids)
     effort = {"n": n, "starts": how.starts, "steps": how.steps, "samples": how.samples}
     more = [f"{name} {getattr(kept, name):,}" for name, now in effort.items() if getattr(kept, name) > now]
-    more += [f"{len(kept.radii) - 1} radii"] * (len(kept.radii) > len(grid))
+    more += [f"{len(kept.radii) - 1} radii"] * (len(kept.radii) > len(radii))
     more += [f"inputs that this one leaves out ({len(left_out):,})"] * bool(left_out)
     more += ["answers that contradict the run"] * kept.failed
     if more:
@@ -55,18 +57,16 @@ def attack_first(
     how: Search,
     n: int,
     *,
-    radii: Sequence[float] | None,
+    radii: NDArray[np.float64],
     ids: Sequence[int],
-    keep: Path | None = None,
+    keep: Path | None,
 ) -> FirstAttack:
     """The attack, with a progress bar. keep: see `anisocert.attack.attack_first`."""
-    grid = ascending(radii or usual_radii(run)).tolist()
-    total = len(ids) * (len(grid) + 1)
-    console = Console(stderr=True)
+    console, total = Console(stderr=True), len(ids) * (len(radii) + 1)
     done = "nothing is kept; the same command begins anew" if keep is None else "the same command goes on where it was"
     with keeping(done), Bar(console, "attacking", "balls and regions", total) as bar:
         return attack(
-            run, network, run.inputs(), ids=ids, radii=grid, how=how, n=n, keep=keep,
+            run, network, run.inputs(), ids=ids, radii=radii.tolist(), how=how, n=n, keep=keep,
             on_done=bar.advance,
             on_kept=lambda count: console.tell(
                 f"going on from {count:,} of {len(ids):,} inputs, done before and kept in {keep}"

@@ -104,12 +104,8 @@ class AttackedFirst:
         found: NDArray[np.bool_] = self.promised != ABSTAIN
         return found
 
-    def right(self, index: int) -> int:
-        """How many inputs were answered with their label wherever the ball of the radius at `index` was searched."""
-        return int(self.withstood[:, index].sum())
-
     def otherwise(self, index: int, certified: NDArray[np.bool_]) -> int:
-        """How many of the certified were answered with another class in the ball of that radius. certified: `m`."""
+        """How many of the certified were given another class in the ball of the radius at `index`. certified: `m`."""
         given = self.answers[:, index]
         return int((certified & (given != self.labels) & (given != ABSTAIN)).sum())
 

@@ -10,7 +10,6 @@ from anisocert.certificate import ABSTAIN
 from anisocert.data.dataset import UNLABELLED
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
-from anisocert.memory import KEPT
 from anisocert.runs import StoredRun
 
 Inputs = Callable[[int], NDArray[np.float32] | None]
@@ -46,7 +45,8 @@ class Clean:
         x = [one for one in found if one is not None]
         if len(x) < len(ids):
             raise ArgumentError(f"expected the inputs of {run.folder}, got none for some of its ids")
-        regions = [_region(run, number, one) for number, one in zip(ids, x, strict=True)]
+        region = run.region_after_memory if run.bound_by_memory else run.region
+        regions = [region(number, one) for number, one in zip(ids, x, strict=True)]
         promised = [run.promised(number) for number in ids]
         if any(one is None and given != ABSTAIN for one, given in zip(regions, promised, strict=True)):
             raise ArgumentError(f"expected the theta of every certified input of {run.folder}, got none for some")
@@ -61,13 +61,3 @@ class Clean:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-
-def _region(run: StoredRun, number: int, x: NDArray[np.float32]) -> Region | None:
-    """What the run promises around x; of a region that a memory made smaller, the ball whose radius the run tells."""
-    row = run.row(number)
-    if not run.bound_by_memory or row["memory_note"] == KEPT:
-        return run.region(number, x)
-    if row["memory_prediction"] == ABSTAIN or not row["memory_radius"] > 0:
-        return None
-    return Region(x.astype(np.float64), np.full(x.shape, row["memory_radius"]), run.noise.norm)

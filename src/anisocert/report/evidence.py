@@ -108,39 +108,22 @@ def evidence_of(run: StoredRun, number: int, counts: NDArray[np.int64] | None = 
     comparison = compare([run])[0]
     inputs = inputs_of(comparison, [number])
     x = inputs.x.get(number)
-    shape = theta.shape or inputs.shape or (1,)
-    region = run.region(number, np.zeros(shape) if x is None else x)
+    around = np.zeros(theta.shape or inputs.shape or (1,)) if x is None else x
+    region = run.region(number, around)
     prediction, binding, whole, promise = row["prediction"], region, True, None
     if run.has_memory:
-        prediction = row["memory_prediction"]
-        entry = _in_memory(run, row, x)
-        binding, whole, promise = _after_memory(row, region, x, shape, entry)
+        prediction, binding = row["memory_prediction"], run.region_after_memory(number, around)
+        if binding is not None and row["memory_note"] != KEPT:
+            entry = None if x is None else _in_memory(run, row, x)
+            # A memory that was emptied since may say less than what this run was told, one that has grown more.
+            whole = entry is not None and entry.radius >= row["memory_radius"] * (1 - TOLERANCE)
+            if entry is not None and whole:
+                binding, promise = entry.region, entry
     return Evidence(run, row, comparison, inputs, theta, region, prediction, binding, whole, promise, counts)
 
 
-def _after_memory(
-    row: Mapping[str, Any],
-    region: Region | None,
-    x: NDArray[np.float64] | None,
-    shape: tuple[int, ...],
-    entry: Certificate | None,
-) -> tuple[Region | None, bool, Certificate | None]:
-    """(region, whether it is all of what the memory promised, the entry it comes from)."""
-    note, radius = row["memory_note"], row["memory_radius"]
-    if note == KEPT:
-        return region, True, None
-    if row["memory_prediction"] == ABSTAIN or not radius > 0:
-        return None, True, None
-    # A memory that was emptied since may say less than what this run was told, one that has grown more.
-    if entry is not None and entry.region is not None and entry.region.radius >= radius * (1 - TOLERANCE):
-        return entry.region, True, entry
-    return Region(np.zeros(shape) if x is None else x, radius, int(row["norm"][1])), False, None
-
-
-def _in_memory(run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64] | None) -> Certificate | None:
+def _in_memory(run: StoredRun, row: Mapping[str, Any], x: NDArray[np.float64]) -> Certificate | None:
     """What the memory holds for an input that was shrunk or inherited."""
-    if x is None or row["memory_note"] == KEPT or row["memory_prediction"] == ABSTAIN:
-        return None
     try:
         from anisocert.verify.backing import memory_of  # here, because reading runs needs more than importing this room
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from anisocert.certificate import ABSTAIN, COUNTS, Certificate
 from anisocert.errors import ArgumentError
 from anisocert.geometry import Region
+from anisocert.memory import KEPT
 from anisocert.optimize import FOR_EVERYONE
 from anisocert.runs._sources import Sources
 from anisocert.runs.attacked import AttackedFirst
@@ -109,6 +110,15 @@ class StoredRun(Sources):
             return None
         expect_shape(row, self.thetas[number], x)
         return region_of({**row, "noise": row.get("noise") or self.noise.name}, self.thetas[number], x)
+
+    def region_after_memory(self, number: int, x: NDArray[Any]) -> Region | None:
+        """What the memory promises about an example, around x, as far as the row tells: of another region its ball."""
+        row = self.row(number)
+        if row["memory_note"] == KEPT:
+            return self.region(number, x)
+        if row["memory_prediction"] == ABSTAIN or not row["memory_radius"] > 0:
+            return None
+        return Region(x, row["memory_radius"], self.noise.norm)
 
     def certificate(self, number: int, x: NDArray[Any] | None) -> Certificate:
         """The certificate of an example. x: its input as the network saw it, since a run does not hold inputs."""

@@ -14,7 +14,6 @@ from anisocert.arguments import as_network, expect_kinds
 from anisocert.bounds import Plan
 from anisocert.certificate import ABSTAIN, Certificate
 from anisocert.engine import Classifier, Judge, Network, Numerics, OnVotes, Query, Stage, Tally, all_votes, count_votes
-from anisocert.engine.grid import warn_if_coarse
 from anisocert.errors import AnisocertWarning
 from anisocert.models.normalize import out_of_units
 from anisocert.optimize import Choice, Event, Fixed, Method
@@ -85,8 +84,7 @@ def certificates(
     alphas: `b`, if they differ between inputs; they must not depend on any vote. The plan's then only guides effort.
     """
     method.check(query.network.model, query.smoothing, plan, query.shape)
-    method.judged(plan).warn_if_hopeless(query.network.num_classes)
-    warn_if_coarse(method.least(query.network.model, query.smoothing), query.network.grid)
+    method.warn(query.network.model, query.smoothing, plan, query.network.num_classes, query.network.grid)
     if wrong := out_of_units(query.network.model, query.x.cpu().numpy()):
         warnings.warn(next(iter(wrong.values())), AnisocertWarning, stacklevel=2)
     query.network.fit(query.shape, len(query) * (plan.n0 + plan.n + method.pilot_votes(plan)))
@@ -109,7 +107,7 @@ def _voted(
     asked, scales, spent = choice.query, choice.scales, 0.0 if choice.capture is None else choice.capture.alpha
     event = choice.settle(all_votes(asked, scales, Stage.SELECT, [plan.n0], on_votes=on_votes))
     smallest = event.theta.flatten(1).amin(1).double().cpu().numpy()
-    _warn_if_out_of_reach(query, method.judged(plan), float(smallest.max()))
+    warn_if_out_of_reach(query.smoothing, method.judged(plan), query.network.num_classes, float(smallest.max()))
     left = (alphas - spent)[list(choice.positions)]
     judge = Judge(plan, query.smoothing, query.network.num_classes, event.top, smallest, left)
     looks = [look.n for look in plan.looks]
@@ -180,9 +178,9 @@ def _uncaptured(query: Query, i: int, method: Method, plan: Plan, choice: Choice
     return replace(unanswered(query, i, method, plan, reason), alpha=float(alphas[i]), **evidence)
 
 
-def _warn_if_out_of_reach(query: Query, plan: Plan, theta: float) -> None:
+def warn_if_out_of_reach(smoothing: Smoothing, plan: Plan, num_classes: int, theta: float) -> None:
     """Warn, before any vote, if no input can reach the plan's target radius. theta: what gives the largest ball."""
-    farthest = float(query.smoothing.gap(*plan.best_case(query.network.num_classes))) * theta
+    farthest = float(smoothing.gap(*plan.best_case(num_classes))) * theta
     if plan.target_radius is not None and farthest < plan.target_radius:
         warnings.warn(
             f"expected target_radius <= {farthest:.6g}, what {plan.n} unanimous votes certify here, "

@@ -78,6 +78,16 @@ def test_a_network_of_several_levels_is_not_warned_of_another_one(quick, other, 
     assert any("trained with noise of sigma 0.77" in str(one.message) for one in found) == (noise == "gaussian")
 
 
+def test_a_mixture_reaches_as_far_as_its_own_theta(quick):
+    """Its gap, of 1000 unanimous votes 1.24, is in units of its theta, here 0.29, not of sigma, 0.25."""
+    asked = replace(
+        quick, method="fixed", n=1000, noise="gaussian-mixture", components="0.3:0.8,0.7:1.6", target_radius=0.33
+    )
+    load_job(asked).warn()  # warnings are errors in this test suite
+    with pytest.warns(AnisocertWarning, match=r"expected target_radius <= 0\.35.*, got 0\.36: no input will reach it"):
+        load_job(replace(asked, target_radius=0.36)).warn()
+
+
 def test_a_run_keeps_its_networks_behaviour(quick, whole):
     said = read_run(whole).description
     network = Network(load(quick.model)[0], 10, "cpu", quick.numerics)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from anisocert.bounds import Plan
 from anisocert.engine import Classifier, Network, Query
+from anisocert.engine.grid import warn_if_coarse
 from anisocert.engine.told import expect_one_level, is_told
 from anisocert.errors import ArgumentError
 from anisocert.optimize.ascent import Ascent
@@ -56,6 +57,11 @@ class Method(ABC):
     def judged(self, plan: Plan) -> Plan:
         """The plan with the most of alpha that votes for a class are judged at."""
         return plan
+
+    def warn(self, model: Classifier, smoothing: Smoothing, plan: Plan, num_classes: int, grid: float) -> None:
+        """Warn, before any vote, if none of the plan's can certify, or if the grid rounds much of the noise away."""
+        self.judged(plan).warn_if_hopeless(num_classes)
+        warn_if_coarse(self.least(model, smoothing), grid)
 
     def check(self, model: Classifier, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...] | None = None) -> None:
         """Raise an error unless this method can ask this model under this noise. shape: of inputs, where it is known.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from anisocert.bounds import Plan
 from anisocert.data import Dataset
 from anisocert.engine import Network
 from anisocert.errors import ArgumentError
@@ -93,13 +92,11 @@ def open_system(
         tell(f"note: {note}")
     warn_of_doubts(c, model, metadata)
     network = Network(model, num_classes, device, c.numerics, c.model_id)
-    plan: Plan = c.plan()
-    method = c.chooser(average_theta(c))
-    method.judged(plan).warn_if_hopeless(num_classes)
+    plan, method, smoothing = c.plan(), c.chooser(average_theta(c)), c.smoothing()
+    method.warn(model, smoothing, plan, num_classes, c.numerics.step)
     return System(
-        network, smoothing=c.smoothing(), method=method, plan=plan, memory=memory, secret=secret,
-        attempts=attempts,
-    )  # fmt: skip
+        network, smoothing=smoothing, method=method, plan=plan, memory=memory, secret=secret, attempts=attempts
+    )
 
 
 def open_service(

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from anisocert.certification import warn_if_out_of_reach
 from anisocert.data import Dataset, load
 from anisocert.data.dataset import as_float
 from anisocert.engine import Numerics, Stage, Stream
-from anisocert.engine.grid import REACH, check_range, warn_if_coarse
+from anisocert.engine.grid import REACH, check_range
 from anisocert.engine.probe import as_json
 from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.inputs import expect_labels
@@ -67,19 +68,16 @@ class Job:
     def warn(self) -> None:
         """Warn about what is allowed but probably not intended."""
         c, plan, said = self.configuration, self.configuration.plan(), self.metadata
+        method, smoothing = c.chooser(self.theta), c.smoothing()
         assert c.num_classes is not None
-        method = c.chooser(self.theta)
-        method.judged(plan).warn_if_hopeless(c.num_classes)
-        warn_if_coarse(method.least(self.model, c.smoothing()), c.numerics.step)
+        method.warn(self.model, smoothing, plan, c.num_classes, c.numerics.step)
         if said.get("mean") is None:  # a network that does not say which units it takes
             warn_of_units(c.sigma, [self.examples.spread()], images=len(self.examples.shape) > 1)
         if len(self.examples.shape) == 1:
             warn_of_scales(self.examples.sample(256))
         warn_of_doubts(c, self.model, said)
-        farthest = float(c.smoothing().gap(*plan.best_case(c.num_classes))) * c.sigma
-        if c.method == "fixed" and plan.target_radius is not None and farthest < plan.target_radius:
-            reach = f"no input will reach a radius of {plan.target_radius:g}: {plan.n} votes reach {farthest:g}"
-            warnings.warn(reach, AnisocertWarning, stacklevel=2)
+        if c.method == "fixed":
+            warn_if_out_of_reach(smoothing, plan, c.num_classes, float(smoothing.theta))
 
     def check(self) -> None:
         """An error if network, noise and method do not go together: before a folder is claimed or alpha reserved."""

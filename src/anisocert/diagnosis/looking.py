@@ -19,7 +19,7 @@ from anisocert.engine.given import home
 from anisocert.engine.numerics import computing, native_precision
 from anisocert.engine.returned import are_probabilities
 from anisocert.engine.told import is_told, under
-from anisocert.errors import AnisocertWarning, ModelError
+from anisocert.errors import AnisocertWarning
 from anisocert.evaluate import percent
 from anisocert.models import Normalized
 from anisocert.optimize.soft import TAKEN_FOR_LOGITS
@@ -119,15 +119,13 @@ def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
     examples, count = job.examples, job.configuration.num_classes
     if not examples.labelled or count is None:
         return None
-    chunk = job.chunk([job.ids[i] for i in evenly(len(job.ids), INPUTS)])
-    x, y = torch.from_numpy(chunk.x).to(home(job.model)), torch.tensor(chunk.y, device="cpu")
-    try:
-        model = copy.deepcopy(job.model)  # the hash is of a network that was never called
-    except Exception:  # the user's code may raise anything; certifying will report it
+    if (sampled := _sampled(job)) is None:
         return None
+    model, x, level, labels = sampled
+    y = torch.tensor(labels, device="cpu")
     own = job.metadata.get("mean") is not None or job.configuration.denoise is not None or is_told(model)
     tried = () if own else tuple(_normalizations(examples))
-    clean = _looked(model, x, y, TINY * span(chunk.x), count, tried)
+    clean = _looked(model, x, y, level, count, tried)
     if clean is None or not clean.doubt:
         return clean
     smoothing = smoothing or job.configuration.smoothing()
@@ -135,7 +133,7 @@ def look(job: Job, smoothing: Smoothing | None = None) -> Look | None:
     if _same_scores(model, torch.cat([x, x / 255, 255 * x, with_noise]), float(smoothing.theta.max())):
         return replace(clean, constant=True)
     noisy = _looked(model, with_noise, y, float(smoothing.theta.max()), count, tried)
-    most = float(np.unique(chunk.y, return_counts=True)[1].max() / len(chunk.y))
+    most = float(np.unique(labels, return_counts=True)[1].max() / len(labels))
     return replace(noisy, noisy=True) if noisy is not None and noisy.knowing(most) else clean
 
 
@@ -156,16 +154,13 @@ def rounding_doubt(job: Job) -> str:
     precision = c.numerics.precision or native_precision(device)
     if precision != "bfloat16":
         return ""
-    chunk = job.chunk([job.ids[i] for i in evenly(len(job.ids), INPUTS)])
-    try:
-        model, level = copy.deepcopy(job.model), TINY * span(chunk.x)
-        x = torch.from_numpy(chunk.x).to(home(model))
-        own = _answers(model, x, level)
-        with computing(precision, x.device):
-            moved = int((_answers(model, x, level) != own).sum())
-    except Exception:  # the user's code may raise anything; certifying will report it
+    if (sampled := _sampled(job)) is None:
         return ""
-    if moved < max(AT_LEAST, MOVED * len(own)):
+    model, x, level, _ = sampled
+    own = _answers(model, x, level)
+    with computing(precision, x.device):
+        rounded = _answers(model, x, level)
+    if own is None or rounded is None or (moved := int((rounded != own).sum())) < max(AT_LEAST, MOVED * len(own)):
         return ""
     return (
         f"In bfloat16, which votes here and keeps 8 bits of a number, it answers {moved} of {len(own)} sampled inputs "
@@ -178,22 +173,25 @@ def outputs_doubt(job: Job) -> str:
     c = job.configuration
     if c.outputs != "logits" or not c.chooser(job.theta).ascents(c.plan()):
         return ""
+    scores = None if (sampled := _sampled(job)) is None else _scores(*sampled[:3])
+    return TAKEN_FOR_LOGITS if scores is not None and are_probabilities(scores) else ""
+
+
+def _sampled(job: Job) -> tuple[nn.Module, Tensor, float, list[int]] | None:
+    """(a copy of the network, inputs where it is, a level of noise that is hardly any, labels); None without a copy."""
     chunk = job.chunk([job.ids[i] for i in evenly(len(job.ids), INPUTS)])
     try:
-        model = copy.deepcopy(job.model)
-        scores = _scores(model, torch.from_numpy(chunk.x).to(home(model)), TINY * span(chunk.x))
+        model = copy.deepcopy(job.model)  # the hash is of a network that was never called
     except Exception:  # the user's code may raise anything; certifying will report it
-        return ""
-    return TAKEN_FOR_LOGITS if are_probabilities(scores) else ""
+        return None
+    return model, torch.from_numpy(chunk.x).to(home(model)), TINY * span(chunk.x), chunk.y
 
 
 def _looked(
     model: nn.Module, x: Tensor, y: Tensor, level: float, classes: int, tried: tuple[Normalization, ...]
 ) -> Look | None:
     """level: of the noise in x, which a network may be told. None where the network does not run."""
-    try:
-        answers = _answers(model, x, level, classes)
-    except Exception:  # the user's code may raise anything; certifying will report it
+    if (answers := _answers(model, x, level, classes)) is None:
         return None
     found = Look(_share(answers, y), 1 / classes, len(set(answers.tolist())) == 1 < len(set(y.tolist())), inputs=len(y))
     mended, two = max(((_share_with(two, model, x, y), two) for two in tried), default=(0.0, ((), ())))
@@ -206,11 +204,8 @@ def _looked(
 
 def _same_scores(model: nn.Module, x: Tensor, level: float) -> bool:
     """Whether all rows of a batch get the same scores, up to rounding."""
-    try:
-        scores = _scores(model, x, level)
-    except Exception:  # the user's code may raise anything; certifying will report it
-        return False
-    return bool(((scores - scores[0]).abs() <= SAME * scores[0].abs()).all())
+    scores = _scores(model, x, level)
+    return scores is not None and bool(((scores - scores[0]).abs() <= SAME * scores[0].abs()).all())
 
 
 def _with_noise(x: Tensor, smoothing: Smoothing) -> Tensor:
@@ -228,27 +223,30 @@ def _normalizations(examples: Dataset) -> Iterator[Normalization]:
     yield tuple(0.0 * one for one in ones), tuple(one / 255 for one in ones)
 
 
-def _answers(model: nn.Module, x: Tensor, level: float, classes: int = 2) -> Tensor:
-    """Classes, of at least so many; -1, which no label is, where a score is NaN."""
+def _answers(model: nn.Module, x: Tensor, level: float, classes: int = 2) -> Tensor | None:
+    """Classes, of at least so many; -1, which no label is, where a score is NaN. None where `_scores` has none."""
     scores = _scores(model, x, level, classes)
-    return scores.argmax(1).masked_fill(scores.isnan().any(1), -1).cpu()
+    return None if scores is None else scores.argmax(1).masked_fill(scores.isnan().any(1), -1)
 
 
-def _scores(model: nn.Module, x: Tensor, level: float, classes: int = 2) -> Tensor:
-    with torch.no_grad():
-        scores: Tensor = under(level, model.eval())(x)
-    if scores.dim() != 2 or scores.shape[1] < classes:
-        raise ModelError(f"expected scores of shape (b, {classes}), got {tuple(scores.shape)}")
-    return scores
+def _scores(
+    model: nn.Module, x: Tensor, level: float, classes: int = 2, two: Normalization | None = None
+) -> Tensor | None:
+    """Of at least so many classes, on the CPU; None where the network does not run. two: a normalisation before it."""
+    try:
+        with torch.no_grad():
+            scores: Tensor = under(level, (Normalized(model, *two) if two else model).eval())(x).float().cpu()
+    except Exception:  # the user's code may raise anything; certifying will report it
+        return None
+    return scores if scores.dim() == 2 and scores.shape[1] >= classes else None
 
 
 def _share_with(two: Normalization, model: nn.Module, x: Tensor, y: Tensor) -> float:
     """What another normalisation makes correct: nothing where the network takes no such inputs, or cannot decide."""
-    try:
-        scores, classes = _scores(Normalized(model, *two), x, 0.0).topk(2)  # none is told theta
-        return _share(classes[:, 0].masked_fill(~(scores[:, 0] > scores[:, 1]), -1).cpu(), y)
-    except Exception:  # the user's code may raise anything; certifying will report it
+    if (scores := _scores(model, x, 0.0, two=two)) is None:  # none is told theta
         return 0.0
+    most, classes = scores.topk(2)
+    return _share(classes[:, 0].masked_fill(~(most[:, 0] > most[:, 1]), -1), y)
 
 
 def _share(answers: Tensor, labels: Tensor) -> float:

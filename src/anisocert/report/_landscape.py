@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
+from anisocert.engine import Classifier
 from anisocert.engine.told import under
-from anisocert.errors import AnisocertError, ModelError
+from anisocert.errors import AnisocertError
 from anisocert.evaluate import Comparison, Entry
 from anisocert.geometry.region import p_norm
 from anisocert.optimize import ROUND
@@ -95,7 +95,7 @@ def _balls(comparison: Comparison, entry: Entry, place: int) -> dict[str, float]
     return {method: float(other.before.radius[place]) for method, other in others.items() if other is not None}
 
 
-def _probability(network: nn.Module, label: int, shape: tuple[int, ...], entry: Entry) -> SmoothProbability:
+def _probability(network: Classifier, label: int, shape: tuple[int, ...], entry: Entry) -> SmoothProbability:
     """The label's probability under the noise that the search began with."""
     generator = torch.Generator().manual_seed(0)
     half, smoothing = (SAMPLES // 2, *shape), entry.run.configuration.smoothing()
@@ -107,21 +107,11 @@ def _probability(network: nn.Module, label: int, shape: tuple[int, ...], entry: 
     return SmoothProbability(under(scale, network), label, eps, str(entry.run.said("outputs") or "logits"))
 
 
-def _network(entry: Entry, model: str | None, denoise: str | None) -> nn.Module | None:
+def _network(entry: Entry, model: str | None, denoise: str | None) -> Classifier | None:
     """The run's network, with gradients to its input; None where it is not there, unless it was asked for."""
     try:
-        return _loaded(entry, model, denoise).requires_grad_(False)
+        return entry.run.moved(model=model, denoise=denoise).network("cpu", same_kind=False, gradients=True).model
     except (AnisocertError, OSError):
         if model is not None or denoise is not None:
             raise
         return None
-
-
-def _loaded(entry: Entry, model: str | None, denoise: str | None) -> nn.Module:
-    from anisocert.engine import Network
-    from anisocert.runs.differences import same_network
-
-    c, network = entry.run.configuration, entry.run.moved(model=model, denoise=denoise).module(gradients=True)
-    if not same_network(c, Network(network, entry.run.num_classes, numerics=c.numerics, model_id=c.model_id)):
-        raise ModelError(f"expected the network that {entry.run.folder} is of, got another one in {model or c.model}")
-    return network

@@ -119,10 +119,10 @@ class Sources(Said):
         """How many scores the run's network gives."""
         return self.configuration.num_classes or int(self.column("num_classes")[0])
 
-    def network(self, device: str | None = None, same_kind: bool = True) -> Network:
+    def network(self, device: str | None = None, same_kind: bool = True, gradients: bool | None = None) -> Network:
         """The run's network, in the run's numerics; an error if it is a different one.
 
-        same_kind: only on a device of the kind that the run was made on.
+        same_kind: only on a device of the kind that the run was made on. gradients: see `module`.
         """
         c = self.configuration
         here = "cuda" if torch.cuda.is_available() else "cpu"
@@ -133,7 +133,7 @@ class Sources(Said):
                 f"expected a {c.device} device, on which the run's votes were drawn, got {where.type}: it draws other "
                 "noise"
             )
-        network = Network(self.module(), self.num_classes, where, c.numerics, c.model_id)
+        network = Network(self.module(gradients), self.num_classes, where, c.numerics, c.model_id)
         if not same_network(c, network):
             behind = self.place("denoise")
             raise NotTheRunsError(

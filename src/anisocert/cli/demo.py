@@ -117,7 +117,8 @@ def _report(console: "Console", folders: list[Path], out: Path) -> None:
 def _claim(configurations: "dict[Path, Configuration]", force: bool) -> None:
     """Refuse to replace what no demo has written, before any work."""
     from anisocert.durable import claim, refuse_link
-    from anisocert.runs.files import DESCRIPTION, TABLE, expect_own_folders, read_description
+    from anisocert.runs.files import DESCRIPTION, expect_own_folders, read_description
+    from anisocert.runs.folder import claim_files
     from anisocert.work.unfinished import Unfinished
 
     for run, c in configurations.items():
@@ -132,8 +133,7 @@ def _claim(configurations: "dict[Path, Configuration]", force: bool) -> None:
         elif (begun := Unfinished(run).configuration()) is not None:
             model = begun.model
         else:
-            for path in (run / TABLE, *run.glob("theta/*.safetensors")):
-                claim(path)
+            claim_files(run)
             continue
         if (run / str(model)).resolve() != Path(c.model):
             raise ArgumentError(f"expected a demo's run or none at {run}, got another: use another --out, or --force")

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from anisocert.certificate import ABSTAIN
-from anisocert.durable import claim
 from anisocert.errors import ArgumentError, from_extra
 from anisocert.evaluate._tsv import ANSWERED, Format, Line, TsvFile, read_tsv, write_tsv
 from anisocert.optimize import ROUND
 from anisocert.runs import Configuration, StoredRun
-from anisocert.runs.files import TABLE, checksum, expect_own_folders
-from anisocert.runs.folder import clear, describe, write_table
+from anisocert.runs.files import checksum, expect_own_folders
+from anisocert.runs.folder import claim_files, clear, describe, write_table
 from anisocert.runs.rows import SCHEMA
 
 with from_extra("cli", "a run needs pyarrow"):
@@ -42,8 +41,7 @@ def import_tsv(file: Path, folder: Path, *, force: bool = False, **said: Any) ->
         )
     known = _known(file, found, {name: value for name, value in said.items() if value is not None})
     Configuration(**{"model": "", "data": "", "sigma": 1.0, **known})  # it checks the values
-    for path in (folder / TABLE, *folder.glob("theta/*.safetensors")):
-        claim(path, force)
+    claim_files(folder, force)
     clear(folder)
     (folder / "theta").rmdir()
     write_table(folder, pa.Table.from_pylist([_row(line, known) for line in found.lines], SCHEMA))

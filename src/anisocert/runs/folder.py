@@ -35,6 +35,12 @@ with from_extra("cli", "saving a run needs pyarrow and safetensors"):
 THETA_FILE_BYTES = 200_000_000
 
 
+def claim_files(folder: Path, force: bool = False) -> None:
+    """An error if a new run would replace or remove files that are not a run's."""
+    for path in (folder / TABLE, *folder.glob("theta/*.safetensors")):
+        claim(path, force)
+
+
 def clear(folder: Path) -> None:
     """Make room for a run's files; `run.json` goes first, as it would vouch for a half-written run."""
     expect_own_folders(folder)

@@ -11,7 +11,8 @@ from anisocert.errors import ArgumentError
 from anisocert.memory import Memory, Stats, shown
 from anisocert.runs import Configuration
 from anisocert.runs.differences import differences
-from anisocert.runs.files import DESCRIPTION, TABLE, expect_own_folders, read_description
+from anisocert.runs.files import DESCRIPTION, expect_own_folders, read_description
+from anisocert.runs.folder import claim_files
 from anisocert.runs.loading import open_memory
 from anisocert.work._merging import merge
 from anisocert.work._scheduling import Rows, Schedule, answered
@@ -63,7 +64,9 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
         return Outcome(True, len(job.ids), len(job.ids), 0)
     job.check()
     if begun is None and not _is_finished(folder):
-        _claim(unfinished, circumstances.force)
+        claim_files(folder, circumstances.force)
+        for path in unfinished.foreign():
+            claim(path, circumstances.force)
     check_memory(job.configuration, job, begun)
 
     def keep(rows: Rows) -> None:
@@ -127,13 +130,6 @@ def _begun(job: Job, folder: Path) -> Configuration | None:
             "choose another --out, repeat its own options, or remove that folder"
         )
     return begun
-
-
-def _claim(unfinished: Unfinished, force: bool) -> None:
-    """An error if a new run would replace or remove files that are not a run's."""
-    folder = unfinished.folder
-    for path in (folder / TABLE, *folder.glob("theta/*.safetensors"), *unfinished.foreign()):
-        claim(path, force)
 
 
 def check_memory(configuration: Configuration, job: Job, begun: Configuration | None) -> None:

@@ -32,16 +32,6 @@ class HeldRun(StoredRun):
 
     certificates: tuple[Certificate, ...] = field(kw_only=True, repr=False)
 
-    @property
-    def answered(self) -> bool:
-        """See StoredRun."""
-        return bool(self.certificates[0].note)
-
-    @property
-    def on_disk(self) -> bool:
-        """See StoredRun."""
-        return False
-
     @cached_property
     def _held(self) -> dict[int, Certificate]:
         return dict(zip(self.column("idx").tolist(), self.certificates, strict=True))
@@ -92,13 +82,15 @@ def held(
         row(one, int(label), said["sigma"]) | {"idx": int(number)}
         for one, label, number in zip(chosen, labels[order], np.asarray(ids)[order], strict=True)
     ]
-    answered = memory is not None and bool(first.note)
+    answered, asked = bool(first.note), None
+    if answered and memory is not None:
+        asked = {"file": memory.place, "policy": memory.policy, "prefer": memory.prefer}
     described = {
         "data": said["data"], "inputs": len(rows), "sigma": said["sigma"], "model_hash": first.model_hash,
-        "memory": _described(memory) if memory is not None and answered else None,
+        "memory": asked,
     }  # fmt: skip
     table = pa.Table.from_pylist(rows, SCHEMA)
-    return HeldRun(NOWHERE / name, described, table, certificates=tuple(chosen))
+    return HeldRun(NOWHERE / name, described, table, answered=answered, on_disk=False, certificates=tuple(chosen))
 
 
 def _expect_one_system(certificates: Sequence[Certificate], name: str, memory: Memory | None) -> None:
@@ -132,10 +124,6 @@ def _expect_backed(certificates: Sequence[Certificate], name: str, memory: Memor
     for one in certificates:
         for what in unbacked(memory, columns(one), one):
             raise ArgumentError(f"expected answers of {memory!r} in {name}, got one about input {one.id}, but {what}")
-
-
-def _described(memory: Memory) -> dict[str, Any]:
-    return {"file": memory.place, "policy": memory.policy, "prefer": memory.prefer}
 
 
 def _input(one: Certificate) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,22 +25,19 @@ from anisocert.runs.thetas import Thetas
 
 @dataclass(frozen=True, eq=False)
 class StoredRun(Sources):
-    """A run folder whose files are those that `run.json` vouches for. table: one row per input, in order of id."""
+    """A run folder whose files are those that `run.json` vouches for. table: one row per input, in order of id.
+
+    answered: whether the rows themselves are a memory's answers, with nothing known from before it; not so on disk.
+    on_disk: whether there is a folder, which can be verified.
+    """
+
+    answered: bool = field(default=False, kw_only=True)
+    on_disk: bool = field(default=True, kw_only=True)
 
     @property
     def has_memory(self) -> bool:
         """Whether the rows hold a memory's answers, in the columns `memory_*`."""
         return "memory_prediction" in self.table.column_names
-
-    @property
-    def answered(self) -> bool:
-        """Whether the rows themselves are a memory's answers, with nothing known from before it; not so on disk."""
-        return False
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether there is a folder, which can be verified."""
-        return True
 
     @property
     def has_votes(self) -> bool:

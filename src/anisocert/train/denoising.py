@@ -55,7 +55,7 @@ class Denoising(Recipe):
 
     name = "denoiser"
     bases = ("normal", "uniform")
-    held = ("classifier",)
+    held = ("classifier", "told", "behind")
     own = ("told", "levels")
     needs_classifier = True
     in_front = True
@@ -152,9 +152,8 @@ class Denoising(Recipe):
         return replace(self, behind=epoch >= self.reconstruct * epochs)
 
     def options(self) -> dict[str, Any]:
-        """See Recipe; of the classifier its hash."""
-        known = {name: getattr(self, name) for name in ("low", "high", "reconstruct", "answer", "weight", "keep")}
-        return {"name": self.name, **known, "classifier": network_hash(self.classifier)}
+        """See Recipe; of the classifier its hash. What a denoiser is told is in its blueprint."""
+        return super().options() | {"classifier": network_hash(self.classifier)}
 
     def typed(self) -> dict[str, Any]:
         """See Recipe; without its levels, which are typed together."""

@@ -83,7 +83,7 @@ class Distillation(Recipe):
         denoiser = (
             None if self.denoiser is None else self.denoiser.blueprint() | {"sha256": weights_hash(self.denoiser)}
         )
-        return {"name": self.name, "classifier": network_hash(self.classifier), "denoiser": denoiser}
+        return super().options() | {"classifier": network_hash(self.classifier), "denoiser": denoiser}
 
     def check(self, smoothing: Smoothing) -> None:
         """See Recipe."""

@@ -20,7 +20,7 @@ class Recipe(ABC):
     """A way to train a base classifier; a small frozen dataclass that holds its own options.
 
     bases: the noises it is defined for, by the name of their base distribution; mixtures: also of several levels.
-    held: fields that hold networks or arrays, and so are no options to type.
+    held: fields that are no options to type or to compare as they are: networks, arrays, what is known from elsewhere.
     own: options of the command that it alone takes, and that --set does not.
     needs_classifier: whether it begins with another network; needs_codebook: whether with a codebook.
     fresh: whether it trains a new network, of an architecture; in_front: whether that stands in front of the other.
@@ -94,8 +94,9 @@ class Recipe(ABC):
         return data.num_classes
 
     def options(self) -> dict[str, Any]:
-        """The recipe as plain data."""
-        return {"name": self.name} | dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+        """The recipe as plain data: its fields but for those that are held."""
+        names = [one.name for one in dataclasses.fields(self) if one.name not in self.held]  # type: ignore[arg-type]
+        return {"name": self.name} | {name: getattr(self, name) for name in names}
 
     def typed(self) -> dict[str, Any]:
         """The options that can be typed, as in --set epsilon=0.5."""

@@ -84,7 +84,7 @@ class Selector(Recipe):
     def options(self) -> dict[str, Any]:
         """See Recipe; of the values their SHA-256."""
         digest = "" if self.values is None else hashlib.sha256(self.values.numpy().tobytes()).hexdigest()
-        return {"name": self.name, "worth": self.worth, "copies": self.copies, "unsure": self.unsure, "values": digest}
+        return super().options() | {"values": digest}
 
     def on(self, device: torch.device) -> Self:
         """See Recipe."""

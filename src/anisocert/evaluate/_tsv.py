@@ -8,7 +8,7 @@ field look columns up by name.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import ROUND_FLOOR, Decimal
 from math import isfinite
@@ -110,7 +110,7 @@ def read_tsv(path: Path) -> TsvFile:
         own = {name: value for name, value in zip(header, values, strict=True) if name in (*OURS, ANSWERED)}
         if (said := said or own) != own:
             raise ArgumentError(f"{path}, line {number}: expected {said} as in the lines above, got {own}")
-        if _result(found.setdefault(line.idx, line)) != _result(line):
+        if replace(found.setdefault(line.idx, line), seconds=line.seconds) != line:
             raise ArgumentError(
                 f"{path}, line {number}: expected the result that idx {line.idx} has above, got another"
             )
@@ -194,10 +194,6 @@ def _text(form: Format, row: Mapping[str, Any], digits: int | None) -> str:
             raise ArgumentError(f"expected {needed[name]} of every example for format {form}, got none of {row['idx']}")
         values[name] = rounded_down(row[needed[name]], digits)
     return "\t".join(str(values[name]) for name in (*HEADERS[form], *OURS))
-
-
-def _result(line: Line) -> tuple[Any, ...]:
-    return (line.label, line.predict, line.radius, line.radius_proxy, line.sigma, line.min_sigma)
 
 
 def _whole(name: str, text: str) -> int:

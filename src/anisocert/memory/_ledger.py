@@ -163,6 +163,7 @@ class Ledger:
 
     def find(self, table: Table, column: str, value: Any) -> list[dict[str, Any]]:
         """Rows with a value in a column of `keys` (_kinds.py), by column."""
+        assert column in kinds.keys(table), (table, column)
         found = self.store.find(table, column, value)
         for row in found:
             kinds.expect(table, kinds.KINDS[table], row)

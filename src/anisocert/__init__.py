@@ -52,33 +52,10 @@ _HOME = {
 _ROOMS = ("bounds", "evaluate", "geometry", "report")  # two of them are functions too
 
 __all__ = [
-    "AnisocertError",
-    "Anisotropic",
-    "Average",
-    "Cascade",
-    "Certificate",
-    "Codebook",
-    "Coded",
-    "Fixed",
-    "Gaussian",
-    "GaussianMixture",
-    "Isotropic",
-    "Memory",
-    "Network",
-    "Numerics",
-    "Plan",
-    "Region",
-    "Selected",
-    "System",
-    "TwoStep",
-    "Uniform",
-    "bounds",
-    "certify",
-    "evaluate",
-    "geometry",
-    "predict",
-    "report",
-]
+    "AnisocertError", "Anisotropic", "Average", "Cascade", "Certificate", "Codebook", "Coded", "Fixed", "Gaussian",
+    "GaussianMixture", "Isotropic", "Memory", "Network", "Numerics", "Plan", "Region", "Selected", "System", "TwoStep",
+    "Uniform", "bounds", "certify", "evaluate", "geometry", "predict", "report",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -8,19 +8,6 @@ from anisocert.attack.search import Search
 from anisocert.attack.system import Changed, SystemAttack, attack_system, system_of
 
 __all__ = [
-    "STRONG",
-    "UNFINISHED",
-    "Attack",
-    "Attacked",
-    "Changed",
-    "FirstAttack",
-    "Point",
-    "Search",
-    "SystemAttack",
-    "ascending",
-    "attack",
-    "attack_first",
-    "attack_system",
-    "system_of",
-    "usual_radii",
-]
+    "STRONG", "UNFINISHED", "Attack", "Attacked", "Changed", "FirstAttack", "Point", "Search", "SystemAttack",
+    "ascending", "attack", "attack_first", "attack_system", "system_of", "usual_radii",
+]  # fmt: skip

@@ -11,16 +11,6 @@ from anisocert.bounds.plan import Plan
 from anisocert.bounds.schedule import Look
 
 __all__ = [
-    "BOUNDS",
-    "Bound",
-    "Look",
-    "Plan",
-    "betting",
-    "binomial_test",
-    "clopper_pearson",
-    "errors_explain",
-    "high_probability_accuracy",
-    "lifetime_alpha",
-    "lower",
-    "upper",
-]
+    "BOUNDS", "Bound", "Look", "Plan", "betting", "binomial_test", "clopper_pearson", "errors_explain",
+    "high_probability_accuracy", "lifetime_alpha", "lower", "upper",
+]  # fmt: skip

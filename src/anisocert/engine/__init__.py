@@ -13,18 +13,6 @@ from anisocert.engine.streams import Stage, Stream
 from anisocert.engine.votes import OnVotes, Tally, all_votes, count_votes, top_and_runner_up
 
 __all__ = [
-    "Classifier",
-    "Judge",
-    "Network",
-    "Numerics",
-    "OnRows",
-    "OnVotes",
-    "Query",
-    "Stage",
-    "Stream",
-    "Tally",
-    "all_votes",
-    "count_votes",
-    "same_behaviour",
-    "top_and_runner_up",
-]
+    "Classifier", "Judge", "Network", "Numerics", "OnRows", "OnVotes", "Query", "Stage", "Stream", "Tally", "all_votes",
+    "count_votes", "same_behaviour", "top_and_runner_up",
+]  # fmt: skip

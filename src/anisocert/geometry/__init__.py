@@ -8,14 +8,6 @@ from anisocert.geometry.relations import disjoint, distance, touch_scale
 from anisocert.geometry.shrink import NoRoomError, shrink_outside
 
 __all__ = [
-    "NoRoomError",
-    "Region",
-    "Regions",
-    "disjoint",
-    "distance",
-    "inner_copy",
-    "inscribed_radius",
-    "shrink_outside",
-    "superset",
-    "touch_scale",
-]
+    "NoRoomError", "Region", "Regions", "disjoint", "distance", "inner_copy", "inscribed_radius", "shrink_outside",
+    "superset", "touch_scale",
+]  # fmt: skip

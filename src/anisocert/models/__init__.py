@@ -12,27 +12,7 @@ from anisocert.models.normalize import Normalized
 from anisocert.models.quantized import quantize
 
 __all__ = [
-    "ARCHITECTURES",
-    "CIFAR10_MEAN",
-    "CIFAR10_STD",
-    "IMAGENET_MEAN",
-    "IMAGENET_STD",
-    "Codebook",
-    "Coded",
-    "Denoised",
-    "Denoiser",
-    "Normalized",
-    "PerCode",
-    "Reshaped",
-    "ScoresOf",
-    "TwoSteps",
-    "build",
-    "denoised",
-    "described",
-    "load",
-    "load_denoiser",
-    "quantize",
-    "save",
-    "suited",
-    "suited_denoiser",
-]
+    "ARCHITECTURES", "CIFAR10_MEAN", "CIFAR10_STD", "IMAGENET_MEAN", "IMAGENET_STD", "Codebook", "Coded", "Denoised",
+    "Denoiser", "Normalized", "PerCode", "Reshaped", "ScoresOf", "TwoSteps", "build", "denoised", "described", "load",
+    "load_denoiser", "quantize", "save", "suited", "suited_denoiser",
+]  # fmt: skip

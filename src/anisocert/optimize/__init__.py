@@ -14,26 +14,7 @@ from anisocert.optimize.selected import Selected
 from anisocert.optimize.two_step import TwoStep
 
 __all__ = [
-    "CODED",
-    "FOR_EVERYONE",
-    "METHODS",
-    "PUBLISHED",
-    "ROUND",
-    "SAME_FOR_ALL",
-    "SELECTING",
-    "Anisotropic",
-    "Ascent",
-    "Average",
-    "Capture",
-    "Cascade",
-    "Choice",
-    "Event",
-    "Fixed",
-    "Isotropic",
-    "Method",
-    "PublishedAnisotropic",
-    "PublishedIsotropic",
-    "Selected",
-    "Settings",
-    "TwoStep",
-]
+    "CODED", "FOR_EVERYONE", "METHODS", "PUBLISHED", "ROUND", "SAME_FOR_ALL", "SELECTING", "Anisotropic", "Ascent",
+    "Average", "Capture", "Cascade", "Choice", "Event", "Fixed", "Isotropic", "Method", "PublishedAnisotropic",
+    "PublishedIsotropic", "Selected", "Settings", "TwoStep",
+]  # fmt: skip

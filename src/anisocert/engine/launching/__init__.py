@@ -9,13 +9,6 @@ from anisocert.engine.launching.passes import ReplayedPasses, replayed_passes
 from anisocert.engine.launching.replaying import Replayed, replayed
 
 __all__ = [
-    "Replayed",
-    "ReplayedPasses",
-    "Work",
-    "captured",
-    "compiled",
-    "compiled_if_works",
-    "pays",
-    "replayed",
+    "Replayed", "ReplayedPasses", "Work", "captured", "compiled", "compiled_if_works", "pays", "replayed",
     "replayed_passes",
-]
+]  # fmt: skip

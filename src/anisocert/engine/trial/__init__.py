@@ -9,13 +9,5 @@ from anisocert.engine.trial.inputs import trial_inputs
 from anisocert.engine.trial.trying import Trial
 
 __all__ = [
-    "GROUPS",
-    "Trial",
-    "alike",
-    "expect_shape",
-    "identical",
-    "leads_kept",
-    "same_slopes",
-    "same_votes",
-    "trial_inputs",
-]
+    "GROUPS", "Trial", "alike", "expect_shape", "identical", "leads_kept", "same_slopes", "same_votes", "trial_inputs",
+]  # fmt: skip

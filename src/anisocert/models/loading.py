@@ -171,11 +171,7 @@ def _onnx(path: Path, gradients: bool, shape: tuple[int, ...] | None) -> tuple[n
 
 
 def _from_weights(
-    path: Path,
-    architecture: str | None,
-    num_classes: int | None,
-    scale: Scale | None,
-    layout: Layout | None,
+    path: Path, architecture: str | None, num_classes: int | None, scale: Scale | None, layout: Layout | None
 ) -> tuple[nn.Module, dict[str, Any]]:
     more: dict[str, Any] = {}
     if path.suffix == ".safetensors":

@@ -152,6 +152,12 @@ def opened_regular(path: str | Path, most: int | None = None, below: Path | None
         os.close(descriptor)
 
 
+def read_regular(path: str | Path, most: int, below: Path | None = None) -> bytes:
+    """All that a regular file holds; see `opened_regular`."""
+    with opened_regular(path, most, below) as file:
+        return file.read()
+
+
 def read_owned(path: str | Path, most: int, below: Path | None = None) -> tuple[bytes, int]:
     """What a file of this user's or root's holds, and what others may do to it; see `opened_regular`.
 

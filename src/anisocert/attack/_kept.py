@@ -23,7 +23,7 @@ from anisocert.attack.search import Search
 from anisocert.durable import write_whole
 from anisocert.engine import Network
 from anisocert.errors import AnisocertWarning, ArgumentError
-from anisocert.inputs import opened_regular
+from anisocert.inputs import read_regular
 from anisocert.runs import StoredRun
 from anisocert.runs.files import MOST_BYTES
 from anisocert.seals import opened, sealed, secret
@@ -122,8 +122,7 @@ def _read(path: Path, key: bytes) -> dict[str, Part]:
     if not os.path.lexists(path):
         return {}
     try:
-        with opened_regular(path, MOST_BYTES, below=path.parent) as file:
-            content = opened(key, file.read())
+        content = opened(key, read_regular(path, MOST_BYTES, below=path.parent))
         if content is not None:
             arrays = load(content)
             keys = dict.fromkeys(name.partition(".")[0] for name in arrays)

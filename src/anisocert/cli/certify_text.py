@@ -84,14 +84,12 @@ class Reporter:
 
     def stopped(self, outcome: Outcome, why: str, out: Path) -> None:
         """Say that it ended before all was done."""
-        line = f"{why}: {outcome.done} of {outcome.of} inputs are done; the same command resumes"
-        self.console.tell(line)
+        self.console.tell(f"{why}: {outcome.done} of {outcome.of} inputs are done; the same command resumes")
         self._object(out, outcome, why)
 
     def shard_done(self, outcome: Outcome, out: Path) -> None:
         """Say that this shard is done; the rest is for others."""
-        line = f"this shard is done, and {outcome.done} of {outcome.of} inputs of the run"
-        self.console.tell(line)
+        self.console.tell(f"this shard is done, and {outcome.done} of {outcome.of} inputs of the run")
         self._object(out, outcome, "shard done")
 
     def finished(self, job: Job, out: Path) -> None:
@@ -126,8 +124,7 @@ class Reporter:
             return
         reached, inside = room(run, lambda ids: job.chunk(ids).x, c.domain)
         if c.bounded_reach and reached.any():
-            line = f"{reached.sum()} of {len(run)} inputs have a region that {REACH}"
-            self.console.tell(line)
+            self.console.tell(f"{reached.sum()} of {len(run)} inputs have a region that {REACH}")
         if c.domain is not None:
             summary |= {"ACR~ inside": average_certified_radius(inside, correct)}
             summary |= {"median~ inside": median_certified_radius(inside, correct)}

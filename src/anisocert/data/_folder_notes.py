@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from anisocert.errors import ArgumentError
-from anisocert.inputs import MOST_CLASSES, opened_regular
+from anisocert.inputs import MOST_CLASSES, read_regular
 
 FILE = "images.json"
 KEYS = ("resize", "crop", "labels", "num_classes")
@@ -42,8 +42,7 @@ def read_notes(folder: Path) -> Notes:
     if not path.exists():
         return Notes()
     try:
-        with opened_regular(path, LARGEST) as file:
-            said = json.loads(file.read().decode())
+        said = json.loads(read_regular(path, LARGEST).decode())
     except ArgumentError:
         raise
     except (OSError, ValueError, RecursionError) as error:

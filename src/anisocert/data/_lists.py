@@ -6,7 +6,7 @@ from pathlib import Path
 
 from anisocert.data._folder_notes import printable
 from anisocert.errors import ArgumentError
-from anisocert.inputs import opened_regular
+from anisocert.inputs import read_regular
 
 LARGEST = 1 << 24  # bytes of a list
 SHOWN = 3
@@ -15,8 +15,7 @@ WORDNET = re.compile(r"n[0-9]{8}")
 
 def lines(path: Path) -> list[str]:
     """The lines of a text file."""
-    with opened_regular(path, LARGEST) as file:
-        return file.read().decode(errors="replace").splitlines()
+    return read_regular(path, LARGEST).decode(errors="replace").splitlines()
 
 
 def classes_of(pairs: Iterable[Sequence[str]], path: Path) -> dict[str, str]:

@@ -21,7 +21,7 @@ from anisocert.data._image_files import ImageFiles
 from anisocert.data.dataset import FIRST_TRAIN_ID, Dataset, Split
 from anisocert.data.numpy_files import read_npz
 from anisocert.errors import ArgumentError
-from anisocert.inputs import CIFAR10_MEAN, CIFAR10_STD, opened_regular
+from anisocert.inputs import CIFAR10_MEAN, CIFAR10_STD, read_regular
 
 SHA256 = {
     "data_batch_1": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
@@ -108,7 +108,7 @@ def _reader(place: Path, split: Split) -> Callable[[str], bytes]:
     if place.suffix == ".npz":
         return _npz_reader(place, split)
     if (place / "test_batch.bin").is_file():
-        return lambda name: _content(place / f"{name}.bin")
+        return lambda name: read_regular(place / f"{name}.bin", BATCH * ROOM)
     return lambda name: _from_python(place / name)
 
 
@@ -137,15 +137,9 @@ def _binary(images: Bytes, labels: Bytes) -> Bytes:
     return np.concatenate([labels[:, None], images.transpose(0, 3, 1, 2).reshape(len(images), -1)], axis=1)
 
 
-def _content(path: Path) -> bytes:
-    """A file's content; an error if it is larger than any batch, before it is read."""
-    with opened_regular(path, BATCH * ROOM) as file:
-        return file.read()
-
-
 def _from_python(path: Path) -> bytes:
     """The binary batch that a batch for Python holds: labels are bytes after a K each, pixels one string."""
-    content = _content(path)
+    content = read_regular(path, BATCH * ROOM)
     _check(path.name, content, PYTHON_SHA256[path.name], path.parent)
     first, last = content.index(b"labels"), content.index(b"data")
     labels = np.frombuffer(b"".join(re.findall(rb"K([\x00-\x09])", content[first:last])), np.uint8)

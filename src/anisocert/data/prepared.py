@@ -23,7 +23,7 @@ from anisocert.data.dataset import Dataset, Split
 from anisocert.data.numpy_files import map_npy, read_npy
 from anisocert.durable import TEMPORARY, locked, write_whole
 from anisocert.errors import ArgumentError
-from anisocert.inputs import opened_regular
+from anisocert.inputs import read_regular
 
 FILE = "data.json"
 SPLITS: tuple[Split, ...] = ("train", "test")
@@ -172,8 +172,7 @@ def _write(path: Path, values: NDArray[np.int64]) -> None:
 
 def _said(path: Path) -> Said:
     try:
-        with opened_regular(path, LARGEST) as file:
-            found = json.loads(file.read().decode())
+        found = json.loads(read_regular(path, LARGEST).decode())
         said = Said(**{field.name: found[field.name] for field in fields(Said)})
         _check(said)
     except ArgumentError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anisocert.errors import ModelError, from_extra
-from anisocert.inputs import FileError, opened_regular
+from anisocert.inputs import FileError, read_regular
 
 LARGEST = (1 << 31) - 1  # bytes of one graph with all its data: what the format itself can hold in one piece
 # Operators of the standard and those that every onnxruntime has; any other would be someone's own code.
@@ -69,8 +69,7 @@ def read_onnx(path: Path) -> OnnxFile:
 
 def _bytes(path: Path, most: int) -> bytes:
     try:
-        with opened_regular(path, most) as file:
-            return file.read()
+        return read_regular(path, most)
     except FileError as error:
         raise ModelError(str(error)) from error
 

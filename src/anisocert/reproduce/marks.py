@@ -6,7 +6,7 @@ from pathlib import Path
 
 from anisocert.durable import refuse_link, write_whole
 from anisocert.errors import ArgumentError
-from anisocert.inputs import checksum, opened_regular, regular_file
+from anisocert.inputs import checksum, read_regular, regular_file
 from anisocert.options import fits
 from anisocert.reproduce.stages import Stage, file_name
 from anisocert.shell import shell_join
@@ -48,8 +48,7 @@ def is_done(stage: Stage, out: Path) -> bool:
 def _read(path: Path) -> tuple[str, dict[str, str]]:
     """The command of a mark, and the SHA-256 of each file that it read."""
     try:
-        with opened_regular(path, LARGEST) as file:
-            said = json.loads(file.read())
+        said = json.loads(read_regular(path, LARGEST))
         command, files = said["command"], said.get("files", {})
         if fits(command, str) and fits(files, dict) and all(fits(one, str) for pair in files.items() for one in pair):
             return command, files

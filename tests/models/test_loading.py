@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from anisocert import inputs
 from anisocert.errors import ArgumentError, ModelError
 from anisocert.models import CIFAR10_MEAN, CIFAR10_STD, Normalized, build, load, save
-from anisocert.models.weights import write_safetensors
+from anisocert.models.weights import weights_hash, write_safetensors
 
 RAW = ((0.0,) * 3, (1.0,) * 3)
 INPUTS = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -240,8 +240,44 @@ def _zipped(*members: tuple[str, bytes]) -> bytes:
 def test_a_file_that_asks_for_memory_is_refused(tmp_path: Path, write: Callable[[], bytes]) -> None:
     """Torch's careful unpickler makes a bytearray of any length that a file names, wherever torch finds it."""
     (tmp_path / "a.pt").write_bytes(write())
-    with pytest.raises(ModelError, match="got a bytearray"):
+    with pytest.raises(ModelError, match="got other Python objects, made by bytearray"):
         load(tmp_path / "a.pt")
+
+
+def _text(content: bytes) -> bytes:
+    return b"X" + struct.pack("<I", len(content)) + content
+
+
+@pytest.mark.parametrize(
+    ("called", "by"),
+    [
+        # each time the hexadecimal digits of what there was, which are twice as many
+        (b"c_codecs\nencode\n(" * 9 + _text(b"a") + _text(b"latin1") + b"tR" + (_text(b"hex") + b"tR") * 8, "encode"),
+        (b"ctorch\nFloatTensor\n(" + b"\x8a\x08" + struct.pack("<q", 1 << 30) + b"tR", "FloatTensor"),
+    ],
+    ids=["encode", "tensor"],
+)
+def test_a_file_that_has_torch_make_much_of_little_is_refused(tmp_path: Path, called: bytes, by: str) -> None:
+    (tmp_path / "a.pt").write_bytes(_zipped(("data.pkl", b"\x80\x02}" + _text(b"w") + called + b"s.")))
+    with pytest.raises(ModelError, match=f"got other Python objects, made by {by}"):
+        load(tmp_path / "a.pt")
+
+
+def test_a_mean_of_more_values_than_a_network_has_channels_is_refused(tmp_path: Path) -> None:
+    torch.save({"mean": torch.zeros(100_000), "std": torch.ones(3), "w": torch.zeros(3)}, tmp_path / "a.pt")
+    with pytest.raises(ModelError, match="expected the mean of a checkpoint as at most 65,536 floats"):
+        load(tmp_path / "a.pt")
+
+
+def test_what_torch_keeps_beside_tensors_is_read(tmp_path: Path) -> None:
+    """Attributes of a tensor, and what is held twice."""
+    network, seen = build("small-cnn", 4, (0.3,), (0.4,)), [1, 2.0, "three"]
+    state = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    for tensor in state.values():
+        tensor.trained = True
+    torch.save({"state_dict": state, "seen": [seen, seen, {"again": seen}]}, tmp_path / "a.pt")
+    loaded, _ = load(tmp_path / "a.pt", architecture="small-cnn")
+    assert weights_hash(loaded) == weights_hash(network)
 
 
 def _holding(levels: int) -> bytes:
@@ -250,13 +286,33 @@ def _holding(levels: int) -> bytes:
     return b"\x80\x02](K\x01q\x00" + tuples + b"e}h%cK\x02s\x86." % levels
 
 
+def _listing(levels: int) -> bytes:
+    """A pickle of nested lists, the last first, which each hold the next one twice, as nothing that is called."""
+    lists = b"".join(b"]q%c" % k for k in range(levels))
+    held = b"".join(b"h%c(h%ch%ce" % (k, k + 1, k + 1) for k in range(levels - 1))
+    return b"\x80\x02](" + lists + held + b"eh\x00)R."
+
+
 @pytest.mark.parametrize("wrap", [bytes, lambda one: _zipped(("data.pkl", one))], ids=["bare", "zipped"])
-def test_a_file_that_would_be_hashed_for_ever_is_refused(tmp_path: Path, wrap: Callable[[bytes], bytes]) -> None:
-    (tmp_path / "a.pt").write_bytes(wrap(_holding(17)))  # torch takes twice as long for each one more
-    with pytest.raises(ModelError, match="expected tuples of at most 65,536 values"):
+@pytest.mark.parametrize("nested", [_holding, _listing], ids=["hashed", "told"])
+def test_a_file_that_torch_would_work_on_for_ever_is_refused(
+    tmp_path: Path, nested: Callable[[int], bytes], wrap: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "a.pt").write_bytes(wrap(nested(23)))  # torch takes twice as long for each one more
+    with pytest.raises(ModelError, match="got more than 1,048,576 values, counted where each is held"):
         load(tmp_path / "a.pt")
-    (tmp_path / "a.pt").write_bytes(wrap(_holding(10)))
-    with pytest.raises(ModelError, match=r"got tuple|Invalid magic number"):
+    (tmp_path / "a.pt").write_bytes(wrap(nested(10)))
+    with pytest.raises(ModelError, match=r"got tuple|Invalid magic number|other Python objects, which"):
+        load(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize(
+    "values", [b"]q\x00h\x00a", b"](" + b"](e" * (1 << 20) + b"e", b"](" + b"K\x01" * (1 << 20) + b"e"],
+    ids=["itself", "lists", "numbers"],
+)  # fmt: skip
+def test_a_list_of_too_many_values_is_refused(tmp_path: Path, values: bytes) -> None:
+    (tmp_path / "a.pt").write_bytes(_zipped(("data.pkl", b"\x80\x02" + values + b".")))
+    with pytest.raises(ModelError, match="got more than 1,048,576 values"):
         load(tmp_path / "a.pt")
 
 

@@ -24,6 +24,7 @@ CONTAINERS = ("state_dict", "net", "model", "model_state_dict")
 WRAPPERS = ("module.", "_orig_mod.", "network.", "model.")
 ARCHITECTURES = {"cifar_resnet20": "resnet20", "cifar_resnet110": "resnet110", "resnet50": "resnet50"}
 ONES = (1.0, 1.0, 1.0)
+MOST_CHANNELS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ def _own(state: dict[str, Tensor], name: str) -> Channels | None:
     value = state.pop(name, None)
     if value is None:
         return None
-    if value.dtype not in FLOATS:
-        raise ModelError(f"expected the {name} of a checkpoint as floats, got {value.dtype}")
+    if value.dtype not in FLOATS or value.numel() > MOST_CHANNELS:
+        got = f"{value.dtype} of shape {tuple(value.shape)}"
+        raise ModelError(f"expected the {name} of a checkpoint as at most {MOST_CHANNELS:,} floats, got {got}")
     return tuple(value.double().flatten().tolist())

@@ -5,10 +5,11 @@ import io
 import json
 import pickle
 import pickletools
+import re
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
-from mmap import ACCESS_READ, mmap
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,10 +24,14 @@ OWN = (
     "for an architecture of your own, write a function that builds it and loads the weights, "
     "and give package.module:function"
 )
-GROWING = b"bytearray"  # which no network needs, as its name in a pickle
+# Functions that torch calls, which make much of a number or a few letters. No file of today names classes of tensors.
+GROWING = re.compile(r"(bytearray|encode|\wTensor)$")
+CHANGING = ("APPEND", "APPENDS", "SETITEM", "SETITEMS", "BUILD")  # a pickle's ways to put more into a value that it has
+PLAIN, MARK = 0, -1
 ZIP = b"PK\x03\x04"  # with which torch tells the files of torch.save from bare pickles
 BARE = 5  # pickles one after the other, as torch reads them where there is no zip file
-LARGEST_TUPLE = 1 << 16  # values, those of the tuples in it included
+MOST_VALUES = 1 << 20  # of a pickle, besides its tensors'
+TOO_MANY = f"more than {MOST_VALUES:,} values, counted where each is held"
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
@@ -101,58 +106,67 @@ def _refuse_programs(path: Path) -> None:
 
 
 def _refuse_growth(path: Path) -> None:
-    """An error if a file asks for what torch makes, or works on, out of proportion to the file.
-
-    That is a `bytearray`, of any length that is written there, and tuples that hold one another again and again.
-    """
+    """An error if a file asks for what torch makes, or works on, out of proportion to the file."""
     # As torch.load decides and reads: zipfile may see other members (the last of a name, letters in another case,
     # another directory), and a zip file behind a pickle, which torch takes for the pickle.
     with path.open("rb") as file:
-        if file.read(len(ZIP)) == ZIP:
-            file.seek(0)
-            record = torch._C.PyTorchFileReader(file).get_record("data.pkl")
-            found, largest = GROWING in record, _largest_tuple(io.BytesIO(record))
+        zipped = file.read(len(ZIP)) == ZIP
+        file.seek(0)
+        if zipped:
+            found = _growth(io.BytesIO(torch._C.PyTorchFileReader(file).get_record("data.pkl")))
         else:
-            with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-                found = content.find(GROWING) >= 0
-            file.seek(0)
-            largest = max(_largest_tuple(file) for _ in range(BARE))
-    if found:
-        raise ModelError(f"expected tensors and plain values in {path}, got a bytearray: save its state_dict() instead")
-    if largest > LARGEST_TUPLE:
-        raise ModelError(
-            f"expected tuples of at most {LARGEST_TUPLE:,} values in {path}, got more: save its state_dict() instead"
-        )
+            found = next(filter(None, (_growth(file) for _ in range(BARE))), None)
+    if found is not None:
+        raise ModelError(f"expected tensors and plain values in {path}, got {found}: save its state_dict() instead")
 
 
-def _largest_tuple(file: IO[bytes]) -> int:
-    """How many values a tuple of the pickle that begins here has, up to the first that has too many.
+def _growth(file: IO[bytes]) -> str | None:
+    """What the pickle that begins here makes much of; None if nothing. Where it is damaged, torch says so.
 
-    A tuple that holds another one twice, which holds another one twice, and so on, takes a few hundred bytes, and for
-    ever as a key of a dictionary. Where a pickle is damaged, torch says so.
+    A list that holds another one twice, which holds one twice, and so on, takes a few hundred bytes, and torch for ever
+    where it hashes it, copies it or puts it into a message.
     """
-    largest, stack, memo = 0, list[int](), dict[Any, int]()  # sizes; 0 for a mark
+    parts: dict[int, list[int]] = {PLAIN: []}  # of each value; one that has none is PLAIN
+    stack, memo = list[int](), dict[Any, int]()
     with suppress(ValueError, LookupError):
-        for code, number, _ in pickletools.genops(file):
+        for code, argument, _ in pickletools.genops(file):
+            if code.name == "GLOBAL" and GROWING.search(named := str(argument)):
+                return f"other Python objects, made by {named.split()[-1]}"
             if code.name in ("BINGET", "LONG_BINGET"):
-                stack.append(memo[number])
+                stack.append(memo[argument])
             elif code.name in ("BINPUT", "LONG_BINPUT"):
-                memo[number] = stack[-1]
+                memo[argument] = stack[-1]
             elif code.name == "MARK":
-                stack.append(0)
+                stack.append(MARK)
             else:
-                inside = 0
+                taken = list[int]()
                 for one in reversed(code.stack_before):
-                    if one is pickletools.stackslice:  # all down to the mark
-                        while stack[-1]:
-                            inside += stack.pop()
-                    else:
-                        inside += stack.pop()
-                size = 1 + inside if code.name.startswith("TUPLE") else 1
-                if (largest := max(largest, size)) > LARGEST_TUPLE:
-                    break
-                stack += [size] * len(code.stack_after)
-    return largest
+                    while one is pickletools.stackslice and stack[-1] != MARK:  # all down to the mark
+                        taken.append(stack.pop())
+                    if one is not pickletools.stackslice:
+                        taken.append(stack.pop())
+                if code.name in CHANGING:
+                    into = taken.pop()
+                elif taken or code.name.startswith("EMPTY"):
+                    into = len(parts)
+                else:
+                    into = PLAIN
+                if into != PLAIN:
+                    parts.setdefault(into, []).extend(part for part in taken if part != MARK)
+                stack += [into] * len(code.stack_after)
+            if max(len(parts), len(stack)) > MOST_VALUES:
+                return TOO_MANY
+    return TOO_MANY if _most(parts) > MOST_VALUES else None
+
+
+def _most(parts: dict[int, list[int]]) -> int:
+    """How many values the largest one is made of, each counted wherever it is held."""
+    sizes = dict[int, int]()
+    with suppress(CycleError):
+        for one in TopologicalSorter(parts).static_order():
+            sizes[one] = min(1 + sum(sizes[part] for part in parts[one]), MOST_VALUES + 1)
+        return max(sizes.values())
+    return MOST_VALUES + 1  # what holds itself has no end
 
 
 def check_tensors(state: Mapping[str, Tensor], source: str) -> None:

@@ -413,6 +413,20 @@ def test_a_backup_copied_over_a_memory_in_use_is_to_be_copied_again(path, propos
         assert memory.check().ok
 
 
+def test_a_file_that_cannot_be_looked_at_is_an_error_of_ours(path):
+    """As where its folder may not be entered for a moment: a service tells errors of other kinds as its own failure."""
+    inside = path.parent / "folder" / "memory.sqlite"
+    inside.parent.mkdir()
+    with Memory.open(inside) as memory:
+        away = inside.parent.rename(path.parent / "away")
+        inside.parent.touch()
+        with pytest.raises(AnisocertError, match=r"cannot use the memory .*memory.sqlite: Not a directory"):
+            memory.find(0)
+        inside.parent.unlink()
+        away.rename(inside.parent)
+        assert memory.find(0) is None
+
+
 def test_nothing_is_acknowledged_into_a_file_that_was_replaced_meanwhile(path, proposal, monkeypatch):
     backup = path.with_name("backup")
     Memory.open(backup).close()

@@ -118,6 +118,8 @@ def identity(path: Path, unchanged: bool) -> tuple[int | bool, ...] | None:
         found = path.stat()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise AnisocertError(f"cannot use the memory {path}: {error.strerror}") from error
     state = (found.st_size, found.st_mtime_ns, log(path).exists()) if unchanged else ()
     return (found.st_dev, found.st_ino, *state)
 

@@ -13,7 +13,7 @@ import anisocert as ac
 from anisocert.bounds import lifetime_alpha
 from anisocert.certificate import ABSTAIN
 from anisocert.engine import Query
-from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
 from anisocert.memory import ChangedError
 from anisocert.models import Normalized
 
@@ -121,6 +121,19 @@ def test_a_lifetime_memory_gets_a_number_before_each_question(system, tmp_path):
         asked = [deployed.answer(point(2.0 * sign, 10.0 * i)) for i, sign in enumerate((1, -1, 1))]
         assert [c.alpha for c in asked] == [lifetime_alpha(0.01, i) for i in (1, 2, 3)]
         assert memory.check().ok
+
+
+def test_a_search_without_gradients_costs_no_input_its_attempt(half_space, tmp_path):
+    """It fails on every input, before any vote: none is to be counted, nor to be numbered in a lifetime's alpha."""
+    network, point_ = half_space([1.0, 0.0]).eval(), point(2.0, 0.0)
+    given = {"num_classes": 2, "smoothing": ac.Gaussian(0.5), "secret": SECRET, "plan": PLAN, "model_id": "box"}
+    with ac.Memory.open(tmp_path / "m.sqlite", lifetime=0.01) as memory:
+        box = ac.System(torch.no_grad()(network.forward), method=ac.Anisotropic(), memory=memory, **given)
+        with pytest.raises(ModelError, match=r"got a black box: use Isotropic\(\)"):
+            box.answer(point_)
+        assert (memory.stats().submissions, memory.stats().numbers) == (0, 0)
+        voting = ac.System(torch.no_grad()(network.forward), method=ac.Isotropic(), memory=memory, **given)
+        assert voting.answer(point_).note == "kept"
 
 
 def test_a_memory_of_another_network_is_refused(system, tmp_path):

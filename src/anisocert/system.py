@@ -237,6 +237,7 @@ class System:
 
     def _probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         if self._probed is None or self._probed[0] != shape:
+            self.method.expect_gradients(self.network, self.smoothing, self.plan, shape)
             self._probed = shape, self.network.probe(shape)
         return self._probed[1]
 

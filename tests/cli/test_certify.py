@@ -341,6 +341,22 @@ def test_an_earlier_run_that_did_not_heed_an_option_opens(certify, tmp_path, for
         assert read_run(tmp_path / "run").configuration.method == "fixed"
 
 
+BOX = """
+import torch
+from torch import nn
+
+class Box(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inside = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+    def forward(self, x):
+        return torch.from_numpy(self.inside(x).detach().numpy())
+
+def make():
+    torch.manual_seed(0)
+    return Box()
+"""
 UNREADABLE = """
 import threading
 import torch
@@ -357,6 +373,16 @@ class Net(nn.Module):
 
 def make(): return Net()
 """
+
+
+def test_a_search_without_gradients_is_refused_before_the_run_begins(cli, tmp_path, monkeypatch):
+    """Its remedy, another method, then works in the same folder, and with the same memory for life."""
+    (tmp_path / "users_box.py").write_text(BOX)
+    monkeypatch.chdir(tmp_path)
+    options = ("--data", "digits", "--sigma", 0.25, "--n", 200, "--max", 2, "--rows", 160, "--precision", "float32")
+    run = ("certify", "users_box:make", *options, "--memory", "m.sqlite", "--lifetime", "--out", "run")
+    assert "got a black box: use Isotropic() (--method isotropic)" in cli(*run, code=1).err
+    assert "finished: 2 inputs in run" in cli(*run, "--method", "isotropic").out
 
 
 def test_a_network_that_cannot_be_hashed_needs_a_name(cli, tmp_path, monkeypatch):

@@ -52,6 +52,22 @@ def test_mistakes(cli, tmp_path, network_file, options, words):
     assert words in cli("serve", network_file, "--sigma", 0.25, "--keys", keys, *options, code=2).err
 
 
+def test_a_method_that_needs_gradients_is_refused_before_it_serves(cli, tmp_path, monkeypatch):
+    """Else every input that is asked about would use up its attempts, for an abstention."""
+    pytest.importorskip("starlette", reason="needs starlette: pip install '.[serve]'")
+    pytest.importorskip("prometheus_client", reason="needs prometheus-client: pip install '.[serve]'")
+    (tmp_path / "users_graph.py").write_text(
+        "import torch\n"
+        "class Net(torch.nn.Linear):\n"
+        "    def forward(self, x): return super().forward(x.flatten(1)).detach()\n"
+        "def make(): return Net(64, 10)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    cli("keys", "add", "keys.json", "--name", "alice")
+    said = cli("serve", "users_graph:make", "--sigma", 0.25, "--keys", "keys.json", "--data", "digits", code=1)
+    assert "got a black box: use Isotropic() (--method isotropic)" in said.err
+
+
 def test_a_port_that_is_taken_is_named_before_anything_is_loaded(cli, tmp_path, network_file):
     pytest.importorskip("uvicorn", reason="needs uvicorn: pip install '.[serve]'")
     pytest.importorskip("prometheus_client", reason="needs prometheus-client: pip install '.[serve]'")

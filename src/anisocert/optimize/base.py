@@ -1,6 +1,7 @@
 """What every way to choose theta must say."""
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
@@ -13,10 +14,12 @@ from torch import Tensor
 from anisocert.bounds import Plan
 from anisocert.engine import Classifier, Network, Query
 from anisocert.engine.grid import warn_if_coarse
+from anisocert.engine.probe import probe_inputs
 from anisocert.engine.told import expect_one_level, is_told
-from anisocert.errors import ArgumentError
+from anisocert.errors import AnisocertWarning, ArgumentError
 from anisocert.optimize.ascent import Ascent
 from anisocert.optimize.choice import Choice, Floats
+from anisocert.optimize.soft import Problem
 from anisocert.smoothing import Smoothing
 
 
@@ -74,6 +77,16 @@ class Method(ABC):
             scalar_theta(self, smoothing)
         if shape is not None:
             expect_theta_of(smoothing.theta, shape)
+
+    def expect_gradients(self, network: Network, smoothing: Smoothing, plan: Plan, shape: tuple[int, ...]) -> None:
+        """An error if the search needs gradients to inputs of this shape, and the network has none.
+
+        No vote is drawn: like `check`, before anything is begun, booked or promised.
+        """
+        if self.ascents(plan):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AnisocertWarning)  # of the search, which looks at inputs of its own
+                Problem(Query.of(network, smoothing, probe_inputs(shape)), "logits").require_gradients()
 
     def decide(self, query: Query, plan: Plan, alphas: Floats) -> Sequence[Choice]:
         """Decide which network is asked about which inputs, and under which theta: by default that of `choose`.

@@ -63,6 +63,7 @@ class Certifier:
             self.network = self.configuration.network(self.model, self.device, numerics)
         votes = self.plan.n0 + self.plan.n + self.method.pilot_votes(self.plan)
         self.network.fit(shape, inputs * votes)
+        self.method.expect_gradients(self.network, self.smoothing, self.plan, shape)
         group = self.method.group(self.network, self.plan)
         probe = self.network.probe(shape)
         return Settled(self.network.numerics, self.network.device.type, self.network.hash, group, probe)

@@ -452,6 +452,8 @@ def test_the_users_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "from torch import nn\n"
         "def linear(): return nn.Sequential(nn.Flatten(), nn.Linear(12, 3))\n"
         "def callable_(): return lambda x: x\n"
+        "def weights(): return linear().state_dict()\n"
+        "def both(): return linear(), 3\n"
         "def needy(size): return nn.Linear(size, size)\n"
         "def failing(): raise OSError('no weights here')\n"
         "def lacking(): open('no_such.pth')\n"
@@ -470,6 +472,8 @@ def test_the_users_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert load("my_nets:ready")[0] is sys.modules["my_nets"].ready
     (tmp_path / "my_broken.py").write_text("import no_such_package\n")
     for name, words in (
+        ("my_nets:weights", r"got an OrderedDict: put weights into the network, .*load_state_dict.*, and return that"),
+        ("my_nets:both", r"got a tuple that begins with one: return that alone"),
         ("my_nets:absent", r"expected a function my_nets:absent, got no such name in .*my_nets\.py"),
         ("my_nets:needy", r"expected my_nets:needy to be a function without arguments, .* argument: 'size'"),
         ("my_nets:number", r"expected my_nets:number to be a function without arguments, .*, got int"),

@@ -4,6 +4,7 @@ import copy
 import importlib
 import inspect
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,10 @@ def _wrapping(made: Any) -> str:
         return f": return {made.__name__}(), with its weights loaded"
     if made is None:
         return ": does it lack a return?"
+    if isinstance(made, Mapping):
+        return ": put weights into the network, with network.load_state_dict(...), and return that"
+    if isinstance(made, tuple) and made and isinstance(made[0], nn.Module):
+        return " that begins with one: return that alone"
     if callable(made):
         return ": a bare callable has no weights to hash; give it to anisocert.certify in Python with a model_id"
     return ""

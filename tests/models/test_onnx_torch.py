@@ -125,6 +125,19 @@ def test_a_batch_that_cannot_be_freed_is_named(tmp_path: Path) -> None:
         load(path, gradients=True, shape=IMAGE)
 
 
+def test_double_precision_that_is_not_converted_is_told_to_become_float32(tmp_path: Path) -> None:
+    path = _save(tmp_path / "double.onnx", [helper.make_node("Flatten", ["x"], ["features"])])
+    model = onnx.load(path)
+    (weights,) = (one for one in model.graph.initializer if one.name == "weights")
+    weights.CopyFrom(numpy_helper.from_array(WEIGHTS.astype(np.float64), "weights"))
+    for one in (*model.graph.input, *model.graph.output):
+        one.type.tensor_type.elem_type = TensorProto.DOUBLE
+    path.write_bytes(model.SerializeToString())
+    assert load(path, shape=IMAGE)[0](torch.rand(2, *IMAGE)).shape == (2, 3)
+    with pytest.raises(ModelError, match=r"Export it in float32, by model\.float\(\)\. Without gradients it works"):
+        load(path, gradients=True, shape=IMAGE)
+
+
 def test_the_whole_reason_is_kept(tmp_path: Path) -> None:
     unknown = helper.make_node("Shrink", ["x"], ["y"])
     path = _save(tmp_path / "unknown.onnx", [unknown, helper.make_node("Flatten", ["y"], ["features"])], opset=12)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -60,8 +61,9 @@ def to_torch(path: Path, read: OnnxFile, box: OnnxNetwork) -> nn.Module:
         reasons["scores that differ from the file's own"] = None
     newer = (read.opset or 0) > OPSET + 1 and not any(STATISTICAL in reason for reason in reasons)
     baked = f"a batch of {box.batch} is baked into it, " if box.batch else ""
+    double = "Export it in float32, by model.float(). " if box.dtype == np.float64 else ""
     raise ModelError(
-        f"expected an ONNX file that onnx2torch converts at {path}, got: {baked}{'; '.join(reasons)}. "
+        f"expected an ONNX file that onnx2torch converts at {path}, got: {baked}{'; '.join(reasons)}. {double}"
         f"{'Export it with a free batch (dynamic axes). ' if box.batch else ''}"
         f"{f'Export it with operator set {OPSET + 1} or older. ' if newer else ''}{WITHOUT}"
     )

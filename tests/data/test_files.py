@@ -119,6 +119,9 @@ def test_bytes_that_need_not_be_pixels_are_noted(tmp_path: Path) -> None:
     assert rows.notes == (
         "values of 0 to 255 in rows.npz become 0 to 1, as pixels: if they are none, save them as float32",
     )
+    np.savez(tmp_path / "levels.npz", x=counts[:1, None, None])
+    (note,) = load(tmp_path / "levels.npz").notes
+    assert note.startswith("pixels of 0 to 3 in levels.npz become 0 to 0.0118, as uint8 is 0 to 255: if they are to")
     np.savez(tmp_path / "images.npz", x=counts[:, None, None])
     np.savez(tmp_path / "floats.npz", x=counts.astype(np.float32))
     assert load(tmp_path / "images.npz").notes == load(tmp_path / "floats.npz").notes == ()

@@ -14,6 +14,7 @@ from anisocert.errors import ArgumentError
 EXAMPLES = ("x", "x_train", "x_test")
 LABELS = ("y", "y_train", "y_test")
 NUMBERS = (*LABELS, "ids", "ids_train", "ids_test")
+DARK = 32  # images of uint8 that stay below this hardly have 256 levels
 CHANNELS_FIRST: Final = "channels-first"
 Array = NDArray[np.uint8] | NDArray[np.float32]
 LAYOUT = (
@@ -49,6 +50,11 @@ def load(path: Path, split: Split, layout: str | None = None) -> Dataset:
     if x.dtype == np.uint8 and x.ndim < 4:
         notes += (
             f"values of 0 to 255 in {path.name} become 0 to 1, as pixels: if they are none, save them as float32",
+        )
+    elif x.dtype == np.uint8 and 0 < (most := int(x.max())) < DARK:
+        notes += (
+            f"pixels of 0 to {most} in {path.name} become 0 to {most / 255:.3g}, as uint8 is 0 to 255: if they are to "
+            f"become 0 to 1, save (x / {most}).astype('float32')",
         )
     numbers = y.astype(np.int64), ids.astype(np.int64)
     return Dataset(path.stem, x, *numbers, max(classes, 2), mean, std, notes=notes)

@@ -83,7 +83,7 @@ class Rows(nn.Module):
         (
             Turned(GREY, grey=True),
             (1, 8, 8),
-            "without an axis of channels, it seems: anisocert.models.Reshaped(model, [8, 8])",
+            "it seems: anisocert.models.Reshaped(model, [8, 8]), or for an .npz --layout channels-first, by which",
             lambda model: ac.models.Reshaped(model, [8, 8]),
         ),
         (

@@ -104,7 +104,8 @@ def _of_layout(shape: Shape, model: Classifier) -> str:
     if channels == GREY and not signals and _answers(model, x[:, 0]):
         return (
             ": it takes images without an axis of channels, it seems: "
-            f"anisocert.models.Reshaped(model, [{height}, {width}])"
+            f"anisocert.models.Reshaped(model, [{height}, {width}]), or for an .npz --layout channels-first, by which "
+            "they get none"
         )
     if _answers(model, x.flatten(1)):
         return _as_row(math.prod(shape))

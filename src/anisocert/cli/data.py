@@ -40,7 +40,7 @@ def fetch(name: Annotated[str, typer.Argument(help="A name of `anisocert data li
     console = Console()
     with console.status(f"fetching {name}"):
         new = fetch_data(name, console.tell)
-    console.tell(f"{name} is {'now' if new else 'already'} here ({cache.root()})")
+    console.tell(f"{name} is {f'now here ({cache.root()})' if new else 'already here'}")
 
 
 @app.command("prepare", epilog="Example: anisocert data prepare tiny-imagenet tiny-imagenet-200")
@@ -94,7 +94,8 @@ def info(
             data = data.subset(skip, most, parse_ids(ids, data.named) if ids else None)
         counts = bincount(data.y, minlength=data.num_classes) if data.labelled else None
         # Of image files, which are not all read for it, assumed; else of the training examples, if there are any.
-        assumed = " (assumed, not measured)" if data.names else " (train's)" if splits(name) and split == "test" else ""
+        trained = split == "test" and "train" in splits(name)
+        assumed = " (assumed, not measured)" if data.names else " (train's)" if trained else ""
         columns[split if splits(name) else "all"] = {
             "examples": f"{len(data):,}",
             "ids": f"{data.ids.min()} to {data.ids.max()}",

@@ -29,6 +29,16 @@ class Waves(nn.Module):
         return torch.stack([height, -height], 1)
 
 
+class SettledByFirst(nn.Module):
+    """Multiplies by what its first call was, for good."""
+
+    scale: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.scale = 1 + x.detach().mean() ** 2 if self.scale is None else self.scale
+        return torch.stack([self.scale * x[:, 0], 0.1 + 0 * x[:, 0]], 1)
+
+
 @pytest.fixture
 def system(half_space) -> Callable[..., ac.System]:
     def make(side: float = 1.0, **options: object) -> ac.System:
@@ -134,6 +144,15 @@ def test_a_search_without_gradients_costs_no_input_its_attempt(half_space, tmp_p
         assert (memory.stats().submissions, memory.stats().numbers) == (0, 0)
         voting = ac.System(torch.no_grad()(network.forward), method=ac.Isotropic(), memory=memory, **given)
         assert voting.answer(point_).note == "kept"
+
+
+def test_what_a_network_is_asked_first_is_looked_at_before_its_gradients_are(tmp_path):
+    given = {"num_classes": 2, "smoothing": ac.Gaussian(0.5), "secret": SECRET, "plan": PLAN}
+    with ac.Memory.open(tmp_path / "m.sqlite", lifetime=0.01) as memory:
+        settled = ac.System(SettledByFirst().eval(), method=ac.Anisotropic(), memory=memory, **given)
+        with pytest.raises(ModelError, match="depend on what the network was asked first"):
+            settled.answer(point(2.0, 0.0))
+        assert (memory.stats().submissions, memory.stats().numbers) == (0, 0)
 
 
 def test_a_memory_of_another_network_is_refused(system, tmp_path):

@@ -92,6 +92,7 @@ class System:
         self.attempts, self._secret = attempts, secret
         self._turn = threading.RLock()
         self._probed: tuple[tuple[int, ...], NDArray[np.float32]] | None = None  # for inputs of that shape
+        self._fitted: tuple[int, ...] | None = None  # the shape of inputs that can be asked about
         if (shape := self.memory.stats().shape) is not None:  # else its promises would be told as if they were ours
             self.memory.expect(self.network.hash, self._probe(shape))
 
@@ -204,6 +205,10 @@ class System:
         self.memory.expect(self.network.hash, self._probe(points.shape[1:]))
         # Before any noise is drawn or alpha is spent: what can never be asked is no attempt.
         self.method.check(self.network.model, self.smoothing, self.plan, points.shape[1:])
+        if self._fitted != points.shape[1:]:  # before gradients are tried, as the first call of a network is looked at
+            self.network.fit(points.shape[1:], len(points) * self.method.votes(self.plan))
+            self.method.expect_gradients(self.network, self.smoothing, self.plan, points.shape[1:])
+            self._fitted = points.shape[1:]
         seed, _ = self._fresh()
         ids, plan, alphas = [self._fresh()[1] for _ in points], self.plan, np.full(len(points), self.plan.alpha)
         if (lifetime := self.memory.lifetime) is not None:
@@ -237,7 +242,6 @@ class System:
 
     def _probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         if self._probed is None or self._probed[0] != shape:
-            self.method.expect_gradients(self.network, self.smoothing, self.plan, shape)
             self._probed = shape, self.network.probe(shape)
         return self._probed[1]
 

@@ -44,6 +44,10 @@ class Method(ABC):
         """Pilot votes per input."""
         return 0
 
+    def votes(self, plan: Plan) -> int:
+        """All votes per input at most, those of the search included."""
+        return plan.n0 + plan.n + self.pilot_votes(plan)
+
     def group(self, network: Network, plan: Plan) -> int:
         """How many inputs can be searched together at the cost of one, in a network that is fitted."""
         ascents = self.ascents(plan)

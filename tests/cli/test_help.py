@@ -119,7 +119,7 @@ def test_without_arguments_the_help_is_shown(cli):
         (["certify", "--methud=fixed"], "no such option: --methud; did you mean --method?"),
         (["predict", "net", "--n", "9"], "missing option '--data'"),
         (["demo", "--n", "many"], "invalid value for '--n'"),
-        (["demo", "--n", "many"], "'many'"),
+        (["demo", "--n", "10,000"], "expected a whole number, as in 100000, got '10,000'"),
         (["demo", "extra"], "extra"),
     ],
 )

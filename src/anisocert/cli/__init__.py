@@ -20,6 +20,7 @@ FAILED, WRONG_USAGE, STOPPED = 1, 2, 3
 CTRL_C = 130  # how typer reports it
 NOT_READ = 141  # the shell's code for a program whose reader has closed the pipe, as in `| head`
 FULL = (errno.ENOSPC, errno.EDQUOT)
+NUMBERS = {"int_parsing": "a whole number, as in 100000", "float_parsing": "a number, as in 0.25"}
 
 
 def main() -> NoReturn:
@@ -162,7 +163,10 @@ def _usage(error: Any) -> str:
     """One line about a command that was typed wrongly, with the nearest right name and where to look."""
     line = " ".join(error.format_message().split()).rstrip(".")
     if hasattr(error.__cause__, "errors"):  # pydantic's, with which newer typers read values; it knows the value
-        line += f", got {error.__cause__.errors()[0]['input']!r}"
+        wrong = error.__cause__.errors()[0]
+        if (expected := NUMBERS.get(wrong["type"])) is not None:
+            line = line.replace(wrong["msg"], f"expected {expected}")
+        line += f", got {wrong['input']!r}"
     if near := getattr(error, "possibilities", None):
         line = f"{error.message}; did you mean {near[0]}?"
     if not line:  # a command without arguments has shown its help instead

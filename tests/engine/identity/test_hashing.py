@@ -578,6 +578,47 @@ def test_a_part_of_a_package_that_is_handed_on(how, top, local, name, tmp_path, 
     assert found[0] != found[1]
 
 
+ITS_OWN_NAMES = """
+import copy
+import torch
+from torch import nn
+from users_parts import values
+
+class Net(nn.Module):
+    def __init__(self, ops=None):
+        super().__init__()
+        self.ops = nn.ModuleList(ops or [nn.Linear(1, 1)])
+        self.values = torch.ones(values.W)
+
+    def forward(self, x):
+        copied = copy.copy
+        return torch.stack([copied(op)(x) for op in self.ops]).sum(0) + values.W * self.values
+
+    def named(self, values):
+        return values, copy.copy(self.values)
+"""
+
+
+def test_what_a_network_calls_as_a_module_is_called_is_not_that_module(tmp_path, monkeypatch):
+    """Nothing of it is handed on; all of that one could not be read."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "users_parts").mkdir()
+    (tmp_path / "users_parts" / "__init__.py").touch()
+    (tmp_path / "users_named.py").write_text(ITS_OWN_NAMES)
+    found = []
+    for value, other in ((1, 1), (1, 2), (2, 2)):
+        (tmp_path / "users_parts" / "values.py").write_text(
+            f"import threading\nV = threading.Lock(), {other}\nW = {value}\n"
+        )
+        for module in ("users_parts", "users_parts.values", "users_named"):
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        importlib.invalidate_caches()
+        torch.manual_seed(0)
+        found.append(digest(importlib.import_module("users_named").Net()))
+    assert found[0] == found[1] != found[2]
+
+
 READS = [
     "eval('x')", "globals()['x']", "__import__('math').pi * x", "builtins.eval('x')", "sys.modules['math'].pi * x",
     "sys._getframe().f_globals['x']",
@@ -657,6 +698,10 @@ class Net(nn.Module):
         ("ours = torch.ops", "all = ours", "all.users.twice(x)"),
         ("", "", "getattr(torch.ops, 'users').twice(x)"),
         ("", "t = torch", "t.ops.users.twice(x)"),
+        ("", "t = torch", "twice(t.ops.users, x)"),
+        ("", "t = torch", "getattr(t.ops, 'users').twice(x)"),
+        ("", "from torch import ops", "getattr(ops, 'users').twice(x)"),
+        ("", "import torch as t", "getattr(t.ops, 'users').twice(x)"),
     ],
 )
 def test_operators_that_are_not_torchs_own_are_refused_wherever_they_come_from(top, local, how, tmp_path, monkeypatch):

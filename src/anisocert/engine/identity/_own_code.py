@@ -25,6 +25,8 @@ import torch
 
 NOT_IMPORTED = object()
 PACKAGES = ("site-packages", "dist-packages")
+IMPORT = "import "  # before the name of a module that code imports as it runs
+GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
 TAKE = ("LOAD_ATTR", "LOAD_METHOD")
 # By which code reads what it does not name.
 ANYTHING = {"eval", "exec", "globals", "__import__", "import_module"}
@@ -122,10 +124,10 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
     attributes = {name for code in codes for name in code.co_names}
     # without the prefixes that widen an argument, whose number depends on how large the function is
     listings = [[one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"] for code in codes]
-    handed, found = _handed(listings), dict[str, Any]()
+    handed, found = _handed(listings, function.__globals__), dict[str, Any]()
     for instructions in listings:
         for at, one in enumerate(instructions):
-            name, is_global, is_taken = str(one.argval), one.opname in ("LOAD_GLOBAL", "LOAD_NAME"), one.opname in TAKE
+            name, is_global, is_taken = str(one.argval), one.opname in GLOBAL, one.opname in TAKE
             if is_global and name in function.__globals__:
                 found[name] = function.__globals__[name]
             elif (is_global and name in ANYTHING) or (
@@ -136,28 +138,51 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
                 found |= _imported(name, instructions[at - 2].argval, function.__globals__.get("__package__"))
     for name in sorted(found):
         value = found[name]
-        known = value is torch or name.replace(" ", ".").rpartition(".")[2] not in handed
-        if isinstance(value, ModuleType) and known:
+        if isinstance(value, ModuleType) and name.removeprefix(IMPORT) not in handed:
             yield from _taken(name, value, attributes, handed, set())
         else:
             yield name, value
+            if value is torch:
+                yield from _other_operators(name, value, attributes, handed)
 
 
-def _handed(listings: list[list[dis.Instruction]]) -> set[str]:
-    """Names of what is not only asked for an attribute: other code may take anything from a module that it is given."""
-    found, meant = set[str](), dict[str, str]()
+def _handed(listings: list[list[dis.Instruction]], known: dict[str, Any]) -> set[str]:
+    """What is not only asked for an attribute: other code may take anything from a module that it is given.
+
+    known: globals. By name with dots, from a global or an import on; of anything else it begins with a dot.
+    """
+    meant, found = dict[str, str](), set[str]()
     for instructions in listings:
-        imported = ""
-        for one, follows in zip(instructions, [*instructions[1:], None], strict=True):
-            if one.opname in ("IMPORT_NAME", "IMPORT_FROM"):
-                imported = str(one.argval)
+        whole, names, imported = "", None, ""
+        for at, one in enumerate(instructions):
+            if one.opname == "IMPORT_NAME":
+                whole = _whole(one.argval, instructions[at - 2].argval, known.get("__package__"))
+                names, imported = instructions[at - 1].argval, whole.partition(".")[0]
+            elif one.opname == "IMPORT_FROM":
+                imported = f"{whole}.{one.argval}" if names else whole
             elif one.opname.startswith("STORE_") and imported:
                 meant[str(one.argval)], imported = imported, ""
-            elif one.opname.startswith("LOAD_") and one.opname not in ("LOAD_CONST", "LOAD_METHOD"):
-                names = one.argval if isinstance(one.argval, tuple) else (one.argval,)  # some load two
-                asked = follows is not None and follows.opname in TAKE and follows.argval != "__dict__"
-                found |= {str(name) for name in (names[:-1] if asked else names)}
-    return found | {meant[name].rpartition(".")[2] for name in found & meant.keys()}
+    for instructions in listings:
+        chain = ""
+        for one, follows in zip(instructions, [*instructions[1:], None], strict=True):
+            if one.opname in TAKE:
+                chain += f".{one.argval}"
+            elif one.opname in GLOBAL:
+                chain = str(one.argval)
+            elif one.opname.startswith("LOAD_") and one.opname not in ("LOAD_CONST", "LOAD_CLOSURE"):
+                *others, chain = one.argval if isinstance(one.argval, tuple) else (one.argval,)  # some load two
+                found |= meant.keys() & set(others)
+                chain = chain if chain in meant else ""
+            else:
+                chain = ""
+            if follows is None or follows.opname not in TAKE or follows.argval == "__dict__":
+                found.add(chain)
+    found |= {
+        meant[first] + dot + more for first, dot, more in (name.partition(".") for name in found) if first in meant
+    }
+    if any(name.startswith(".") and name.endswith(".ops") for name in found):  # of torch under another name, perhaps
+        found |= {f"{name}.ops" for name in found if name == "torch" or known.get(name) is torch}
+    return found
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -170,12 +195,16 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 def _imported(name: str, level: Any, package: str | None) -> dict[str, Any]:
     """The modules that an import statement brings, as far as they are loaded."""
-    whole = importlib.util.resolve_name("." * level + name, package or "") if level else name
+    whole = _whole(name, level, package)
     parts = whole.split(".")
     modules = {".".join(parts[: n + 1]): sys.modules.get(".".join(parts[: n + 1])) for n in range(len(parts))}
     if modules[whole] is not None or _is_findable_library(parts[0]):
-        return {f"import {part}": module for part, module in modules.items() if module is not None}
-    return {f"import {whole}": NOT_IMPORTED}
+        return {f"{IMPORT}{part}": module for part, module in modules.items() if module is not None}
+    return {f"{IMPORT}{whole}": NOT_IMPORTED}
+
+
+def _whole(name: str, level: Any, package: str | None) -> str:
+    return importlib.util.resolve_name("." * level + name, package or "") if level else name
 
 
 def _is_findable_library(top: str) -> bool:
@@ -191,12 +220,7 @@ def _taken(
     path: str, module: ModuleType, attributes: set[str], handed: set[str], seen: set[int]
 ) -> Iterator[tuple[str, Any]]:
     """What code that names these attributes can take from a module."""
-    if module is torch and "ops" in handed:
-        yield f"{path}.ops", torch.ops
-    elif module is torch.ops or (module is torch and "ops" in attributes):
-        yield from _operators(attributes)
-    elif is_other_operators(module):
-        yield path, module
+    yield from _other_operators(path, module, attributes, handed)
     if is_installed(module):
         yield path, f"module {module.__name__}"
         return
@@ -205,7 +229,9 @@ def _taken(
     seen.add(id(module))
     for name in sorted((attributes | {"__getattr__"}) & vars(module).keys()):
         value = vars(module)[name]
-        if isinstance(value, ModuleType) and (name not in handed or is_installed(value)):
+        if isinstance(value, ModuleType) and (
+            f"{path}.{name}".removeprefix(IMPORT) not in handed or is_installed(value)
+        ):
             yield from _taken(f"{path}.{name}", value, attributes, handed, seen)
         else:
             yield f"{path}.{name}", value
@@ -214,6 +240,18 @@ def _taken(
 def is_other_operators(value: Any) -> bool:
     """Whether this is torch.ops, or a part of it whose operators are not torch's own."""
     return value is torch.ops or (isinstance(value, torch._ops._OpNamespace) and value.name not in TORCH_OPERATORS)
+
+
+def _other_operators(
+    path: str, module: ModuleType, attributes: set[str], handed: set[str]
+) -> Iterator[tuple[str, Any]]:
+    """What is not torch's own of the operators that code which names these attributes can take from a module."""
+    if module is torch and f"{path}.ops".removeprefix(IMPORT) in handed:
+        yield f"{path}.ops", torch.ops
+    elif module is torch.ops or (module is torch and "ops" in attributes):
+        yield from _operators(attributes)
+    elif is_other_operators(module):
+        yield path, module
 
 
 def _operators(attributes: set[str]) -> Iterator[tuple[str, Any]]:

@@ -146,6 +146,26 @@ def test_a_search_without_gradients_costs_no_input_its_attempt(half_space, tmp_p
         assert voting.answer(point_).note == "kept"
 
 
+def test_what_is_promised_is_answered_beside_what_the_network_cannot_be_asked(half_space):
+    """That was no attempt; what the network can be asked is settled once, also under other plans."""
+    asked, network = [], half_space([1.0, 0.0]).eval()
+    given = {"num_classes": 2, "smoothing": ac.Gaussian(0.5), "secret": SECRET, "plan": PLAN, "model_id": "box"}
+    memory, box = ac.Memory(), torch.no_grad()(network.forward)
+    promised, fresh = point(2.0, 0.0), point(-9.0, 0.0)
+    ac.System(box, method=ac.Isotropic(), memory=memory, **given).answer(promised)
+    found = ac.System(box, method=ac.Anisotropic(), memory=memory, **given).answers(np.stack([promised, fresh]))
+    assert found[0].prediction == 0
+    assert (found[1].prediction, memory.stats().submissions) == (ABSTAIN, 1)
+    assert "got a black box" in found[1].reason
+
+    system = ac.System(network, method=ac.Anisotropic(), memory=memory, **given)
+    system.network.on_rows = lambda rows, gradients: asked.append(gradients)
+    for _ in range(2):
+        asked.clear()
+        system.with_plan(PLAN).expect_able((2,), 1)
+    assert not asked
+
+
 def test_what_a_network_is_asked_first_is_looked_at_before_its_gradients_are(tmp_path):
     given = {"num_classes": 2, "smoothing": ac.Gaussian(0.5), "secret": SECRET, "plan": PLAN}
     with ac.Memory.open(tmp_path / "m.sqlite", lifetime=0.01) as memory:

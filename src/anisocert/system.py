@@ -92,7 +92,7 @@ class System:
         self.attempts, self._secret = attempts, secret
         self._turn = threading.RLock()
         self._probed: tuple[tuple[int, ...], NDArray[np.float32]] | None = None  # for inputs of that shape
-        self._fitted: tuple[int, ...] | None = None  # the shape of inputs that can be asked about
+        self._able = set[tuple[int, ...]]()  # shapes of inputs that can be asked about, also under other plans
         if (shape := self.memory.stats().shape) is not None:  # else its promises would be told as if they were ours
             self.memory.expect(self.network.hash, self._probe(shape))
 
@@ -105,6 +105,13 @@ class System:
         other = copy(self)
         other.plan = plan
         return other
+
+    def expect_able(self, shape: tuple[int, ...], votes: int) -> None:
+        """An error if its network and method cannot be asked about inputs of a shape. votes: see `Network.fit`."""
+        if shape not in self._able:
+            self.network.fit(shape, votes)  # before gradients are tried, as a network's first call is looked at
+            self.method.expect_gradients(self.network, self.smoothing, self.plan, shape)
+            self._able.add(shape)
 
     def answer(self, x: Any) -> Certificate:
         """Answer one input; the system keeps to this answer from now on. x: `*shape`, exactly as float32."""
@@ -159,11 +166,17 @@ class System:
         if fresh := _left(asked, found):
             errors: list[Exception] = []
             points = np.stack(list(fresh.values()))
-            proposed = self._proposed(points, errors)
-            if len(errors) == len(asked):
-                raise errors[0]
-            admitted = self.memory.admit_all(proposed, self._probe(points.shape[1:]))
-            found |= dict(zip(fresh, admitted, strict=True))
+            try:
+                proposed = self._proposed(points, errors)
+            except ModelError as error:  # it can be asked about no input: no attempt, and the others have their answers
+                if not found:
+                    raise
+                found |= {key: self._unasked(point, f"the network failed: {error!r}") for key, point in fresh.items()}
+            else:
+                if len(errors) == len(asked):
+                    raise errors[0]
+                admitted = self.memory.admit_all(proposed, self._probe(points.shape[1:]))
+                found |= dict(zip(fresh, admitted, strict=True))
         # Only now: what was admitted may cover an input that was refused.
         return found | self._promised({key: asked[key] for key, one in found.items() if one.prediction == ABSTAIN})
 
@@ -183,8 +196,7 @@ class System:
                 reasons[i] = f"votes about this input were drawn {self.attempts} times before, which is the limit"
         for i, key in enumerate(asked):
             if i in reasons:
-                seed, number = self._fresh()
-                refused[key] = self._without_votes(points[i], number, seed, self.plan.alpha, reasons[i])
+                refused[key] = self._unasked(points[i], reasons[i])
         return refused
 
     def propose(self, points: NDArray[np.float32]) -> list[Certificate]:
@@ -205,10 +217,7 @@ class System:
         self.memory.expect(self.network.hash, self._probe(points.shape[1:]))
         # Before any noise is drawn or alpha is spent: what can never be asked is no attempt.
         self.method.check(self.network.model, self.smoothing, self.plan, points.shape[1:])
-        if self._fitted != points.shape[1:]:  # before gradients are tried, as the first call of a network is looked at
-            self.network.fit(points.shape[1:], len(points) * self.method.votes(self.plan))
-            self.method.expect_gradients(self.network, self.smoothing, self.plan, points.shape[1:])
-            self._fitted = points.shape[1:]
+        self.expect_able(points.shape[1:], len(points) * self.method.votes(self.plan))
         seed, _ = self._fresh()
         ids, plan, alphas = [self._fresh()[1] for _ in points], self.plan, np.full(len(points), self.plan.alpha)
         if (lifetime := self.memory.lifetime) is not None:
@@ -249,6 +258,11 @@ class System:
         """Seed and id of noise that was never drawn and that nobody can predict: 124 bits, keyed by the secret."""
         drawn = hmac.digest(self._secret, os.urandom(32), hashlib.sha256)
         return int.from_bytes(drawn[:8]), int.from_bytes(drawn[8:16]) >> 4
+
+    def _unasked(self, point: NDArray[np.float32], reason: str) -> Certificate:
+        """An abstention that is no attempt."""
+        seed, number = self._fresh()
+        return self._without_votes(point, number, seed, self.plan.alpha, reason)
 
     def _without_votes(self, point: NDArray[np.float32], id_: int, seed: int, alpha: float, reason: str) -> Certificate:
         """An abstention about an input, without votes."""

@@ -121,6 +121,5 @@ def open_service(
     service = Service(
         system, keys, name=name, shape=shape, domain=domain, limits=limits, names=names, examples=shown
     )  # fmt: skip
-    system.network.fit(service.shape, LIFETIME * system.plan.n)
-    system.method.expect_gradients(system.network, system.smoothing, system.plan, service.shape)
+    system.expect_able(service.shape, LIFETIME * system.plan.n)
     return service

@@ -30,8 +30,7 @@ CHANGING = ("APPEND", "APPENDS", "SETITEM", "SETITEMS", "BUILD")  # a pickle's w
 PLAIN, MARK = 0, -1
 ZIP = b"PK\x03\x04"  # with which torch tells the files of torch.save from bare pickles
 BARE = 5  # pickles one after the other, as torch reads them where there is no zip file
-MOST_VALUES = 1 << 20  # of a pickle, besides its tensors'
-TOO_MANY = f"more than {MOST_VALUES:,} values, counted where each is held"
+FEW_VALUES = 1 << 20  # of a pickle, besides its tensors': so many take no time, however small the file is
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
@@ -110,18 +109,18 @@ def _refuse_growth(path: Path) -> None:
     # As torch.load decides and reads: zipfile may see other members (the last of a name, letters in another case,
     # another directory), and a zip file behind a pickle, which torch takes for the pickle.
     with path.open("rb") as file:
-        zipped = file.read(len(ZIP)) == ZIP
+        zipped, most = file.read(len(ZIP)) == ZIP, max(FEW_VALUES, path.stat().st_size)
         file.seek(0)
         if zipped:
-            found = _growth(io.BytesIO(torch._C.PyTorchFileReader(file).get_record("data.pkl")))
+            found = _growth(io.BytesIO(torch._C.PyTorchFileReader(file).get_record("data.pkl")), most)
         else:
-            found = next(filter(None, (_growth(file) for _ in range(BARE))), None)
+            found = next(filter(None, (_growth(file, most) for _ in range(BARE))), None)
     if found is not None:
         raise ModelError(f"expected tensors and plain values in {path}, got {found}: save its state_dict() instead")
 
 
-def _growth(file: IO[bytes]) -> str | None:
-    """What the pickle that begins here makes much of; None if nothing. Where it is damaged, torch says so.
+def _growth(file: IO[bytes], most: int) -> str | None:
+    """What the pickle that begins here makes more than so many values of; None if nothing. Damage is left to torch.
 
     A list that holds another one twice, which holds one twice, and so on, takes a few hundred bytes, and torch for ever
     where it hashes it, copies it or puts it into a message.
@@ -131,7 +130,7 @@ def _growth(file: IO[bytes]) -> str | None:
     with suppress(ValueError, LookupError):
         for code, argument, _ in pickletools.genops(file):
             if code.name == "GLOBAL" and GROWING.search(named := str(argument)):
-                return f"other Python objects, made by {named.split()[-1]}"
+                return f"bytes or other Python objects, made by {named.split()[-1]}"
             if code.name in ("BINGET", "LONG_BINGET"):
                 stack.append(memo[argument])
             elif code.name in ("BINPUT", "LONG_BINPUT"):
@@ -154,19 +153,23 @@ def _growth(file: IO[bytes]) -> str | None:
                 if into != PLAIN:
                     parts.setdefault(into, []).extend(part for part in taken if part != MARK)
                 stack += [into] * len(code.stack_after)
-            if max(len(parts), len(stack)) > MOST_VALUES:
-                return TOO_MANY
-    return TOO_MANY if _most(parts) > MOST_VALUES else None
+            if max(len(parts), len(stack)) > most:
+                break
+    try:
+        more = len(stack) > most or _has_more(parts, most)
+    except CycleError:
+        return "a value that holds itself"
+    return f"more than {most:,} values, counted where each is held" if more else None
 
 
-def _most(parts: dict[int, list[int]]) -> int:
-    """How many values the largest one is made of, each counted wherever it is held."""
+def _has_more(parts: dict[int, list[int]], most: int) -> bool:
+    """Whether some value is made of more than so many, each counted wherever it is held."""
     sizes = dict[int, int]()
-    with suppress(CycleError):
-        for one in TopologicalSorter(parts).static_order():
-            sizes[one] = min(1 + sum(sizes[part] for part in parts[one]), MOST_VALUES + 1)
-        return max(sizes.values())
-    return MOST_VALUES + 1  # what holds itself has no end
+    for one in TopologicalSorter(parts).static_order():
+        sizes[one] = 1 + sum(sizes[part] for part in parts[one])
+        if sizes[one] > most:
+            return True
+    return len(parts) > most
 
 
 def check_tensors(state: Mapping[str, Tensor], source: str) -> None:

@@ -39,6 +39,18 @@ class SettledByFirst(nn.Module):
         return torch.stack([self.scale * x[:, 0], 0.1 + 0 * x[:, 0]], 1)
 
 
+class SettledBySearch(nn.Module):
+    """Takes off what it first sees with gradients, for good."""
+
+    mean: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.requires_grad and self.mean is None:
+            self.mean = x.detach().mean(0)
+        height = (x - (0 if self.mean is None else 8 * self.mean)).sum(1)
+        return torch.stack([height, -height], 1)
+
+
 @pytest.fixture
 def system(half_space) -> Callable[..., ac.System]:
     def make(side: float = 1.0, **options: object) -> ac.System:
@@ -173,6 +185,15 @@ def test_what_a_network_is_asked_first_is_looked_at_before_its_gradients_are(tmp
         with pytest.raises(ModelError, match="depend on what the network was asked first"):
             settled.answer(point(2.0, 0.0))
         assert (memory.stats().submissions, memory.stats().numbers) == (0, 0)
+
+
+def test_a_network_that_gradients_change_is_promised_nothing():
+    """Its rewritten form stays as it was: that they differ is no reason to let the changed one vote instead."""
+    given = {"smoothing": ac.Gaussian(0.5), "secret": SECRET, "plan": PLAN, "num_classes": 2}
+    assert ac.System(SettledBySearch().eval(), **given).answer(point(1.0, 1.0)).prediction == 0
+    searching = ac.System(SettledBySearch().eval(), method=ac.Anisotropic(), **given)
+    with pytest.raises(ModelError, match="expected the same scores for an input in every call"):
+        searching.answer(point(1.0, 1.0))
 
 
 def test_a_memory_of_another_network_is_refused(system, tmp_path):

@@ -1,4 +1,4 @@
-"""Networks that are told theta, and whose answers depend on what else they are asked: before it, or beside it."""
+"""Networks whose answers depend on what else they are asked: before it, or beside it."""
 
 import pytest
 import torch
@@ -41,6 +41,24 @@ class OneForAll(nn.Module):
         same = (pair[:, 1] == pair[:, 1].flatten()[0]).all()
         first = pair[:, 0].flatten(1)[:, 0]
         return torch.stack([first, torch.where(same, first + 1, first - 1)], 1)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_what_changed_before_memory_ran_out_is_no_network_of_its_own(side):
+    weights = torch.ones(16)
+
+    def model(x):
+        return torch.stack([x.flatten(1) @ weights, 0.1 + 0 * x.flatten(1)[:, 0]], 1)
+
+    network = Network(model, 2, model_id="mine")
+    network.fit((1, 4, 4), 100)
+    weights *= side
+    network.shrink(RuntimeError("out of memory"))
+    if side > 0:
+        network.fit((1, 4, 4), 100)
+    else:
+        with pytest.raises(ModelError, match="expected the same scores for an input in every call"):
+            network.fit((1, 4, 4), 100)
 
 
 def test_a_network_that_its_first_call_settles_is_refused():

@@ -80,7 +80,8 @@ class Network:
         self._asked, self._run = self.numerics, self.model
         self._shape: tuple[int, ...] | None = None
         self._parts = dict[str, Network]()
-        self._first_scores: Tensor | None = None
+        self._first_scores: Tensor | None = None  # by the form that votes, of inputs of this shape:
+        self._first_shape: tuple[int, ...] | None = None
         self._tried_on_own = False
         self._gradients = Gradients(self._trial)
         if self.device.type == "cpu":
@@ -152,6 +153,8 @@ class Network:
         if self._shape is not None and shape != self._shape:
             self.numerics, self._shape = self._asked, None
             self._run = self.model  # before the next form needs the memory of this one's graph
+        if shape != self._first_shape:
+            self._first_shape, self._first_scores = shape, None
         fresh = self._fresh() if self._shape is None else None
         while self._shape is None:
             takes, largest = self._trial.takes(shape), partial(self._trial.largest_map, shape)
@@ -160,13 +163,14 @@ class Network:
             try:
                 sample = self._trial.inputs(rows, shape)
                 plain = self._trial.checked(sample, self.num_classes)
+                self._expect_unchanged(shape, rows)  # where memory ran out since
                 if isinstance(fresh, nn.Module):
                     self._trial.expect_any_beginning(fresh, sample, plain)
                 self._run = self._prepared(sample, plain, votes)
-                self._first_scores = self._tried(sample)
-                if not self._trial.agrees(sample, plain, self._first_scores):
+                scores = self._tried(sample)
+                if not self._trial.agrees(sample, plain, scores):
                     raise ModelError(CHANGED.format("before"))
-                self._shape, self._tried_on_own = shape, False
+                self._shape, self._first_scores, self._tried_on_own = shape, scores, False
             except RuntimeError as error:
                 self.shrink(error)
         assert self.numerics.rows is not None
@@ -186,6 +190,7 @@ class Network:
         few = sample[:MOST_COMPARED]
         plain = self._trial.own_scores(few)
         if self._run is not self.model and not self._trial.agrees(few, plain, self._tried(sample)[: len(few)]):
+            self._expect_unchanged(self._shape, self.numerics.rows)
             log.warning("rewritten or compiled, the network scores these inputs otherwise: it runs as it is")
             self._run, self.numerics = self.model, replace(self.numerics, compile=False)
             self._first_scores = self._tried(self._trial.inputs(self.numerics.rows or 0, self._shape))
@@ -220,6 +225,16 @@ class Network:
             again = self._tried(sample, launched)
             if not identical(self._first_scores, again) and not leads_kept(self._first_scores, again):
                 raise ModelError(CHANGED.format("after"))
+
+    def _expect_unchanged(self, shape: tuple[int, ...], rows: int) -> None:
+        """An error if the model no longer gives the first scores, where there are any, before others replace them.
+
+        Else what changed since, as by the gradients of a search, would be taken for the network.
+        """
+        if self._first_scores is not None:
+            sample = self._trial.inputs(len(self._first_scores), shape)[:rows]
+            if not self._trial.agrees(sample, self._trial.plain(sample.clone()), self._first_scores[:rows]):
+                raise ModelError(CHANGED.format("before"))
 
     def shrink(self, error: RuntimeError) -> None:
         """Fall back to a smaller batch after running out of memory; any other error is raised again.

@@ -281,6 +281,20 @@ def test_promises_of_another_network_are_not_told_as_ones_own(system, tmp_path):
             memory.reset()
 
 
+def test_promises_of_another_norm_are_not_told_as_ones_own(system, tmp_path):
+    """A radius in l1 says less than the same one in l2; and what no memory takes is refused before any vote."""
+    path = tmp_path / "m.sqlite"
+    with ac.Memory.open(path) as memory, ac.Memory.open(path) as same:
+        early = system(memory=same)
+        assert system(memory=memory, smoothing=ac.Uniform(0.5)).answer(point(2.0, 0.0)).norm == 1
+        with pytest.raises(ArgumentError, match="expected a memory for norm l2"):
+            system(memory=same)
+        with pytest.raises(ChangedError, match="another process began with it"):
+            early.answer(point(2.0, 0.01))
+        with pytest.raises(ArgumentError, match="expected a memory for norm l2"):
+            early.answer(point(-2.0, 0.0))
+
+
 def test_a_reset_while_votes_are_drawn_lets_no_second_network_in(system, tmp_path):
     path = tmp_path / "m.sqlite"
 

@@ -94,7 +94,7 @@ class System:
         self._probed: tuple[tuple[int, ...], NDArray[np.float32]] | None = None  # for inputs of that shape
         self._able = set[tuple[int, ...]]()  # shapes of inputs that can be asked about, also under other plans
         if (shape := self.memory.stats().shape) is not None:  # else its promises would be told as if they were ours
-            self.memory.expect(self.network.hash, self._probe(shape))
+            self._expect_ours(shape)
 
     def with_plan(self, plan: Plan) -> "System":
         """The same system, with its network, memory and turns, under another plan."""
@@ -135,14 +135,15 @@ class System:
         return [found[key] for key in keys]
 
     def lookup_all(self, x: Iterable[Any]) -> list[Certificate | None]:
-        """`Memory.lookup_all`; an error if another network's promises are there by now. x: `b x *shape`."""
-        found = self.memory.lookup_all(x)
+        """`Memory.lookup_all`; an error if promises of another network or norm are there by now. x: `b x *shape`."""
+        found, ours = self.memory.lookup_all(x), (self.network.hash, self.smoothing.norm)
         for promise in found:
-            if promise is not None and promise.model_hash != self.network.hash:
+            if promise is not None and (promise.model_hash, promise.norm) != ours:
                 place = self.memory.place or "this memory"
                 raise ChangedError(
-                    f"expected promises of model {self.network.hash} in {place}, got those of {promise.model_hash}: "
-                    "another process began with it since this system was made"
+                    f"expected promises of model {ours[0]} and norm l{ours[1]} in {place}, got those of model "
+                    f"{promise.model_hash} and norm l{promise.norm}: another process began with it since this system "
+                    "was made"
                 )
         return found
 
@@ -214,7 +215,7 @@ class System:
 
     def _proposed(self, points: NDArray[np.float32], errors: list[Exception]) -> list[Certificate]:
         """`propose`, with an error for each input on which the network failed."""
-        self.memory.expect(self.network.hash, self._probe(points.shape[1:]))
+        self._expect_ours(points.shape[1:])
         # Before any noise is drawn or alpha is spent: what can never be asked is no attempt.
         self.method.check(self.network.model, self.smoothing, self.plan, points.shape[1:])
         self.expect_able(points.shape[1:], len(points) * self.method.votes(self.plan))
@@ -248,6 +249,10 @@ class System:
             self.memory.admit_all(alone, self._probe(points.shape[1:]))  # votes of these were drawn, too
             raise
         return alone
+
+    def _expect_ours(self, shape: tuple[int, ...]) -> None:
+        """An error if the memory belongs to another network, or to another norm."""
+        self.memory.expect(self.network.hash, self._probe(shape), self.smoothing.norm)
 
     def _probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         if self._probed is None or self._probed[0] != shape:

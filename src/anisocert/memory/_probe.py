@@ -11,8 +11,11 @@ from anisocert.memory._belonging import way_out
 from anisocert.memory._ledger import Ledger
 
 
-def expect(ledger: Ledger, model_hash: str, probe: Any) -> None:
-    """Keep the scores of a probe, or compare them with those that are kept. Called inside a transaction."""
+def expect(ledger: Ledger, model_hash: str, probe: Any, norm: int | None = None) -> None:
+    """Keep the scores of a probe, or compare them with those that are kept. Called inside a transaction.
+
+    norm: of the regions that are to be promised; an error if those promised so far have another.
+    """
     from anisocert.engine import same_behaviour
 
     head, found = ledger.head, np.ascontiguousarray(probe, "<f4")
@@ -22,6 +25,9 @@ def expect(ledger: Ledger, model_hash: str, probe: Any) -> None:
             f"expected model {head.model_hash}, to which this memory belongs, got {model_hash}: {out}, "
             "or, if only precision or grid are others, ask with those that it was made with (--precision, --grid)"
         )
+    if norm is not None and head.norm not in (None, norm):
+        has = f"{ledger.store.place or 'this memory'} with regions of norm l{head.norm}"
+        raise ArgumentError(f"expected a memory for norm l{norm}, got {has}: {out}")
     if head.probe is None or head.probe_hash != model_hash:  # of another network, to which nothing was promised
         if not ledger.store.read_only:
             noted = {"probe": found.tobytes(), "probe_shape": found.shape, "probe_hash": model_hash}

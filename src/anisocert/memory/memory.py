@@ -227,13 +227,13 @@ class Memory:
             check_shape(point, ledger.head)
             return all_covering(ledger, point)
 
-    def expect(self, model_hash: str, probe: Any) -> None:
+    def expect(self, model_hash: str, probe: Any, norm: int | None = None) -> None:
         """Store the network's scores on a probe (`Network.probe`), or compare them with those stored before.
 
-        An error if the memory belongs to a different model, or to one that behaves differently.
+        An error if the memory belongs to a different model, or to one that behaves differently, or to another norm.
         """
         with self._ledger.transaction(write=not self._ledger.store.read_only):
-            expect(self._ledger, model_hash, probe)
+            expect(self._ledger, model_hash, probe, norm)
 
     def expect_inputs(self, ids: Iterable[int], x_of: Callable[[int], Any]) -> None:
         """Raise an error if a promise has one of these ids for another input. x_of: gives the input of an id."""

@@ -15,7 +15,7 @@ from anisocert.certificate import ABSTAIN
 from anisocert.engine import Query
 from anisocert.errors import AnisocertWarning, ArgumentError, ModelError
 from anisocert.memory import ChangedError
-from anisocert.models import Normalized
+from anisocert.models import Denoised, Normalized
 
 SECRET = b"known to no client"
 PLAN = ac.Plan(n=300)
@@ -501,3 +501,18 @@ def test_what_is_not_in_the_networks_units_is_promised_nothing(half_space):
     assert (len(deployed.memory), deployed.memory.submissions) == (1, 1)
     with pytest.warns(AnisocertWarning, match="in the network's units, .* from 127 to 229"):
         ac.certify(network, [[0.9 * 255, 127.0]], num_classes=2, smoothing=ac.Gaussian(0.25), plan=PLAN)
+
+
+@pytest.mark.parametrize("around", ["codebook", "denoiser", "both"])
+def test_units_are_known_of_a_network_behind_a_codebook_or_a_denoiser(half_space, around):
+    network: nn.Module = Normalized(half_space([1.0, 0.0]).eval(), (0.5, 0.5), (0.25, 0.25))
+    if around != "codebook":
+        network = Denoised(network, nn.Identity().eval())
+    method = ac.Fixed() if around == "denoiser" else ac.Cascade()
+    if around != "denoiser":
+        network = ac.Coded(network, None, ac.Codebook([0.25, 0.125], 0.25))
+    given = {"num_classes": 2, "smoothing": ac.Gaussian(0.25), "secret": SECRET, "plan": PLAN}
+    deployed = ac.System(network, method=method, **given)
+    right, wrong = deployed.answers(np.stack([point(0.9, 0.5), point(0.9 * 255, 127.0)]))
+    assert (right.prediction, wrong.prediction) == (0, ABSTAIN)
+    assert "expected inputs in the network's units" in wrong.reason

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from anisocert.errors import AnisocertWarning, ArgumentError
+from anisocert.models.coded import Coded
+from anisocert.models.denoised import Denoised
 
 LITE_MEAN, LITE_STD = (127 / 255,) * 3, (128 / 255,) * 3  # EfficientNet-Lite's
 # In standard deviations. Pixels of 0 to 255 lie hundreds from the mean of a network for 0 to 1. The other way round all
@@ -92,6 +94,10 @@ def expect_channels(channels: int, means: int) -> None:
 
 def out_of_units(model: object, x: NDArray[np.float32]) -> dict[int, str]:
     """Which inputs are far from a network's units, and why; none where nobody knows these. x: `n x c x ...`."""
+    if isinstance(model, Coded):
+        return {i: why for one in model.networks for i, why in out_of_units(one, x).items()}
+    if isinstance(model, Denoised):  # whose denoiser keeps the units
+        return out_of_units(model.network, x)
     if not isinstance(model, Normalized):
         return {}
     mean, std = model.mean.tolist(), model.std.tolist()

@@ -516,3 +516,23 @@ def test_units_are_known_of_a_network_behind_a_codebook_or_a_denoiser(half_space
     right, wrong = deployed.answers(np.stack([point(0.9, 0.5), point(0.9 * 255, 127.0)]))
     assert (right.prediction, wrong.prediction) == (0, ABSTAIN)
     assert "expected inputs in the network's units" in wrong.reason
+
+
+def test_systems_on_one_network_take_turns_with_it(half_space):
+    """A network is fitted to one shape of inputs at a time."""
+
+    class Means(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            height = 4 * x.flatten(1).mean(1)
+            return torch.stack([height, -height], 1)
+
+    network = ac.Network(Means().eval(), 2)
+    asked = [
+        ac.System(network, smoothing=noise, secret=SECRET, plan=PLAN) for noise in (ac.Gaussian(0.5), ac.Uniform(0.5))
+    ]
+
+    def answers(i: int) -> list[int]:
+        return [asked[i].answer(np.full((1, 4 + i, 4), k, np.float32)).prediction for k in range(1, 9)]
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(answers, range(2))) == [[0] * 8] * 2

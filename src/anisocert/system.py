@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ from anisocert.optimize import Fixed, Method
 from anisocert.smoothing import Smoothing
 
 SHORTEST_SECRET = 16  # bytes
+_TURNS: Final = WeakKeyDictionary[Network, threading.RLock]()  # of all systems that have a network
 
 Asked = dict[bytes, NDArray[np.float32]]  # different inputs, by their bytes
 Answers = dict[bytes, Certificate]
@@ -42,7 +44,7 @@ Answers = dict[bytes, Certificate]
 class System:
     """Answers inputs: with a stored promise where one covers the input, otherwise with a new certificate.
 
-    Safe to use from many threads, which take turns with the network.
+    Safe to use from many threads, which take turns with the network, also with other systems on the same `Network`.
 
     Args:
         model: maps `b x *shape` to `b x num_classes` scores, in evaluation mode, normalisation inside: an `nn.Module`,
@@ -90,7 +92,7 @@ class System:
         self.method.check(self.network.model, self.smoothing, self.plan)
         self.memory = Memory() if memory is None else memory
         self.attempts, self._secret = attempts, secret
-        self._turn = threading.RLock()
+        self._turn = _TURNS.setdefault(self.network, threading.RLock())
         self._probed: tuple[tuple[int, ...], NDArray[np.float32]] | None = None  # for inputs of that shape
         self._able = set[tuple[int, ...]]()  # shapes of inputs that can be asked about, also under other plans
         if (shape := self.memory.stats().shape) is not None:  # else its promises would be told as if they were ours

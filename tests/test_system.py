@@ -137,6 +137,15 @@ def test_another_plan_is_the_same_system(system):
             deployed.with_plan(wrong)
 
 
+def test_a_network_is_probed_once_for_all_plans(system, monkeypatch):
+    """For each probe it is copied: a service would do that with every batch."""
+    deployed, probe, shapes = system(), ac.Network.probe, []
+    monkeypatch.setattr(ac.Network, "probe", lambda network, shape: (shapes.append(shape), probe(network, shape))[1])
+    for x in (1.0, -1.0, 2.0):
+        deployed.with_plan(ac.Plan(n=200)).answer(point(x, 0.0))
+    assert shapes == [(2,)]
+
+
 def test_a_lifetime_memory_gets_a_number_before_each_question(system, tmp_path):
     with ac.Memory.open(tmp_path / "m.sqlite", lifetime=0.01) as memory:
         deployed = system(memory=memory)

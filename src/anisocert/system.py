@@ -93,7 +93,7 @@ class System:
         self.memory = Memory() if memory is None else memory
         self.attempts, self._secret = attempts, secret
         self._turn = _TURNS.setdefault(self.network, threading.RLock())
-        self._probed: tuple[tuple[int, ...], NDArray[np.float32]] | None = None  # for inputs of that shape
+        self._probed = dict[tuple[int, ...], NDArray[np.float32]]()  # by the shape of inputs; of all plans
         self._able = set[tuple[int, ...]]()  # shapes of inputs that can be asked about, also under other plans
         if (shape := self.memory.stats().shape) is not None:  # else its promises would be told as if they were ours
             self._expect_ours(shape)
@@ -257,9 +257,9 @@ class System:
         self.memory.expect(self.network.hash, self._probe(shape), self.smoothing.norm)
 
     def _probe(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        if self._probed is None or self._probed[0] != shape:
-            self._probed = shape, self.network.probe(shape)
-        return self._probed[1]
+        if shape not in self._probed:
+            self._probed[shape] = self.network.probe(shape)
+        return self._probed[shape]
 
     def _fresh(self) -> tuple[int, int]:
         """Seed and id of noise that was never drawn and that nobody can predict: 124 bits, keyed by the secret."""

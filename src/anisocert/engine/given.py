@@ -100,7 +100,7 @@ def own_copy(model: Module, device: torch.device | None = None) -> Module:
         # a weight is a result, with the original behind it.
         with torch.inference_mode(False), torch.no_grad():
             copied = copy.deepcopy(model)
-            if {*map(id, copied.parameters())} & {*map(id, model.parameters())}:
+            if _tensors(copied) & _tensors(model):
                 raise TypeError("its copy shares weights with it")
             copied = copied.eval().to(device)
         for parameter in copied.parameters():  # TorchScript knows no requires_grad_ of modules
@@ -113,6 +113,10 @@ def own_copy(model: Module, device: torch.device | None = None) -> Module:
             f"expected a model that copy.deepcopy can copy, got {type(model).__name__}: {error}. Give its class a "
             "__deepcopy__ that does"
         ) from error
+
+
+def _tensors(model: nn.Module) -> set[int]:
+    return {id(one) for one in (*model.parameters(), *model.buffers())}
 
 
 def home(model: Classifier) -> torch.device:

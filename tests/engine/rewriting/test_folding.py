@@ -690,3 +690,19 @@ def test_a_copy_that_shares_weights_is_refused():
     certify(model, torch.rand(1, 4), model_id="itself", **given)
     assert torch.equal(model.weight, before)
     assert model.weight.requires_grad
+
+
+def test_a_copy_that_shares_what_is_no_weight_is_refused():
+    class Itself(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("fitted", torch.rand(4, 3))
+
+        def __deepcopy__(self, memo):
+            return self
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ self.fitted
+
+    with pytest.raises(ModelError, match=r"its copy shares weights with it.*--model-id"):
+        certify(Itself().eval(), torch.rand(1, 4), smoothing=Gaussian(0.3), plan=Plan(n0=20, n=100), num_classes=3)

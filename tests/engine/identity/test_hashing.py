@@ -621,17 +621,23 @@ def test_what_a_network_calls_as_a_module_is_called_is_not_that_module(tmp_path,
 
 READS = [
     "eval('x')", "globals()['x']", "__import__('math').pi * x", "builtins.eval('x')", "sys.modules['math'].pi * x",
-    "sys._getframe().f_globals['x']",
+    "sys._getframe().f_globals['x']", "import_module('math').pi * x", "of_python.eval('x')",
+    "of_process.modules['math'].pi * x",
+]  # fmt: skip
+INSIDE = [
+    "from importlib import import_module as brought; return brought('math').pi * x",
+    "import sys as process; return process.modules['math'].pi * x", "from sys import modules; return modules['math']",
+    "from builtins import eval as read; return read('x')",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("how", READS)
+@pytest.mark.parametrize("how", [*(f"return {one}" for one in READS), *INSIDE])
 def test_code_that_reads_what_it_does_not_name_is_refused(how, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "users_dynamic", raising=False)
     (tmp_path / "users_dynamic.py").write_text(
-        f"import builtins, sys\nfrom torch import nn\n"
-        f"class Net(nn.Module):\n    def forward(self, x):\n        return {how}\n"
+        f"import builtins, sys, builtins as of_python, sys as of_process\nfrom importlib import import_module\n"
+        f"from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        {how}\n"
     )
     importlib.invalidate_caches()
     with pytest.raises(ModelError, match="--model-id"):

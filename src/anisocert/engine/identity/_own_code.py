@@ -31,7 +31,8 @@ TAKE = ("LOAD_ATTR", "LOAD_METHOD")
 # By which code reads what it does not name.
 ANYTHING = {"eval", "exec", "globals", "__import__", "import_module"}
 ANYTHING_OF = {"import_module", "__globals__", "__builtins__", "f_globals"}
-ANYTHING_FROM = {"sys.modules", *(f"builtins.{name}" for name in ANYTHING)}
+ANYTHING_FROM = {"sys.modules", "importlib.import_module", *(f"builtins.{name}" for name in ANYTHING)}
+REACHING = (eval, exec, globals, __import__, importlib.import_module, sys.modules)  # under whatever name
 BY_C = (
     BuiltinFunctionType, ClassMethodDescriptorType, GetSetDescriptorType, MethodDescriptorType, WrapperDescriptorType,
 )  # fmt: skip
@@ -124,14 +125,22 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
     attributes = {name for code in codes for name in code.co_names}
     # without the prefixes that widen an argument, whose number depends on how large the function is
     listings = [[one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"] for code in codes]
-    handed, found = _handed(listings, function.__globals__), dict[str, Any]()
+    meant = _meant(listings, function.__globals__)
+    handed, found = _handed(listings, function.__globals__, meant), dict[str, Any]()
+
+    def whole(name: Any) -> str:
+        module = function.__globals__.get(name)
+        return str(module.__name__ if isinstance(module, ModuleType) else meant.get(name, name))
+
+    found |= dict.fromkeys(ANYTHING_FROM.intersection(meant.values()), NOT_IMPORTED)
     for instructions in listings:
         for at, one in enumerate(instructions):
             name, is_global, is_taken = str(one.argval), one.opname in GLOBAL, one.opname in TAKE
             if is_global and name in function.__globals__:
-                found[name] = function.__globals__[name]
+                value = function.__globals__[name]
+                found[name] = NOT_IMPORTED if any(value is one for one in REACHING) else value
             elif (is_global and name in ANYTHING) or (
-                is_taken and (name in ANYTHING_OF or f"{instructions[at - 1].argval}.{name}" in ANYTHING_FROM)
+                is_taken and (name in ANYTHING_OF or f"{whole(instructions[at - 1].argval)}.{name}" in ANYTHING_FROM)
             ):
                 found[name] = NOT_IMPORTED
             elif one.opname == "IMPORT_NAME":
@@ -146,12 +155,9 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
                 yield from _other_operators(name, value, attributes, handed)
 
 
-def _handed(listings: list[list[dis.Instruction]], known: dict[str, Any]) -> set[str]:
-    """What is not only asked for an attribute: other code may take anything from a module that it is given.
-
-    known: globals. By name with dots, from a global or an import on; of anything else it begins with a dot.
-    """
-    meant, found = dict[str, str](), set[str]()
+def _meant(listings: list[list[dis.Instruction]], known: dict[str, Any]) -> dict[str, str]:
+    """What names stand for that imports give, as code runs. known: globals."""
+    meant = dict[str, str]()
     for instructions in listings:
         whole, names, imported = "", None, ""
         for at, one in enumerate(instructions):
@@ -162,6 +168,16 @@ def _handed(listings: list[list[dis.Instruction]], known: dict[str, Any]) -> set
                 imported = f"{whole}.{one.argval}" if names else whole
             elif one.opname.startswith("STORE_") and imported:
                 meant[str(one.argval)], imported = imported, ""
+    return meant
+
+
+def _handed(listings: list[list[dis.Instruction]], known: dict[str, Any], meant: dict[str, str]) -> set[str]:
+    """What is not only asked for an attribute: other code may take anything from a module that it is given.
+
+    known: globals; meant: see `_meant`. By name with dots, from a global or an import on; of anything else it begins
+    with a dot.
+    """
+    found = set[str]()
     for instructions in listings:
         chain = ""
         for one, follows in zip(instructions, [*instructions[1:], None], strict=True):

@@ -152,6 +152,15 @@ def _enumerated(factor: int) -> Any:
     return member
 
 
+def _differentiated(by: float) -> Any:
+    class Times(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return by * x
+
+    return Times.apply
+
+
 PAIRS: dict[str, Callable[[int], Any]] = {
     "a tensor": lambda i: torch.tensor([1.0, i]),
     "a tensor's type": lambda i: torch.zeros(4, dtype=[torch.int32, torch.float32][i - 1]),
@@ -642,6 +651,12 @@ def test_code_that_reads_what_it_does_not_name_is_refused(how, tmp_path, monkeyp
     importlib.invalidate_caches()
     with pytest.raises(ModelError, match="--model-id"):
         digest(importlib.import_module("users_dynamic").Net())
+
+
+def test_functions_with_gradients_of_their_own_count_by_what_they_do():
+    """Not by how many of them the process has made before."""
+    assert digest(Holding(_differentiated(1))) == digest(Holding(_differentiated(1)))
+    assert digest(Holding(_differentiated(1))) != digest(Holding(_differentiated(2)))
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ NO_BEHAVIOUR = {
     "__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "__annotations__", "__annotate__",
     "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__", "__orig_bases__",
     "__parameters__", "__type_params__", "__abstractmethods__", "_abc_impl", "__slotnames__",
+    "_autograd_function_id",  # how many the process has made
 }  # fmt: skip
 
 

@@ -653,6 +653,36 @@ def test_code_that_reads_what_it_does_not_name_is_refused(how, tmp_path, monkeyp
         digest(importlib.import_module("users_dynamic").Net())
 
 
+def test_functions_that_a_library_calls_the_same_are_told_apart(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "library_of_activations", raising=False)
+    (folder / "library_of_activations.py").write_text(
+        "def made(kind):\n    return (lambda x: x.relu()) if kind == 1 else (lambda x: x.tanh())\n"
+        "KEPT = {1: lambda x: x.relu(), 2: lambda x: x.tanh()}\n"
+    )
+    importlib.invalidate_caches()
+    library = importlib.import_module("library_of_activations")
+    for get in (library.made, library.KEPT.__getitem__):
+        assert digest(Holding(get(1))) == digest(Holding(get(1))) != digest(Holding(get(2)))
+
+
+def test_a_librarys_wrapper_counts_by_its_place_there(tmp_path, monkeypatch):
+    """A new version of the library, with other code, ends no memory."""
+    folder, found = tmp_path / "site-packages", []
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    for version, body in enumerate(("return call(x)", "found = call(x); return found")):
+        monkeypatch.delitem(sys.modules, "library_of_wrappers", raising=False)
+        (folder / "library_of_wrappers.py").write_text(
+            f"def wrapping(call):\n    def wrapped(x):\n        {body}\n    return wrapped\nVERSION = {version}\n"
+        )
+        importlib.invalidate_caches()
+        found.append(digest(Holding(importlib.import_module("library_of_wrappers").wrapping(torch.relu))))
+    assert found[0] == found[1]
+
+
 def test_functions_with_gradients_of_their_own_count_by_what_they_do():
     """Not by how many of them the process has made before."""
     assert digest(Holding(_differentiated(1))) == digest(Holding(_differentiated(1)))

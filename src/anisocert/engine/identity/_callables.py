@@ -11,6 +11,7 @@ from anisocert.engine.identity._own_code import (
     NOT_IMPORTED,
     TORCH_OPERATORS,
     globals_of,
+    is_alone_in_library,
     is_installed,
     is_installed_file,
     is_other_operators,
@@ -83,8 +84,8 @@ class Callables(Content):
             return
         code, attributes = function.__code__, {k: v for k, v in vars(function).items() if k != ADDRESS}
         if is_installed_file(code.co_filename):  # a decorator's, say: what it holds may still be the user's own
-            self._put("code of a library", code.co_qualname)
-        else:
+            self._put("code of a library", function.__globals__.get("__name__"), code.co_qualname)
+        if not is_alone_in_library(function):
             self._code(code)
         self._sequence("defaults", (function.__defaults__, function.__kwdefaults__, attributes))
         self._put("closure", len(function.__closure__ or ()))

@@ -89,6 +89,19 @@ def name_in_library(value: Any) -> tuple[str, str] | None:
     return None
 
 
+def is_alone_in_library(function: FunctionType) -> bool:
+    """Whether a function that one of a library's has made is the only one of its name in there.
+
+    Else its name says too little: each lambda, for one, is called the same.
+    """
+    code = function.__code__
+    outer: Any = sys.modules.get(function.__globals__.get("__name__", ""))
+    for part in code.co_qualname.partition(".<locals>.")[0].split("."):
+        outer = getattr(outer, part, None)
+    inside = _codes(outer.__code__) if isinstance(outer, FunctionType) and is_installed_file(code.co_filename) else ()
+    return [one for one in inside if one.co_qualname == code.co_qualname] == [code]
+
+
 def is_compiled(kind: type) -> bool:
     """Whether a class is of a compiled module of the user's own: one of Python defines none of C's descriptors."""
     module = sys.modules.get(kind.__module__)

@@ -1,5 +1,6 @@
 """Ways in which a graph, or another layout, would be another network than the model: then the model runs as it is."""
 
+import ctypes
 from collections.abc import Callable
 
 import numpy as np
@@ -34,6 +35,13 @@ def by_list(model: "Odd", x: Tensor) -> Tensor:
 def by_array(model: "Odd", x: Tensor) -> Tensor:
     values = x.numpy()
     return model.body(turned(x) if isinstance(values, np.ndarray) and values.max() > FAR else x)
+
+
+def by_memory(model: "Odd", x: Tensor) -> Tensor:
+    values = [0.0]
+    if isinstance(x, Tensor):
+        values = list((ctypes.c_float * x.numel()).from_address(x.storage().data_ptr()))
+    return model.body(turned(x) if max(values) > FAR else x)
 
 
 def by_count(model: "Odd", x: Tensor) -> Tensor:
@@ -121,8 +129,8 @@ def far() -> Tensor:
 @pytest.mark.parametrize(
     "forward",
     [
-        by_match, by_list, by_array, by_count, of_an_array, another_returned, another_result, promoted, seeded,
-        through_a_view, through_flat, through_contiguous, read_through_a_view,
+        by_match, by_list, by_array, by_memory, by_count, of_an_array, another_returned, another_result, promoted,
+        seeded, through_a_view, through_flat, through_contiguous, read_through_a_view,
     ],
 )  # fmt: skip
 def test_what_a_graph_or_a_layout_would_change_runs_as_it_is(forward):

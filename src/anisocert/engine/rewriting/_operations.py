@@ -15,8 +15,8 @@ from anisocert.errors import ModelError
 UNSEEN = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.nondeterministic_seeded}
 # The same without an operator.
 TO_PYTHON = {
-    "tolist", "numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__", "to_dlpack", "tensor", "apply_",
-    "map_", "__repr__", "__str__", "__format__",
+    "tolist", "numpy", "__array__", "data_ptr", "storage", "untyped_storage", "__dlpack__", "to_dlpack", "tensor",
+    "apply_", "map_", "__repr__", "__str__", "__format__",
 }  # fmt: skip
 BY_PLACE = "aten.as_strided.default"  # reads memory by its places, which another layout changes
 FRAGILE = ("aten.view.default", "aten._reshape_alias.default")  # views in one layout that are copies in another

@@ -280,6 +280,15 @@ def test_theta(run, forge_theta):
     assert said(run) == "theta: is missing, so no radius can be recomputed: verify the run itself"
 
 
+@pytest.mark.parametrize("run", ["anisotropic"], indirect=True)
+def test_theta_of_another_shape_than_the_inputs(run, forge, forge_theta):
+    """What is left of it would have another volume."""
+    forge(run, input_shape=[1, 8, 8])
+    assert said(run) == ""
+    forge_theta(run, lambda thetas: thetas.update({name: value.ravel() for name, value in thetas.items()}))
+    assert "theta has shape (64,), the run's inputs have [1, 8, 8]" in said(run)
+
+
 def test_a_theta_file_that_nobody_vouches_for(run):
     save_file({"0": np.array([5.0], np.float32)}, run / "theta" / "z.safetensors")
     assert said(run).startswith("theta/z.safetensors: is not among the run's files")

@@ -65,9 +65,11 @@ def check_rows(run: StoredRun, thetas: Thetas) -> Iterator[Finding]:
         if not wrong and row["idx"] in thetas:
             sound.append(row)
     yield from check_codes(sound, thetas)
-    bounds = _bounds(sound, plan)
+    bounds, shape = _bounds(sound, plan), run.description.get("input_shape")
     for row in sound:
         theta = thetas[row["idx"]]
+        if theta.ndim and shape is not None and list(theta.shape) != shape:  # a part of it may have a larger mean
+            yield Finding(f"example {row['idx']}", f"theta has shape {theta.shape}, the run's inputs have {shape}")
         if own is not None and not np.array_equal(theta, own):
             what = f"theta is not the one that method {run.said('method')} has for every input of the run"
             yield Finding(f"example {row['idx']}", what)

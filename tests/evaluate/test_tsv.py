@@ -132,6 +132,7 @@ def test_lines_come_in_order_of_idx(write):
         (("-1\t0.0\t0", "-1\t0.0\t1"), "line 4: expected correct 0"),
         (("6\t0.0504\t0", "6\t0.0504\t1"), "line 5: expected correct 0 with label 0 and predict 6, got 1"),
         (("-1\t0.0\t0", "-2\t0.0\t0"), "predict >= -1"),
+        (("60\t0\t6", "60\t-5\t6"), "line 5: expected .* label >= -1, got 60, 6 and -5"),
         (("0.0\t0\t0:00:29.734734", "0.0"), "line 4: expected 6 columns, got 4"),
         (("1\t0:02:28", "maybe\t0:02:28"), "expected correct 0 or 1"),
         (("60\t0\t6\t0.0504", "20\t8\t6\t0.0504"), "line 5: expected the result that idx 20 has above"),
@@ -142,6 +143,13 @@ def test_lines_that_contradict_themselves_are_named(write, change, words):
     assert change[0] in COHEN
     with pytest.raises(ArgumentError, match=words):
         read_tsv(write(COHEN.replace(*change, 1)))
+
+
+@pytest.mark.parametrize(("text", "noise"), [(DDRS, "0.272"), (ANCER, "0.271")])
+def test_noise_is_not_negative(write, text, noise):
+    """A run of it could not be read."""
+    with pytest.raises(ArgumentError, match="line 2: expected sigmas of at least 0, got"):
+        read_tsv(write(text.replace(noise, f"-{noise}")))
 
 
 def test_files_of_another_kind(write, tmp_path):
@@ -250,6 +258,14 @@ def test_what_radii_are_of_and_whom_they_protect_is_not_guessed(write, tmp_path)
         read_tsv(tmp_path / "mixed.tsv")
 
 
+@pytest.mark.parametrize("text", [DDRS, ANCER])
+def test_noise_of_each_input_is_not_that_of_one_classifier(write, tmp_path, text):
+    """Else every radius would be certified for everyone."""
+    with pytest.raises(ArgumentError, match=r"expected one sigma in .*, as method fixed is one classifier"):
+        import_tsv(write(text), tmp_path / "run", **KNOWN)
+    assert not (tmp_path / "run").exists()
+
+
 def test_what_is_not_imported(write, tmp_path):
     file = write(COHEN)
     import_tsv(file, tmp_path / "run", **KNOWN)
@@ -275,10 +291,10 @@ def test_import_removes_nothing_behind_a_link(write, tmp_path, name):
 @pytest.mark.parametrize("text", [COHEN, DDRS, ANCER])
 def test_round_trip(write, tmp_path, text):
     file = write(text)
-    form = import_tsv(file, tmp_path / "run", norm="l1", method="fixed").format
+    form = import_tsv(file, tmp_path / "run", norm="l1", method="isotropic").format
     export_run(read_run(tmp_path / "run"), tmp_path / "out.tsv", form)
     out = read_tsv(tmp_path / "out.tsv")
-    assert out == replace(read_tsv(file), said={"norm": "l1", "method": "fixed"})
+    assert out == replace(read_tsv(file), said={"norm": "l1", "method": "isotropic"})
     import_tsv(tmp_path / "out.tsv", tmp_path / "again")
     assert {row["norm"] for row in read_run(tmp_path / "again").rows} == {"l1"}
     export_run(read_run(tmp_path / "again"), tmp_path / "out2.tsv", form)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from anisocert.certificate import ABSTAIN
+from anisocert.data.dataset import UNLABELLED
 from anisocert.durable import write_whole
 from anisocert.errors import ArgumentError
 from anisocert.inputs import regular_file
@@ -49,11 +50,14 @@ class Line:
     min_sigma: float | None = None
 
     def __post_init__(self) -> None:
-        if self.idx < 0 or self.predict < ABSTAIN:
-            raise ArgumentError(f"expected idx >= 0 and predict >= -1, got {self.idx} and {self.predict}")
+        if self.idx < 0 or self.predict < ABSTAIN or self.label < UNLABELLED:
+            told = f"{self.idx}, {self.predict} and {self.label}"
+            raise ArgumentError(f"expected idx >= 0, predict >= -1 and label >= -1, got {told}")
         sizes = [size for size in (self.radius, self.radius_proxy) if size is not None]
         if not all(isfinite(size) and size >= 0 for size in sizes):
             raise ArgumentError(f"expected radii that are finite and not negative, got {sizes}")
+        if any(noise < 0 for noise in self.noises):
+            raise ArgumentError(f"expected sigmas of at least 0, got {self.noises}")
         if self.predict == ABSTAIN and any(sizes):
             raise ArgumentError(f"expected radius 0 with an abstention, got {sizes}")
         if self.correct != (self.predict == self.label and self.predict != ABSTAIN):
@@ -61,6 +65,11 @@ class Line:
                 f"expected correct {int(not self.correct)} with label {self.label} and predict {self.predict}, "
                 f"got {int(self.correct)}"
             )
+
+    @property
+    def noises(self) -> tuple[float, ...]:
+        """What the line says of the input's noise."""
+        return tuple(noise for noise in (self.sigma, self.min_sigma) if noise is not None)
 
 
 @dataclass(frozen=True)

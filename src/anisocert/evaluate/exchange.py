@@ -7,7 +7,7 @@ from typing import Any
 from anisocert.certificate import ABSTAIN
 from anisocert.errors import ArgumentError, from_extra
 from anisocert.evaluate._tsv import ANSWERED, Format, Line, TsvFile, read_tsv, write_tsv
-from anisocert.optimize import ROUND
+from anisocert.optimize import ROUND, SAME_FOR_ALL
 from anisocert.runs import Configuration, StoredRun
 from anisocert.runs.files import checksum, expect_own_folders
 from anisocert.runs.folder import claim_files, clear, describe, write_table
@@ -63,6 +63,11 @@ def _known(file: Path, found: TsvFile, said: Mapping[str, Any]) -> dict[str, Any
         raise ArgumentError(
             f"expected --method, as {file} does not say it: fixed if one noise served all inputs, so that radii hold "
             "for everyone; isotropic or anisotropic if each input had its own"
+        )
+    if known["method"] in SAME_FOR_ALL and len({line.noises for line in found.lines}) > 1:
+        raise ArgumentError(
+            f"expected one sigma in {file}, as method {known['method']} is one classifier for all inputs, got several: "
+            "isotropic or anisotropic, if each input had its own"
         )
     return known
 

@@ -266,6 +266,11 @@ def test_noise_of_each_input_is_not_that_of_one_classifier(write, tmp_path, text
     assert not (tmp_path / "run").exists()
 
 
+def test_an_abstention_may_leave_the_noise_out(write, tmp_path):
+    import_tsv(write(DDRS.replace("\t0.25\t", "\t0.0\t")), tmp_path / "run", **KNOWN)
+    assert {row["method"] for row in read_run(tmp_path / "run").rows} == {"fixed"}
+
+
 def test_what_is_not_imported(write, tmp_path):
     file = write(COHEN)
     import_tsv(file, tmp_path / "run", **KNOWN)

@@ -64,7 +64,9 @@ def _known(file: Path, found: TsvFile, said: Mapping[str, Any]) -> dict[str, Any
             f"expected --method, as {file} does not say it: fixed if one noise served all inputs, so that radii hold "
             "for everyone; isotropic or anisotropic if each input had its own"
         )
-    if known["method"] in SAME_FOR_ALL and len({line.noises for line in found.lines}) > 1:
+    # of an abstention, files may say 0
+    noises = {line.noises for line in found.lines if line.predict != ABSTAIN or any(line.noises)}
+    if known["method"] in SAME_FOR_ALL and len(noises) > 1:
         raise ArgumentError(
             f"expected one sigma in {file}, as method {known['method']} is one classifier for all inputs, got several: "
             "isotropic or anisotropic, if each input had its own"

@@ -766,10 +766,12 @@ def test_operators_that_are_not_torchs_own_are_refused_wherever_they_come_from(t
 
 def test_torchs_own_operators_may_have_a_short_name(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    source = OTHER_OPERATORS.format(top="ours = torch.ops.aten", local="", how="ours.relu(x)")
-    (tmp_path / "users_short.py").write_text(source)
+    for name in ("relu", "neg"):
+        source = OTHER_OPERATORS.format(top="ours = torch.ops.aten", local="", how=f"ours.{name}(x)")
+        (tmp_path / f"users_{name}.py").write_text(source)
     importlib.invalidate_caches()
-    digest(importlib.import_module("users_short").Net())
+    relu, neg = (importlib.import_module(f"users_{name}").Net() for name in ("relu", "neg"))
+    assert digest(relu) == digest(relu) != digest(neg)
 
 
 def test_hooks_on_all_modules_are_refused():

@@ -7,14 +7,11 @@ from typing import Any
 import torch
 
 from anisocert.engine.identity._content import Content
+from anisocert.engine.identity._globals import NOT_IMPORTED, TORCH_OPERATORS, globals_of, is_other_operators
 from anisocert.engine.identity._own_code import (
-    NOT_IMPORTED,
-    TORCH_OPERATORS,
-    globals_of,
     is_alone_in_library,
     is_installed,
     is_installed_file,
-    is_other_operators,
     name_in_library,
 )
 from anisocert.engine.identity._script import parts_of_script

@@ -14,12 +14,9 @@ LEVELS = ("0.5", "0.25")
 
 
 def read_systems(results: Path) -> Comparison | None:
-    """The cascade of experiments/codes.py, and fixed noise at its levels: its own runs, or those that it was given."""
-    fixed = [(results / FOLDER / f"fixed-{level}", results / f"strong-{level}" / "fixed") for level in LEVELS]
-    places = [(results / FOLDER / "cascade",), *fixed]
-    found = [next((one for one in either if (one / "run.json").exists()), None) for either in places]
-    folders = [folder for folder in found if folder is not None]
-    if len(folders) < len(places):
+    """The cascade of experiments/codes.py, and the runs of fixed noise at its levels that it was given."""
+    folders = [results / FOLDER / "cascade", *(results / f"strong-{level}" / "fixed" for level in LEVELS)]
+    if not all((folder / "run.json").exists() for folder in folders):
         return None
     runs = [read_run(folder) for folder in folders]
     if len(counts := {run.said("n") for run in runs}) > 1:
@@ -42,10 +39,10 @@ def one_system_table(comparison: Comparison | None) -> Table | None:
     n = int(comparison.entries[0].run.plan.n)
     caption = (
         f"All {EVERYONE}: no memory, no order. ResNet18 with a 3x3 stem, 80 epochs, the last weights: consistency "
-        f"regularisation of weight 2 at σ = 0.5, Cohen's recipe at 0.25; n = {n:,}. "
-        "`python experiments/codes.py --networks nets/50/last.safetensors,nets/25/last.safetensors --fixed 0.5,0.25 "
-        f"--skip 20 --max {len(comparison)} --n {n} --compile --out OUT`. The last line is that paper's own (arXiv "
-        "2512.01782), of its networks, votes and images, which are not these."
+        f"regularisation of weight 2 at σ = 0.5, Cohen's recipe at 0.25; n = {n:,}. The networks and fixed noise are "
+        "of `anisocert reproduce experiments/cifar10.toml --only '*strong*' --out OUT`, the cascade of `python "
+        "experiments/codes.py --runs OUT/runs/strong-0.5/fixed,OUT/runs/strong-0.25/fixed --compile --out CASCADE`. "
+        "The last line is that paper's own (arXiv 2512.01782), of its networks, votes and images, which are not these."
     )
     return Table(
         f"{comparison.data}: one system for all radii; {len(comparison):,} inputs", columns, tuple(rows), caption

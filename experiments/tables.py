@@ -22,7 +22,7 @@ from pathlib import Path
 from anisocert.errors import ArgumentError
 from anisocert.evaluate import Cell, Comparison, Results, Table, against_paper, compare, render
 from anisocert.evaluate.labels import algorithm
-from anisocert.runs import read_run
+from anisocert.runs import StoredRun, read_run
 from claims import claim_table
 from first import FILE, Run, read_lines
 from gains import duel_table, gain_table, largest_table, memory_gain_table
@@ -38,7 +38,7 @@ from runtime import runtime_table
 from small_pictures import make_small
 
 RESULTS = Path(__file__).parent / "results"
-STRONG = "strong"  # networks of the matrix that are not the paper's
+STRONG, STEM = "strong", "ResNet18 with a 3x3 stem"  # networks of the matrix that are not the paper's
 RECIPES = ("cohen", "smoothadv", "macer", "stability", STRONG)
 PICTURES = {"cohen": "l2", "smoothadv": "smoothadv", "macer": "macer", "stability": "l1", STRONG: STRONG}
 KINDS = ("headline", "many", "levels", "sigma", "paper", "average", "plans")
@@ -57,7 +57,7 @@ def read_results(results: Path, many: bool = False) -> dict[str, Comparison]:
     found = {}
     for recipe in RECIPES:
         folders = [file.parent for file in sorted(results.glob(f"{recipe}-*/*/run.json"))]
-        runs = [read_run(folder) for folder in folders if folder.name.endswith(MANY) == many]
+        runs = [_read(folder, recipe) for folder in folders if folder.name.endswith(MANY) == many]
         if runs:
             (comparison,) = compare(runs)
             if comparison.left_out:  # what a memory answers depends on all that it has seen
@@ -65,16 +65,14 @@ def read_results(results: Path, many: bool = False) -> dict[str, Comparison]:
                     f"expected the same inputs in all runs of {recipe}, got {comparison.left_out} that not all have: "
                     "finish the runs, or take away those on other inputs"
                 )
-            found[recipe] = _own_name(recipe, comparison)
+            found[recipe] = comparison
     return found
 
 
-def _own_name(recipe: str, comparison: Comparison) -> Comparison:
-    """Networks that are not the paper's do not go by the name of its recipe."""
-    if recipe != STRONG:
-        return comparison
-    named = tuple(replace(entry, recipe="ResNet18 with a 3x3 stem") for entry in comparison.entries)
-    return replace(comparison, entries=named)
+def _read(folder: Path, recipe: str) -> StoredRun:
+    """A run; of a network that is not the paper's, not by the name of its recipe."""
+    run = read_run(folder)
+    return replace(run, description={**run.description, "recipe": STEM}) if recipe == STRONG else run
 
 
 def all_tables(results: Path) -> dict[str, list[Table]]:
@@ -163,7 +161,7 @@ def write_figures(results: Path, folder: Path) -> list[Path]:
     methods, made, runs = ("fixed", "isotropic", "published", "ours"), list[Path](), dict[Run, Results]()
     for recipe, name in PICTURES.items():
         files = [file for method in methods for file in sorted(results.glob(f"{recipe}-*/{method}/run.json"))]
-        for comparison in compare([read_run(file.parent) for file in files]) if files else ():
+        for comparison in compare([_read(file.parent, recipe) for file in files]) if files else ():
             for entry in comparison.entries:
                 one = entry.binding
                 runs[comparison.data, recipe, one.norm, one.sigma or 0.0, algorithm(entry.run)] = one

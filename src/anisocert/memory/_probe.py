@@ -37,5 +37,5 @@ def expect(ledger: Ledger, model_hash: str, probe: Any, norm: int | None = None)
     if kept.shape != found.shape or not same_behaviour(kept, found):
         raise ArgumentError(
             f"expected the network that this memory was made with, got one that answers differently under the same "
-            f"hash, {model_hash}: {out}"
+            f"hash, {model_hash}{'' if head.shape else ', or is asked about inputs of another shape'}: {out}"
         )

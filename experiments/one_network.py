@@ -7,7 +7,6 @@ from anisocert.errors import ArgumentError
 from anisocert.evaluate.comparison import data_name
 from anisocert.runs import StoredRun, read_run
 from first import FILE, Measured
-from one_system import FOLDER
 
 
 def expect_one_network(results: Path, lines: Sequence[Measured] = ()) -> None:
@@ -16,9 +15,8 @@ def expect_one_network(results: Path, lines: Sequence[Measured] = ()) -> None:
     Folders of results of their own are not looked into: their networks may have the same names.
     """
     for folder in sorted({file.parents[1] for file in results.glob("*/*/run.json")}):
-        if folder.name != FOLDER:  # whose runs are of a cascade, and of each of its networks
-            runs = [read_run(file.parent) for file in sorted(folder.glob("*/run.json"))]
-            _expect_one(folder, [*_named(runs), *_beside(runs, folder, lines)])
+        runs = [read_run(file.parent) for file in sorted(folder.glob("*/run.json"))]
+        _expect_one(folder, [*_named(runs), *_beside(runs, folder, lines)])
 
 
 def _named(runs: Iterable[StoredRun]) -> list[tuple[str, str]]:

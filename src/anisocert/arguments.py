@@ -67,7 +67,7 @@ def _plan(value: Any) -> str | None:
     if _is_number(value) and 1 <= value < math.inf:
         return f"ac.Plan(n={int(value)})"
     if isinstance(value, dict) and all(isinstance(name, str) and name.isidentifier() for name in value):
-        return f"ac.Plan({', '.join(f'{name}={told(one)}' for name, one in value.items())})"
+        return f"ac.Plan({', '.join(f'{name}={told(setting)}' for name, setting in value.items())})"
     return None
 
 

@@ -101,6 +101,6 @@ class Certificate(Counting):
         return 0.0 if self.region is None else self.region.proxy_radius
 
 
-COUNTING: Final = tuple(one.name for one in fields(Counting))
+COUNTING: Final = tuple(f.name for f in fields(Counting))
 COUNTS: Final = tuple(name for name, kind in get_type_hints(Counting, include_extras=True).items() if kind == Count)
 """The fields that only a counting of votes can fill."""

@@ -72,8 +72,8 @@ def certify(
     """
     expect_kinds(smoothing=smoothing, method=method, plan=plan, numerics=numerics, on_votes=on_votes)
     query = Query.of(as_network(model, num_classes, device, numerics, model_id), smoothing, x, ids, seed)
-    found = timed_certificates(query, method or Fixed(), plan or Plan(), on_votes=on_votes)
-    return [certificate for _, certificate in sorted(found, key=lambda pair: pair[0])]
+    pairs = timed_certificates(query, method or Fixed(), plan or Plan(), on_votes=on_votes)
+    return [certificate for _, certificate in sorted(pairs, key=lambda pair: pair[0])]
 
 
 def certificates(
@@ -85,8 +85,8 @@ def certificates(
     """
     method.check(query.network.model, query.smoothing, plan, query.shape)
     method.warn(query.network.model, query.smoothing, plan, query.network.num_classes, query.network.grid)
-    if wrong := out_of_units(query.network.model, query.x.cpu().numpy()):
-        warnings.warn(next(iter(wrong.values())), AnisocertWarning, stacklevel=2)
+    if reasons := out_of_units(query.network.model, query.x.cpu().numpy()):
+        warnings.warn(next(iter(reasons.values())), AnisocertWarning, stacklevel=2)
     query.network.fit(query.shape, len(query) * method.votes(plan))
 
     alphas = np.full(len(query), plan.alpha) if alphas is None else alphas
@@ -104,14 +104,14 @@ def _voted(
     query: Query, method: Method, plan: Plan, choice: Choice, alphas: Floats, on_votes: OnVotes | None
 ) -> Iterator[tuple[int, Certificate]]:
     """Select, estimate, region, for the inputs of a choice."""
-    asked, scales, spent = choice.query, choice.scales, 0.0 if choice.capture is None else choice.capture.alpha
-    event = choice.settle(all_votes(asked, scales, Stage.SELECT, [plan.n0], on_votes=on_votes))
+    part, scales, spent = choice.query, choice.scales, 0.0 if choice.capture is None else choice.capture.alpha
+    event = choice.settle(all_votes(part, scales, Stage.SELECT, [plan.n0], on_votes=on_votes))
     smallest = event.theta.flatten(1).amin(1).double().cpu().numpy()
     warn_if_out_of_reach(query.smoothing, method.judged(plan), query.network.num_classes, float(smallest.max()))
     left = (alphas - spent)[list(choice.positions)]
     judge = Judge(plan, query.smoothing, query.network.num_classes, event.top, smallest, left)
     looks = [look.n for look in plan.looks]
-    for tally in count_votes(asked, scales, Stage.ESTIMATE, looks, event.judged(judge), on_votes):
+    for tally in count_votes(part, scales, Stage.ESTIMATE, looks, event.judged(judge), on_votes):
         i = choice.positions[tally.position]
         yield i, _certificate(query, i, method, choice, event, judge, tally)  # bound, gap, region
 
@@ -129,11 +129,11 @@ def timed_certificates(
         if on_votes is not None:
             on_votes(votes)
 
-    for position, found in certificates(query, method, plan, alphas, count):
+    for position, certificate in certificates(query, method, plan, alphas, count):
         done = time.perf_counter()
         before = before if counted else done - started
-        counting = (done - started - before) * (plan.n0 + found.votes) / max(counted, 1)
-        yield position, replace(found, seconds=before / len(query) + counting)
+        counting = (done - started - before) * (plan.n0 + certificate.votes) / max(counted, 1)
+        yield position, replace(certificate, seconds=before / len(query) + counting)
         started += time.perf_counter() - done  # the caller's own time is not counted
 
 
@@ -155,20 +155,20 @@ def _certificate(
     """The certificate of input i, the tallied one of the choice, from its best bound."""
     at, gap, merged = tally.position, float(judge.gap[tally.position]), event.seen(tally)
     label = int(event.label[at])
-    one = event.theta[at].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
-    one.setflags(write=False)
+    theta = event.theta[at].cpu().numpy().copy()  # inputs may share one theta; no certificate may change another's
+    theta.setflags(write=False)
     evidence = event.evidence(tally) if choice.capture is None else choice.capture.evidence(i)
-    counted = replace(
+    certificate = replace(
         unanswered(query, i, method, judge.plan, judge.reason(merged, label)), gap=gap,
-        theta=one.reshape(()) if one.size == 1 else one, p_a=float(judge.p_a[at]), p_b=float(judge.p_b[at]),
+        theta=theta.reshape(()) if theta.size == 1 else theta, p_a=float(judge.p_a[at]), p_b=float(judge.p_b[at]),
         top_votes=int(merged.counts[event.top[at]]), runner_up_votes=int(judge.runner_up[at]), votes=tally.votes,
         bound_k=int(judge.bound_k[at]), bound_n=int(judge.bound_n[at]),
         alpha=float(judge.alpha[at]) + evidence.get("selector_alpha", 0.0), **evidence,
     )  # fmt: skip
     if gap <= 0:
-        return counted
-    region = query.smoothing.region(query.x[i].cpu().numpy(), one, gap, counted.cap)
-    return replace(counted, prediction=label, region=region, x=None)
+        return certificate
+    region = query.smoothing.region(query.x[i].cpu().numpy(), theta, gap, certificate.cap)
+    return replace(certificate, prediction=label, region=region, x=None)
 
 
 def _uncaptured(query: Query, i: int, method: Method, plan: Plan, choice: Choice, alphas: Floats) -> Certificate:

@@ -54,7 +54,7 @@ def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
         if tensor:
             x = x.detach().cpu()
             x = (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
-        given = np.asarray(x)
+        array = np.asarray(x)
     except (TypeError, ValueError, RuntimeError) as error:  # lists of unequal length, sparse tensors
         remedy = "" if tensor else ": pass the inputs alone, without labels, all of one shape, as one array"
         raise ArgumentError(
@@ -62,22 +62,22 @@ def exact_float32(name: str, x: Any) -> NDArray[np.float32]:
         ) from error
     if isinstance(x, np.ma.MaskedArray):
         raise ArgumentError(f"expected {name} without a mask, got a masked array: fill it first, with x.filled(...)")
-    if given.dtype.kind in "iub":
+    if array.dtype.kind in "iub":
         floats = "x.float()" if tensor else "x.astype('float32')"
         pixels = f"integers have no unit. For pixels of 0 to 255 and a network that takes 0 to 1, pass {floats} / 255"
         raise ArgumentError(
-            f"expected {name} as floats in the network's own units, got {given.dtype}: "
-            f"{f'pass {floats}' if given.dtype.kind == 'b' else f'{pixels}, else {floats}'}"
+            f"expected {name} as floats in the network's own units, got {array.dtype}: "
+            f"{f'pass {floats}' if array.dtype.kind == 'b' else f'{pixels}, else {floats}'}"
         )
-    if given.dtype.kind != "f":
-        raise ArgumentError(f"expected {name} as an array of floats, got {_no_array(x, given.dtype)}")
+    if array.dtype.kind != "f":
+        raise ArgumentError(f"expected {name} as an array of floats, got {_no_array(x, array.dtype)}")
     with np.errstate(over="ignore", invalid="ignore"):  # a NaN that signals is invalid
-        narrow = given.astype(np.float32)
+        narrow = array.astype(np.float32)
     if not bool(np.isfinite(narrow).all()):
         raise ArgumentError(f"expected finite {name}, got NaN, infinity or numbers beyond float32")
-    if given.dtype.itemsize > 4 and not bool((narrow == given).all()):
+    if array.dtype.itemsize > 4 and not bool((narrow == array).all()):
         raise ArgumentError(
-            f"expected {name} that float32 holds exactly, as the network sees it, got {given.dtype} that it would "
+            f"expected {name} that float32 holds exactly, as the network sees it, got {array.dtype} that it would "
             "round: round it first, with numpy.asarray(x, 'float32'), and use that array everywhere"
         )
     return narrow
@@ -138,11 +138,11 @@ def opened_regular(path: str | Path, most: int | None = None, below: Path | None
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL
         raise _unopened(path, error) from error
     try:
-        found = os.fstat(descriptor)
-        if (kind := kind_of(found.st_mode)) is not None:
+        status = os.fstat(descriptor)
+        if (kind := kind_of(status.st_mode)) is not None:
             raise FileError(f"expected a regular file at {path}, got {kind}", UNUSUAL)
-        if most is not None and found.st_size > most:
-            got = f"{found.st_size:,} bytes"
+        if most is not None and status.st_size > most:
+            got = f"{status.st_size:,} bytes"
             raise FileError(
                 f"expected at most {most:,} bytes in {path}, got {got}", f"has {got}, expected {most:,} at most"
             )
@@ -167,8 +167,8 @@ def read_owned(path: str | Path, most: int, below: Path | None = None) -> tuple[
         FileError: it is somebody else's, who may change it at will.
     """
     with opened_regular(path, most, below) as file:
-        expect_owner(path, found := os.fstat(file.fileno()))
-        return file.read(), found.st_mode & 0o077 if os.name == "posix" else 0
+        expect_owner(path, status := os.fstat(file.fileno()))
+        return file.read(), status.st_mode & 0o077 if os.name == "posix" else 0
 
 
 def expect_owner(path: str | Path, found: os.stat_result) -> None:
@@ -228,9 +228,9 @@ def hash_values(digest: "hashlib._Hash", array: NDArray[Any]) -> None:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file."""
-    there = regular_file(path)
+    file = regular_file(path)
     try:
-        return tomllib.loads(there.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # also of numbers with too many digits
         raise ArgumentError(f"{path} is not TOML: {error}") from error
 

@@ -37,11 +37,11 @@ def option(
     place: a path, made absolute where it is typed, or a name that stays as it is. checkpoint: may be left out where the
     network's file says it. flag: how it is typed, if not by the field's name. typer: what else typer is to check.
     """
-    said = {
+    metadata = {
         "help": help, "panel": panel, "least": least, "metavar": metavar, "place": place, "checkpoint": checkpoint,
         "flag": flag, "typer": typer or None,
     }  # fmt: skip
-    return field(default=default, metadata={name: value for name, value in said.items() if value is not None})
+    return field(default=default, metadata={name: value for name, value in metadata.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class Options:
 
     def __post_init__(self) -> None:
         kinds = get_type_hints(type(self))
-        for one in fields(self):
-            check(one, kinds[one.name], getattr(self, one.name))
+        for declared in fields(self):
+            check(declared, kinds[declared.name], getattr(self, declared.name))
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def check(declared: Field[Any], kind: Any, value: Any) -> None:
 
 def plain(kind: Any) -> Any:
     """A type without None."""
-    (*inner,) = (one for one in get_args(kind) if one is not NoneType)
+    (*inner,) = (member for member in get_args(kind) if member is not NoneType)
     return inner[0] if get_origin(kind) in (Union, UnionType) and len(inner) == 1 else kind
 
 
@@ -170,9 +170,9 @@ def fits(value: Any, kind: Any) -> bool:
     """Whether a value is of a type, as a reader of the file would see it: "7" is not a number, and 1 is not true."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return any(fits(value, one) for one in inner)
+        return any(fits(value, member) for member in inner)
     if origin in (list, tuple):
-        return isinstance(value, origin) and (not inner or all(fits(one, inner[0]) for one in value))
+        return isinstance(value, origin) and (not inner or all(fits(element, inner[0]) for element in value))
     if kind in (bool, int) or isinstance(value, bool):
         return type(value) is kind
     if kind is float:
@@ -184,7 +184,7 @@ def fits(value: Any, kind: Any) -> bool:
 
 def words(kind: Any) -> str:
     """A type in words."""
-    inner = [one for one in get_args(kind) if one is not NoneType]
+    inner = [member for member in get_args(kind) if member is not NoneType]
     if get_origin(kind) in (list, tuple):
         return f"a list, each {words(inner[0])}"
     if get_origin(kind) in (Union, UnionType):
@@ -196,8 +196,8 @@ def flags(options: Mapping[str, Any]) -> Iterator[str]:
     """Options as they are typed: true is a bare flag, a list repeats its option, a tuple is one text."""
     for name, value in options.items():
         flag = name.replace("_", "-")
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, bool):
-                yield f"--{flag}" if one else f"--no-{flag}"
+        for argument in value if isinstance(value, list) else [value]:
+            if isinstance(argument, bool):
+                yield f"--{flag}" if argument else f"--no-{flag}"
             else:
-                yield from (f"--{flag}", ",".join(map(str, one)) if isinstance(one, tuple) else str(one))
+                yield from (f"--{flag}", ",".join(map(str, argument)) if isinstance(argument, tuple) else str(argument))

@@ -13,7 +13,7 @@ def callable_room(name: str, function: Callable[..., Any]) -> None:
     class Room(ModuleType):
         __signature__ = signature(function)
 
-        def __call__(self, *given: Any, **options: Any) -> Any:
-            return function(*given, **options)
+        def __call__(self, *arguments: Any, **options: Any) -> Any:
+            return function(*arguments, **options)
 
     sys.modules[name].__class__ = Room

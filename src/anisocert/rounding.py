@@ -61,14 +61,14 @@ def inwards(axes: Floats) -> Floats:
 
 def down(values: Real) -> Real:
     """Numbers of 0 or more, one step of their own precision smaller; 0 stays."""
-    kept = np.asarray(values)
-    return np.nextafter(kept, kept.dtype.type(0))[()]  # type: ignore[no-any-return]
+    array = np.asarray(values)
+    return np.nextafter(array, array.dtype.type(0))[()]  # type: ignore[no-any-return]
 
 
 def up(values: Real) -> Real:
     """Numbers one step of their own precision larger."""
-    kept = np.asarray(values)
-    return np.nextafter(kept, kept.dtype.type(np.inf))[()]  # type: ignore[no-any-return]
+    array = np.asarray(values)
+    return np.nextafter(array, array.dtype.type(np.inf))[()]  # type: ignore[no-any-return]
 
 
 def float32_down(values: Floats) -> NDArray[np.float32]:

@@ -20,8 +20,8 @@ def place() -> Path:
     elif sys.platform == "darwin":
         folder = Path.home() / "Library" / "Application Support"
     else:
-        told = os.environ.get("XDG_STATE_HOME", "")  # a relative one counts for nothing, by its specification
-        folder = Path(told) if os.path.isabs(told) else Path.home() / ".local" / "state"
+        state_home = os.environ.get("XDG_STATE_HOME", "")  # a relative one counts for nothing, by its specification
+        folder = Path(state_home) if os.path.isabs(state_home) else Path.home() / ".local" / "state"
     return folder / "anisocert" / "seals.key"
 
 
@@ -34,15 +34,15 @@ def secret() -> bytes:
             with locked(path.with_suffix(".lock"), private=True):  # of several that begin at once, one makes it
                 if not os.path.lexists(path):
                     write_whole(path, lambda part: part.write_bytes(secrets.token_bytes(BYTES)), private=True)
-        found, others = read_owned(path, BYTES, below=path.parent)
+        key, access = read_owned(path, BYTES, below=path.parent)
     except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
         raise ArgumentError(f"expected a place for a secret of this user, got none ({error})") from error
-    if others or len(found) != BYTES:
+    if access or len(key) != BYTES:
         raise ArgumentError(
             f"expected {BYTES} bytes that only this user may read in {path}, got another file: remove it, and a new "
             "one is made"
         )
-    return found
+    return key
 
 
 def seal(key: bytes, content: bytes) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 def shell_join(arguments: Iterable[str | Path]) -> str:
     """A command line of these arguments."""
-    return " ".join(shell_quote(one) for one in arguments)
+    return " ".join(shell_quote(argument) for argument in arguments)
 
 
 def shell_quote(argument: str | Path) -> str:
@@ -30,4 +30,4 @@ def _spelled(character: str) -> str:
         return character
     undecoded = "\udc80" <= character <= "\udcff"  # how Python holds a byte of a name that is not text
     spelled = character.encode(errors="surrogateescape" if undecoded else "surrogatepass")
-    return "".join(f"\\x{one:02x}" for one in spelled)
+    return "".join(f"\\x{byte:02x}" for byte in spelled)

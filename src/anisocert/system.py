@@ -104,9 +104,9 @@ class System:
             raise ArgumentError("expected plan as in plan=ac.Plan(n=100_000), got None")
         expect_kinds(smoothing=self.smoothing, plan=plan)
         self.method.check(self.network.model, self.smoothing, plan)
-        other = copy(self)
-        other.plan = plan
-        return other
+        system = copy(self)
+        system.plan = plan
+        return system
 
     def expect_able(self, shape: tuple[int, ...], votes: int) -> None:
         """An error if its network and method cannot be asked about inputs of a shape. votes: see `Network.fit`."""
@@ -133,71 +133,73 @@ class System:
         if points.ndim < 2 or not points.size:
             raise ArgumentError(f"expected x of shape (inputs, *shape) with at least one input, got {points.shape}")
         keys = [point.tobytes() for point in points]
-        found = self._answered(dict(zip(keys, points, strict=True)))
-        return [found[key] for key in keys]
+        answers = self._answered(dict(zip(keys, points, strict=True)))
+        return [answers[key] for key in keys]
 
     def lookup_all(self, x: Iterable[Any]) -> list[Certificate | None]:
         """`Memory.lookup_all`; an error if promises of another network or norm are there by now. x: `b x *shape`."""
-        found, ours = self.memory.lookup_all(x), (self.network.hash, self.smoothing.norm)
-        for promise in found:
-            if promise is not None and (promise.model_hash, promise.norm) != ours:
+        promises, expected = self.memory.lookup_all(x), (self.network.hash, self.smoothing.norm)
+        for promise in promises:
+            if promise is not None and (promise.model_hash, promise.norm) != expected:
                 place = self.memory.place or "this memory"
                 raise ChangedError(
-                    f"expected promises of model {ours[0]} and norm l{ours[1]} in {place}, got those of model "
+                    f"expected promises of model {expected[0]} and norm l{expected[1]} in {place}, got those of model "
                     f"{promise.model_hash} and norm l{promise.norm}: another process began with it since this system "
                     "was made"
                 )
-        return found
+        return promises
 
-    def _answered(self, asked: Asked) -> Answers:
+    def _answered(self, inputs: Asked) -> Answers:
         """The answers to different inputs: promises at once, the rest when it is this thread's turn."""
-        found: Answers = {}
+        answers: Answers = {}
         if not self._turn.acquire(blocking=False):  # whoever is promised something need not wait for the network
-            found = self._promised(asked)
-            if len(found) == len(asked):
-                return found
+            answers = self._promised(inputs)
+            if len(answers) == len(inputs):
+                return answers
             self._turn.acquire()
         try:
-            return self._in_turn(asked, found)
+            return self._in_turn(inputs, answers)
         finally:
             self._turn.release()
 
-    def _in_turn(self, asked: Asked, found: Answers) -> Answers:
+    def _in_turn(self, inputs: Asked, answers: Answers) -> Answers:
         """`_answered` in turn, with some answers found: promises and refusals, then what the network is asked."""
-        found |= self._promised(_left(asked, found))  # perhaps made while this thread waited
-        found |= self._refused(_left(asked, found))
-        if fresh := _left(asked, found):
+        answers |= self._promised(_left(inputs, answers))  # perhaps made while this thread waited
+        answers |= self._refused(_left(inputs, answers))
+        if fresh := _left(inputs, answers):
             errors: list[Exception] = []
             points = np.stack(list(fresh.values()))
             try:
                 proposed = self._proposed(points, errors)
             except ModelError as error:  # it can be asked about no input: no attempt, and the others have their answers
-                if not found:
+                if not answers:
                     raise
-                found |= {key: self._unasked(point, f"the network failed: {error!r}") for key, point in fresh.items()}
+                answers |= {key: self._unasked(point, f"the network failed: {error!r}") for key, point in fresh.items()}
             else:
-                if len(errors) == len(asked):
+                if len(errors) == len(inputs):
                     raise errors[0]
                 admitted = self.memory.admit_all(proposed, self._probe(points.shape[1:]))
-                found |= dict(zip(fresh, admitted, strict=True))
+                answers |= dict(zip(fresh, admitted, strict=True))
         # Only now: what was admitted may cover an input that was refused.
-        return found | self._promised({key: asked[key] for key, one in found.items() if one.prediction == ABSTAIN})
+        return answers | self._promised(
+            {key: inputs[key] for key, answer in answers.items() if answer.prediction == ABSTAIN}
+        )
 
-    def _promised(self, asked: Asked) -> Answers:
+    def _promised(self, inputs: Asked) -> Answers:
         """The stored promises that cover inputs."""
-        found = zip(asked, self.lookup_all(asked.values()), strict=True)
-        return {key: promise for key, promise in found if promise is not None}
+        pairs = zip(inputs, self.lookup_all(inputs.values()), strict=True)
+        return {key: promise for key, promise in pairs if promise is not None}
 
-    def _refused(self, asked: Asked) -> Answers:
+    def _refused(self, inputs: Asked) -> Answers:
         """Abstentions about inputs whose attempts are used up, or that are not in the network's units."""
-        if not asked:
+        if not inputs:
             return {}
-        points, refused = list(asked.values()), Answers()
+        points, refused = list(inputs.values()), Answers()
         reasons = out_of_units(self.network.model, np.stack(points))
         for i, attempts in enumerate(self.memory.attempts_all(points)):
             if attempts >= self.attempts:
                 reasons[i] = f"votes about this input were drawn {self.attempts} times before, which is the limit"
-        for i, key in enumerate(asked):
+        for i, key in enumerate(inputs):
             if i in reasons:
                 refused[key] = self._unasked(points[i], reasons[i])
         return refused
@@ -210,10 +212,10 @@ class System:
         """
         errors: list[Exception] = []
         with self._turn:
-            found = self._proposed(points, errors)
+            certificates = self._proposed(points, errors)
         if len(errors) == len(points):
             raise errors[0]
-        return found
+        return certificates
 
     def _proposed(self, points: NDArray[np.float32], errors: list[Exception]) -> list[Certificate]:
         """`propose`, with an error for each input on which the network failed."""
@@ -229,14 +231,14 @@ class System:
             plan = replace(plan, alpha=float(alphas[-1]))
         query = Query.of(self.network, self.smoothing, points, ids, seed)
         try:
-            found = dict(timed_certificates(query, self.method, plan, alphas))
-            return [found[i] for i in range(len(points))]
+            certificates = dict(timed_certificates(query, self.method, plan, alphas))
+            return [certificates[i] for i in range(len(points))]
         except BaseException as error:
             # Votes may have been drawn: they are counted, and neither their noise nor their numbers are used again.
-            of = zip(points, ids, alphas.tolist(), strict=True)
+            draws = zip(points, ids, alphas.tolist(), strict=True)
             refused = isinstance(error, AnisocertError) and not isinstance(error, ModelError)
             reason = f"no certificate was made: {error}" if refused else f"the network failed: {error!r}"
-            failed = [self._without_votes(x, id_, seed, alpha, reason) for x, id_, alpha in of]
+            failed = [self._without_votes(x, id_, seed, alpha, reason) for x, id_, alpha in draws]
             self.memory.admit_all(failed, self._probe(points.shape[1:]))
             if not isinstance(error, Exception):
                 raise
@@ -277,5 +279,5 @@ class System:
         return replace(unanswered(query, 0, self.method, self.plan, reason), alpha=alpha, note=ABSTAINED)
 
 
-def _left(asked: Asked, found: Answers) -> Asked:
-    return {key: point for key, point in asked.items() if key not in found}
+def _left(inputs: Asked, answers: Answers) -> Asked:
+    return {key: point for key, point in inputs.items() if key not in answers}

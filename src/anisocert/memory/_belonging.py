@@ -30,8 +30,8 @@ def input_of(certificate: Certificate) -> Floats:
             f"certificate {certificate.id}: expected a class with a region, or -1 without one, got class "
             f"{certificate.prediction} {'without' if region is None else 'with'} a region"
         )
-    if (wrong := wrong_with(certificate)) is not None:
-        raise ArgumentError(f"certificate {certificate.id}: {wrong}")
+    if (fault := wrong_with(certificate)) is not None:
+        raise ArgumentError(f"certificate {certificate.id}: {fault}")
     if region is not None:
         return checked_point(region.center, f"the centre of certificate {certificate.id}")
     if certificate.x is None:
@@ -46,14 +46,14 @@ def checked_certificates(given: Any) -> list[Certificate]:
         raise ArgumentError("expected several certificates, got one: memory.admit(certificate)")
     if not isinstance(given, Iterable):
         raise ArgumentError(f"expected certificates as ac.certify returns them, got {told(given)}")
-    for one in (found := list(given)):
-        if isinstance(one, list | tuple):
-            raise ArgumentError(f"expected one certificate, got {told(one)}: memory.admit_all(certificates)")
-        if not isinstance(one, Certificate):
+    for value in (certificates := list(given)):
+        if isinstance(value, list | tuple):
+            raise ArgumentError(f"expected one certificate, got {told(value)}: memory.admit_all(certificates)")
+        if not isinstance(value, Certificate):
             raise ArgumentError(
-                f"expected a certificate, got {told(one)}: certify the input first, or ask memory.lookup(x) about it"
+                f"expected a certificate, got {told(value)}: certify the input first, or ask memory.lookup(x) about it"
             )
-    return found
+    return certificates
 
 
 def way_out(place: str | None) -> str:

@@ -16,12 +16,12 @@ from anisocert.memory.errors import BrokenMemoryError
 
 def link(previous: bytes, values: Iterable[Any]) -> bytes:
     """SHA-256 of a row's values, with their types, and of the link before it."""
-    found = hashlib.sha256(previous)
+    digest = hashlib.sha256(previous)
     for value in values:
         kind, content = _as_bytes(value)
-        found.update(b"%s%d:" % (kind, len(content)))
-        found.update(content)
-    return found.digest()
+        digest.update(b"%s%d:" % (kind, len(content)))
+        digest.update(content)
+    return digest.digest()
 
 
 def first(table: str, generation: str) -> bytes:

@@ -59,16 +59,16 @@ def region(center: bytes, axes: bytes, shape: tuple[int, ...], norm: int) -> Reg
 
 def promise(row: dict[str, Any], shape: tuple[int, ...]) -> Certificate:
     """The certificate of a whole row, by column; an error if a column disagrees."""
-    found = certificate(row["certificate"], row["theta"], row["center"], row["axes"], shape)
-    assert found.region is not None
-    fresh = dict(zip(COLUMNS, to_row(found, found.region, row["time"]), strict=True))
+    stored = certificate(row["certificate"], row["theta"], row["center"], row["axes"], shape)
+    assert stored.region is not None
+    fresh = dict(zip(COLUMNS, to_row(stored, stored.region, row["time"]), strict=True))
     # Logarithms differ between machines in the last digits.
     same = agrees(row["proxy_radius"], fresh["proxy_radius"], more=TOLERANCE)
     for name in COLUMNS:
         if name != "certificate" and not (same if name == "proxy_radius" else row[name] == fresh[name]):
             shown = "" if isinstance(row[name], bytes) else f" {row[name]!r}, expected {fresh[name]!r}"
             raise BrokenMemoryError(f"its column {name} is not what its certificate gives:{shown}")
-    return found
+    return stored
 
 
 def plain(value: Any) -> Any:

@@ -27,10 +27,10 @@ def digest(certificate: Certificate, point: Floats) -> bytes:
         values.append(c.noise)
     if c.codes is not None:
         values += [c.codes, c.selector_top, c.selector_votes, c.selector_alpha, c.selector_sigma]
-    found = hashlib.sha256(json.dumps(values).encode())
-    found.update(np.ascontiguousarray(certificate.theta, "<f4").tobytes())
-    found.update(digest_of_input(point))
-    return found.digest()
+    hasher = hashlib.sha256(json.dumps(values).encode())
+    hasher.update(np.ascontiguousarray(certificate.theta, "<f4").tobytes())
+    hasher.update(digest_of_input(point))
+    return hasher.digest()
 
 
 def digest_of_input(point: Floats) -> bytes:
@@ -51,8 +51,8 @@ def digest_of_draw(id_: int, seed: int, input_: bytes) -> bytes:
 def wrong_with(c: Certificate) -> str | None:
     """What a certificate claims beyond its votes and its noise; None if everything follows from them."""
     for name in SCALARS:  # a row of other types could be stored, but not be read again
-        if (wrong := kinds.misfit("certificate", name, plain(getattr(c, name)))) is not None:
-            return wrong
+        if (fault := kinds.misfit("certificate", name, plain(getattr(c, name)))) is not None:
+            return fault
     if not 0 <= c.id < 2**60:
         return f"expected an id in [0, 2**60), got {c.id!r}"
     if not 0 < c.alpha < 1:
@@ -65,16 +65,16 @@ def wrong_with(c: Certificate) -> str | None:
 def _wrong_counts(c: Certificate) -> str | None:
     if not 0 <= c.prediction < c.num_classes:
         return f"expected one of {c.num_classes} classes, got {c.prediction}"
-    for what in impossible(vars(c)):
-        return f"expected votes that one counting gives, got a certificate that {what}"
+    for fault in impossible(vars(c)):
+        return f"expected votes that one counting gives, got a certificate that {fault}"
     return None
 
 
 def _wrong_bounds(c: Certificate) -> str | None:
     try:
         noise, plan = named(c.noise), Plan(bound=c.bound, stop=c.stop)  # type: ignore[arg-type]  # it checks both
-        for what in wrong_capture(vars(c), noise):
-            return f"expected what its selector's votes give, got a certificate that {what}"
+        for fault in wrong_capture(vars(c), noise):
+            return f"expected what its selector's votes give, got a certificate that {fault}"
         if c.stop is None and c.bound_n != c.votes:
             return f"expected bounds from all {c.votes} votes, as nothing stops them, got those from {c.bound_n}"
         most = most_share(c.bound_n, c.votes) if c.stop == "checkpoints" else 1.0

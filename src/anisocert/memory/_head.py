@@ -73,10 +73,10 @@ class Head:
         """The head once rows with these values are added, and these rows, tied to those before them."""
         count, link = self.last(table)
         rows: list[Row] = []
-        for one in values:
+        for row in values:
             count += 1
-            link = chain.link(link, (count, *one))
-            rows.append((count, *one, link))
+            link = chain.link(link, (count, *row))
+            rows.append((count, *row, link))
         changed: dict[str, Any] = {table: count, f"{table}_link": link, **changes}
         return replace(self, **changed), rows
 
@@ -95,19 +95,19 @@ class Head:
         values = dict(zip(COLUMNS, row[:-1], strict=False))
         for name in ("shape", "probe_shape"):
             values[name] = kinds.shape(name, values[name])
-        found = cls(**values)
-        scores = None if found.probe_shape is None else 4 * math.prod(found.probe_shape)
-        if scores != (None if found.probe is None else len(found.probe)) or (scores is None) != (not found.probe_hash):
+        head = cls(**values)
+        scores = None if head.probe_shape is None else 4 * math.prod(head.probe_shape)
+        if scores != (None if head.probe is None else len(head.probe)) or (scores is None) != (not head.probe_hash):
             raise BrokenMemoryError("this memory is broken: its probe does not fit its probe_shape, or has no network")
-        if found.norm not in (None, 1, 2) or not (found.lifetime is None or 0 < found.lifetime < 1):
+        if head.norm not in (None, 1, 2) or not (head.lifetime is None or 0 < head.lifetime < 1):
             raise BrokenMemoryError(
-                f"this memory is broken: expected norm 1 or 2, lifetime in (0, 1), got {found.norm}, {found.lifetime}"
+                f"this memory is broken: expected norm 1 or 2, lifetime in (0, 1), got {head.norm}, {head.lifetime}"
             )
-        if (found.model_hash is None) != (found.norm is None) or (found.norm is None) != (found.shape is None):
+        if (head.model_hash is None) != (head.norm is None) or (head.norm is None) != (head.shape is None):
             raise BrokenMemoryError("this memory is broken: expected its model, norm and shape, got only some of them")
-        if found.shape is not None and not found.entries:  # any size may be said, and networks are tried with it
-            raise BrokenMemoryError(f"this memory is broken: expected no shape without an entry, got {found.shape}")
-        return found
+        if head.shape is not None and not head.entries:  # any size may be said, and networks are tried with it
+            raise BrokenMemoryError(f"this memory is broken: expected no shape without an entry, got {head.shape}")
+        return head
 
 
-COLUMNS: Final = (*(one.name for one in fields(Head)), "seal")
+COLUMNS: Final = (*(field.name for field in fields(Head)), "seal")

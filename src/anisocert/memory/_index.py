@@ -123,19 +123,19 @@ class Index:
             reach: enclosing radius of a region around the point.
             own: the class whose regions need not be kept apart from that region.
         """
-        mine = None if own is None else self._classes[: self._count] == own
+        same_class = None if own is None else self._classes[: self._count] == own
         if self._shadow is None:
             rows = np.arange(self._count)
         else:
-            rows = self._shadow.near(self._count, point, reach, mine)
-        bound = self._longest[rows] + (reach if mine is None else np.where(mine[rows], 0.0, reach))
+            rows = self._shadow.near(self._count, point, reach, same_class)
+        bound = self._longest[rows] + (reach if same_class is None else np.where(same_class[rows], 0.0, reach))
         error, far = error_of_sum(self.dim), np.zeros(len(rows), bool)
         step = max(1, BLOCK // self.dim)
         with np.errstate(over="ignore"):
             for start in range(0, len(rows), step):
-                some = slice(start, start + step)
-                length = p_norm(np.abs(self._centers[rows[some]] - point.reshape(1, -1)), self.norm)
-                far[some] = (length * (1.0 - error) > bound[some] * (1.0 + 4.0 * UNIT_ROUNDOFF)) & np.isfinite(length)
+                block = slice(start, start + step)
+                length = p_norm(np.abs(self._centers[rows[block]] - point.reshape(1, -1)), self.norm)
+                far[block] = (length * (1.0 - error) > bound[block] * (1.0 + 4.0 * UNIT_ROUNDOFF)) & np.isfinite(length)
         return rows[~far]
 
     def containing(self, point: Floats, among: Numbers) -> Numbers:
@@ -147,10 +147,10 @@ class Index:
 
     def meeting(self, region: Region, own: int, among: Numbers) -> Numbers:
         """Those rows of other classes than `own` that are not proven disjoint from the region."""
-        others: Numbers = among[self._classes[among] != own]
-        if len(others):
-            others = others[~disjoint(self.regions(others), region)]
-        return others
+        rows: Numbers = among[self._classes[among] != own]
+        if len(rows):
+            rows = rows[~disjoint(self.regions(rows), region)]
+        return rows
 
     def regions(self, rows: Numbers) -> Regions:
         """The regions of some rows, with semi-axes rounded up."""

@@ -23,8 +23,8 @@ def inside(region: Region, point: Floats) -> bool:
     gauge, error = region.gauge(point), 4.0 * error_of_sum(region.dim)
     if abs(gauge - 1.0) > error:
         return gauge < 1.0
-    found = _twice.inside(region, point)
-    return _gauge_at_most_1(region, point) if found is None else found
+    verdict = _twice.inside(region, point)
+    return _gauge_at_most_1(region, point) if verdict is None else verdict
 
 
 def _gauge_at_most_1(region: Region, point: Floats) -> bool:

@@ -57,8 +57,8 @@ def keys(table: str) -> tuple[str, ...]:
 
 def columns(table: str) -> dict[str, tuple[type, bool]]:
     """Type of each column, and whether it must have a value."""
-    plain = {name: next(one for one in _STORED if kind in (one, one | None)) for name, kind in KINDS[table].items()}
-    return {name: (one, KINDS[table][name] is one) for name, one in plain.items()}
+    plain = {name: next(base for base in _STORED if kind in (base, base | None)) for name, kind in KINDS[table].items()}
+    return {name: (kind, KINDS[table][name] is kind) for name, kind in plain.items()}
 
 
 def expect_tables(where: str, found: Set[tuple[str, ...]], expected: Set[tuple[str, ...]]) -> None:
@@ -75,8 +75,8 @@ def expect_tables(where: str, found: Set[tuple[str, ...]], expected: Set[tuple[s
 def expect(table: str, names: Iterable[str], values: Iterable[Any]) -> None:
     """An error unless each value has its column's type, and numbers can be computed with."""
     for name, value in zip(names, values, strict=True):
-        if (wrong := misfit(table, name, value)) is not None:
-            raise BrokenMemoryError(f"this memory is broken: {wrong}")
+        if (fault := misfit(table, name, value)) is not None:
+            raise BrokenMemoryError(f"this memory is broken: {fault}")
 
 
 def misfit(table: str, name: str, value: Any) -> str | None:

@@ -73,7 +73,7 @@ class Ledger:
         """
         with self._lock:
             self._expect_writable(write)
-            known = None
+            snapshot = None
             try:
                 generation = "" if anew else self.head.generation
                 with self.store.begin(write, generation, len(self._index)) as (head, entries):
@@ -85,13 +85,13 @@ class Ledger:
                         self._index = Index((), 2)
                     self.head = head
                     self._read(entries)
-                    known = len(self._index), self._link, head
+                    snapshot = len(self._index), self._link, head
                     yield
             except BaseException:
                 # What this step put into the index and the head was not stored after all.
-                if known is not None:
-                    self._index.truncate(known[0])
-                    _, self._link, self.head = known
+                if snapshot is not None:
+                    self._index.truncate(snapshot[0])
+                    _, self._link, self.head = snapshot
                 raise
 
     def _expect_all_known(self, head: Head) -> None:
@@ -103,13 +103,13 @@ class Ledger:
             return
         table: Table
         for table in ("submissions", "numbers"):
-            (seen, link), found = self.head.last(table), head.last(table)
-            if found[0] > seen > 0:
-                found = next(((seen, row["link"]) for row in self.find(table, "number", seen)), (0, b""))
-            if seen > 0 and found != (seen, link):
+            (seen, link), stored = self.head.last(table), head.last(table)
+            if stored[0] > seen > 0:
+                stored = next(((seen, row["link"]) for row in self.find(table, "number", seen)), (0, b""))
+            if seen > 0 and stored != (seen, link):
                 raise BrokenMemoryError(
                     f"this memory is broken: expected the {seen} {table} that this process has seen in it, got "
-                    f"{found[0] if found[0] < seen else 'others'}: an older state is in its place, say a restored "
+                    f"{stored[0] if stored[0] < seen else 'others'}: an older state is in its place, say a restored "
                     "backup, and what came after that is forgotten (docs/postgresql.md, Backup and restore). A process "
                     "that is started again takes it as it is"
                 )
@@ -164,10 +164,10 @@ class Ledger:
     def find(self, table: Table, column: str, value: Any) -> list[dict[str, Any]]:
         """Rows with a value in a column of `keys` (_kinds.py), by column."""
         assert column in kinds.keys(table), (table, column)
-        found = self.store.find(table, column, value)
-        for row in found:
+        rows = self.store.find(table, column, value)
+        for row in rows:
             kinds.expect(table, kinds.KINDS[table], row)
-        return [dict(zip(kinds.KINDS[table], row, strict=True)) for row in found]
+        return [dict(zip(kinds.KINDS[table], row, strict=True)) for row in rows]
 
     def columns(self, *names: str) -> list[tuple[Any, ...]]:
         """Some columns of all entries, in order of arrival."""
@@ -178,19 +178,19 @@ class Ledger:
 
     def exact(self, rows: Numbers) -> list[Region]:
         """The regions of some rows of the index as they were promised."""
-        return [self._region(*found) for found in self.store.regions(self._index.entries(rows))]
+        return [self._region(*region) for region in self.store.regions(self._index.entries(rows))]
 
     def promise(self, row: np.intp) -> Certificate:
         """What was promised in a row of the index, with its evidence."""
-        (found,) = self._promises("number", self._index.entries(np.array([row]))[0])
-        return found
+        (promise,) = self._promises("number", self._index.entries(np.array([row]))[0])
+        return promise
 
     def promise_to(self, id_: int) -> Certificate | None:
         """The promise to the input with that id."""
-        for found in self._promises("id", id_):
-            if found.id != id_:
-                raise BrokenMemoryError(f"this memory is broken: asked for input {id_} it gives input {found.id}")
-            return found
+        for promise in self._promises("id", id_):
+            if promise.id != id_:
+                raise BrokenMemoryError(f"this memory is broken: asked for input {id_} it gives input {promise.id}")
+            return promise
         return None
 
     def promises(self) -> Iterator[Certificate]:
@@ -198,11 +198,11 @@ class Ledger:
         done = 0
         while True:
             with self.transaction(write=False):
-                some = [self.promise(row) for row in np.arange(done, min(done + _BATCH, len(self.index)))]
-            if not some:
+                promises = [self.promise(row) for row in np.arange(done, min(done + _BATCH, len(self.index)))]
+            if not promises:
                 return
-            done += len(some)
-            yield from some
+            done += len(promises)
+            yield from promises
 
     def _promises(self, column: str, value: int) -> list[Certificate]:
         shape = self.head.shape or ()

@@ -18,7 +18,7 @@ def expect(ledger: Ledger, model_hash: str, probe: Any, norm: int | None = None)
     """
     from anisocert.engine import same_behaviour
 
-    head, found = ledger.head, np.ascontiguousarray(probe, "<f4")
+    head, scores = ledger.head, np.ascontiguousarray(probe, "<f4")
     out = way_out(ledger.store.place)
     if head.model_hash not in (None, model_hash):
         raise ArgumentError(
@@ -30,11 +30,11 @@ def expect(ledger: Ledger, model_hash: str, probe: Any, norm: int | None = None)
         raise ArgumentError(f"expected a memory for norm l{norm}, got {has}: {out}")
     if head.probe is None or head.probe_hash != model_hash:  # of another network, to which nothing was promised
         if not ledger.store.read_only:
-            noted = {"probe": found.tobytes(), "probe_shape": found.shape, "probe_hash": model_hash}
-            ledger.append("entries", [], **noted)
+            changes = {"probe": scores.tobytes(), "probe_shape": scores.shape, "probe_hash": model_hash}
+            ledger.append("entries", [], **changes)
         return
     kept = np.frombuffer(head.probe, "<f4").reshape(head.probe_shape or ())
-    if kept.shape != found.shape or not same_behaviour(kept, found):
+    if kept.shape != scores.shape or not same_behaviour(kept, scores):
         raise ArgumentError(
             f"expected the network that this memory was made with, got one that answers differently under the same "
             f"hash, {model_hash}{'' if head.shape else ', or is asked about inputs of another shape'}: {out}"

@@ -65,8 +65,8 @@ class Shadow:
             reach: enclosing radius of a region around the point.
             only_containing: rows that are wanted only if they may contain the point itself, `count`.
         """
-        found, sizes = self._projection(point.reshape(1, -1))
-        target, error = found[0], COORDINATE_ERROR * float(sizes[0])
+        coordinates, sizes = self._projection(point.reshape(1, -1))
+        target, error = coordinates[0], COORDINATE_ERROR * float(sizes[0])
         with np.errstate(over="ignore", invalid="ignore"):
             limit = self._reach[:count] + _rounded_up(reach + error)
             if only_containing is not None:

@@ -97,21 +97,21 @@ def submit(ledger: Ledger, proposed: Certificate, point: Floats) -> None:
 def attempts(ledger: Ledger, point: Floats) -> int:
     """How often votes about an input were submitted, or numbers given for them."""
     name = digest_of_input(point)
-    without = [row for row in ledger.find("submissions", "input", name) if row["reserved"] is None]
-    return len(without) + len(ledger.find("numbers", "input", name))
+    unreserved = [row for row in ledger.find("submissions", "input", name) if row["reserved"] is None]
+    return len(unreserved) + len(ledger.find("numbers", "input", name))
 
 
 def _number(ledger: Ledger, proposed: Certificate, point: Floats) -> int:
     """The number that a certificate was made for: among those with its name, the one with its alpha."""
     name = digest_of_draw(proposed.id, proposed.seed, digest_of_input(point))
-    given: dict[float, int] = {row["alpha"]: row["number"] for row in ledger.find("numbers", "name", name)}
-    number = given.get(float(proposed.alpha))
+    numbers: dict[float, int] = {row["alpha"]: row["number"] for row in ledger.find("numbers", "name", name)}
+    number = numbers.get(float(proposed.alpha))
     if number is None:
-        found = f"the alphas {', '.join(map(repr, given))}" if given else "no number"
+        got = f"the alphas {', '.join(map(repr, numbers))}" if numbers else "no number"
         raise ArgumentError(
             f"certificate {proposed.id}: expected one made for a number of this memory, as its lifetime alpha of "
             f"{ledger.head.lifetime:g} is for all that it ever promises, got alpha {proposed.alpha!r} where its input, "
-            f"id and seed have {found}: certify with --lifetime, or call Memory.reserve before the votes are drawn"
+            f"id and seed have {got}: certify with --lifetime, or call Memory.reserve before the votes are drawn"
         )
     if ledger.find("submissions", "reserved", number):
         raise ArgumentError(
@@ -133,16 +133,16 @@ def problems(ledger: Ledger, stored: Sequence[Account]) -> Iterator[str]:
         drawn.add(noise)
         if head.lifetime is not None and alpha != lifetime_alpha(head.lifetime, number):
             yield f"number {number} has alpha {alpha!r}, which is not its part of {head.lifetime:g}"
-    total, counted = 0.0, {}
+    total, submissions = 0.0, {}
     for _, evidence, input_, alpha, number, _ in ledger.rows("submissions"):
-        total, counted[evidence] = float(up(total + alpha)), (input_, alpha, number)
+        total, submissions[evidence] = float(up(total + alpha)), (input_, alpha, number)
         if head.lifetime is not None and (number not in given or given[number][3] != alpha):
             yield f"a submission of alpha {alpha!r} has number {number}, which belongs to another"
     if total != head.alphas:
         yield f"its submissions add up to alpha {total!r}, {head.alphas!r} was counted"
-    for one in stored:
-        submitted = counted.get(one.evidence)
-        if submitted is None or submitted[:2] != (one.input, one.alpha):
-            yield f"an entry of alpha {one.alpha!r} was never submitted"
-        elif head.lifetime is not None and given.get(submitted[2]) != (one.name, one.input, one.noise, one.alpha):
-            yield f"an entry of alpha {one.alpha!r} has number {submitted[2]}, given to another input, id or seed"
+    for entry in stored:
+        counted = submissions.get(entry.evidence)
+        if counted is None or counted[:2] != (entry.input, entry.alpha):
+            yield f"an entry of alpha {entry.alpha!r} was never submitted"
+        elif head.lifetime is not None and given.get(counted[2]) != (entry.name, entry.input, entry.noise, entry.alpha):
+            yield f"an entry of alpha {entry.alpha!r} has number {counted[2]}, given to another input, id or seed"

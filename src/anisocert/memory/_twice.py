@@ -41,15 +41,15 @@ def inside(region: Region, point: Floats) -> bool | None:
 
 def _difference(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """a - b, and what rounding took from it: the two add up to it."""
-    found = a - b
-    back = found - a
-    return found, (a - (found - back)) - (b + back)
+    difference = a - b
+    back = difference - a
+    return difference, (a - (difference - back)) - (b + back)
 
 
 def _product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """a * b, and what rounding took from it."""
-    found, (a_high, a_low), (b_high, b_low) = a * b, _halves(a), _halves(b)
-    return found, a_low * b_low - (((found - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    product, (a_high, a_low), (b_high, b_low) = a * b, _halves(a), _halves(b)
+    return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
 
 
 def _halves(a: Floats) -> tuple[Floats, Floats]:

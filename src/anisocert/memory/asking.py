@@ -32,13 +32,13 @@ def covering(ledger: Ledger, point: Floats, near: Numbers) -> Certificate | None
     Raises:
         BrokenMemoryError: the point lies in regions of two classes.
     """
-    found = _homes(ledger, point, near)
-    if not found:
+    homes = _homes(ledger, point, near)
+    if not homes:
         return None
-    sizes = [-np.inf if copy is None else float(np.log(copy.axes).mean()) for _, copy in found]
-    best, copy = found[int(np.argmax(sizes))]
+    sizes = [-np.inf if copy is None else float(np.log(copy.axes).mean()) for _, copy in homes]
+    best, copy = homes[int(np.argmax(sizes))]
     chosen = ledger.promise(best)
-    for row, _ in found:
+    for row, _ in homes:
         if ledger.index.classes(np.array([row]))[0] != chosen.prediction:
             other = ledger.promise(row)
             raise BrokenMemoryError(
@@ -79,7 +79,9 @@ def fit(ledger: Ledger, region: Region, own: int, near: Numbers, shrinks: bool, 
     obstacles = ledger.index.regions(rows)
     if len(rows) <= _MOST_EXACT:
         exact = ledger.exact(rows)
-        obstacles = Regions(np.stack([one.center for one in exact]), np.stack([one.axes for one in exact]), region.norm)
+        obstacles = Regions(
+            np.stack([stored.center for stored in exact]), np.stack([stored.axes for stored in exact]), region.norm
+        )
     if not shrinks:
         return region if disjoint(obstacles, region).all() else None
     try:

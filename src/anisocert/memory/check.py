@@ -48,11 +48,11 @@ def check(ledger: Ledger) -> Check:
     damage = [*ledger.store.damage(), *_problems(ledger)]
     for row in range(len(index)):
         me = np.array([row])
-        region, mine = ledger.exact(me)[0], int(index.classes(me)[0])
-        near = index.near(region.center, region.enclosing_radius, mine)
+        region, own = ledger.exact(me)[0], int(index.classes(me)[0])
+        near = index.near(region.center, region.enclosing_radius, own)
         near = near[near < row]
-        compared += int((index.classes(near) != mine).sum())
-        rows = index.meeting(region, mine, near)
+        compared += int((index.classes(near) != own).sum())
+        rows = index.meeting(region, own, near)
         for other, earlier in zip(rows, ledger.exact(rows), strict=True):
             # The index holds slightly larger regions: now the promised ones, in both orders.
             if not (disjoint(earlier, region) and disjoint(region, earlier)):
@@ -67,16 +67,16 @@ def _problems(ledger: Ledger) -> Iterator[str]:
     for number, *values, _ in ledger.rows("entries"):
         row = dict(zip(entry.COLUMNS, values, strict=True))
         try:
-            found = entry.promise(row, head.shape or ())
+            promise = entry.promise(row, head.shape or ())
         except BrokenMemoryError as error:
             yield f"entry {number}: {error}"
             continue
-        if (found.model_hash, found.norm) != (head.model_hash, head.norm):
+        if (promise.model_hash, promise.norm) != (head.model_hash, head.norm):
             yield f"entry {number}: has a different model or norm than the memory"
-        if found.note not in (KEPT, SHRUNK):
-            yield f"entry {number}: has the note {found.note!r}"
-        if (wrong := wrong_with(found)) is not None:
-            yield f"entry {number}, input {found.id}: {wrong}"
+        if promise.note not in (KEPT, SHRUNK):
+            yield f"entry {number}: has the note {promise.note!r}"
+        if (fault := wrong_with(promise)) is not None:
+            yield f"entry {number}, input {promise.id}: {fault}"
             continue
-        accounts.append(spending.Account.of(found))
+        accounts.append(spending.Account.of(promise))
     yield from spending.problems(ledger, accounts)

@@ -141,7 +141,7 @@ class Memory:
 
     def attempts_all(self, x: Iterable[Any]) -> list[int]:
         """`attempts` for several inputs, with one query to the store. x: `b x *shape`."""
-        points = [checked_point(one) for one in x]
+        points = [checked_point(array) for array in x]
         if not points:
             return []
         with self._ledger.transaction(write=False):
@@ -158,7 +158,7 @@ class Memory:
         ids: `b`; with the seed they determine the noise. x: the inputs, `b x *shape`, or one after the other.
         """
         # Before others wait for the transaction to end; and only digests stay in memory.
-        inputs = [digest_of_input(checked_point(one)) for one in x]
+        inputs = [digest_of_input(checked_point(array)) for array in x]
         if len(inputs) != len(ids) or not inputs:
             raise ArgumentError(f"expected one id per input, at least one, got {len(ids)} ids, {len(inputs)} inputs")
         with self._ledger.transaction(write=True):
@@ -187,7 +187,7 @@ class Memory:
         """
         proposals = checked_certificates(certificates)
         with self._ledger.transaction(write=True):
-            for model_hash in {one.model_hash for one in proposals} if probe is not None else ():
+            for model_hash in {proposed.model_hash for proposed in proposals} if probe is not None else ():
                 expect(self._ledger, model_hash, probe)
             return [admit(self._ledger, self._policy, self._prefer, proposed) for proposed in proposals]
 
@@ -201,14 +201,14 @@ class Memory:
 
     def lookup_all(self, x: Iterable[Any]) -> list[Certificate | None]:
         """`lookup` for several inputs as of one moment, with one query to the store. x: `b x *shape`."""
-        ledger, points = self._ledger, [checked_point(one) for one in x]
+        ledger, points = self._ledger, [checked_point(array) for array in x]
         if not points:
             return []
         with ledger.transaction(write=False):
             for point in points:
                 check_shape(point, ledger.head)
-            found = [covering(ledger, point, ledger.index.near(point)) for point in points]
-        return [one and replace(one, note=INHERITED) for one in found]
+            promises = [covering(ledger, point, ledger.index.near(point)) for point in points]
+        return [promise and replace(promise, note=INHERITED) for promise in promises]
 
     def find(self, id_: int) -> Certificate | None:
         """The stored promise with that id; None if there is none."""
@@ -244,10 +244,10 @@ class Memory:
 
     def copy(self) -> Memory:
         """A temporary memory with the same promises, in which each certificate has its own alpha: for experiments."""
-        other = Memory(self.policy, prefer=self.prefer)
+        memory = Memory(self.policy, prefer=self.prefer)
         with self._ledger.transaction(write=False):
-            self._ledger.copy_to(other._ledger, lifetime=None)
-        return other
+            self._ledger.copy_to(memory._ledger, lifetime=None)
+        return memory
 
     def check(self) -> Check:
         """Prove that regions of different classes have no common point, and that each entry follows from its votes."""

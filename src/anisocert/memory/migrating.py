@@ -30,11 +30,11 @@ def migrate(source: str | Path, target: str | Path) -> Check:
     leaves at most one of the two in use, and the same call again completes the move.
     """
     if Memory.exists(target) and (arrived := _waiting(source, target)) is not None:
-        found = _check(target, arrived)
+        verdict = _check(target, arrived)
     else:
-        arrived, found = _copy(source, target)
+        arrived, verdict = _copy(source, target)
     _release(target, arrived)
-    return found
+    return verdict
 
 
 def _waiting(source: str | Path, target: str | Path) -> Head | None:
@@ -64,7 +64,7 @@ def _copy(source: str | Path, target: str | Path) -> tuple[Head, Check]:
                 new.reset()
             arrived = replace(copied, policy=f"{ARRIVING}{token}, {copied.policy}")
             old._ledger.copy_to(new, policy=arrived.policy)
-        found = _check(target, arrived)
+        verdict = _check(target, arrived)
         with old._ledger.transaction(write=True):
             if old._ledger.head != copied:
                 raise ArgumentError(
@@ -72,7 +72,7 @@ def _copy(source: str | Path, target: str | Path) -> tuple[Head, Check]:
                     "those processes and begin again"
                 )
             old._ledger.append("entries", [], policy=MOVED + token)
-    return arrived, found
+    return arrived, verdict
 
 
 def _token(copy: Head) -> str:
@@ -81,10 +81,10 @@ def _token(copy: Head) -> str:
     return state.removeprefix(ARRIVING) if state.startswith(ARRIVING) else f" {secrets.token_hex(8)}"
 
 
-def _is_earlier_copy(found: Head, source: Head) -> bool:
+def _is_earlier_copy(copy: Head, source: Head) -> bool:
     """Whether a memory is a copy of this source that was never in use, of this moment or of one before."""
-    same = found.policy.startswith(ARRIVING) and found.generation == source.generation
-    return same and all(getattr(found, table) <= getattr(source, table) for table in TABLES)
+    same = copy.policy.startswith(ARRIVING) and copy.generation == source.generation
+    return same and all(getattr(copy, table) <= getattr(source, table) for table in TABLES)
 
 
 def _check(target: str | Path, arrived: Head) -> Check:
@@ -116,8 +116,8 @@ def _opened(place: str | Path, read_only: bool = False) -> Iterator[Ledger]:
         ledger.store.close()
 
 
-def _proven(place: str | None, found: Check) -> Check:
-    if not found.ok:
-        what = found.damage[0] if found.damage else f"regions of inputs {found.conflicts[0].ids} may meet"
-        raise BrokenMemoryError(f"expected a memory that keeps its promises, got {place}: {what}")
-    return found
+def _proven(place: str | None, verdict: Check) -> Check:
+    if not verdict.ok:
+        fault = verdict.damage[0] if verdict.damage else f"regions of inputs {verdict.conflicts[0].ids} may meet"
+        raise BrokenMemoryError(f"expected a memory that keeps its promises, got {place}: {fault}")
+    return verdict

@@ -23,11 +23,11 @@ def store_of(place: str | Path | None) -> type[Store]:
     if isinstance(place, Path) and URL_AS_PATH.match(str(place)):
         raise ArgumentError("expected the URL of a memory as a text, got a Path, which cannot hold one")
     scheme, mark, _ = str(place or "").partition("://")
-    if (found := STORES.get(scheme if mark else "")) is None:
+    if (store := STORES.get(scheme if mark else "")) is None:
         urls = "".join(f", or a URL that begins with {name}://" for name in STORES if name)
         # The rest of a URL may hold a password.
         raise ArgumentError(
             f"expected the path of a file for the memory{urls}, got a URL that begins with {scheme}://, "
             "which is not supported"
         )
-    return found
+    return store

@@ -26,7 +26,7 @@ def worst_case(certificates: Sequence[Certificate]) -> list[Certificate]:
 
     The answer does not depend on the order. It needs all inputs beforehand, so it is a way to report, not to answer.
     """
-    asked: list[Certificate] = []
+    answers: list[Certificate] = []
     meets: dict[int, int] = {}
     index: Index | None = None
     for place, certificate in enumerate(certificates):
@@ -43,8 +43,8 @@ def worst_case(certificates: Sequence[Certificate]) -> list[Certificate]:
     for place, certificate in enumerate(certificates):
         if place in meets:
             reason = f"its region meets that of input {certificates[meets[place]].id}, which has another class"
-            asked.append(abstained(certificate, reason))
+            answers.append(abstained(certificate, reason))
         else:
-            known = certificate.region is not None
-            asked.append(replace(certificate, note=KEPT) if known else abstained(certificate, certificate.reason))
-    return asked
+            certified = certificate.region is not None
+            answers.append(replace(certificate, note=KEPT) if certified else abstained(certificate, certificate.reason))
+    return answers

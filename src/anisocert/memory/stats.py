@@ -43,7 +43,7 @@ def stats(ledger: Ledger) -> Stats:
     head = ledger.head
     rows = ledger.columns("prediction", "note", "radius", "proxy_radius", "time")
     classes, notes, radius, proxy, time = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    same = {one.name for one in fields(Stats)} & {one.name for one in fields(head)}
+    same = {field.name for field in fields(Stats)} & {field.name for field in fields(head)}
     return Stats(
         classes={label: classes.count(label) for label in sorted(set(classes))},
         notes={note: notes.count(note) for note in sorted(set(notes))},

@@ -34,8 +34,8 @@ def _acknowledged(transport: Any) -> int:
     """Bytes that the client has acknowledged, if the kernel tells: it empties our buffer in large steps only."""
     if sys.platform != "linux":
         return 0
-    told = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BYTES_ACKED.stop)
-    return int.from_bytes(told[BYTES_ACKED], sys.byteorder)
+    info = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BYTES_ACKED.stop)
+    return int.from_bytes(info[BYTES_ACKED], sys.byteorder)
 
 
 Base: Any = H11Protocol  # its own annotations are not ours to satisfy

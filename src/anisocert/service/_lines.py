@@ -40,13 +40,13 @@ class Lines(logging.Handler):
             os.close(nowhere)
 
     def _work(self) -> None:
-        told = 0
+        reported = 0
         while lines := self._next():
             self._failed += self._unwritten("".join(lines))
-            if (lost := self._dropped + self._failed) > told:
-                facts = {"levelname": "WARNING", "msg": "lines lost", "facts": {"count": lost - told}}
+            if (lost := self._dropped + self._failed) > reported:
+                facts = {"levelname": "WARNING", "msg": "lines lost", "facts": {"count": lost - reported}}
                 if not self._unwritten(self.format(logging.makeLogRecord(facts)) + "\n"):
-                    told = lost
+                    reported = lost
             for _ in lines:
                 self._waiting.task_done()
 

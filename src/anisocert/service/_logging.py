@@ -23,23 +23,23 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        said: dict[str, Any] = {"time": _time(record.created), "level": record.levelname.lower()}
+        entry: dict[str, Any] = {"time": _time(record.created), "level": record.levelname.lower()}
         facts = getattr(record, "facts", None)
-        said |= {"event": record.msg, **facts} if facts is not None else {"event": _event(record)}
+        entry |= {"event": record.msg, **facts} if facts is not None else {"event": _event(record)}
         if record.exc_info and record.exc_info[1] is not None:
-            said["error"], *causes = _kinds(record.exc_info[1])
-            said |= {"because": causes} if causes else {}
+            entry["error"], *causes = _kinds(record.exc_info[1])
+            entry |= {"because": causes} if causes else {}
             frames = traceback.extract_tb(record.exc_info[2])
-            said["at"] = [f"{frame.name}:{frame.lineno}" for frame in frames[-5:]]
-        return json.dumps(said)
+            entry["at"] = [f"{frame.name}:{frame.lineno}" for frame in frames[-5:]]
+        return json.dumps(entry)
 
 
 def _event(record: logging.LogRecord) -> str:
     """What happened. asyncio and psycopg describe futures, callbacks and connections, with exceptions they hold."""
     if record.name == "psycopg":
         return str(record.msg).partition("%")[0].strip(" :")
-    said = record.getMessage()
-    return re.split(r"\((?!\))|<|\n", said)[0].strip() if record.name == "asyncio" else said
+    message = record.getMessage()
+    return re.split(r"\((?!\))|<|\n", message)[0].strip() if record.name == "asyncio" else message
 
 
 def _kinds(error: BaseException | None) -> Iterator[str]:

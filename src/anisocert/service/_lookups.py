@@ -32,44 +32,44 @@ class Lookups:
 
     def ask(self, x: NDArray[np.float32]) -> "Future[Found]":
         """The promise that covers each input, or None, later; until then it may be cancelled. x: `b x *shape`."""
-        mine: Future[Found] = Future()
-        self._waiting.put((x, mine))
-        return mine
+        future: Future[Found] = Future()
+        self._waiting.put((x, future))
+        return future
 
     def close(self) -> None:
         """End the thread once it has answered everything asked so far."""
         self._waiting.put(None)
 
     def _work(self) -> None:
-        while some := self._next():
-            self._answer([one for one in some if one[1].set_running_or_notify_cancel()])
-            del some  # no input is kept until the next one comes
+        while batch := self._next():
+            self._answer([lookup for lookup in batch if lookup[1].set_running_or_notify_cancel()])
+            del batch  # no input is kept until the next one comes
 
     def _next(self) -> list[_Asked]:
         """All lookups that wait, up to so many inputs; empty once it is closed."""
-        some, count = list[_Asked](), 0
-        while not some or (count < self._at_once and not self._waiting.empty()):
-            one = self._waiting.get()
-            if one is None:
-                if some:
+        batch, count = list[_Asked](), 0
+        while not batch or (count < self._at_once and not self._waiting.empty()):
+            lookup = self._waiting.get()
+            if lookup is None:
+                if batch:
                     self.close()  # for the next time
                 break
-            some.append(one)
-            count += len(one[0])
-        return some
+            batch.append(lookup)
+            count += len(lookup[0])
+        return batch
 
-    def _answer(self, some: list[_Asked]) -> None:
+    def _answer(self, batch: list[_Asked]) -> None:
         try:
-            found = self._memory.lookup_all([point for x, _ in some for point in x])
+            promises = self._memory.lookup_all([point for x, _ in batch for point in x])
         except BaseException as error:
             # One caller's input must not cost others their answers; but a memory that is away is away for all.
-            if len(some) > 1 and not isinstance(error, UnavailableError):
-                for one in some:
-                    self._answer([one])
+            if len(batch) > 1 and not isinstance(error, UnavailableError):
+                for lookup in batch:
+                    self._answer([lookup])
                 return
-            for _, future in some:
+            for _, future in batch:
                 future.set_exception(error)
             return
-        for x, future in some:
-            future.set_result(found[: len(x)])
-            found = found[len(x) :]
+        for x, future in batch:
+            future.set_result(promises[: len(x)])
+            promises = promises[len(x) :]

@@ -41,9 +41,9 @@ class Metrics:
         """As prometheus reads it. memory: its numbers now, which other processes change too; None: left out."""
         text: bytes = generate_latest(self.registry)
         if memory is not None:
-            of = CollectorRegistry()
-            of.register(_OfMemory(memory))
-            text += generate_latest(of)
+            registry = CollectorRegistry()
+            registry.register(_OfMemory(memory))
+            text += generate_latest(registry)
         return text
 
 

@@ -55,8 +55,8 @@ class Watched:
         route = getattr(scope.get("endpoint"), "__name__", "none")
         self.metrics.requests.labels(route, str(status)).inc()
         self.metrics.seconds.labels(route).observe(seconds)
-        known = {name: state[name] for name in ("key", "inputs") if name in state}
-        log("request", route=route, status=status, milliseconds=round(1000 * seconds, 2), **known)
+        facts = {name: state[name] for name in ("key", "inputs") if name in state}
+        log("request", route=route, status=status, milliseconds=round(1000 * seconds, 2), **facts)
 
 
 def _refusal(scope: Any) -> JSONResponse | None:

@@ -80,7 +80,7 @@ SCHEMAS: dict[str, Any] = {
 def openapi(name: str) -> dict[str, Any]:
     """The description. name: of the model that is served."""
     model, version = "/v2/models/{name}", "/v2/models/{name}/versions/{version}"
-    named = [_in_path("name", name), _in_path("version", "the network's hash")]
+    parameters = [_in_path("name", name), _in_path("version", "the network's hash")]
     paths: dict[str, Any] = {
         "/": _get("A page for people: drop an image, see the answer and its region.", key=False),
         "/docs": _get("This description, for people.", key=False),
@@ -92,7 +92,7 @@ def openapi(name: str) -> dict[str, Any]:
         "/v2/health/live": _get("Whether the server runs.", key=False),
         "/v2/health/ready": _get("Whether it answers; 503 if not.", key=False),
     }
-    for path, places in ((model, named[:1]), (version, named)):
+    for path, places in ((model, parameters[:1]), (version, parameters)):
         paths[path] = _get("Inputs and outputs of the model.", key=False) | {"parameters": places}
         paths[f"{path}/ready"] = _get("Whether the model answers; 503 if not.", key=False) | {"parameters": places}
         paths[f"{path}/infer"] = {"post": _infer(), "parameters": places}
@@ -112,11 +112,11 @@ def _in_path(name: str, words: str) -> dict[str, Any]:
 
 
 def _get(summary: str, key: bool = True) -> dict[str, Any]:
-    found: dict[str, Any] = {"summary": summary, "responses": {"200": {"description": "Yes."}}}
+    operation: dict[str, Any] = {"summary": summary, "responses": {"200": {"description": "Yes."}}}
     if key:
-        found |= {"security": [{"key": []}]}
-        found["responses"] |= {code: _error(code) for code in ("401", "403")}
-    return {"get": found}
+        operation |= {"security": [{"key": []}]}
+        operation["responses"] |= {code: _error(code) for code in ("401", "403")}
+    return {"get": operation}
 
 
 def _error(code: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def examples_of(service: "Service") -> dict[str, Any]:
     if service.examples is None:
         return {"shape": None, "labels": [], "x": []}
     x = np.ascontiguousarray(service.examples.x, "<f4")
-    raw = [base64.b64encode(one.tobytes()).decode() for one in x]
+    raw = [base64.b64encode(point.tobytes()).decode() for point in x]
     return {"shape": list(x.shape[1:]), "labels": list(service.examples.labels), "x": raw}
 
 

@@ -67,13 +67,13 @@ class Question:
 def read_question(body: bytes, header_length: str | None, most_inputs: int) -> Question:
     """The question in the body of a request."""
     try:
-        said, raw = split(body, header_length)
-        identity = said.get("id", "")
+        head, raw = split(body, header_length)
+        identity = head.get("id", "")
         if not isinstance(identity, str) or len(identity) > LONGEST_ID:
             raise TensorError(f"expected id as a text of at most {LONGEST_ID} characters, got something else")
-        parameters = _parameters(said)
-        outputs = _outputs(said, parameters.get("binary_data_output", False))
-        x = _input(said, raw, most_inputs)
+        parameters = _parameters(head)
+        outputs = _outputs(head, parameters.get("binary_data_output", False))
+        x = _input(head, raw, most_inputs)
         if (numbers := x.size * sum(outputs.get(name) is False for name in WIDE)) > MOST_NUMBERS:
             raise TensorError(
                 f"expected at most {MOST_NUMBERS} numbers of {' and '.join(WIDE)} as JSON, got a question for "
@@ -87,30 +87,30 @@ def read_question(body: bytes, header_length: str | None, most_inputs: int) -> Q
         raise RefusedError(400, str(error)) from error
 
 
-def _input(said: dict[str, Any], raw: bytes, most_inputs: int) -> NDArray[np.float32]:
-    given = said.get("inputs")
+def _input(head: dict[str, Any], raw: bytes, most_inputs: int) -> NDArray[np.float32]:
+    tensors = head.get("inputs")
     if (
-        not isinstance(given, list)
-        or len(given) != 1
-        or not isinstance(given[0], dict)
-        or given[0].get("name") != INPUT
+        not isinstance(tensors, list)
+        or len(tensors) != 1
+        or not isinstance(tensors[0], dict)
+        or tensors[0].get("name") != INPUT
     ):
         raise TensorError(f"expected inputs with one tensor, named {INPUT}, got others")
-    (one,) = given
-    datatype, shape = one.get("datatype"), one.get("shape")
+    (tensor,) = tensors
+    datatype, shape = tensor.get("datatype"), tensor.get("shape")
     if datatype not in FLOATS:
         raise TensorError(f"expected datatype among {', '.join(FLOATS)}, in the network's own units, got another")
     if not isinstance(shape, list) or not 2 <= len(shape) <= 8 or not all(map(_length, shape)):
         raise TensorError(f"expected shape of {INPUT} as (inputs, *shape of one), whole numbers >= 1, got another")
     if shape[0] > most_inputs:
         raise RefusedError(413, f"expected at most {most_inputs} inputs per request, got {shape[0]}")
-    size = _object(one, "parameters").get("binary_data_size")
-    if (size is None) == ("data" not in one):
+    size = _object(tensor, "parameters").get("binary_data_size")
+    if (size is None) == ("data" not in tensor):
         raise TensorError("expected either data or the parameter binary_data_size with the input, got both or neither")
     if size is None:
         if raw:
             raise TensorError(f"expected nothing behind the JSON without binary_data_size, got {len(raw)} bytes")
-        return exact_float32(INPUT, from_json(one["data"], datatype, shape))
+        return exact_float32(INPUT, from_json(tensor["data"], datatype, shape))
     if type(size) is not int or size != len(raw):
         raise TensorError(f"expected binary_data_size {len(raw)}, what follows the JSON, got another")
     return exact_float32(INPUT, from_bytes(raw, datatype, shape))
@@ -120,9 +120,9 @@ def _length(n: object) -> bool:
     return type(n) is int and 0 < n <= LONGEST
 
 
-def _parameters(said: dict[str, Any]) -> dict[str, Any]:
-    found = _object(said, "parameters")
-    if not set(found) <= set(PARAMETERS):
+def _parameters(head: dict[str, Any]) -> dict[str, Any]:
+    parameters = _object(head, "parameters")
+    if not set(parameters) <= set(PARAMETERS):
         raise TensorError(f"expected parameters among {', '.join(PARAMETERS)}, got another")
     checks: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "lookup": ("true or false", lambda v: isinstance(v, bool)),
@@ -131,35 +131,37 @@ def _parameters(said: dict[str, Any]) -> dict[str, Any]:
         "timeout": ("whole microseconds >= 0", lambda v: type(v) is int and 0 <= v < 1 << 53),
         "binary_data_output": ("true or false", lambda v: isinstance(v, bool)),
     }
-    for name, value in found.items():
-        words, right = checks[name]
-        if not right(value):
+    for name, value in parameters.items():
+        words, check = checks[name]
+        if not check(value):
             raise TensorError(f"expected parameter {name} as {words}, got something else")
-    if "alpha" in found:
-        found["alpha"] = float(found["alpha"])
-        if not math.isfinite(math.log(found["alpha"])):
+    if "alpha" in parameters:
+        parameters["alpha"] = float(parameters["alpha"])
+        if not math.isfinite(math.log(parameters["alpha"])):
             raise TensorError("expected parameter alpha as a number in (0, 1), got something else")
-    return found
+    return parameters
 
 
-def _outputs(said: dict[str, Any], raw: bool) -> dict[str, bool]:
-    given = said.get("outputs")
-    if given is None or given == []:
+def _outputs(head: dict[str, Any], raw: bool) -> dict[str, bool]:
+    requested = head.get("outputs")
+    if requested is None or requested == []:
         return dict.fromkeys(USUAL, raw)
     names = tuple(OUTPUTS)  # a list may be asked for, which no dictionary takes
-    if not isinstance(given, list) or not all(isinstance(one, dict) and one.get("name") in names for one in given):
+    if not isinstance(requested, list) or not all(
+        isinstance(output, dict) and output.get("name") in names for output in requested
+    ):
         raise TensorError(f"expected outputs among {', '.join(OUTPUTS)}, got others")
-    found = dict[str, bool]()
-    for one in given:
-        wanted = _object(one, "parameters").get("binary_data", raw)
-        if not isinstance(wanted, bool) or one["name"] in found:
+    outputs = dict[str, bool]()
+    for output in requested:
+        wanted = _object(output, "parameters").get("binary_data", raw)
+        if not isinstance(wanted, bool) or output["name"] in outputs:
             raise TensorError("expected each output once, with the parameter binary_data true or false, got others")
-        found[one["name"]] = wanted
-    return found
+        outputs[output["name"]] = wanted
+    return outputs
 
 
-def _object(said: dict[str, Any], name: str) -> dict[str, Any]:
-    found = said.get(name, {})
-    if not isinstance(found, dict):
+def _object(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    value = fields.get(name, {})
+    if not isinstance(value, dict):
         raise TensorError(f"expected {name} as an object, got something else")
-    return dict(found)
+    return dict(value)

@@ -77,7 +77,7 @@ class Queue:
             return self._count()
 
     def _count(self) -> int:
-        return sum(len(one.x) for one in self._waiting)
+        return sum(len(request.x) for request in self._waiting)
 
     def ask(self, x: NDArray[np.float32], plan: Plan) -> "Future[Answers]":
         """Put inputs in the queue. x: `b x *shape`.
@@ -90,16 +90,16 @@ class Queue:
                 raise RefusedError(503, "the service is shutting down: ask again in a moment", 5)
             if len(x) > self._most:  # they would never find room
                 raise RefusedError(413, f"expected at most {self._most} inputs that are not promised, got {len(x)}")
-            self._waiting = deque(one for one in self._waiting if not one.answers.cancelled())
+            self._waiting = deque(request for request in self._waiting if not request.answers.cancelled())
             waiting = self._count()
             if waiting + len(x) > self._most:
                 wait = max(1, math.ceil(self._pace * (waiting + self._busy)))
                 raise RefusedError(
                     429, f"expected at most {self._most} inputs to wait, got more: ask again in {wait} s", wait
                 )
-            self._waiting.append(one := _Waiting(x, plan))
+            self._waiting.append(request := _Waiting(x, plan))
             self._changed.notify()
-            return one.answers
+            return request.answers
 
     def close(self, seconds: float | None = None) -> bool:
         """Take no more inputs, answer those that wait, and return when all is done, or after some seconds: whether."""
@@ -111,14 +111,14 @@ class Queue:
 
     def _work(self) -> None:
         while batch := self._next():
-            count, started = sum(len(one.x) for one in batch), perf_counter()
+            count, started = sum(len(request.x) for request in batch), perf_counter()
             try:
-                x = np.concatenate([one.x for one in batch])  # for which there may be no memory
-                found = self._system.with_plan(batch[0].plan).answers(x)
+                x = np.concatenate([request.x for request in batch])  # for which there may be no memory
+                answers = self._system.with_plan(batch[0].plan).answers(x)
             except BaseException as error:
                 self._on_error(error)
-                for one in batch:
-                    one.answers.set_exception(error)
+                for request in batch:
+                    request.answers.set_exception(error)
                 continue
             finally:
                 seconds = perf_counter() - started
@@ -128,23 +128,23 @@ class Queue:
             with self._changed:
                 self._expected = min(self._at_once, self._count() + count)
                 self._until = monotonic() + min(GRACE * seconds, LONGEST_GRACE)
-            for one in batch:
-                one.answers.set_result(found[: len(one.x)])
-                found = found[len(one.x) :]
+            for request in batch:
+                request.answers.set_result(answers[: len(request.x)])
+                answers = answers[len(request.x) :]
 
     def _next(self) -> list[_Waiting]:
         """The next batch: requests of the kind that has waited longest; empty once all is done and closed."""
         with self._changed:
             while True:
                 self._gather()
-                batch, left = list[_Waiting](), deque[_Waiting]()
-                for one in self._waiting:
-                    if batch and (one.kind != batch[0].kind or self._busy + len(one.x) > self._at_once):
-                        left.append(one)
-                    elif one.answers.set_running_or_notify_cancel():
-                        batch.append(one)
-                        self._busy += len(one.x)
-                self._waiting = left
+                batch, remaining = list[_Waiting](), deque[_Waiting]()
+                for request in self._waiting:
+                    if batch and (request.kind != batch[0].kind or self._busy + len(request.x) > self._at_once):
+                        remaining.append(request)
+                    elif request.answers.set_running_or_notify_cancel():
+                        batch.append(request)
+                        self._busy += len(request.x)
+                self._waiting = remaining
                 if batch or self._closed:
                     return batch
 

@@ -18,10 +18,10 @@ class Rules:
 
     def __init__(self, system: System, shape: tuple[int, ...] | None, domain: tuple[float, float] | None) -> None:
         self.system, self.domain = system, domain
-        known = system.memory.stats().shape
-        if shape is not None and known is not None and shape != known:
-            raise ArgumentError(f"expected inputs of shape {known}, as the memory holds them, got {shape}")
-        if (shape := shape or known) is None:
+        memory_shape = system.memory.stats().shape
+        if shape is not None and memory_shape is not None and shape != memory_shape:
+            raise ArgumentError(f"expected inputs of shape {memory_shape}, as the memory holds them, got {shape}")
+        if (shape := shape or memory_shape) is None:
             raise ArgumentError("expected the shape of inputs, as the memory holds none yet, got none")
         self.shape = shape
         try:
@@ -55,14 +55,14 @@ class Rules:
 
     def plan_of(self, question: Question) -> Plan:
         """The plan that the question asks for; refused if it goes beyond the server's, or can certify nothing."""
-        ours, n, alpha = self.system.plan, question.n, question.alpha
+        usual, n, alpha = self.system.plan, question.n, question.alpha
         if not question.own_plan:
-            return ours
+            return usual
         if alpha is not None and self.system.memory.lifetime is not None:
             raise RefusedError(400, "expected no alpha, as one alpha covers the lifetime of this memory, got one")
-        if (n or 1) > ours.n or (alpha or 0.0) > ours.alpha:
-            raise RefusedError(400, f"expected n <= {ours.n} and alpha <= {ours.alpha:g}, the server's own, got more")
-        plan = replace(ours, n=n or ours.n, alpha=alpha or ours.alpha)
+        if (n or 1) > usual.n or (alpha or 0.0) > usual.alpha:
+            raise RefusedError(400, f"expected n <= {usual.n} and alpha <= {usual.alpha:g}, the server's own, got more")
+        plan = replace(usual, n=n or usual.n, alpha=alpha or usual.alpha)
         if np.less_equal(*plan.best_case(self.system.network.num_classes)):
             # It would use up the input's attempts for nothing.
             raise RefusedError(400, "expected more votes (n) for this alpha, got too few to certify anything")

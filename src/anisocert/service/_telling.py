@@ -54,9 +54,11 @@ class Teller:
     def outputs(self, wanted: Iterable[str], answers: list[Answer], x: NDArray[np.float32], key: Key) -> dict[str, Any]:
         """Tensors by name. answers: one per input, None where nothing is promised. x: the inputs, `b x *shape`."""
         pairs = list(zip(answers, x, strict=True))
-        told = [(one, one is not None and self._whole(one, point, key)) for one, point in pairs]
-        sized = [one if one is not None and whole and self._sized(one, key) else None for one, whole in told]
-        made: dict[str, Callable[[], Any]] = {
+        told = [(answer, answer is not None and self._whole(answer, point, key)) for answer, point in pairs]
+        sized = [
+            answer if answer is not None and whole and self._sized(answer, key) else None for answer, whole in told
+        ]
+        makers: dict[str, Callable[[], Any]] = {
             "prediction": lambda: np.array([ABSTAIN if c is None else c.prediction for c, _ in told], "<i8"),
             "radius": lambda: np.array([c.radius if c else 0.0 for c in sized], "<f8"),
             "proxy_radius": lambda: np.array([c.proxy_radius if c else 0.0 for c in sized], "<f8"),
@@ -68,11 +70,11 @@ class Teller:
                 self._sentence(c, whole, size is not None) for (c, whole), size in zip(told, sized, strict=True)
             ],
         }
-        return {name: made[name]() for name in wanted}
+        return {name: makers[name]() for name in wanted}
 
     def is_quick(self, wanted: Iterable[str], answers: list[Answer], key: Key) -> bool:
         """Whether `outputs` takes next to no time: nothing wide is told, and the memory is not asked whose it is."""
-        return set(wanted) <= set(USUAL) and not any(one is not None and _shared(one, key) for one in answers)
+        return set(wanted) <= set(USUAL) and not any(answer is not None and _shared(answer, key) for answer in answers)
 
     def _whole(self, answer: Certificate, point: NDArray[np.float32], key: Key) -> bool:
         """Whether the key may know all of an answer: it may, if the promise was made to this very input."""

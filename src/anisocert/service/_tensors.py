@@ -37,12 +37,12 @@ def split(body: bytes, header_length: str | None) -> tuple[dict[str, Any], bytes
     if length > MOST_JSON:
         raise TensorError(f"expected at most {MOST_JSON} bytes of JSON, got {length}: send tensors as binary data")
     try:
-        found = json.loads(body[:length].decode("utf-8"), parse_constant=_no_constant)
+        head = json.loads(body[:length].decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise TensorError("expected a JSON object, got something else") from error
-    if not isinstance(found, dict):
-        raise TensorError(f"expected a JSON object, got {type(found).__name__}")
-    return found, body[length:]
+    if not isinstance(head, dict):
+        raise TensorError(f"expected a JSON object, got {type(head).__name__}")
+    return head, body[length:]
 
 
 def _no_constant(name: str) -> float:
@@ -54,24 +54,24 @@ def from_json(data: Any, datatype: str, shape: Sequence[int]) -> Array:
 
     Every value is looked at before numpy is: of texts, for one, it would make an array as wide as the longest.
     """
-    wrong = TensorError(f"expected data as {math.prod(shape)} numbers, flat or nested as the shape says, got others")
+    mismatch = TensorError(f"expected data as {math.prod(shape)} numbers, flat or nested as the shape says, got others")
     if type(data) is not list or not data:
-        raise wrong
+        raise mismatch
     if type(data[0]) is list:
         for length in shape[1:]:
-            if set(map(type, data)) != {list} or {len(one) for one in data} != {length}:
-                raise wrong
+            if set(map(type, data)) != {list} or {len(row) for row in data} != {length}:
+                raise mismatch
             data = list(chain.from_iterable(data))
     if len(data) != math.prod(shape) or not set(map(type, data)) <= {int, float}:
-        raise wrong
+        raise mismatch
     try:
         if datatype == "INT64":
             return np.array(data, np.int64).reshape(shape)
-        if any(type(one) is int and abs(one) > WHOLE and int(float(one)) != one for one in data):
+        if any(type(number) is int and abs(number) > WHOLE and int(float(number)) != number for number in data):
             raise TensorError("expected whole numbers that float64 holds exactly, got others")
         return np.array(data, np.float64).reshape(shape)
     except OverflowError as error:
-        raise wrong from error
+        raise mismatch from error
 
 
 def from_bytes(raw: bytes, datatype: str, shape: Sequence[int]) -> Array:
@@ -86,12 +86,12 @@ def from_bytes(raw: bytes, datatype: str, shape: Sequence[int]) -> Array:
 
 def texts_from_bytes(raw: bytes) -> list[str]:
     """A tensor of texts from its bytes, each behind its length."""
-    found, at = list[str](), 0
+    texts, at = list[str](), 0
     while at < len(raw):
         (length,) = struct.unpack_from("<I", raw, at)
-        found.append(raw[at + 4 : at + 4 + length].decode())
+        texts.append(raw[at + 4 : at + 4 + length].decode())
         at += 4 + length
-    return found
+    return texts
 
 
 def joined(
@@ -103,13 +103,13 @@ def joined(
     """
     parts, described = list[bytes](), list[str]()
     for name, tensor in tensors.items():
-        one = _written({"name": name} | _described(tensor))
+        fields = _written({"name": name} | _described(tensor))
         if raw[name]:
             parts.append(_texts(tensor) if isinstance(tensor, list) else np.ascontiguousarray(tensor).tobytes())
-            one |= _written({"parameters": {"binary_data_size": len(parts[-1])}})
+            fields |= _written({"parameters": {"binary_data_size": len(parts[-1])}})
         else:
-            one["data"] = _data(tensor)
-        described.append(_object(one))
+            fields["data"] = _data(tensor)
+        described.append(_object(fields))
     text = _object(_written(head) | {place: f"[{','.join(described)}]"}).encode()
     return b"".join((text, *parts)), len(text) if parts else None
 
@@ -142,4 +142,4 @@ def _described(tensor: Array | list[str]) -> dict[str, Any]:
 
 
 def _texts(texts: list[str]) -> bytes:
-    return b"".join(struct.pack("<I", len(one)) + one for one in (text.encode() for text in texts))
+    return b"".join(struct.pack("<I", len(encoded)) + encoded for encoded in (text.encode() for text in texts))

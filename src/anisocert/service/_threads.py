@@ -24,9 +24,9 @@ class Threads:
 
     def submit(self, work: Callable[[], T]) -> "Future[T]":
         """What the work returns, later. It may be cancelled as long as no thread has begun with it."""
-        asked: Future[T] = Future()
-        self._given.put((asked, work))
-        return asked
+        future: Future[T] = Future()
+        self._given.put((future, work))
+        return future
 
     async def run(self, work: Callable[[], T], seconds: float) -> T:
         """What the work returns; TimeoutError if that takes longer. Work that no thread has begun is dropped then."""
@@ -38,15 +38,15 @@ class Threads:
             self._given.put(None)
 
     def _work(self) -> None:
-        while given := self._given.get():
-            asked, work = given
-            if not asked.set_running_or_notify_cancel():
+        while task := self._given.get():
+            future, work = task
+            if not future.set_running_or_notify_cancel():
                 continue
             try:
-                asked.set_result(work())
+                future.set_result(work())
             except BaseException as error:
-                asked.set_exception(error)
-            del given, asked, work  # no body is kept until the next one comes
+                future.set_exception(error)
+            del task, future, work  # no body is kept until the next one comes
 
 
 async def in_time(asked: "Future[T]", seconds: float) -> T:

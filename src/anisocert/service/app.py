@@ -62,13 +62,13 @@ def application(service: Service) -> Any:
         *(Route(path, handlers.model) for path in model),
         *(Route(f"{path}/ready", handlers.model_ready) for path in model),
     ]
-    refused: dict[Any, Any] = {
+    exception_handlers: dict[Any, Any] = {
         RefusedError: _refused,
         HTTPException: _http,
         ClientDisconnect: _gone,
         Exception: _failed,
     }
-    inner = Starlette(routes=routes, exception_handlers=refused, lifespan=lifespan)
+    inner = Starlette(routes=routes, exception_handlers=exception_handlers, lifespan=lifespan)
     inner.router.redirect_slashes = False  # it would send clients, and their keys, wherever their header Host says
     return Watched(inner, service.metrics)
 
@@ -116,8 +116,8 @@ class _Handlers:
         return JSONResponse({"ready": ready}, 200 if ready else 503)
 
     async def server(self, _: Request) -> Response:
-        said = {"name": "anisocert", "version": __version__, "extensions": EXTENSIONS, "models": [self.service.name]}
-        return JSONResponse(said)
+        server = {"name": "anisocert", "version": __version__, "extensions": EXTENSIONS, "models": [self.service.name]}
+        return JSONResponse(server)
 
     async def model(self, request: Request) -> Response:
         self._expect_model(request)

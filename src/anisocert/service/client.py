@@ -113,8 +113,8 @@ class Client:
         points, wait = exact_float32("x", x), self._seconds if seconds is None else seconds
         _expect_seconds(wait)
         microseconds = max(1, int(wait * 1e6))  # 0 would be the service's own limit
-        asked = {"lookup": lookup, "n": n, "alpha": alpha, "timeout": microseconds, "binary_data_output": True}
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in asked.items()}
+        parameters = {"lookup": lookup, "n": n, "alpha": alpha, "timeout": microseconds, "binary_data_output": True}
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
         head = {
             "parameters": {name: value for name, value in plain.items() if value is not None},
             "outputs": [{"name": name} for name in (*USUAL, *more)],
@@ -169,19 +169,19 @@ class Client:
         raise AssertionError
 
     def _connection(self, fresh: bool, seconds: float) -> http.client.HTTPConnection:
-        found: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
+        connection: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
         # A fork shares its parent's connection, where either might read the answer to the other's question.
-        if found is None or fresh or self._own.process != os.getpid():
+        if connection is None or fresh or self._own.process != os.getpid():
             host, port = self._place.hostname or "", self._place.port
             if self._place.scheme == "https":
-                found = http.client.HTTPSConnection(host, port, timeout=seconds, context=self._context)
+                connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=self._context)
             else:
-                found = http.client.HTTPConnection(host, port, timeout=seconds)
-            self._own.connection, self._own.process = found, os.getpid()
-        found.timeout = seconds
-        if found.sock is not None:
-            found.sock.settimeout(seconds)
-        return found
+                connection = http.client.HTTPConnection(host, port, timeout=seconds)
+            self._own.connection, self._own.process = connection, os.getpid()
+        connection.timeout = seconds
+        if connection.sock is not None:
+            connection.sock.settimeout(seconds)
+        return connection
 
 
 def _expect_seconds(seconds: float) -> None:
@@ -194,14 +194,16 @@ def _object(_: http.client.HTTPMessage, raw: bytes) -> dict[str, Any]:
 
 
 def _answers(headers: http.client.HTTPMessage, raw: bytes) -> Answers:
-    said, rest = split(raw, headers.get(HEADER_LENGTH))
-    found, at = dict[str, Any](), 0
-    for one in said["outputs"]:
-        size = one["parameters"]["binary_data_size"]
+    head, rest = split(raw, headers.get(HEADER_LENGTH))
+    outputs, at = dict[str, Any](), 0
+    for output in head["outputs"]:
+        size = output["parameters"]["binary_data_size"]
         part, at = rest[at : at + size], at + size
-        texts = one["datatype"] == BYTES
-        found[one["name"]] = texts_from_bytes(part) if texts else from_bytes(part, one["datatype"], one["shape"])
-    return Answers(**{name: found.pop(name) for name in USUAL}, more=found)
+        texts = output["datatype"] == BYTES
+        outputs[output["name"]] = (
+            texts_from_bytes(part) if texts else from_bytes(part, output["datatype"], output["shape"])
+        )
+    return Answers(**{name: outputs.pop(name) for name in USUAL}, more=outputs)
 
 
 def _error(status: int, headers: http.client.HTTPMessage, raw: bytes) -> ServiceError:

@@ -56,7 +56,7 @@ class Key:
         rights = self.rights if isinstance(self.rights, list | tuple) else (self.rights,)
         if not rights or not set(map(str, rights)) <= set(RIGHTS):
             raise ArgumentError(f"expected rights of key {self.name} among {', '.join(RIGHTS)}, got {rights!r}")
-        object.__setattr__(self, "rights", tuple(one for one in RIGHTS if one in rights))
+        object.__setattr__(self, "rights", tuple(right for right in RIGHTS if right in rights))
         for name in ("per_minute", "most_bytes"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
@@ -86,14 +86,14 @@ class KeyFile:
     def keys(self) -> tuple[Key, ...]:
         """All keys now."""
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except OSError as error:
             raise ArgumentError(
                 f"expected a file of keys at {self.path}, got none: "
                 f"anisocert keys add {shell_quote(self.path)} --name NAME"
             ) from error
-        changed = max(found.st_mtime_ns, found.st_ctime_ns)
-        seen = (changed, found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode)
+        changed = max(status.st_mtime_ns, status.st_ctime_ns)
+        seen = (changed, status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode)
         if seen != self._seen:
             self._keys = _read(self.path)
             # A file may change twice within one tick of the clock that it is stamped with, so a stamp is trusted only
@@ -128,11 +128,11 @@ def remove_key(path: Path, name: str) -> None:
     """Remove a key from a file; a running service refuses it from then on."""
 
     def change(keys: tuple[Key, ...]) -> tuple[Key, ...]:
-        left = tuple(key for key in keys if key.name != name)
-        if len(left) == len(keys):
-            known = ", ".join(key.name for key in keys) or "none"
-            raise ArgumentError(f"expected the name of a key in {path}, got {name!r}; there are: {known}")
-        return left
+        remaining = tuple(key for key in keys if key.name != name)
+        if len(remaining) == len(keys):
+            names = ", ".join(key.name for key in keys) or "none"
+            raise ArgumentError(f"expected the name of a key in {path}, got {name!r}; there are: {names}")
+        return remaining
 
     _rewrite(path, change)
 
@@ -145,13 +145,13 @@ def _rewrite(path: Path, change: Callable[[tuple[Key, ...]], Iterable[Key]]) -> 
 
 
 def _read(path: Path) -> tuple[Key, ...]:
-    content, others = read_owned(path, MOST_FILE)
-    if others & (stat.S_IWGRP | stat.S_IWOTH):
+    content, access = read_owned(path, MOST_FILE)
+    if access & (stat.S_IWGRP | stat.S_IWOTH):
         raise ArgumentError(
             f"expected {path} to be writable by its owner alone, got more: chmod 600 {shell_quote(path)}"
         )
     try:
-        keys = tuple(Key(**one) for one in json.loads(content)["keys"])
+        keys = tuple(Key(**entry) for entry in json.loads(content)["keys"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         if isinstance(error, ArgumentError):
             raise

@@ -112,14 +112,14 @@ def open_service(
     """The service of a system, its numerics settled. examples: for the page."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise ArgumentError(f"expected --name in letters, digits and . _ -, got {name!r}")
-    shown, names = None, Names()
+    page_examples, names = None, Names()
     if examples is not None:
-        some = examples.subset(skip=max(1, len(examples) // SHOWN), most=SHOWN)
-        unit_range = bool(some.x.min() >= 0 and some.x.max() <= 1)
+        subset = examples.subset(skip=max(1, len(examples) // SHOWN), most=SHOWN)
+        unit_range = bool(subset.x.min() >= 0 and subset.x.max() <= 1)
         shape, names = examples.shape, Names(examples.class_names, unit_range)
-        shown = Examples(some.x, tuple(some.y.tolist()))
+        page_examples = Examples(subset.x, tuple(subset.y.tolist()))
     service = Service(
-        system, keys, name=name, shape=shape, domain=domain, limits=limits, names=names, examples=shown
+        system, keys, name=name, shape=shape, domain=domain, limits=limits, names=names, examples=page_examples
     )  # fmt: skip
     system.expect_able(service.shape, LIFETIME * system.plan.n)
     return service

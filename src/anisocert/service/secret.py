@@ -14,19 +14,19 @@ LONGEST = 4096
 
 def secret_of(path: Path | None) -> bytes:
     """The secret. Every question's noise is drawn with fresh randomness besides, so it need not outlive the process."""
-    named = os.environ.pop(VARIABLE, None)  # no child process is to inherit it; /proc keeps it
+    value = os.environ.pop(VARIABLE, None)  # no child process is to inherit it; /proc keeps it
     if path is None:
-        found = os.urandom(32) if named is None else named.strip().encode()
+        secret = os.urandom(32) if value is None else value.strip().encode()
         where = f"the variable {VARIABLE}"
     else:
-        content, others = read_owned(path, LONGEST)
-        if others:
+        content, access = read_owned(path, LONGEST)
+        if access:
             raise ArgumentError(
                 f"expected {path} to be readable by its owner alone, got more: chmod 600 {shell_quote(path)}"
             )
-        found, where = content.strip(), str(path)
-    if len(found) < SHORTEST_SECRET:
+        secret, where = content.strip(), str(path)
+    if len(secret) < SHORTEST_SECRET:
         raise ArgumentError(
             f"expected a secret of at least {SHORTEST_SECRET} bytes in {where}, got fewer: openssl rand -hex 32"
         )
-    return found
+    return secret

@@ -109,8 +109,8 @@ class Service:
                     log("memory failed", logging.ERROR, error)
                     break
             self._ended = ended
-            for one in (self.lookups, self.threads, self._watching):
-                one.close()
+            for worker in (self.lookups, self.threads, self._watching):
+                worker.close()
         return self._ended
 
     async def work(self, work: Callable[[], T], until: float, short: bool) -> T:
@@ -140,20 +140,20 @@ class Service:
     async def answers(self, question: Question, plan: Plan, until: float) -> list[Answer]:
         """What is promised about each input, the rest from the network. until: a moment of the clock (monotonic)."""
         with _refusing(self._memory_failed):
-            known = await in_time(self.lookups.ask(question.x), until - monotonic())
-        missing = [i for i, one in enumerate(known) if one is None]
+            promises = await in_time(self.lookups.ask(question.x), until - monotonic())
+        missing = [i for i, promise in enumerate(promises) if promise is None]
         if not missing or question.lookup:
-            return known
+            return promises
         with _refusing(failed):
             # A batch that has begun goes on even if it is late: its votes must be counted.
-            found = await in_time(self.queue.ask(question.x[missing], plan), until - monotonic())
-        others = iter(found)
-        return [one or next(others) for one in known]
+            certificates = await in_time(self.queue.ask(question.x[missing], plan), until - monotonic())
+        fresh = iter(certificates)
+        return [promise or next(fresh) for promise in promises]
 
     def tell(self, question: Question, answers: list[Answer], key: Key) -> dict[str, Any]:
         """The outputs that were asked for."""
-        for one in answers:
-            self.metrics.answers.labels(NONE if one is None else one.note).inc()
+        for answer in answers:
+            self.metrics.answers.labels(NONE if answer is None else answer.note).inc()
         try:
             return self.teller.outputs(question.outputs, answers, question.x, key)
         except AnisocertError as error:

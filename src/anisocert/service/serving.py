@@ -114,8 +114,8 @@ class Server(Base):  # type: ignore[misc]
             last.cancel()
 
     def _cut(self) -> None:
-        for one in list(self.server_state.connections):
-            one.transport.abort()
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
 
 def server_of(service: Service, address: Address) -> uvicorn.Server:
@@ -137,7 +137,7 @@ def serve(service: Service, address: Address, on_start: Callable[[int], None] = 
         AnisocertError: the memory did not answer in the end, and nobody waits for it any longer.
     """
     # uvicorn takes both while it serves, and raises them again afterwards, when there is nothing left to interrupt.
-    before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
     lines = start_logging()
     try:
         with address.listening() as listening:
@@ -149,8 +149,8 @@ def serve(service: Service, address: Address, on_start: Callable[[int], None] = 
         ended = service.close()
         log("stopped", ended=ended)
         lines.flush()
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if not ended:
         raise AnisocertError(
             "expected the memory to take what was under way, got no answer: what it has not stored is lost"

@@ -81,13 +81,13 @@ class Certifier:
         if self.meter is not None:
             self.meter.begin(cost_of(self.method, self.plan, self.network, len(chunk.ids)), len(chunk.ids))
         query = Query.of(self.network, self.smoothing, chunk.x, chunk.ids, self.configuration.seed)
-        found = timed_certificates(query, self.method, self.plan, chunk.alphas, tell)
+        certificates = timed_certificates(query, self.method, self.plan, chunk.alphas, tell)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnisocertWarning)  # issued once, before the work: see Job.warn
             try:
-                for position, certificate in found:
-                    one = row(certificate, chunk.y[position], self.configuration.sigma)
-                    rows.append(one | {"theta": certificate.theta})
+                for position, certificate in certificates:
+                    columns = row(certificate, chunk.y[position], self.configuration.sigma)
+                    rows.append(columns | {"theta": certificate.theta})
             except OutOfTimeError:
                 self.network.expect_no_state()  # which the certificates, cut short, did not reach
         self._expect_same(numerics, self.network.numerics)

@@ -20,20 +20,20 @@ from anisocert.work.unfinished import Unfinished, rows_of, thetas_of
 
 def merge(job: Job, configuration: Configuration, unfinished: Unfinished, on_memory: Callable[[int], None]) -> None:
     """Write the run, all of whose inputs are in parts. `run.json` comes last; only then do the parts go."""
-    folder, found, ids = unfinished.folder, unfinished.where(), job.ids
-    where = {number: found[number] for number in ids}  # a part that came with the folder may have others, too
+    folder, parts, ids = unfinished.folder, unfinished.where(), job.ids
+    where = {number: parts[number] for number in ids}  # a part that came with the folder may have others, too
     clear(folder)
     write_thetas(folder, _thetas(ids, where, job.examples.shape))
-    table, described = _rows(ids, where), configuration.to_dict()
+    table, description = _rows(ids, where), configuration.to_dict()
     if job.configuration.memory is not None:  # what is kept of it has no password
-        run = StoredRun(folder, described | {"files": dict.fromkeys(theta_names(folder))}, table)
+        run = StoredRun(folder, description | {"files": dict.fromkeys(theta_names(folder))}, table)
         with open_memory(replace(configuration, memory=job.configuration.memory)) as memory:
-            table, described["memory"] = pass_through(
+            table, description["memory"] = pass_through(
                 run, memory, lambda number: job.chunk([number]).x[0], unfinished.memory_journal, on_memory
             )  # fmt: skip
     write_table(folder, table)
-    described["preparation"] = job.examples.preparation
-    describe(folder, described | {"command": configuration.command(folder)} | _training(job.metadata))
+    description["preparation"] = job.examples.preparation
+    describe(folder, description | {"command": configuration.command(folder)} | _training(job.metadata))
     unfinished.remove()
 
 
@@ -46,11 +46,11 @@ def _training(metadata: dict[str, Any]) -> dict[str, str]:
 
 def _rows(ids: list[int], where: dict[int, Path]) -> Any:
     """All rows in order of id, each once, from the same part as its theta."""
-    parts = []
+    tables = []
     for part in sorted(set(where.values())):
         rows = rows_of(part)
-        parts.append(rows.filter(pa.array([where.get(number) == part for number in rows["idx"].to_pylist()])))
-    table = pa.concat_tables(parts).sort_by("idx")
+        tables.append(rows.filter(pa.array([where.get(number) == part for number in rows["idx"].to_pylist()])))
+    table = pa.concat_tables(tables).sort_by("idx")
     assert table["idx"].to_pylist() == ids
     return table
 

@@ -61,7 +61,7 @@ class Cluster(Workers):
         if not ready and not self._heard and seconds > PATIENCE:
             warnings.warn(f"no worker has started for {PATIENCE:.0f} s: is the cluster busy?", AnisocertWarning, 2)
         self._heard = self._heard or bool(ready) or seconds > PATIENCE
-        return [(self._asked[one], self._answer(one)) for one in ready]
+        return [(self._asked[reference], self._answer(reference)) for reference in ready]
 
     def close(self) -> None:
         """End the actors, and the cluster if it was made for them."""
@@ -69,10 +69,10 @@ class Cluster(Workers):
             ray.kill(actor)
         self._own.close()
 
-    def _answer(self, asked: Any) -> Any:
-        worker = self._asked.pop(asked)
+    def _answer(self, reference: Any) -> Any:
+        worker = self._asked.pop(reference)
         try:
-            return ray.get(asked)
+            return ray.get(reference)
         except ray.exceptions.RayTaskError as error:
             return AnisocertError(f"a worker failed: {error.cause!r}")
         except ray.exceptions.RayError:  # its process or its node has ended
@@ -89,10 +89,10 @@ def _unreachable() -> Iterator[None]:
     """
     if (mode := os.environ.get(MODE, "token")) != "token":
         raise ArgumentError(f"expected {MODE} to be token or unset, else anybody could use the cluster, got {mode!r}")
-    ours = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    before = {name: os.environ.get(name) for name in (*ours, MODE)}  # which Ray sets
+    variables = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    before = {name: os.environ.get(name) for name in (*variables, MODE)}  # which Ray sets
     clusters = ray_constants.ENABLE_RAY_CLUSTER  # read from the environment when Ray was imported
-    os.environ.update(ours)
+    os.environ.update(variables)
     ray_constants.ENABLE_RAY_CLUSTER = False
     try:
         yield

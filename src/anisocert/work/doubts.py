@@ -32,11 +32,11 @@ def warn_of_doubts(c: Configuration, model: nn.Module, metadata: Metadata) -> No
 
 def beyond_denoiser(model: nn.Module, metadata: Metadata, norm: str, sigma: float) -> list[str]:
     """In which way the noise, or a code's, is not what the denoiser was trained for, if there is one."""
-    if (known := metadata.get("denoiser")) is None:
+    if (denoiser := metadata.get("denoiser")) is None:
         return []
-    noise, (low, high) = usual(norm).name, known["levels"]
-    if noise != known["noise"]:
-        return [f"the denoiser was trained for {known['noise']} noise, got {noise}"]
+    noise, (low, high) = usual(norm).name, denoiser["levels"]
+    if noise != denoiser["noise"]:
+        return [f"the denoiser was trained for {denoiser['noise']} noise, got {noise}"]
     levels = model.codes.flatten().tolist() if isinstance(model, Coded) else [sigma]
     remedy = "train one for it (train --recipe denoiser --levels LOW,HIGH), or stay between these"
     return [
@@ -54,12 +54,12 @@ def _without_its_denoiser(c: Configuration, model: nn.Module, metadata: Metadata
         return []
     if c.denoise is None:
         return ["the network was fine-tuned behind a denoiser, got none: use --denoise FILE"]
-    found = model.denoiser if isinstance(model, Denoised) else None
-    if not isinstance(found, nn.Module):
+    denoiser = model.denoiser if isinstance(model, Denoised) else None
+    if not isinstance(denoiser, nn.Module):
         return []
-    known = (found.blueprint() if isinstance(found, Denoiser) else {}) | {"sha256": weights_hash(found)}
-    other = json.dumps(own, sort_keys=True) != json.dumps(known, sort_keys=True)
-    return ["the network was fine-tuned behind another denoiser than the one of --denoise"] if other else []
+    actual = (denoiser.blueprint() if isinstance(denoiser, Denoiser) else {}) | {"sha256": weights_hash(denoiser)}
+    differs = json.dumps(own, sort_keys=True) != json.dumps(actual, sort_keys=True)
+    return ["the network was fine-tuned behind another denoiser than the one of --denoise"] if differs else []
 
 
 def _any_noise(c: Configuration, metadata: Metadata) -> bool:

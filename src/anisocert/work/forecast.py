@@ -54,8 +54,8 @@ def forecast(job: Job, device: str, inputs: int, on_step: Callable[[], None] = l
     on_step()
 
     def chunk_seconds(count: int) -> float:
-        found = cost_of(method, plan, network, count)
-        return found.votes * vote + found.gradients * gradient
+        cost = cost_of(method, plan, network, count)
+        return cost.votes * vote + cost.gradients * gradient
 
     return Forecast(inputs, purposes, 1 / vote, _scheduled(chunk_seconds, inputs, method.group(network, plan)))
 

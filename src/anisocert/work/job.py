@@ -59,23 +59,23 @@ class Job:
         at = np.searchsorted(self.examples.ids, ids)
         x = as_float(np.asarray(self.examples.pixels[at]))
         if not np.isfinite(x).all():
-            wrong = ids[int(np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(1))[0])]
-            raise ArgumentError(f"expected finite inputs, got NaN or infinity in example {wrong}")
+            number = ids[int(np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(1))[0])]
+            raise ArgumentError(f"expected finite inputs, got NaN or infinity in example {number}")
         if self.configuration.domain is not None:
             check_domain(self.configuration.domain, x)
         return Chunk(list(ids), x, self.examples.y[at].tolist(), None if begun is None else begun.alphas()[at])
 
     def warn(self) -> None:
         """Warn about what is allowed but probably not intended."""
-        c, plan, said = self.configuration, self.configuration.plan(), self.metadata
+        c, plan, metadata = self.configuration, self.configuration.plan(), self.metadata
         method, smoothing = c.chooser(self.theta), c.smoothing()
         assert c.num_classes is not None
         method.warn(self.model, smoothing, plan, c.num_classes, c.numerics.step)
-        if said.get("mean") is None:  # a network that does not say which units it takes
+        if metadata.get("mean") is None:  # a network that does not say which units it takes
             warn_of_units(c.sigma, [self.examples.spread()], images=len(self.examples.shape) > 1)
         if len(self.examples.shape) == 1:
             warn_of_scales(self.examples.sample(256))
-        warn_of_doubts(c, self.model, said)
+        warn_of_doubts(c, self.model, metadata)
         if c.method == "fixed":
             warn_if_out_of_reach(smoothing, plan, c.num_classes, float(smoothing.theta))
 
@@ -99,16 +99,16 @@ class Job:
 
 def load_job(asked: Configuration) -> Job:
     """Load what a configuration names, and complete it from that."""
-    known = load(asked.data, asked.split, asked.layout)
-    examples = chosen(asked, known)
+    dataset = load(asked.data, asked.split, asked.layout)
+    examples = chosen(asked, dataset)
     Stream(asked.seed, Stage.ESTIMATE, int(examples.ids.max()))  # an error now if the seed names no stream
     asked = replace(asked, input_shape=list(examples.shape))
-    model, metadata = load_model(asked, classes=known.num_classes if known.labelled else None)
+    model, metadata = load_model(asked, classes=dataset.num_classes if dataset.labelled else None)
     num_classes = asked.num_classes or metadata.get("num_classes") or (examples.num_classes if examples.labelled else 0)
     if num_classes == 0:
         raise ArgumentError(f"expected num_classes (--num-classes), as {asked.data} has no labels to tell it, got none")
-    _warn_if_one_class(examples, known)
-    expect_labels(known.y, num_classes, asked.data)  # of all, as a few may not show that they are counted from 1
+    _warn_if_one_class(examples, dataset)
+    expect_labels(dataset.y, num_classes, asked.data)  # of all, as a few may not show that they are counted from 1
     # Before the run begins, which fixes its domain and grid.
     if asked.domain is not None:
         check_domain(asked.domain, _extremes(examples))
@@ -120,7 +120,7 @@ def load_job(asked: Configuration) -> Job:
     theta = average_theta(asked)
     configuration = replace(
         asked, num_classes=num_classes, inputs=len(examples), data_hash=examples_hash(examples),
-        theta_hash=None if theta is None else arrays_hash(theta), trained_on=_trained_on(metadata, known),
+        theta_hash=None if theta is None else arrays_hash(theta), trained_on=_trained_on(metadata, dataset),
     )  # fmt: skip
     return Job(configuration, examples, model, metadata, theta)
 
@@ -135,26 +135,26 @@ def average_theta(c: Configuration) -> NDArray[np.float32] | None:
     return theta
 
 
-def _warn_if_one_class(examples: Dataset, known: Dataset) -> None:
+def _warn_if_one_class(examples: Dataset, dataset: Dataset) -> None:
     """Warn of inputs of one class, as data in order of its classes begins with."""
-    if FEW < len(examples) < len(known) and len(np.unique(examples.y)) == 1 < len(np.unique(known.y)):
+    if FEW < len(examples) < len(dataset) and len(np.unique(examples.y)) == 1 < len(np.unique(dataset.y)):
         warnings.warn(
-            f"all {len(examples)} inputs are of class {examples.y[0]}, of {known.num_classes} in {known.name}: use "
+            f"all {len(examples)} inputs are of class {examples.y[0]}, of {dataset.num_classes} in {dataset.name}: use "
             "--skip N, every N-th, to spread them",
             AnisocertWarning, stacklevel=3,
         )  # fmt: skip
 
 
-def _trained_on(said: dict[str, Any], data: Dataset) -> bool:
+def _trained_on(metadata: dict[str, Any], dataset: Dataset) -> bool:
     """Whether a network's file says that it was trained on this data; of image files nothing is said."""
-    same = said.get("examples") == len(data) and isinstance(data.pixels, np.ndarray)
-    return same and said.get("data_sha256") == data.fingerprint()
+    same = metadata.get("examples") == len(dataset) and isinstance(dataset.pixels, np.ndarray)
+    return same and metadata.get("data_sha256") == dataset.fingerprint()
 
 
 def _extremes(examples: Dataset) -> NDArray[np.float32]:
     """The smallest and the largest value; of image files, a sample: the others are checked when they are read."""
-    if isinstance(found := examples.pixels, np.ndarray):
-        ends: NDArray[np.uint8] | NDArray[np.float32] = np.array([np.nanmin(found), np.nanmax(found)])
+    if isinstance(pixels := examples.pixels, np.ndarray):
+        ends: NDArray[np.uint8] | NDArray[np.float32] = np.array([np.nanmin(pixels), np.nanmax(pixels)])
         return as_float(ends)
     return examples.sample()
 
@@ -172,6 +172,6 @@ def model_files(configuration: Configuration) -> dict[str, bytes] | None:
         from anisocert.models.onnx_file import read_onnx
 
         names += read_onnx(path).locations
-    parts = {name: Path(said) for name, said in configuration.parts.items() if said and Path(said).is_file()}
-    others = {f"{name}/{file.name}": file.read_bytes() for name, file in parts.items()}
-    return {name: (path.parent / name).read_bytes() for name in names} | others
+    parts = {name: Path(part) for name, part in configuration.parts.items() if part and Path(part).is_file()}
+    contents = {f"{name}/{file.name}": file.read_bytes() for name, file in parts.items()}
+    return {name: (path.parent / name).read_bytes() for name in names} | contents

@@ -65,18 +65,18 @@ def _add(
     folder, journal = run.folder, run.folder / JOURNAL
     if inputs is not None:
         run.expect_inputs(inputs)
-    found = run.inputs() if inputs is None else inputs.get
+    input_of = run.inputs() if inputs is None else inputs.get
     for row in run.rows:  # an error for what cannot be admitted, before anything is promised
-        run.certificate(row["idx"], found(row["idx"]))
+        run.certificate(row["idx"], input_of(row["idx"]))
     expect_own(journal)
     if force or journal.exists() or not _has_answers(run, memory):
-        table, said = pass_through(run, memory, found, journal, on_done)
-        replace_table(folder, run.description | {"memory": said}, table)
+        table, record = pass_through(run, memory, input_of, journal, on_done)
+        replace_table(folder, run.description | {"memory": record}, table)
         journal.unlink()
     else:
         table, file = run.table, folder / TABLE
         answers = [_answer(file, {name: row[name] for name in COLUMNS}) for row in run.rows]
-        _expect_backed(file, answers, run, memory, found)
+        _expect_backed(file, answers, run, memory, input_of)
         on_done(len(answers))
     return Counter(table["memory_note"].to_pylist())
 
@@ -106,8 +106,8 @@ def pass_through(
             file.flush()
             os.fsync(file.fileno())
             on_done(1)
-    said = {"file": _place(memory), "policy": memory.policy, "prefer": memory.prefer, "generation": memory.generation}
-    return _with_columns(run.table, answers), said | {"order": "idx", "entries": len(memory)}
+    record = {"file": _place(memory), "policy": memory.policy, "prefer": memory.prefer, "generation": memory.generation}
+    return _with_columns(run.table, answers), record | {"order": "idx", "entries": len(memory)}
 
 
 def _place(memory: Memory) -> str | None:
@@ -117,11 +117,11 @@ def _place(memory: Memory) -> str | None:
 
 def _has_answers(run: StoredRun, memory: Memory) -> bool:
     """Whether a run says that its answers are this memory's, and no exchange of its table was interrupted."""
-    said = run.description.get("memory")
-    if not isinstance(said, dict) or "next" in run.description or not set(COLUMNS) <= set(run.table.column_names):
+    record = run.description.get("memory")
+    if not isinstance(record, dict) or "next" in run.description or not set(COLUMNS) <= set(run.table.column_names):
         return False
-    told = {"memory": said.get("file"), **{name: said.get(name) for name in ("generation", "prefer")}}
-    return told == _whose(memory)
+    identity = {"memory": record.get("file"), **{name: record.get(name) for name in ("generation", "prefer")}}
+    return identity == _whose(memory)
 
 
 def _whose(memory: Memory) -> dict[str, Any]:
@@ -131,12 +131,12 @@ def _whose(memory: Memory) -> dict[str, Any]:
 
 def _begin(journal: Path, memory: Memory) -> list[dict[str, Any]]:
     """The answers in a memory's journal, which is created if absent and left ready for the next one."""
-    whose = _whose(memory)
+    identity = _whose(memory)
     expect_own(journal)
     written = journal.read_bytes() if journal.exists() else b""
     lines = [line + b"\n" for line in written.split(b"\n")[:-1]]
-    if not lines or lines[0] != f"{json.dumps(whose)}\n".encode():
-        lines = [f"{json.dumps(whose)}\n".encode()]
+    if not lines or lines[0] != f"{json.dumps(identity)}\n".encode():
+        lines = [f"{json.dumps(identity)}\n".encode()]
         journal.write_bytes(lines[0])
         to_disk(journal)
         to_disk(journal.parent)
@@ -146,19 +146,19 @@ def _begin(journal: Path, memory: Memory) -> list[dict[str, Any]]:
 
 def _line(journal: Path, line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        answer = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise _not_ours(journal, "a line that is not JSON") from error
-    return _answer(journal, found)
+    return _answer(journal, answer)
 
 
-def _answer(file: Path, found: Any) -> dict[str, Any]:
+def _answer(file: Path, answer: Any) -> dict[str, Any]:
     """What a file holds, if it is an answer."""
-    if not isinstance(found, dict) or tuple(map(type, found.values())) != (int, float, float, str):
+    if not isinstance(answer, dict) or tuple(map(type, answer.values())) != (int, float, float, str):
         raise _not_ours(file, "a row that is not an answer")
-    if tuple(found) != COLUMNS or found["memory_note"] not in (KEPT, SHRUNK, INHERITED, ABSTAINED):
+    if tuple(answer) != COLUMNS or answer["memory_note"] not in (KEPT, SHRUNK, INHERITED, ABSTAINED):
         raise _not_ours(file, "a row that is not an answer")
-    return found
+    return answer
 
 
 def _expect_backed(
@@ -173,13 +173,13 @@ def _expect_backed(
         raise _not_ours(file, f"{len(answers)} for {len(run)} inputs")
     for row, answer in zip(run.rows, answers, strict=False):
         proposed = run.certificate(row["idx"], inputs(row["idx"]))
-        for what in (*check_answer(row, *answer.values()), *unbacked(memory, row | answer, proposed)):
-            raise _not_ours(file, f"for example {row['idx']} {answer['memory_note']}, but {what}")
+        for fault in (*check_answer(row, *answer.values()), *unbacked(memory, row | answer, proposed)):
+            raise _not_ours(file, f"for example {row['idx']} {answer['memory_note']}, but {fault}")
 
 
-def _not_ours(file: Path, what: str) -> ArgumentError:
+def _not_ours(file: Path, got: str) -> ArgumentError:
     remedy = "with --force (force=True)" if file.name == TABLE else "remove it, and"
-    return ArgumentError(f"expected the memory's answers in {file}, got {what}: {remedy} the memory is asked again")
+    return ArgumentError(f"expected the memory's answers in {file}, got {got}: {remedy} the memory is asked again")
 
 
 def _with_columns(table: Any, answers: list[dict[str, Any]]) -> Any:

@@ -80,8 +80,8 @@ def certify_run(job: Job, folder: Path, workers: Callable[[], Workers], circumst
     with unfinished.working(circumstances.shard):
         begun = begun or _begun(job, folder)  # another shard may have begun it by now
         left, (number, count) = _left(job, folder, circumstances.shard), circumstances.shard
-        mine = len(job.ids[number - 1 :: count])
-        circumstances.on_begin(mine - len(left), mine)
+        size = len(job.ids[number - 1 :: count])
+        circumstances.on_begin(size - len(left), size)
         unfinished.warn_of_others()
         if left:
             at_work = workers()
@@ -137,14 +137,14 @@ def check_memory(configuration: Configuration, job: Job, begun: Configuration | 
     if configuration.memory is None or not Memory.exists(configuration.memory):
         return
     with Memory.open(configuration.memory, configuration.memory_policy, prefer=configuration.memory_prefer) as memory:
-        known = memory.stats()
-        if begun is not None and begun.probe is not None and known.model_hash == begun.model_hash:
+        stats = memory.stats()
+        if begun is not None and begun.probe is not None and stats.model_hash == begun.model_hash:
             memory.expect(begun.model_hash or "", from_json(begun.probe))
-        check_lifetime(configuration, known)
+        check_lifetime(configuration, stats)
         for name, has, wanted in (
-            ("norm", known.norm, int(configuration.norm[1])),
-            ("shape", known.shape, job.examples.shape),
-            ("model", known.model_hash or None, begun.model_hash if begun else None),
+            ("norm", stats.norm, int(configuration.norm[1])),
+            ("shape", stats.shape, job.examples.shape),
+            ("model", stats.model_hash or None, begun.model_hash if begun else None),
         ):
             if has is not None and wanted is not None and has != wanted:
                 remedy = f"choose another --memory for this {'network' if name == 'model' else name}"
@@ -155,11 +155,11 @@ def check_memory(configuration: Configuration, job: Job, begun: Configuration | 
 
 def check_lifetime(configuration: Configuration, known: Stats) -> None:
     """An error unless run and memory agree on whether alpha covers the memory's lifetime."""
-    said = configuration.alpha if configuration.lifetime else None
-    if known.lifetime == said or (known.lifetime is None and known.entries == 0):
+    lifetime = configuration.alpha if configuration.lifetime else None
+    if known.lifetime == lifetime or (known.lifetime is None and known.entries == 0):
         return
     has = "alpha for each certificate" if known.lifetime is None else f"a lifetime alpha of {known.lifetime:g}"
-    wanted = "alpha for each certificate" if said is None else f"a lifetime alpha of {said:g}"
+    wanted = "alpha for each certificate" if lifetime is None else f"a lifetime alpha of {lifetime:g}"
     raise ArgumentError(f"expected a memory with {wanted}, got {shown(configuration.memory or '')} with {has}")
 
 

@@ -77,9 +77,9 @@ class Unfinished:
     def add(self, rows: Sequence[dict[str, Any]]) -> None:
         """Keep finished inputs: rows with their `theta`, an array."""
         flat = [row | {"theta": np.ravel(row["theta"])} for row in rows]
-        written = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(flat, PART_SCHEMA), written)
-        content = written.getvalue()
+        buffer = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(flat, PART_SCHEMA), buffer)
+        content = buffer.getvalue()
         try:
             seal = self._seal(content)
         except ArgumentError:  # this user cannot keep a secret
@@ -103,16 +103,16 @@ class Unfinished:
         """Warn of parts that this user did not write on this machine: they are taken as they are."""
         parts = self.parts()
         try:
-            others = [part for part in parts if part.stem.rpartition("-")[2] != self._seal(part.read_bytes())]
-            whose = "were done by another user or on another machine"
+            unverified = [part for part in parts if part.stem.rpartition("-")[2] != self._seal(part.read_bytes())]
+            origin = "were done by another user or on another machine"
         except FileNotFoundError:
             return  # another shard has finished the run
         except ArgumentError as error:
-            others, whose = parts, f"were done by somebody ({error})"
-        if others:
-            count = sum(len(_ids(part)) for part in others)
+            unverified, origin = parts, f"were done by somebody ({error})"
+        if unverified:
+            count = sum(len(_ids(part)) for part in unverified)
             warnings.warn(
-                f"{count:,} inputs in {self.path} {whose}, and are taken as they are: unless you know by whom, remove "
+                f"{count:,} inputs in {self.path} {origin}, and are taken as they are: unless you know by whom, remove "
                 "that folder, or draw votes again once the run is done: "
                 f"anisocert verify {shell_quote(str(self.folder))} --recount 20",
                 AnisocertWarning,
@@ -121,9 +121,9 @@ class Unfinished:
 
     def foreign(self) -> list[Path]:
         """What someone else has put where a run that has not begun has only locks."""
-        ours = ("*.lock", TEMPORARY.format("*"))
-        found = sorted(self.path.iterdir()) if self.path.is_dir() else []
-        return [path for path in found if not any(path.match(one) for one in ours)]
+        patterns = ("*.lock", TEMPORARY.format("*"))
+        paths = sorted(self.path.iterdir()) if self.path.is_dir() else []
+        return [path for path in paths if not any(path.match(pattern) for pattern in patterns)]
 
     def remove(self) -> None:
         """Once the run is merged."""
@@ -147,18 +147,18 @@ def _expected(part: Path) -> Iterator[None]:
 def _ids(part: Path) -> list[int]:
     """The inputs in a part."""
     with _expected(part):
-        if not stat.S_ISREG((file := part.lstat()).st_mode):
+        if not stat.S_ISREG((status := part.lstat()).st_mode):
             raise ValueError("it is not a regular file")
-        if file.st_size > MOST_BYTES:  # of holes, which take no room on disk
-            raise ValueError(f"it has {file.st_size:,} bytes, expected {MOST_BYTES:,} at most")
+        if status.st_size > MOST_BYTES:  # of holes, which take no room on disk
+            raise ValueError(f"it has {status.st_size:,} bytes, expected {MOST_BYTES:,} at most")
         if pq.read_schema(part) != PART_SCHEMA:
             raise ValueError("it has different columns")
         if (rows := pq.read_metadata(part).num_rows) > MOST_ROWS:
             raise ValueError(f"it claims to have {rows:,} rows, expected {MOST_ROWS:,} at most")
-        found = [int(number) for number in pq.read_table(part, columns=["idx"])["idx"].to_pylist()]
-        if len(set(found)) < len(found):
+        ids = [int(number) for number in pq.read_table(part, columns=["idx"])["idx"].to_pylist()]
+        if len(set(ids)) < len(ids):
             raise ValueError("it has an input twice")
-        return found
+        return ids
 
 
 def rows_of(part: Path) -> Any:
@@ -172,16 +172,18 @@ def rows_of(part: Path) -> Any:
 def thetas_of(part: Path, shape: tuple[int, ...]) -> dict[int, NDArray[np.float32]]:
     """The theta of each input in a part, one number or as many as the shape has."""
     with _expected(part):
-        said, size = pq.read_metadata(part), math.prod(shape)
-        chunks = (said.row_group(i).column(k) for i in range(said.num_row_groups) for k in range(said.num_columns))
+        footer, size = pq.read_metadata(part), math.prod(shape)
+        chunks = (
+            footer.row_group(i).column(k) for i in range(footer.num_row_groups) for k in range(footer.num_columns)
+        )
         claimed = sum(chunk.num_values for chunk in chunks if chunk.path_in_schema.startswith("theta."))
-        if claimed > said.num_rows * size:  # before they are read: a billion equal numbers take a few kilobytes there
-            raise ValueError(f"it claims {claimed:,} values of theta, expected {said.num_rows:,} x {size:,} at most")
+        if claimed > footer.num_rows * size:  # before they are read: a billion equal numbers take a few kilobytes there
+            raise ValueError(f"it claims {claimed:,} values of theta, expected {footer.num_rows:,} x {size:,} at most")
         table = pq.read_table(part, columns=["idx", "theta"])
         flat = table["theta"].combine_chunks()
         ends, values = flat.offsets.to_numpy(), flat.values.to_numpy()
-        found = {int(i): values[ends[k] : ends[k + 1]] for k, i in enumerate(table["idx"].to_pylist())}
-        for number, theta in found.items():
+        thetas = {int(i): values[ends[k] : ends[k + 1]] for k, i in enumerate(table["idx"].to_pylist())}
+        for number, theta in thetas.items():
             if theta.size not in (1, size):
                 raise ValueError(f"theta of example {number} has {theta.size:,} values, expected 1 or {size:,}")
-        return {number: theta.reshape(shape) if theta.size > 1 else theta for number, theta in found.items()}
+        return {number: theta.reshape(shape) if theta.size > 1 else theta for number, theta in thetas.items()}

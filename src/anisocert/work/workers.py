@@ -83,9 +83,13 @@ class Processes(Workers):
 
     def wait(self, seconds: float = math.inf) -> list[tuple[int, Any]]:
         """See Workers."""
-        at = {running[1]: worker for worker, running in enumerate(self._running) if running is not None}
-        ready = wait(list(at), None if math.isinf(seconds) else max(0.0, seconds))
-        return [(at[one], self._answer(at[one], one)) for one in ready if isinstance(one, Connection)]
+        workers = {running[1]: worker for worker, running in enumerate(self._running) if running is not None}
+        ready = wait(list(workers), None if math.isinf(seconds) else max(0.0, seconds))
+        return [
+            (workers[connection], self._answer(workers[connection], connection))
+            for connection in ready
+            if isinstance(connection, Connection)
+        ]
 
     def close(self) -> None:
         """End the processes."""
@@ -94,8 +98,8 @@ class Processes(Workers):
 
     def _open(self, worker: int) -> tuple[BaseProcess, Connection]:
         here, there = self._context.Pipe()
-        made = (*self._made, self.devices[worker])
-        process = self._context.Process(target=_serve, args=(there, made, torch.get_num_threads()), daemon=True)
+        arguments = (*self._made, self.devices[worker])
+        process = self._context.Process(target=_serve, args=(there, arguments, torch.get_num_threads()), daemon=True)
         process.start()
         there.close()  # so that the connection ends with the process
         self._running[worker] = (process, here)
@@ -136,11 +140,11 @@ class Served:
             return AnisocertError(f"a worker failed: {type(error).__name__}: {error}")
 
 
-def _serve(connection: Connection, made: tuple[Any, ...], threads: int) -> None:
+def _serve(connection: Connection, arguments: tuple[Any, ...], threads: int) -> None:
     """A worker process: called through the connection, and ending with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the calling process decides what follows
     torch.set_num_threads(threads)
-    served = Served(made)
+    served = Served(arguments)
     try:
         while True:
             connection.send(served.call(*connection.recv()))

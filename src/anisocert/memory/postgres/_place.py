@@ -39,25 +39,25 @@ class Place:
     @classmethod
     def of(cls, url: str) -> Place:
         """The place that a URL names; an error, which does not show its password, if it is no such URL."""
-        told = shown(url)
+        redacted = shown(url)
         address, _, query = url.partition("?")
         if "?" in query:
-            raise ArgumentError(f"expected {_FORM}, with %3F for a question mark in a password, got {told}")
+            raise ArgumentError(f"expected {_FORM}, with %3F for a question mark in a password, got {redacted}")
         options = [option for option in query.split("&") if option]
-        named = [unquote(option.partition("=")[2]) for option in options if _key(option) == "memory"]
-        name = named[0] if named else "anisocert"
-        if len(named) > 1 or not _NAME.fullmatch(name) or name.startswith("pg_"):
+        names = [unquote(option.partition("=")[2]) for option in options if _key(option) == "memory"]
+        name = names[0] if names else "anisocert"
+        if len(names) > 1 or not _NAME.fullmatch(name) or name.startswith("pg_"):
             raise ArgumentError(
                 f"memory: expected one name of small letters, digits and _ that does not begin with pg_, in {_FORM}, "
-                f"got {', '.join(map(repr, named))}"
+                f"got {', '.join(map(repr, names))}"
             )
         rest = "&".join(option for option in options if _key(option) != "memory")
         try:
             settings = conninfo_to_dict(f"{address}?{rest}")
         except (psycopg.Error, ValueError):
             # What the library says repeats the URL, its password included.
-            raise ArgumentError(f"expected {_FORM}, got {told}, which PostgreSQL's library cannot read") from None
-        return cls(told, name, {**_USUAL, **settings, "client_encoding": "utf8"})
+            raise ArgumentError(f"expected {_FORM}, got {redacted}, which PostgreSQL's library cannot read") from None
+        return cls(redacted, name, {**_USUAL, **settings, "client_encoding": "utf8"})
 
 
 def _key(option: str) -> str:

@@ -21,8 +21,8 @@ _BULK: Final = ("theta", "center", "axes")  # floats, which do not compress
 @cache
 def _columns(table: str) -> dict[str, tuple[str, bool]]:
     """Type and whether it is required, by column."""
-    known = ({"number": (int, True)} if table == "head" else {}) | kinds.columns(table)
-    return {column: (_TYPES[kind], needed) for column, (kind, needed) in known.items()}
+    columns = ({"number": (int, True)} if table == "head" else {}) | kinds.columns(table)
+    return {column: (_TYPES[kind], needed) for column, (kind, needed) in columns.items()}
 
 
 def create(schema: str) -> list[str]:
@@ -77,22 +77,22 @@ UNION ALL SELECT 'inheritance', relname, '' FROM pg_inherits JOIN kin ON kin.oid
 @cache
 def _expected() -> frozenset[tuple[str, str, str]]:
     """What OBJECTS finds in a schema that `create` has made."""
-    found = [("format", FORMAT, "")]
+    objects = [("format", FORMAT, "")]
     for table in (*head.TABLES, "head"):
-        found.append(("relation", table, "r p heap f f f 0"))
+        objects.append(("relation", table, "r p heap f f f 0"))
         columns = _columns(table)
         for i, (name, (kind, needed)) in enumerate(columns.items(), 1):
-            found.append(("column", f"{table}.{name}", f"{i} {kind} {'t' if needed else 'f'} f f f"))
+            objects.append(("column", f"{table}.{name}", f"{i} {kind} {'t' if needed else 'f'} f f f"))
         indexes = [(f"{table}_pkey", "number", "t t")]
         indexes += [(f"{table}_{column}_key", column, "t f") for column in kinds.UNIQUE.get(table, ())]
         for name, _, unique in indexes:
-            found.append(("constraint", name, f"{table} {'p' if unique == 't t' else 'u'} f"))
+            objects.append(("constraint", name, f"{table} {'p' if unique == 't t' else 'u'} f"))
         indexes += [(name, column, "f f") for name, column in kinds.INDEXED.get(table, {}).items()]
         for name, column, unique in indexes:
-            sorts = "int8_ops" if columns[column][0] == "bigint" else "bytea_ops"
-            found.append(("relation", name, "i p btree f f f 0"))
-            found.append(("index", name, f"{table} {column} {sorts} 1 {unique} t t t"))
-    return frozenset(found)
+            operator_class = "int8_ops" if columns[column][0] == "bigint" else "bytea_ops"
+            objects.append(("relation", name, "i p btree f f f 0"))
+            objects.append(("index", name, f"{table} {column} {operator_class} 1 {unique} t t t"))
+    return frozenset(objects)
 
 
 def check(schema: str, found: set[tuple[str, str, str]]) -> None:

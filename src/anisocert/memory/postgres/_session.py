@@ -47,7 +47,7 @@ class Session:
 
     def _connect(self) -> None:
         self._connection = psycopg.connect(**self._place.settings, autocommit=True)
-        self._connection.add_notice_handler(lambda said: self._warnings.append(said.message_primary or ""))
+        self._connection.add_notice_handler(lambda notice: self._warnings.append(notice.message_primary or ""))
         self._connection.execute(_SETTINGS)
 
     @property
@@ -64,7 +64,7 @@ class Session:
         """
         first = [_BEGIN_WRITING, _SILENCE] if write else [_BEGIN_READING]
         # Last, so that statements that lock tables come before any that is about one moment.
-        whole: list[Statement] = [*((one, ()) for one in first), *statements, (_CIRCUMSTANCES, ())]
+        whole: list[Statement] = [*((statement, ()) for statement in first), *statements, (_CIRCUMSTANCES, ())]
         deadline, pause = time.monotonic() + (0.0 if self._down_until else WAIT_SECONDS), 0.02
         if self.lost and time.monotonic() < self._down_until:
             raise UnavailableError(f"cannot use the memory {self._place.shown}: the database is down; ask again later")
@@ -72,7 +72,7 @@ class Session:
             try:
                 if self.lost:
                     self._connect()
-                found = self._pipelined(whole)
+                results = self._pipelined(whole)
                 break
             except psycopg.Error as error:
                 self.abandon()
@@ -85,15 +85,15 @@ class Session:
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
         self._down_until = 0.0
-        self._expect_durable(write, *found[-1][0])
-        return found[len(first) : -1]
+        self._expect_durable(write, *results[-1][0])
+        return results[len(first) : -1]
 
     def _pipelined(self, statements: Sequence[Statement]) -> list[list[tuple[Any, ...]]]:
         """One round trip for all but the last: after a pipeline, a server does not notice that a client is silent."""
         with self._connection.pipeline():
             cursors = [self.execute(*statement) for statement in statements[:-1]]
         cursors.append(self.execute(*statements[-1]))
-        return [[] if one.description is None else one.fetchall() for one in cursors]
+        return [[] if cursor.description is None else cursor.fetchall() for cursor in cursors]
 
     def _expect_durable(self, write: bool, fsync: str, commit: str, standby: bool) -> None:
         if standby:  # which may not know the newest promises yet
@@ -122,26 +122,26 @@ class Session:
         """End the transaction; False if the outcome is not known for sure, and the connection is gone."""
         self._warnings.clear()
         try:
-            ended = self.execute("COMMIT").statusmessage
+            status = self.execute("COMMIT").statusmessage
         except psycopg.Error:
             # Only a server that is ready for the next transaction has said that it has undone this one.
             if not self.lost and self._connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
                 raise
             self.close()
             return False
-        if ended != "COMMIT":  # an error before, which somebody has not heard
-            raise BrokenMemoryError(f"the memory {self._place.shown} has ended a transaction by {ended}")
+        if status != "COMMIT":  # an error before, which somebody has not heard
+            raise BrokenMemoryError(f"the memory {self._place.shown} has ended a transaction by {status}")
         if self._warnings:  # it is on the disk here, but perhaps not on that of a standby, which must have it, too
             self.close()
         return not self._warnings
 
     def abandon(self) -> None:
         """Undo the transaction under way, if any; a connection that cannot is left, which undoes it too."""
-        status, known = self._connection.info.transaction_status, psycopg.pq.TransactionStatus
+        status, statuses = self._connection.info.transaction_status, psycopg.pq.TransactionStatus
         with suppress(psycopg.Error):
-            if status in (known.INTRANS, known.INERROR):
+            if status in (statuses.INTRANS, statuses.INERROR):
                 self._connection.execute("ROLLBACK")
-            if self._connection.info.transaction_status == known.IDLE:
+            if self._connection.info.transaction_status == statuses.IDLE:
                 return
         self._connection.close()
 
@@ -180,5 +180,5 @@ def _ends_the_connection(error: psycopg.Error) -> bool:
 
 
 def _line(error: Exception) -> str:
-    said = getattr(getattr(error, "diag", None), "message_primary", None) or str(error)
-    return " ".join(said.split())
+    message = getattr(getattr(error, "diag", None), "message_primary", None) or str(error)
+    return " ".join(message.split())

@@ -114,13 +114,13 @@ class PostgresStore:
         """The head, and what one more statement finds; both once nobody can change the tables any more, only rows."""
         tables = ", ".join(f"ONLY {self._table(table)}" for table in TABLES)
         head, modes = f"ONLY {self._table('head')}", _WRITING if write else _READING
-        locks = [(f"LOCK TABLE {what} IN {mode} MODE", ()) for what, mode in zip((head, tables), modes, strict=True)]
+        locks = [(f"LOCK TABLE {names} IN {mode} MODE", ()) for names, mode in zip((head, tables), modes, strict=True)]
         query = f"SELECT {', '.join(COLUMNS)} FROM {head}"
         statements = [*locks, (postgres_schema.OBJECTS, (self._schema,)), (query, ()), *more]
-        _, _, objects, heads, *found = self._session.begin(write, statements)
+        _, _, objects, heads, *rest = self._session.begin(write, statements)
         postgres_schema.check(self._schema, set(objects))
         self._wanted = Head.of_row(heads[0] if len(heads) == 1 else None)
-        return self._wanted, found[0] if found else []
+        return self._wanted, rest[0] if rest else []
 
     def _put(self, before: Head) -> None:
         """Replace the head, if it is still the one that was read."""
@@ -180,10 +180,10 @@ class PostgresStore:
 
     def append(self, head: Head, table: Table, rows: Iterable[Row]) -> None:
         """Add rows, and replace the head when the transaction ends."""
-        columns, left = KINDS[table], iter(rows)
+        columns, remaining = KINDS[table], iter(rows)
         query = f"INSERT INTO {self._table(table)} ({', '.join(columns)}) VALUES ({_marks(columns)})"
-        while some := list(islice(left, _BATCH)):
-            self._session.insert(query, some)
+        while batch := list(islice(remaining, _BATCH)):
+            self._session.insert(query, batch)
         self._wanted = head
 
     def rows(self, table: Table, after: int = 0) -> Iterator[Row]:
@@ -204,26 +204,26 @@ class PostgresStore:
     def find(self, table: Table, column: str, value: Any) -> list[Row]:
         """Rows with a value in a column that has an index, in order."""
         where = f"FROM ONLY {self._table(table)} WHERE {column} = %s ORDER BY number"
-        found: list[Row] = self._session.execute(f"SELECT {', '.join(KINDS[table])} {where}", (value,)).fetchall()
-        return found
+        rows: list[Row] = self._session.execute(f"SELECT {', '.join(KINDS[table])} {where}", (value,)).fetchall()
+        return rows
 
     def regions(self, numbers: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
         """Centre and semi-axes of some entries."""
         query = f"SELECT number, center, axes FROM ONLY {self._table('entries')} WHERE number = ANY (%s)"
         for start in range(0, len(numbers), _BATCH):
-            some = [int(number) for number in numbers[start : start + _BATCH]]
-            found = {number: region for number, *region in self._session.execute(query, (some,))}
-            if found.keys() != set(some):
+            batch = [int(number) for number in numbers[start : start + _BATCH]]
+            regions = {number: region for number, *region in self._session.execute(query, (batch,))}
+            if regions.keys() != set(batch):
                 raise BrokenMemoryError(f"this memory is broken: entries of {self.place} are gone")
-            for number in some:
-                center, axes = found[number]
+            for number in batch:
+                center, axes = regions[number]
                 yield center, axes
 
     def columns(self, names: Sequence[str]) -> Iterable[tuple[Any, ...]]:
         """Some columns of all entries, in order."""
         query = f"SELECT {', '.join(names)} FROM ONLY {self._table('entries')} ORDER BY number"
-        found: list[tuple[Any, ...]] = self._session.execute(query).fetchall()
-        return found
+        rows: list[tuple[Any, ...]] = self._session.execute(query).fetchall()
+        return rows
 
     def reset(self, policy: str) -> None:
         """Drop all rows, and what the memory belongs to; policy and lifetime stay."""
@@ -255,5 +255,5 @@ def _connected(place: str) -> tuple[Session, str, str]:
     from anisocert.memory.postgres._place import Place
     from anisocert.memory.postgres._session import Session
 
-    found = Place.of(place)
-    return Session(found), found.shown, found.schema
+    location = Place.of(place)
+    return Session(location), location.shown, location.schema

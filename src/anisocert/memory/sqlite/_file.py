@@ -87,7 +87,7 @@ def refuse_second_name(path: Path) -> None:
 
 def refuse_mounted(path: Path) -> None:
     """An error if a file is mounted without its folder, as into a container: its log is not where others look."""
-    place = str(path.resolve()).translate({ord(one): f"\\{ord(one):03o}" for one in "\\ \t\n"})
+    place = str(path.resolve()).translate({ord(character): f"\\{ord(character):03o}" for character in "\\ \t\n"})
     with suppress(OSError):  # on other systems than Linux
         if any(line.split()[4:5] == [place] for line in MOUNTS.read_text(errors="surrogateescape").splitlines()):
             raise ArgumentError(
@@ -115,13 +115,13 @@ def log(path: Path) -> Path:
 def identity(path: Path, unchanged: bool) -> tuple[int | bool, ...] | None:
     """Which file a path names at this moment. unchanged: also in which state."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise AnisocertError(f"cannot use the memory {path}: {error.strerror}") from error
-    state = (found.st_size, found.st_mtime_ns, log(path).exists()) if unchanged else ()
-    return (found.st_dev, found.st_ino, *state)
+    state = (status.st_size, status.st_mtime_ns, log(path).exists()) if unchanged else ()
+    return (status.st_dev, status.st_ino, *state)
 
 
 def read_only_uri(path: Path, unchanged: bool) -> str:
@@ -137,14 +137,14 @@ def refuse_foreign(path: Path) -> None:
     """
     with explained(path), closing(sqlite3.connect(read_only_uri(path, unchanged=True), uri=True)) as db:
         try:
-            found = db.execute("PRAGMA application_id").fetchone()[0]
+            application_id = db.execute("PRAGMA application_id").fetchone()[0]
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
                 raise
             return  # a memory looks like this, without its log, if a process was killed while merging the log into it
-    if found != APPLICATION_ID:
-        what = "another database" if path.stat().st_size else "an empty file"
-        raise ArgumentError(f"expected a certificate memory, got {what}, {path}")
+    if application_id != APPLICATION_ID:
+        got = "another database" if path.stat().st_size else "an empty file"
+        raise ArgumentError(f"expected a certificate memory, got {got}, {path}")
 
 
 def refuse_hostile_journal(path: Path) -> None:

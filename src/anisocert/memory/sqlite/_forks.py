@@ -47,8 +47,8 @@ def refuse_inherited(path: Path) -> None:
 
 
 def _file(path: Path) -> File:
-    found = path.stat()
-    return found.st_dev, found.st_ino
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _in_child() -> None:

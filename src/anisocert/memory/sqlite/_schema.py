@@ -16,9 +16,9 @@ _TYPES: Final = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
 
 
 def _table(name: head.Table) -> str:
-    (number, _), *others = columns(name).items()
+    (number, _), *rest = columns(name).items()
     parts = [f"{number} INTEGER PRIMARY KEY"]
-    for column, (kind, needed) in others:
+    for column, (kind, needed) in rest:
         parts.append(f"{column} {_TYPES[kind]}{' NOT NULL' * needed}{' UNIQUE' * (column in UNIQUE.get(name, ()))}")
     return f"CREATE TABLE {name} ({', '.join(parts)})"
 

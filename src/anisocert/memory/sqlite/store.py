@@ -126,10 +126,10 @@ class SqliteStore:
     def begin(self, write: bool, generation: str = "", after: int = 0) -> Iterator[tuple[Head, Iterator[Row]]]:
         """A transaction: the head, and the entries after a number, or all if the generation has changed."""
         with self._step(write):
-            found = self._pragma("schema_version")
-            if found != self._known_schema:
+            schema = self._pragma("schema_version")
+            if schema != self._known_schema:
                 sqlite_schema.check(self._db)
-                self._known_schema = found
+                self._known_schema = schema
             head = Head.of_row(self._db.execute(f"SELECT {', '.join(COLUMNS)} FROM head").fetchone())
             if self._path is not None and self._log is None:  # which SQLite keeps from here until it is closed
                 self._log = sqlite_file.identity(sqlite_file.log(self._path), False)
@@ -155,9 +155,9 @@ class SqliteStore:
         if self._path is None:
             return
         if sqlite_file.identity(self._path, self._unchanged) != self._file:
-            what = "removed, replaced or changed" if self._unchanged else "removed or replaced"
+            change = "removed, replaced or changed" if self._unchanged else "removed or replaced"
             raise AnisocertError(
-                f"{self.place} was {what} while it was open: put it back, or open what is there now, and what that "
+                f"{self.place} was {change} while it was open: put it back, or open what is there now, and what that "
                 "lacks is forgotten"
             )
         if self._log is not None and sqlite_file.identity(log := sqlite_file.log(self._path), False) != self._log:

@@ -62,7 +62,7 @@ def write_whole(path: Path, write: Callable[[Path], object], private: bool = Fal
 
 
 def claim(path: Path, force: bool = False) -> None:
-    """Refuse to have `path` replaced by a command unless nothing is there, or a file that this program has written.
+    """Refuse to have `path` replaced by a command unless nothing is there, or an empty file, or one of this program's.
 
     Files of ours carry a mark. force: any regular file may be replaced; devices, links and the like never.
     """

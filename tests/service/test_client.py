@@ -138,6 +138,29 @@ def test_what_another_answers_is_an_error_of_the_service(image):
                 assert ("expected an answer of the service, got another" in str(refused.value)) == (status == 200)
 
 
+def test_a_question_is_sent_again_only_where_a_connection_has_served(image):
+    """Else one that a server has read, and not answered, would be asked twice: votes are drawn for each."""
+    asked, ready = [], b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+    def serve(listening, answers):
+        for answer in answers:
+            with listening.accept()[0] as asker:
+                asked.append(asker.recv(1 << 16).split(b" ")[0])
+                asker.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        served = pool.submit(serve, listening, [b""])
+        with pytest.raises(ServiceError, match="closed the connection without an answer"):
+            Client(url, "a", model="b").answer(image(3.0)[None])
+        served.result()
+        served, client = pool.submit(serve, listening, [ready, ready]), Client(url, "a")
+        assert client.ready()
+        assert client.ready()  # on another connection, as the first one was closed
+        served.result()
+    assert asked == [b"POST", b"GET", b"GET"]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked")
 def test_a_forked_process_does_not_share_the_connection():
     ports = set()

@@ -227,6 +227,21 @@ def test_whose_parts_are_not_this_users_is_told(quick, do, same, whole, tmp_path
     assert same(run, whole)
 
 
+def test_parts_that_another_shard_merges_meanwhile_are_no_error(quick, do, tmp_path, monkeypatch):
+    do(quick, tmp_path, shard=(1, 4))
+    unfinished = Unfinished(tmp_path)
+    for part in unfinished.parts()[1:]:
+        part.unlink()
+
+    def merged(_, __):
+        unfinished.remove()
+        return "of somebody else"
+
+    monkeypatch.setattr(Unfinished, "_seal", merged)
+    unfinished.warn_of_others()
+    assert unfinished.parts() == []
+
+
 def test_an_input_in_two_parts_counts_once(quick, do, same, whole, tmp_path):
     do(quick, tmp_path, shard=(1, 2))
     parts = Unfinished(tmp_path).parts()

@@ -223,6 +223,7 @@ def test_ray_equals_one_process_with_a_node_killed(quick, whole, same, tmp_path,
 LISTENING = """
 import os, sys
 from pathlib import Path
+from anisocert.errors import ArgumentError
 from anisocert.runs import Configuration
 from anisocert.work import load_job
 from anisocert.work.cluster import Cluster, ray
@@ -241,7 +242,12 @@ def family(pid):
         for child in (task / "children").read_text().split():
             yield from family(int(child))
 
-cluster = Cluster(load_job(Configuration(sys.argv[1], "digits", 0.25, method="fixed", n=10, max=1)), count=1)
+job = load_job(Configuration(sys.argv[1], "digits", 0.25, method="fixed", n=10, max=1))
+cluster = Cluster(job, count=1)
+try:
+    Cluster(job, "auto")
+except ArgumentError as error:
+    print("refused", error)
 ray.get(ray.remote(num_cpus=0)(lambda: None).remote())
 pids = list(family(os.getpid()))
 print("addresses", *{address for pid in pids for address in listening(pid)})
@@ -262,6 +268,18 @@ def test_a_ray_cluster_that_would_ask_for_no_token_is_not_made(quick, monkeypatc
         cluster.Cluster(load_job(quick))
 
 
+def test_a_ray_cluster_that_cannot_work_is_closed(quick, monkeypatch):
+    cluster = pytest.importorskip("anisocert.work.cluster")
+    calls = []
+    for name in ("init", "shutdown"):
+        monkeypatch.setattr(cluster.ray, name, lambda *_, name=name, **__: calls.append(name))
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: [{"Alive": True, "Resources": {}}])
+    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
+    with pytest.raises(ArgumentError, match="with GPUs or CPUs, got none of either"):
+        cluster.Cluster(load_job(quick))
+    assert (calls, os.environ.get("RAY_AUTH_TOKEN")) == (["init", "shutdown"], None)
+
+
 @pytest.mark.skipif(not os.path.exists("/proc/self/net/tcp"), reason="there is no /proc that tells of sockets")
 def test_a_ray_cluster_of_its_own_listens_to_nobody_else(network_file, tmp_path, ray_at_once):
     """Not on any interface but the loopback, and not without a token, which is in no file."""
@@ -271,6 +289,7 @@ def test_a_ray_cluster_of_its_own_listens_to_nobody_else(network_file, tmp_path,
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
+    assert " ".join(lines[0]).startswith("refused expected no address, as this process uses a Ray cluster already")
     addresses = next(line[1:] for line in lines if line[0] == "addresses")
     loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
     assert addresses

@@ -140,7 +140,7 @@ class Memory:
         return self.attempts_all([x])[0]
 
     def attempts_all(self, x: Iterable[Any]) -> list[int]:
-        """`attempts` for several inputs, with one query to the store. x: `b x *shape`."""
+        """`attempts` for several inputs, in one transaction. x: `b x *shape`."""
         points = [checked_point(array) for array in x]
         if not points:
             return []
@@ -200,7 +200,7 @@ class Memory:
         return self.lookup_all([x])[0]
 
     def lookup_all(self, x: Iterable[Any]) -> list[Certificate | None]:
-        """`lookup` for several inputs as of one moment, with one query to the store. x: `b x *shape`."""
+        """`lookup` for several inputs as of one moment, in one transaction. x: `b x *shape`."""
         ledger, points = self._ledger, [checked_point(array) for array in x]
         if not points:
             return []

@@ -30,7 +30,7 @@ class Rules:
             raise ArgumentError(f"expected inputs of a shape that the network takes, got {shape}: {error}") from error
 
     def expect_right(self, question: Question, key: Key) -> None:
-        """Whether this key may ask such a question."""
+        """An error unless this key may ask such a question."""
         if not key.may(LOOKUP if question.lookup else ADMIT):
             right = f"the right {LOOKUP}" if question.lookup else f"the right {ADMIT}, or the parameter lookup"
             raise RefusedError(403, f"expected a key with {right}, got one without")
@@ -39,7 +39,7 @@ class Rules:
             raise RefusedError(403, f"expected a key with the right {PLAN}, or no n and no alpha, got one without")
 
     def expect_inputs(self, question: Question) -> None:
-        """Whether the network takes these inputs."""
+        """An error unless the network takes these inputs."""
         shape = question.x.shape[1:]
         if shape != self.shape:
             single = ": if x is a single input, pass x[None]" if question.x.shape == self.shape else ""

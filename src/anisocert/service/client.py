@@ -146,10 +146,11 @@ class Client:
         headers: dict[str, str] | None = None,
         seconds: float | None = None,
     ) -> tuple[int, http.client.HTTPMessage, bytes]:
-        """(status, headers, body). A connection that the server has closed while it was idle is opened once more."""
+        """(status, headers, body). A connection that served before and is closed now is opened once more."""
         sent = {"Authorization": f"Bearer {self._key}", **(headers or {})}
         for fresh in (False, True):
             connection = self._connection(fresh, seconds or self._seconds)
+            served = connection.sock is not None  # else the server may have read the question, which is asked once
             try:
                 connection.request(method, self._place.path.rstrip("/") + path, body, sent)
                 response = connection.getresponse()
@@ -161,7 +162,7 @@ class Client:
                 http.client.CannotSendRequest,
             ):
                 connection.close()
-                if fresh:
+                if not served:
                     raise ServiceError(0, "the service closed the connection without an answer") from None
             except (OSError, http.client.HTTPException) as error:
                 connection.close()

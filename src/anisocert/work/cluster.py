@@ -34,17 +34,20 @@ class Cluster(Workers):
 
     def __init__(self, job: Job, address: str | None = None, count: int | None = None) -> None:
         files = model_files(job.configuration)
-        self._own = ExitStack()
-        if not ray.is_initialized():
-            if address is None:
-                self._own.enter_context(_unreachable())
-                store = STORE_BYTES + 2 * sum(map(len, (files or {}).values()))
-                ray.init("local", include_dashboard=False, object_store_memory=store, **QUIET)
-            else:
-                _connect(address)
-            self._own.callback(ray.shutdown)
-        device, self.count, self._share = _shares(count)
-        self._made = ray.put((job.configuration, job.theta, device, None, files))  # fetched once per node
+        with ExitStack() as opened:  # closed at once if anything fails
+            if not ray.is_initialized():
+                if address is None:
+                    opened.enter_context(_unreachable())
+                    store = STORE_BYTES + 2 * sum(map(len, (files or {}).values()))
+                    ray.init("local", include_dashboard=False, object_store_memory=store, **QUIET)
+                else:
+                    _connect(address)
+                opened.callback(ray.shutdown)
+            elif address is not None:
+                raise ArgumentError(f"expected no address, as this process uses a Ray cluster already, got {address}")
+            device, self.count, self._share = _shares(count)
+            self._made = ray.put((job.configuration, job.theta, device, None, files))  # fetched once per node
+            self._own = opened.pop_all()
         self._actors: dict[int, Any] = {}
         self._asked: dict[Any, int] = {}
         self._heard = False

@@ -44,7 +44,7 @@ class Circumstances:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a run has come. done, of: inputs of the whole run; left: of this shard."""
+    """How far a run has come. done, of: inputs of the whole run; left: of this shard, or of all of them."""
 
     finished: bool
     done: int

@@ -103,14 +103,15 @@ class Unfinished:
         """Warn of parts that this user did not write on this machine: they are taken as they are."""
         parts = self.parts()
         try:
-            unverified = [part for part in parts if part.stem.rpartition("-")[2] != self._seal(part.read_bytes())]
-            origin = "were done by another user or on another machine"
+            try:
+                unverified = [part for part in parts if part.stem.rpartition("-")[2] != self._seal(part.read_bytes())]
+                origin = "were done by another user or on another machine"
+            except ArgumentError as error:
+                unverified, origin = parts, f"were done by somebody ({error})"
+            count = sum(len(_ids(part)) for part in unverified)
         except FileNotFoundError:
             return  # another shard has finished the run
-        except ArgumentError as error:
-            unverified, origin = parts, f"were done by somebody ({error})"
-        if unverified:
-            count = sum(len(_ids(part)) for part in unverified)
+        if count:
             warnings.warn(
                 f"{count:,} inputs in {self.path} {origin}, and are taken as they are: unless you know by whom, remove "
                 "that folder, or draw votes again once the run is done: "

@@ -36,24 +36,24 @@ def candidates(model, shape, classes, rows, folder):
         dynamic_axes={"x": {0: "b"}, "scores": {0: "b"}},
     )  # fmt: skip
     quantize(model, x, files["int8"])
-    found = {
+    networks = {
         name: Network(model, classes, "cpu", Numerics("float32", compiled, rows))
         for name, compiled in (("engine", False), ("engine, compiled", True))
     }
     for name, file in files.items():
-        found[f"onnxruntime {name}"] = Network(load(file)[0], classes, "cpu", Numerics("float32", False, rows))
+        networks[f"onnxruntime {name}"] = Network(load(file)[0], classes, "cpu", Numerics("float32", False, rows))
     for name, file in files.items() if find_spec("openvino") else ():
-        found[f"openvino {name}"] = Network(
+        networks[f"openvino {name}"] = Network(
             openvino(file), classes, "cpu", Numerics("float32", False, rows), model_id=name
         )
-    return found
+    return networks
 
 
 def openvino(file):
     import openvino
 
-    asked = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
-    request = openvino.Core().compile_model(str(file), "CPU", asked).create_infer_request()
+    settings = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    request = openvino.Core().compile_model(str(file), "CPU", settings).create_infer_request()
     return lambda x: torch.from_numpy(request.infer({0: x.numpy()})[0].copy())
 
 

@@ -35,12 +35,12 @@ def table(names, device, steps, jobs):
     names = names or [*SMALL, *LARGE]
     print(f"{device}, ms per input and step of {COPIES} copies")
     print("network                         eager   engine  ratio  alone  cosine  autocast  inputs per group")
-    every = measured(((__file__, name, device, str(steps)) for name in names), jobs)
-    for name, found in zip(names, every, strict=True):
-        slow, fast, alone = (found.get(key, math.nan) for key in ("eager", "engine", "alone"))
+    results = measured(((__file__, name, device, str(steps)) for name in names), jobs)
+    for name, result in zip(names, results, strict=True):
+        slow, fast, alone = (result.get(key, math.nan) for key in ("eager", "engine", "alone"))
         times = f"{1e3 * slow:8.2f} {1e3 * fast:8.2f} {slow / fast:6.1f} {slow / alone:6.2f}"
-        near = " ".join(f"{found.get(key, math.nan):8.4f}" for key in ("cosine", "autocast"))
-        print(f"{name:28} {times} {near} {found.get('group', 0):6}", flush=True)
+        near = " ".join(f"{result.get(key, math.nan):8.4f}" for key in ("cosine", "autocast"))
+        print(f"{name:28} {times} {near} {result.get('group', 0):6}", flush=True)
 
 
 def child(name, device, steps):
@@ -61,11 +61,11 @@ def child(name, device, steps):
     if device == "cuda":
         torch.cuda.empty_cache()
     ready()
-    found = {"group": group, **cosines(model, network, shape, rows[-1])}
-    found["eager"] = per_call(lambda: eager(model, x[0], steps), device) / steps
-    found["engine"] = per_call(lambda: climb(group), device) / steps / group
-    found["alone"] = per_call(lambda: climb(1), device) / steps
-    tell(found)
+    result = {"group": group, **cosines(model, network, shape, rows[-1])}
+    result["eager"] = per_call(lambda: eager(model, x[0], steps), device) / steps
+    result["engine"] = per_call(lambda: climb(group), device) / steps / group
+    result["alone"] = per_call(lambda: climb(1), device) / steps
+    tell(result)
 
 
 def per_call(call, device):

@@ -48,9 +48,9 @@ class Images:
         self.kind, self._pixels, self.side = f"smooth random images, 3 x {side} x {side}", None, side
         if side == 32:
             with contextlib.suppress(ArgumentError):  # they are not in the cache folder
-                found = np.concatenate([np.asarray(load("cifar10", split).pixels) for split in ("train", "test")])
-                if len(found) >= count:
-                    self.kind, self._pixels = "CIFAR-10 images", found[:count]
+                pixels = np.concatenate([np.asarray(load("cifar10", split).pixels) for split in ("train", "test")])
+                if len(pixels) >= count:
+                    self.kind, self._pixels = "CIFAR-10 images", pixels[:count]
 
     def __getitem__(self, i: int) -> np.ndarray:
         drawn = (
@@ -89,18 +89,18 @@ class Proposals:
 
 def plain_loop(entries: list[tuple[int, Region]], proposed: Certificate) -> list[int]:
     """Algorithm 2 of the paper up to the first reduction: which entries the newcomer lies in or meets."""
-    region, found = proposed.region, []
+    region, conflicts = proposed.region, []
     for i, (prediction, stored) in enumerate(entries):
         if prediction == proposed.prediction:
             continue
         if stored.contains(region.center):
-            found.append(i)
+            conflicts.append(i)
             continue
         gap = stored.center - region.center
         length = np.abs(gap).sum() if region.norm == 1 else np.linalg.norm(gap)
         if length <= stored.enclosing_radius + region.enclosing_radius and not disjoint(stored, region):
-            found.append(i)
-    return found
+            conflicts.append(i)
+    return conflicts
 
 
 def resident(peak: bool = False) -> float:
@@ -133,12 +133,12 @@ def times(work, arguments) -> Times:
 
 def spent() -> float:
     """Seconds of processor time, of this process and of every PostgreSQL process of this machine."""
-    found = []
+    seconds = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             if (process / "comm").read_text() == "postgres\n":
-                found.append(processor_time(int(process.name)))
-    return time.process_time() + float(np.nansum(found))
+                seconds.append(processor_time(int(process.name)))
+    return time.process_time() + float(np.nansum(seconds))
 
 
 def opened(place: str) -> str:
@@ -180,12 +180,12 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_
             points = [point.astype(np.float32) for point in points]
             notes: list[str] = []
             admit = times(lambda c, notes=notes: notes.append(memory.admit(c).note), newcomers)
-            found = times(memory.lookup, points)
+            lookup = times(memory.lookup, points)
             medians[size] = admit.median
             shares = ", ".join(f"{notes.count(note)} {note}" for note in sorted(set(notes)))
             disk = memory.stats().file_bytes / 1e3 / len(memory)
             print(
-                f"{name} {stored:6,}: admit {admit}; lookup {found}; {shares}; "
+                f"{name} {stored:6,}: admit {admit}; lookup {lookup}; {shares}; "
                 f"peak memory {resident(peak=True) - base:.2f} GB; filled at "
                 f"{filled / max(after - began, 1) * 1e3:.2f} ms per entry; {disk:.1f} "
                 f"kB per entry on disk; opened in {opened(place)}",
@@ -195,7 +195,7 @@ def measure(norm: int, sizes: list[int], proposals: Proposals, place: str, loop_
                 entries = [(c.prediction, c.region) for c in memory.entries()]
                 loop = times(lambda c, e=entries: plain_loop(e, c), newcomers[:LOOPED]).median
                 del entries
-                ratio, look = loop / admit.median, loop / found.median
+                ratio, look = loop / admit.median, loop / lookup.median
                 verdict = "reached" if ratio >= 30 else "MISSED"
                 print(
                     f"{name}: plain loop {loop:.0f} ms, admit {ratio:.0f} times faster (target 30: {verdict}), "

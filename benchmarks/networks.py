@@ -27,9 +27,9 @@ OF_IMAGENET = ("resnet50", "efficientnet-lite0")  # ours, for its images and cla
 def network_of(name: str) -> tuple[nn.Module, tuple[int, ...], int]:
     """A network in evaluation mode, the shape of its inputs, and its number of classes."""
     if Path(name).suffix:
-        model, said = load(name)
-        classes = said["num_classes"]
-        return model.eval(), _shape(said["architecture"], classes), classes
+        model, metadata = load(name)
+        classes = metadata["num_classes"]
+        return model.eval(), _shape(metadata["architecture"], classes), classes
     torch.manual_seed(0)
     library, _, arch = name.rpartition(":")
     classes = 1000 if library or arch in OF_IMAGENET else 10
@@ -66,8 +66,8 @@ def random_file(
     """A network with random weights, in a file."""
     path = folder / "random.safetensors"
     torch.manual_seed(0)
-    said = {"architecture": arch, "num_classes": num_classes, "mean": mean, "std": std}
-    save(build(arch, num_classes, mean, std).eval(), path, said)
+    metadata = {"architecture": arch, "num_classes": num_classes, "mean": mean, "std": std}
+    save(build(arch, num_classes, mean, std).eval(), path, metadata)
     return path
 
 
@@ -75,16 +75,16 @@ def _theirs(library: str, arch: str) -> nn.Module:
     if library == "timm":
         import timm
 
-        made: nn.Module = timm.create_model(arch, pretrained=False)
-        return made
+        model: nn.Module = timm.create_model(arch, pretrained=False)
+        return model
     import torchvision
 
     if arch == "vit_s_16":
         vit = torchvision.models.VisionTransformer(224, 16, 12, 6, 384, 1536)
         nn.init.normal_(vit.heads.head.weight, std=0.02)  # it begins with zeros
         return vit
-    made = getattr(torchvision.models, arch)(weights=None)
-    return made
+    model = getattr(torchvision.models, arch)(weights=None)
+    return model
 
 
 def _calibrated(model: nn.Module, shape: tuple[int, ...]) -> nn.Module:

@@ -63,8 +63,8 @@ def superset(own, floor):
     """
     if not floor:
         return "-"
-    over = (np.all([value >= 0.99 * other[i] for other in floor], axis=0) for i, value in enumerate(own))
-    return " / ".join(f"{np.mean(one):.1%}" for one in over)
+    over = (np.all([value >= 0.99 * sizes[i] for sizes in floor], axis=0) for i, value in enumerate(own))
+    return " / ".join(f"{np.mean(mask):.1%}" for mask in over)
 
 
 def main():
@@ -111,9 +111,9 @@ def main():
         timed = Timed(method)
         if device == "cuda" and not name.startswith("published"):  # whose steps are too many to be taken twice
             certify(network, x[:1], smoothing=smoothing, method=method, plan=plan)
-        found = certify(network, x, ids=ids, smoothing=smoothing, method=timed, plan=plan, seed=0)
-        radius, proxy = (np.array([getattr(c, field) for c in found]) for field in ("radius", "proxy_radius"))
-        prediction = np.array([c.prediction for c in found])
+        certificates = certify(network, x, ids=ids, smoothing=smoothing, method=timed, plan=plan, seed=0)
+        radius, proxy = (np.array([getattr(c, field) for c in certificates]) for field in ("radius", "proxy_radius"))
+        prediction = np.array([c.prediction for c in certificates])
         correct = prediction == y
         duel = f"{np.mean(proxy * correct > rival):.1%} / {np.mean(proxy * correct < rival):.1%}" if rival.size else ""
         if name == "published-ancer":
@@ -126,8 +126,8 @@ def main():
             f"{np.median(proxy * correct):7.3f}  {superset((radius, proxy), floor)}  {duel}",
             flush=True,
         )
-        keep |= {f"{name}/theta": np.stack([np.broadcast_to(c.theta, x.shape[1:]) for c in found])}
-        keep |= {f"{name}/gap": np.array([c.gap for c in found]), f"{name}/prediction": prediction}
+        keep |= {f"{name}/theta": np.stack([np.broadcast_to(c.theta, x.shape[1:]) for c in certificates])}
+        keep |= {f"{name}/gap": np.array([c.gap for c in certificates]), f"{name}/prediction": prediction}
     if args.save:
         np.savez(args.save, x=x, y=y, ids=ids, **keep)
 

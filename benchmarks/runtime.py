@@ -75,11 +75,11 @@ def published(model, images, classes, args):
 
     def timed(name, call):
         started = time.perf_counter()
-        found = call()
+        result = call()
         if device.type == "cuda":
             torch.cuda.synchronize()
         spent[name] += (time.perf_counter() - started) / len(images)
-        return found
+        return result
 
     published_ancer(model, images[0], torch.tensor(args.sigma, device=device), args.norm)  # warm
     for x in images:
@@ -102,15 +102,15 @@ def ours(model, images, classes, args, device):
     network.fit(images.shape[1:], args.n * len(images))
     print(f"compiled in {network.compile_seconds:.1f} s, once per run and not counted below", flush=True)
     smoothing = Gaussian(args.sigma) if args.norm == "l2" else Uniform(args.sigma)
-    found = {}
+    costs = {}
     for method in (Fixed(), Isotropic(), Anisotropic()):
         timed = Timed(method)
         certify(network, images[:2], smoothing=smoothing, method=method, plan=Plan(n=args.n))  # warm
         started = time.perf_counter()
         certify(network, images, smoothing=smoothing, method=timed, plan=Plan(n=args.n))
         seconds = time.perf_counter() - started
-        found[method.name] = (timed.seconds / len(images), (seconds - timed.seconds) / len(images))
-    return found
+        costs[method.name] = (timed.seconds / len(images), (seconds - timed.seconds) / len(images))
+    return costs
 
 
 def alone(side):
@@ -142,8 +142,8 @@ def main():
         name = args.network
         images = torch.rand(most, *shape)
     else:
-        model, known = load(args.weights)
-        name, classes = known["architecture"], known["num_classes"]
+        model, metadata = load(args.weights)
+        name, classes = metadata["architecture"], metadata["num_classes"]
         images = torch.from_numpy(load_data(args.data).subset(most=most).x)
     few = images[: args.published_images].to(device)
     if args.side == "published":
@@ -160,8 +160,8 @@ def main():
     measured["ours"] = (ours(model, images[: args.images].numpy(), classes, args, device), args.images)
     card = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     lines = []
-    for algorithm, (found, count) in measured.items():
-        for method, (choose, votes) in found.items():
+    for algorithm, (costs, count) in measured.items():
+        for method, (choose, votes) in costs.items():
             ratio = sum(measured["published"][0][method]) / (choose + votes)
             print(f"{args.norm} {algorithm:10} {method:12} theta {choose:8.4f} s  votes {votes:8.4f} s  {ratio:6.1f} x")
             lines.append(
@@ -173,8 +173,8 @@ def main():
     if args.save:
         before = json.loads(args.save.read_text()) if args.save.exists() else []
         this = (name, args.norm, args.sigma)
-        others = [line for line in before if (line["network"], line["norm"], line["sigma"]) != this]
-        args.save.write_text(json.dumps(others + lines, indent=1) + "\n")
+        kept = [line for line in before if (line["network"], line["norm"], line["sigma"]) != this]
+        args.save.write_text(json.dumps(kept + lines, indent=1) + "\n")
 
 
 if __name__ == "__main__":

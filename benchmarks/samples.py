@@ -30,12 +30,12 @@ def main() -> None:
 
     def run(target: float | None) -> tuple[np.ndarray, np.ndarray, float]:
         """(radius, correct, mean votes) over all digits."""
-        found = certify(
+        certificates = certify(
             network, tests.x, ids=tests.ids.tolist(), smoothing=Gaussian(args.sigma),
             plan=Plan(n=args.n, target_radius=target),
         )  # fmt: skip
-        correct = np.array([c.prediction for c in found]) == tests.y
-        return np.array([c.radius for c in found]), correct, float(np.mean([c.votes for c in found]))
+        correct = np.array([c.prediction for c in certificates]) == tests.y
+        return np.array([c.radius for c in certificates]), correct, float(np.mean([c.votes for c in certificates]))
 
     radius, correct, fixed_votes = run(None)
     print(f"{len(tests)} test digits, sigma {args.sigma}, alpha 0.001, {network.numerics}")

@@ -33,12 +33,12 @@ def served(
     process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        said, url = list[str](), None
+        lines, url = list[str](), None
         while url is None:
-            said.append(process.stderr.readline())
-            if not said[-1]:
-                raise SystemExit("the service did not start:\n" + "".join(said[-20:]))
-            url = re.search(r"^serving .* at (http\S+)", said[-1])
+            lines.append(process.stderr.readline())
+            if not lines[-1]:
+                raise SystemExit("the service did not start:\n" + "".join(lines[-20:]))
+            url = re.search(r"^serving .* at (http\S+)", lines[-1])
         log = process.stderr
         threading.Thread(target=lambda: [None for _ in log], daemon=True).start()  # else the pipe fills up
         yield url[1], token, process.pid

@@ -90,17 +90,17 @@ class Result:
 def library(system: ac.System, known: np.ndarray, load: Load, seconds: float) -> Rate:
     """The library on inputs like those of the load, called as well as it can be."""
     if load.kind == "lookup":
-        found = [called(lambda random: _look_up(system, known, load, random), threads, load.inputs, seconds / 2)
+        rates = [called(lambda random: _look_up(system, known, load, random), threads, load.inputs, seconds / 2)
                  for threads in {1, load.users}]  # fmt: skip
-        return max(found)
+        return max(rates)
     size = min(load.users, AT_ONCE)  # as many as the service certifies together
-    other = system.with_plan(replace(system.plan, n=load.n))
-    return called(lambda random: other.answers(fresh(random, size, known.shape[1:])), 1, size, seconds)
+    planned = system.with_plan(replace(system.plan, n=load.n))
+    return called(lambda random: planned.answers(fresh(random, size, known.shape[1:])), 1, size, seconds)
 
 
 def _look_up(system: ac.System, known: np.ndarray, load: Load, random: np.random.Generator) -> None:
-    found = system.memory.lookup_all(known[random.integers(len(known), size=load.inputs)])
-    assert None not in found
+    certificates = system.memory.lookup_all(known[random.integers(len(known), size=load.inputs)])
+    assert None not in certificates
 
 
 def called(work: Callable[[np.random.Generator], object], threads: int, inputs: int, seconds: float) -> Rate:
@@ -114,10 +114,10 @@ def called(work: Callable[[np.random.Generator], object], threads: int, inputs: 
             counts[own] += inputs
 
     callers = [threading.Thread(target=call, args=(own,)) for own in range(threads)]
-    for one in callers:
-        one.start()
-    for one in callers:
-        one.join()
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
     passed, spent = time.perf_counter() - started, processor_time(os.getpid()) - before
     return Rate(sum(counts) / passed, spent / sum(counts))
 
@@ -166,10 +166,10 @@ def inputs_of(url: str, token: str, load: Load) -> float:
 
 
 def measured(ask: Callable[[float], Rate], serve: Callable[[], dict], load: Load, seconds: float) -> Result:
-    before, found, after = ask(seconds / 4), serve(), ask(seconds / 4)
-    rate, processor = (float(np.mean([getattr(one, name) for one in (before, after)])) for name in Rate._fields)
-    spent = found.pop("processor")
-    return Result(load, rate, ratio=found["service"] / rate, processor_ratio=processor / spent, **found)
+    before, stats, after = ask(seconds / 4), serve(), ask(seconds / 4)
+    rate, processor = (float(np.mean([getattr(turn, name) for turn in (before, after)])) for name in Rate._fields)
+    spent = stats.pop("processor")
+    return Result(load, rate, ratio=stats["service"] / rate, processor_ratio=processor / spent, **stats)
 
 
 def place_of(memory: str, folder: Path, who: str) -> str:
@@ -183,7 +183,7 @@ def loads_of(args: argparse.Namespace, most: int) -> list[Load]:
     """Each kind of load for each number of users; certifying also for each number of votes."""
     return [
         Load(*LOADS[name], n, users)
-        for name, _, users_of in (one.partition(":") for one in args.loads)
+        for name, _, users_of in (load.partition(":") for load in args.loads)
         for n in (args.n if name == "certify" else [most])
         for users in map(int, users_of.split(","))
     ]
@@ -216,19 +216,19 @@ def main() -> None:
             served(options, model, places[0], folder, "--shape", args.shape) as (url, token, process),
         ):
             plan = ac.Plan(n=most)
-            ours = ac.System(network, smoothing=ac.Gaussian(SIGMA), plan=plan, secret=os.urandom(32), memory=memory)
+            system = ac.System(network, smoothing=ac.Gaussian(SIGMA), plan=plan, secret=os.urandom(32), memory=memory)
             np.save(folder / "known.npy", known := fresh(random, AT_ONCE, shape))
             Client(url, token, seconds=600).answer(known)
-            ours.answers(known)
+            system.answers(known)
             print(HEADER, flush=True)
             for load in loads_of(args, most):
                 results.append(measured(
-                    lambda seconds, load=load: library(ours, known, load, seconds),
+                    lambda seconds, load=load: library(system, known, load, seconds),
                     lambda load=load: under_load(args, url, token, process, load, folder), load, args.seconds,
                 ))  # fmt: skip
                 print(results[-1].row, flush=True)
                 if args.out is not None:
-                    args.out.write_text(json.dumps([asdict(one) for one in results], indent=1))
+                    args.out.write_text(json.dumps([asdict(result) for result in results], indent=1))
 
 
 if __name__ == "__main__":

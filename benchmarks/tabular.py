@@ -63,14 +63,14 @@ def half_space():
 
 
 def compare(name, model, x, y, classes, sigma, n, idle):
-    found = {}
+    sizes = {}
     for method in (Fixed(), Isotropic(limit=6.0), Anisotropic(isotropic=Isotropic(limit=6.0))):
         some = certify(model, x, num_classes=classes, smoothing=Gaussian(sigma), method=method, plan=Plan(n=n))
         right = np.array([c.prediction for c in some]) == y
-        found[method.name] = [np.array([getattr(c, f) for c in some]) * right for f in ("radius", "proxy_radius")]
-    fixed = found["fixed"]
+        sizes[method.name] = [np.array([getattr(c, f) for c in some]) * right for f in ("radius", "proxy_radius")]
+    fixed = sizes["fixed"]
     sure = fixed[0] > 0
-    ratios = [found[m][i][sure] / fixed[i][sure] for m, i in (("isotropic", 0), ("anisotropic", 0), ("anisotropic", 1))]
+    ratios = [sizes[m][i][sure] / fixed[i][sure] for m, i in (("isotropic", 0), ("anisotropic", 0), ("anisotropic", 1))]
     print(f"{name:36} {x.shape[1]:3} {idle:4} {sure.mean():6.1%}  " + "  ".join(f"{np.median(r):9.3f}" for r in ratios))
 
 

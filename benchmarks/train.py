@@ -140,8 +140,8 @@ def main() -> None:
         line = f"{name:12} batch {batch:3}  launched {launched * steps:7.3f}  graph {graphed * steps:7.3f}"
         line += f"  ratio {launched / graphed:5.2f}{'' if was else ' (NOT a graph)'}"
         if options.compile:
-            both, was = ours(recipe, options, batch, graph=True, compiled=True)
-            line += f"  compiled {both * steps:7.3f}{'' if was else ' (NOT a graph)'}"
+            compiled, was = ours(recipe, options, batch, graph=True, compiled=True)
+            line += f"  compiled {compiled * steps:7.3f}{'' if was else ' (NOT a graph)'}"
         if options.plain and name == "cohen":
             line += f"  plain loop {plain(options, batch) * steps:7.3f}"
         print(f"{line}  floor {flops(recipe, options) * EXAMPLES / rate:6.3f}", flush=True)

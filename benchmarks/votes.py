@@ -50,20 +50,20 @@ def sensible(model, x, n):
     """Prepares the sensible lines; returns what runs them, in whole calls, and how many votes these are."""
     rows = min(n, 10_000 if x.shape[-1] <= 64 else 1_000)
     model = model.to(torch.bfloat16, memory_format=torch.channels_last)
-    one = x[None].bfloat16()
-    classes = model(one).shape[1]
+    image = x[None].bfloat16()
+    classes = model(image).shape[1]
 
-    def step(one):
-        noisy = one + SIGMA * torch.randn(rows, *one.shape[1:], device=one.device, dtype=one.dtype)
+    def step(image):
+        noisy = image + SIGMA * torch.randn(rows, *image.shape[1:], device=image.device, dtype=image.dtype)
         return model(noisy.to(memory_format=torch.channels_last)).argmax(1)
 
     compiled, calls = torch.compile(step, mode="reduce-overhead"), n // rows
 
     def run():
-        counts = torch.zeros(classes, dtype=torch.int64, device=one.device)
+        counts = torch.zeros(classes, dtype=torch.int64, device=image.device)
         with torch.no_grad():
             for _ in range(calls):
-                votes = compiled(one)
+                votes = compiled(image)
                 counts.scatter_add_(0, votes, torch.ones_like(votes))
         return counts.cpu().numpy()
 
@@ -112,7 +112,7 @@ def child(args):
         logging.basicConfig(level=logging.INFO, format=f"{name}: %(message)s")
     model, shape, classes = network_of(name)
     x = torch.rand(shape, generator=torch.Generator().manual_seed(1)).to(device)
-    model, n, found = model.to(device), args.n or (100_000 if shape[-1] <= 64 else 20_000), {}
+    model, n, result = model.to(device), args.n or (100_000 if shape[-1] <= 64 else 20_000), {}
     if side == "published":
         n = min(n, 10_000)
         run, warm = (lambda: published(model, x, n, classes)), (lambda: published(model, x, 1000, classes))
@@ -122,21 +122,21 @@ def child(args):
     else:
         numerics = Numerics(args.precision, not args.no_compile, *args.rows or ())
         network = Network(model, classes, device, numerics)
-        found["rows"] = network.fit(shape, n)
-        found |= {"compile": network.compile_seconds, "flops": operations(model, x)}
-        run, warm = (lambda: engine(network, x, n)), (lambda: engine(network, x, found["rows"]))
+        result["rows"] = network.fit(shape, n)
+        result |= {"compile": network.compile_seconds, "flops": operations(model, x)}
+        run, warm = (lambda: engine(network, x, n)), (lambda: engine(network, x, result["rows"]))
     warm()
     if device == "cuda":
         torch.cuda.empty_cache()
     ready()
     warm()
-    found["seconds"] = seconds(run, device, 1 if side == "published" else args.repeats) * 1000 / n
+    result["seconds"] = seconds(run, device, 1 if side == "published" else args.repeats) * 1000 / n
     if side == "engine":
         few = min(n, 10_000)
         alone, ten = (seconds(lambda i=i: engine(network, x, few, i), device, args.repeats) for i in (1, 10))
-        found |= {"alone": 10 * alone / ten, "moved": moved(model, network, shape), "numerics": str(network.numerics)}
-        found["rate"] = matmul_rate(device, network.numerics.precision)
-    tell(found)
+        result |= {"alone": 10 * alone / ten, "moved": moved(model, network, shape), "numerics": str(network.numerics)}
+        result["rate"] = matmul_rate(device, network.numerics.precision)
+    tell(result)
 
 
 def moved(model, network, shape):
@@ -194,14 +194,14 @@ def main():
         "network                      published sensible   engine  /publ  /sens alone  moved share of TFLOP/s  rows "
         "compiled in"
     )
-    every = measured((command(name, *side, args) for name in names for side in sides), args.jobs * len(sides))
+    results = measured((command(name, *side, args) for name in names for side in sides), args.jobs * len(sides))
     for name in names:
-        told(name, [(side, next(every)) for side, _ in sides])
+        told(name, [(side, next(results)) for side, _ in sides])
 
 
 def told(name, found):
-    others = {side: 1e3 * values.get("seconds", math.nan) for side, values in found if side != "engine"}
-    plain, lines = (others.get(side, math.nan) for side in ("published", "sensible"))
+    rivals = {side: 1e3 * values.get("seconds", math.nan) for side, values in found if side != "engine"}
+    plain, lines = (rivals.get(side, math.nan) for side in ("published", "sensible"))
     for e in [values for side, values in found if side == "engine"] or [{}]:
         if "seconds" not in e:
             print(f"{name:28} {plain:9.2f} {lines:8.2f}", flush=True)

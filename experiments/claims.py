@@ -44,24 +44,24 @@ def _ratio(size: Size, statistic: Callable[[Results, Size], float], cut: bool = 
     """Of one method to another, in means or medians."""
 
     def measure(results: Sequence[Results], most: float) -> float:
-        kept = [replace(one, **{size: getattr(one, size).clip(max=most)}) if cut else one for one in results]
-        one, other = (statistic(each, size) for each in kept)
+        kept = [replace(run, **{size: getattr(run, size).clip(max=most)}) if cut else run for run in results]
+        one, other = (statistic(run, size) for run in kept)
         return one / other if other > 0 else np.inf if one > 0 else 1.0
 
     return measure
 
 
-def _mean(one: Results, size: Size) -> float:
-    return float(one.certified(size).mean())
+def _mean(results: Results, size: Size) -> float:
+    return float(results.certified(size).mean())
 
 
-def _median(one: Results, size: Size) -> float:
-    return median_certified_radius(getattr(one, size), one.correct)
+def _median(results: Results, size: Size) -> float:
+    return median_certified_radius(getattr(results, size), results.correct)
 
 
 def _points(results: Sequence[Results], _: float) -> float:
     """Certified accuracy at radius 0, one method's less the other's."""
-    one, other = (float(each.correct.mean()) for each in results)
+    one, other = (float(run.correct.mean()) for run in results)
     return one - other
 
 
@@ -72,7 +72,7 @@ def _curve(size: Size, share: float = 0.0) -> Measure:
 
     def measure(results: Sequence[Results], _: float) -> float:
         at = np.array([0.0, *results[1].certified(size)])  # between two of these the other's curve does not fall
-        one, other = (certified_accuracy(each.certified(size), each.correct, at) for each in results)
+        one, other = (certified_accuracy(run.certified(size), run.correct, at) for run in results)
         differences = (one - other)[np.maximum(one, other) >= share]
         return float(differences.min()) if differences.size else np.nan
 
@@ -130,19 +130,19 @@ def claim_table(comparisons: Sequence[Comparison]) -> Table | None:
 
 def _counted(claim: Claim, stage: Stage, comparisons: Sequence[Comparison]) -> tuple[Cell, Cell]:
     """On how many networks it holds at one stage, and its least value with the network that has it."""
-    found = {}
+    measures = {}
     for comparison in comparisons:
         for sigma in comparison.sigmas:
-            results = [one for name in claim.methods if (one := stage(comparison, name, sigma)) is not None]
+            results = [run for name in claim.methods if (run := stage(comparison, name, sigma)) is not None]
             most = reachable(comparison, sigma)
             if len(results) == len(claim.methods) and most is not None:
                 where = " ".join(str(cell.value) for cell in place(comparison, f"{sigma:g}"))
-                found[where] = claim.measure(aligned(results), most)
-    found = {where: value for where, value in found.items() if not np.isnan(value)}
-    if not found:
+                measures[where] = claim.measure(aligned(results), most)
+    measures = {where: value for where, value in measures.items() if not np.isnan(value)}
+    if not measures:
         return Cell(None), Cell(None)
-    where = min(found, key=lambda one: found[one])
+    where = min(measures, key=lambda network: measures[network])
     return (
-        Cell(f"{sum(map(claim.holds, found.values()))} of {len(found)}"),
-        Cell(f"{claim.told(found[where])} ({where})"),
+        Cell(f"{sum(map(claim.holds, measures.values()))} of {len(measures)}"),
+        Cell(f"{claim.told(measures[where])} ({where})"),
     )

@@ -55,25 +55,25 @@ def box_radius(axes: Floats, a: Floats) -> float:
 
 def sizes_of(run: StoredRun, a: Floats | None) -> Floats:
     """Of each input's region where the answer is right, else -1: its radius, or with budgets that of the box inside."""
-    found = []
+    sizes = []
     for row in run.rows:
         region = run.region(row["idx"], np.zeros(a.shape)) if a is not None and row["correct"] else None
         inside = float(row["radius"]) if a is None or region is None else box_radius(region.axes, a)
-        found.append(inside if row["correct"] else -1.0)
-    return np.array(found)
+        sizes.append(inside if row["correct"] else -1.0)
+    return np.array(sizes)
 
 
 def curve(sizes: Floats, at: Sequence[float]) -> list[float]:
     """Certified accuracies, in percent."""
-    return [100 * float((sizes >= one).mean()) for one in at]
+    return [100 * float((sizes >= radius).mean()) for radius in at]
 
 
 def lines(sizes: dict[str, Floats], at: Sequence[float]) -> list[str]:
     """A table of certified accuracies, in percent."""
-    found = [f"{'':<16}" + "".join(f"{one:>8g}" for one in at)]
-    for name, each in sizes.items():
-        found.append(f"{name:<16}" + "".join(f"{one:8.1f}" for one in curve(each, at)))
-    return found
+    table = [f"{'':<16}" + "".join(f"{radius:>8g}" for radius in at)]
+    for name, run_sizes in sizes.items():
+        table.append(f"{name:<16}" + "".join(f"{share:8.1f}" for share in curve(run_sizes, at)))
+    return table
 
 
 def lost(system: Floats, fixed: Floats) -> str:
@@ -87,19 +87,19 @@ class Steps:
 
     def __init__(self, asked: argparse.Namespace) -> None:
         self.asked, self.out = asked, Path(asked.out)
-        self.levels = sorted((float(one) for one in asked.scalars.split(",")), reverse=True)
+        self.levels = sorted((float(level) for level in asked.scalars.split(",")), reverse=True)
         runs = zip(self.levels, asked.runs, strict=True) if asked.runs else ()
         self.given = {level: self.taken(level, Path(folder)) for level, folder in runs}
 
     def taken(self, level: float, folder: Path) -> StoredRun:
         """A run that is there already; an error unless it is what would be made here."""
-        asked = {name: getattr(self.asked, name) for name in ("data", "skip", "max", "n", "seed")}
-        asked |= {"method": "fixed", "sigma": level}
-        asked |= {name: getattr(Plan(), name) for name in ("n0", "alpha", "bound", "stop")}  # which no option changes
+        wanted = {name: getattr(self.asked, name) for name in ("data", "skip", "max", "n", "seed")}
+        wanted |= {"method": "fixed", "sigma": level}
+        wanted |= {name: getattr(Plan(), name) for name in ("n0", "alpha", "bound", "stop")}  # which no option changes
         run = read_run(folder)
-        said = {name: run.said(name) for name in asked}
-        if said != asked:
-            sys.exit(f"expected {asked} in {folder}, got {said}: leave --runs out, and it is certified")
+        recorded = {name: run.said(name) for name in wanted}
+        if recorded != wanted:
+            sys.exit(f"expected {wanted} in {folder}, got {recorded}: leave --runs out, and it is certified")
         return run
 
     def run(self, *arguments: object) -> None:
@@ -110,27 +110,27 @@ class Steps:
     def networks(self) -> list[Path]:
         """One per level: those that were given, or of the runs that were, or trained."""
         a = self.asked
-        given = [Path(one) for one in a.networks.split(",")] if a.networks else [
+        paths = [Path(path) for path in a.networks.split(",")] if a.networks else [
             Path(str(run.place("model"))) for run in self.given.values()
         ]  # fmt: skip
-        if given:
-            said = [described(one).get("sigma") for one in given]
-            wrong = [
-                f"{path}: {one}"
-                for path, one, own in zip(given, said, self.levels, strict=True)
-                if one not in (None, own)
+        if paths:
+            sigmas = [described(path).get("sigma") for path in paths]
+            mismatches = [
+                f"{path}: {sigma}"
+                for path, sigma, level in zip(paths, sigmas, self.levels, strict=True)
+                if sigma not in (None, level)
             ]
-            if wrong:
-                sys.exit(f"expected networks of noise {self.levels}, in this order, got {', '.join(wrong)}")
-            return given
-        found = []
+            if mismatches:
+                sys.exit(f"expected networks of noise {self.levels}, in this order, got {', '.join(mismatches)}")
+            return paths
+        trained = []
         for level in self.levels:
             folder = self.out / f"net-{level:g}"
             how = ("--data", a.data, "--arch", a.arch, "--recipe", a.recipe, "--sigma", level, "--seed", a.seed)
-            changes = (part for one in a.set for part in ("--set", one))
+            changes = (part for option in a.set for part in ("--set", option))
             self.run("train", *how, *changes, "--epochs", a.epochs, "--out", folder)
-            found.append(folder / "last.safetensors")
-        return found
+            trained.append(folder / "last.safetensors")
+        return trained
 
     def shared(self, shape: tuple[int, ...]) -> tuple[Path, Path]:
         """(codebook, network), with budgets: each level times the square root of the budgets, and one for all.
@@ -159,15 +159,15 @@ class Steps:
         """All runs: the cascade first, then fixed noise, the largest first."""
         a, shape = self.asked, load(self.asked.data, "test").shape
         if a.budgets:
-            codes, one = self.shared(shape)
-            each = [one] * len(self.levels)
+            codes, network_file = self.shared(shape)
+            paths = [network_file] * len(self.levels)
         else:
-            each, codes = self.networks(), self.out / "codes.safetensors"
-            loaded = [load_network(path, mean=a.mean, std=a.std) if a.mean else load_network(path) for path in each]
+            paths, codes = self.networks(), self.out / "codes.safetensors"
+            loaded = [load_network(path, mean=a.mean, std=a.std) if a.mean else load_network(path) for path in paths]
             Codebook(np.array(self.levels), a.sigma).save(codes, loaded)
-            one = codes
-        runs = {"cascade": self.certify("cascade", one, "--method", "cascade", "--codebook", codes)}
-        for level, network in zip(self.levels, each, strict=True):
+            network_file = codes
+        runs = {"cascade": self.certify("cascade", network_file, "--method", "cascade", "--codebook", codes)}
+        for level, network in zip(self.levels, paths, strict=True):
             if level in self.given:
                 runs[f"fixed {level:g}"] = self.given[level]
             elif a.fixed is None or level in a.fixed:
@@ -176,7 +176,7 @@ class Steps:
                 runs[f"fixed {level:g}"] = self.certify(f"fixed-{level:g}", network, *fixed)
         if a.selector:
             chosen = ("--codebook", codes, "--selector", a.selector)
-            runs["selected"] = self.certify("selected", one, "--method", "selected", *chosen)
+            runs["selected"] = self.certify("selected", network_file, "--method", "selected", *chosen)
         return runs
 
 
@@ -189,7 +189,7 @@ def _texts(text: str) -> tuple[str, ...]:
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    return tuple(float(one) for one in text.split(","))
+    return tuple(float(part) for part in text.split(","))
 
 
 def main() -> None:
@@ -224,14 +224,14 @@ def main() -> None:
     sizes, at = {name: sizes_of(run, a) for name, run in runs.items()}, RADII if a is None else BOXES
     print("\n".join(lines(sizes, at)))
     if asked.data == "cifar10" and a is None:
-        print(f"{'Dual RS (paper)':<16}" + "".join(f"{one:8.1f}" for one in DUAL))
+        print(f"{'Dual RS (paper)':<16}" + "".join(f"{share:8.1f}" for share in DUAL))
     if (largest := f"fixed {steps.levels[0]:g}") in sizes and a is None:
         print(f"cascade beside {largest}: {lost(sizes['cascade'], sizes[largest])}")
     rows = runs["cascade"].rows
     answered = [row["codes"].count(",") for row in rows if row["prediction"] != ABSTAIN]
     shares = np.bincount(answered, minlength=len(steps.levels)) / len(rows)
     print("answered by each level: " + ", ".join(f"{s:g}: {p:.1%}" for s, p in zip(steps.levels, shares, strict=True)))
-    curves = {name: {"radii": list(at), "percent": curve(each, at)} for name, each in sizes.items()}
+    curves = {name: {"radii": list(at), "percent": curve(run_sizes, at)} for name, run_sizes in sizes.items()}
     Path(asked.out, "curves.json").write_text(json.dumps({"asked": vars(asked), "curves": curves}, indent=1) + "\n")
 
 

@@ -59,19 +59,19 @@ class Measured:
 
 
 _HEAD = ("data", "recipe", "norm", "sigma", "method", "protects")
-_COUNTS = tuple(one.name for one in fields(Withstood))
+_COUNTS = tuple(field.name for field in fields(Withstood))
 _EFFORT = ("n", "alpha", "seed", "starts", "steps", "samples", "model_hash")
 COLUMNS = (*_HEAD, *_COUNTS, *_EFFORT)
 
 
 def measured(run: StoredRun) -> list[Measured]:
     """A run's lines, in the order of its radii; an error if nobody has attacked it first."""
-    found, (comparison,) = run.attacked, compare([run])
+    attacked, (comparison,) = run.attacked, compare([run])
     (entry,) = comparison.entries
     one = entry.binding
-    if found is None or one.sigma is None:
+    if attacked is None or one.sigma is None:
         raise ArgumentError(f"expected a run that was attacked first, got {run.folder}: anisocert attack RUN --first")
-    effort = {name: getattr(found, name) for name in _EFFORT}
+    effort = {name: getattr(attacked, name) for name in _EFFORT}
     return [
         Measured(
             comparison.data, entry.recipe or "unknown", one.norm, one.sigma, algorithm(run), one.protects, line,
@@ -86,10 +86,10 @@ def written(lines: Sequence[Measured]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, delimiter="\t", lineterminator="\n")
     writer.writerow(COLUMNS)
-    for one in lines:
-        told = asdict(one)
-        told |= told.pop("line")
-        writer.writerow([REGION if told[name] is None else told[name] for name in COLUMNS])
+    for line in lines:
+        row = asdict(line)
+        row |= row.pop("line")
+        writer.writerow([REGION if row[name] is None else row[name] for name in COLUMNS])
     return out.getvalue()
 
 
@@ -105,20 +105,20 @@ def read_lines(path: Path) -> list[Measured]:
 
 def _line(path: Path, number: int, row: Sequence[str]) -> Measured:
     try:
-        told: dict[str, Any] = dict(zip(COLUMNS, row, strict=True))
+        values: dict[str, Any] = dict(zip(COLUMNS, row, strict=True))
         for name in COLUMNS:
             if name in ("sigma", "alpha", "radius"):
-                told[name] = None if told[name] == REGION and name == "radius" else float(told[name])
+                values[name] = None if values[name] == REGION and name == "radius" else float(values[name])
             elif name in _COUNTS or name in _EFFORT[:-1]:
-                told[name] = int(told[name])
-        line = Withstood(**{name: told[name] for name in _COUNTS})
-        found = Measured(line=line, **{name: told[name] for name in (*_HEAD, *_EFFORT)})
+                values[name] = int(values[name])
+        line = Withstood(**{name: values[name] for name in _COUNTS})
+        measurement = Measured(line=line, **{name: values[name] for name in (*_HEAD, *_EFFORT)})
     except (ValueError, TypeError) as error:
         raise ArgumentError(f"{path}, line {number}: {error}") from error
     possible = 0 <= line.right <= line.inputs and line.otherwise + line.abstained <= line.certified <= line.inputs
-    if not possible or min(line.otherwise, line.abstained) < 0 or found.protects not in MEANING:
+    if not possible or min(line.otherwise, line.abstained) < 0 or measurement.protects not in MEANING:
         raise ArgumentError(f"{path}, line {number}: expected counts that can be, and whom they protect, got {row}")
-    return found
+    return measurement
 
 
 def main() -> None:
@@ -129,24 +129,24 @@ def main() -> None:
     parser.add_argument("--recipe", help="how the networks were trained, if the runs do not tell")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the file to put them into")
     args = parser.parse_args()
-    lines, wrong = list[Measured](), False
+    lines, failed = list[Measured](), False
     for folder in args.runs:
         try:
             lines += measured(read_run(folder))
         except ArgumentError as error:
-            wrong = True
+            failed = True
             print(error, file=sys.stderr)
-    said = {name: value for name in ("data", "recipe") if (value := getattr(args, name)) is not None}
-    lines = [replace(line, **said) for line in lines]
-    known = {line.of for line in lines}
-    lines += [line for line in read_lines(args.write) if line.of not in known] if args.write else []
-    lines.sort(key=lambda one: (one.norm != "l2", one.recipe, one.sigma))  # of one level in the order given
+    names = {name: value for name in ("data", "recipe") if (value := getattr(args, name)) is not None}
+    lines = [replace(line, **names) for line in lines]
+    runs = {line.of for line in lines}
+    lines += [line for line in read_lines(args.write) if line.of not in runs] if args.write else []
+    lines.sort(key=lambda line: (line.norm != "l2", line.recipe, line.sigma))  # of one level in the order given
     text = written(lines)
     if args.write is None:
         print(text, end="")
     else:
         write_whole(args.write, partial(Path.write_text, data=text, encoding="utf-8"))
-    if wrong:
+    if failed:
         sys.exit(1)
 
 

@@ -27,14 +27,14 @@ def largest_table(comparisons: Sequence[Comparison]) -> Table | None:
     rows = []
     for comparison in comparisons:
         for start, name in ((THEIR_START, THEIRS), ("isotropic", OURS)):
-            found = {size: _levels(comparison, ("fixed", start, name), size) for size in SIZES}
-            for level in found["radius"]:
-                shares = [superset(found[size][level], size, slack)[-1] for slack in (0.0, TIE) for size in SIZES]
+            by_size = {size: _levels(comparison, ("fixed", start, name), size) for size in SIZES}
+            for level in by_size["radius"]:
+                shares = [superset(by_size[size][level], size, slack)[-1] for slack in (0.0, TIE) for size in SIZES]
                 head = (*place(comparison, level), Cell(name), Cell(float(len(comparison))))
                 rows.append((*head, *map(Cell, shares)))
-        told = published_superset(comparison.data, comparison.norm, comparison.recipe)
-        if told is not None:
-            theirs = (Cell(f"{100 * share:.0f}") for share in told)
+        paper_shares = published_superset(comparison.data, comparison.norm, comparison.recipe)
+        if paper_shares is not None:
+            theirs = (Cell(f"{100 * share:.0f}") for share in paper_shares)
             rows.append((*place(comparison, "oracle"), Cell("paper"), Cell(None), *theirs, Cell(None), Cell(None)))
     columns = (
         Column("recipe"), Column("noise"), Column("method"), Column("inputs", "count"),
@@ -61,9 +61,9 @@ def gain_table(comparisons: Sequence[Comparison]) -> Table | None:
             cells = [_gain(comparison, level, pair, size) for size in SIZES for pair in PAIRS.values()]
             if any(cell.value is not None for cell in cells):
                 rows.append((*place(comparison, level), Cell(f"{len(comparison):,} inputs"), *cells))
-        told = published(comparison.data, comparison.norm, comparison.recipe)
-        if told is not None:
-            means = [[(row.acr, row.acr_proxy)[i] for row in told.rows.values()] for i in range(len(SIZES))]
+        paper = published(comparison.data, comparison.norm, comparison.recipe)
+        if paper is not None:
+            means = [[(row.acr, row.acr_proxy)[i] for row in paper.rows.values()] for i in range(len(SIZES))]
             gains = [(isotropic / fixed, ancer / isotropic) for fixed, isotropic, ancer in means]
             theirs = [(Cell(f"{one:.3f}"), Cell(f"{other:.3f}"), Cell(None), Cell(None)) for one, other in gains]
             rows.append((*place(comparison, "oracle"), Cell("paper"), *theirs[0], *theirs[1]))
@@ -118,7 +118,7 @@ def duel_table(comparisons: Sequence[Comparison]) -> Table | None:
             if ours is None or theirs is None:
                 continue
             (radius, proxy), (their_radius, their_proxy) = (
-                [one.certified(size) for size in SIZES] for one in (ours, theirs)
+                [results.certified(size) for size in SIZES] for results in (ours, theirs)
             )
             shares = (
                 radius > their_radius, their_radius > radius, proxy > their_proxy, their_proxy > proxy,
@@ -141,14 +141,14 @@ def duel_table(comparisons: Sequence[Comparison]) -> Table | None:
 
 def _levels(comparison: Comparison, names: Sequence[str], size: Size) -> dict[str, list[Results]]:
     """Results of each method by noise level, where all were run; if that is at every level, also their oracle."""
-    found = {}
+    by_level = {}
     for sigma in comparison.sigmas:
-        line = [one for name in names if (one := before(comparison, name, sigma)) is not None]
+        line = [results for name in names if (results := before(comparison, name, sigma)) is not None]
         if len(line) == len(names):
-            found[f"{sigma:g}"] = line
-    whole = len(found) == len(comparison.sigmas) > 1
-    best = [oracle(levels, size) for levels in zip(*found.values(), strict=True)] if whole else []
-    return found | ({"oracle": best} if best else {})
+            by_level[f"{sigma:g}"] = line
+    whole = len(by_level) == len(comparison.sigmas) > 1
+    best = [oracle(levels, size) for levels in zip(*by_level.values(), strict=True)] if whole else []
+    return by_level | ({"oracle": best} if best else {})
 
 
 def _stages(comparison: Comparison, name: str, sigma: float) -> list[Results | None]:
@@ -169,5 +169,5 @@ def _points(pair: Paired | None) -> Cell:
 
 
 def _marks(pair: Paired) -> str:
-    found = ("✗" if pair.difference < 0 else "") + ("" if pair.sure else "≈")
-    return f" {found}" if found else ""
+    marks = ("✗" if pair.difference < 0 else "") + ("" if pair.sure else "≈")
+    return f" {marks}" if marks else ""

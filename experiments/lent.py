@@ -25,12 +25,12 @@ def lent(run: StoredRun, x: Tensor, y: Tensor, thetas: int, votes: int) -> NDArr
     """`thetas x 2 x 2`: shares of right answers and of the certified class elsewhere; under theta, then flat noise."""
     model = run.module()
     torch.manual_seed(0)
-    found = []
+    shares = []
     for row in _spread(run, thetas):
         theta, own = torch.from_numpy(np.array(run.thetas[row["idx"]])), row["prediction"]
         answers = [_answers(model, x, noise, votes) for noise in (theta, theta.mean().expand_as(theta))]
-        found.append([((a == y).float().mean(), (a[y != own] == own).float().mean()) for a in answers])
-    return np.array(found)
+        shares.append([((a == y).float().mean(), (a[y != own] == own).float().mean()) for a in answers])
+    return np.array(shares)
 
 
 def _spread(run: StoredRun, count: int) -> list[dict[str, Any]]:

@@ -38,10 +38,10 @@ def before(comparison: Comparison, name: str, sigma: float) -> Results | None:
 
 def after(comparison: Comparison, name: str, sigma: float, kept: str = "volume") -> Results | None:
     """The same after a memory of this kind; one noise for all inputs needs none."""
-    found = _entries(comparison, name, sigma)
-    if found and found[0].before.stage == "not needed":
-        return found[0].before
-    return next((entry.after for entry in found if entry.after is not None and kept_of(entry.run) == kept), None)
+    entries = _entries(comparison, name, sigma)
+    if entries and entries[0].before.stage == "not needed":
+        return entries[0].before
+    return next((entry.after for entry in entries if entry.after is not None and kept_of(entry.run) == kept), None)
 
 
 def level_table(comparison: Comparison) -> Table:
@@ -49,11 +49,11 @@ def level_table(comparison: Comparison) -> Table:
     at, rows, bound = table_radii(comparison), [], list[Results | None]()
     for sigma in comparison.sigmas:
         for name in ALGORITHMS:
-            if (one := before(comparison, name, sigma)) is not None:
+            if (results := before(comparison, name, sigma)) is not None:
                 kept_by = [after(comparison, name, sigma, kept) for kept in MEMORIES]
-                bound += [other for other in kept_by if one.stage == "before"]
-                left = [cell for other in kept_by for cell in _typical(other)]
-                rows.append((noise(one), Cell(name), *accuracies(one, at), *medians(one), *left))
+                bound += [later for later in kept_by if results.stage == "before"]
+                left = [cell for later in kept_by for cell in _typical(later)]
+                rows.append((noise(results), Cell(name), *accuracies(results, at), *medians(results), *left))
     columns = (
         Column(comparison.symbol), Column("method"),
         *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in at),
@@ -74,15 +74,15 @@ def headline_table(comparison: Comparison) -> Table | None:
 
     Of fixed noise, the published algorithm and ours; a noise level that lacks one which another level has is left out.
     """
-    run = {algorithm(entry.run) for entry in comparison.entries}
-    names, rows = [name for name in ("fixed", THEIRS, OURS) if name in run], []
+    algorithms = {algorithm(entry.run) for entry in comparison.entries}
+    names, rows = [name for name in ("fixed", THEIRS, OURS) if name in algorithms], []
     for sigma in comparison.sigmas:
-        found = [(name, one) for name in names if (one := after(comparison, name, sigma)) is not None]
-        if len(found) < len(names):
+        by_method = [(name, results) for name in names if (results := after(comparison, name, sigma)) is not None]
+        if len(by_method) < len(names):
             continue
-        for name, one in found:
-            shares = accuracies(one, [factor * sigma for factor in FACTORS])
-            rows.append((noise(one), Cell(name), Cell(one.protects), *shares, *medians(one)))
+        for name, results in by_method:
+            shares = accuracies(results, [factor * sigma for factor in FACTORS])
+            rows.append((noise(results), Cell(name), Cell(results.protects), *shares, *medians(results)))
     columns = (
         Column(comparison.symbol), Column("method"), Column(WHOM),
         *(Column("0" if factor == 0 else f"{factor:g} {comparison.symbol}", "share", f"% at {comparison.norm} radius")
@@ -98,8 +98,10 @@ def many_table(comparison: Comparison) -> Table:
     at, rows = table_radii(comparison), []
     for sigma in comparison.sigmas:
         for name in ("fixed", OURS):
-            if (one := after(comparison, name, sigma)) is not None:
-                rows.append((noise(one), Cell(name), Cell(one.protects), *accuracies(one, at), *medians(one)))
+            if (results := after(comparison, name, sigma)) is not None:
+                rows.append(
+                    (noise(results), Cell(name), Cell(results.protects), *accuracies(results, at), *medians(results))
+                )
     columns = (
         Column(comparison.symbol), Column("method"), Column(WHOM),
         *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in at),
@@ -127,22 +129,22 @@ def their_steps(comparisons: Iterable[Comparison]) -> str:
     runs = (
         e.run for comparison in comparisons for e in comparison.entries if algorithm(e.run) in (THEIR_START, THEIRS)
     )
-    given = sorted({int(steps) for run in runs if (steps := run.said("iterations") or default) < default})
-    return f"Published: with {' or '.join(map(str, given))} of its {default} isotropic steps." if given else ""
+    counts = sorted({int(steps) for run in runs if (steps := run.said("iterations") or default) < default})
+    return f"Published: with {' or '.join(map(str, counts))} of its {default} isotropic steps." if counts else ""
 
 
 def sigma_table(comparison: Comparison) -> Table | None:
     """What a deployed system certifies at each noise level: our choice of theta, after the memory."""
     at = table_radii(comparison)
-    found = [one for sigma in comparison.sigmas if (one := after(comparison, OURS, sigma)) is not None]
-    rows = [(noise(one), *accuracies(one, at), *medians(one)) for one in found]
+    levels = [results for sigma in comparison.sigmas if (results := after(comparison, OURS, sigma)) is not None]
+    rows = [(noise(results), *accuracies(results, at), *medians(results)) for results in levels]
     columns = (
         Column(comparison.symbol),
         *(Column(short_down(radius), "share", f"% certified at {comparison.norm} radius") for radius in at),
         *(Column(name, "length") for name in MEDIANS),
     )
     title = f"Noise levels: {OURS}, {comparison.recipe}, after the memory"
-    caption = f"{len(comparison):,} inputs, {whom_of(found)}. {within(len(comparison))}"
+    caption = f"{len(comparison):,} inputs, {whom_of(levels)}. {within(len(comparison))}"
     return Table(title, columns, tuple(rows), caption) if rows else None
 
 
@@ -154,13 +156,13 @@ def average_table(comparisons: Sequence[Comparison]) -> Table | None:
             if before(comparison, "average", sigma) is None:
                 continue
             head = (*place(comparison, f"{sigma:g}"), Cell(float(len(comparison))))
-            found = [three(before(comparison, name, sigma)) for name in ("fixed", "average", OURS)]
+            cells = [three(before(comparison, name, sigma)) for name in ("fixed", "average", OURS)]
             bound.append(after(comparison, OURS, sigma))
-            rows.append((*head, Cell("here"), *_by_number([*found, three(bound[-1])])))
-            told = published(comparison.data, comparison.norm, comparison.recipe, sigma)
-            if told is not None:
-                found = [_their_three(told.rows.get(name)) for name in ("fixed", "average", OURS)]
-                rows.append((*head[:-1], Cell(None), Cell("paper"), *_by_number([*found, three(None)])))
+            rows.append((*head, Cell("here"), *_by_number([*cells, three(bound[-1])])))
+            paper = published(comparison.data, comparison.norm, comparison.recipe, sigma)
+            if paper is not None:
+                cells = [_their_three(paper.rows.get(name)) for name in ("fixed", "average", OURS)]
+                rows.append((*head[:-1], Cell(None), Cell("paper"), *_by_number([*cells, three(None)])))
     columns = (
         Column("recipe"), Column("noise"), Column("inputs", "count"), Column("numbers"),
         *(Column(name, kind, group)
@@ -180,7 +182,7 @@ def place(comparison: Comparison, level: str) -> tuple[Cell, Cell]:
 
 def whom_of(results: Iterable[Results | None]) -> str:
     """Whom some results protect; of several phrases all."""
-    return either(one.protects for one in results if one is not None) or "not run"
+    return either(result.protects for result in results if result is not None) or "not run"
 
 
 def three(one: Results | None) -> list[Cell]:
@@ -188,9 +190,9 @@ def three(one: Results | None) -> list[Cell]:
     return [Cell(None)] * 3 if one is None else [*accuracies(one, [0.0]), *averages([one])]
 
 
-def _typical(one: Results | None) -> list[Cell]:
+def _typical(results: Results | None) -> list[Cell]:
     """Accuracy at radius 0 and the medians."""
-    return [Cell(None)] * len(TYPICAL) if one is None else [*accuracies(one, [0.0]), *medians(one)]
+    return [Cell(None)] * len(TYPICAL) if results is None else [*accuracies(results, [0.0]), *medians(results)]
 
 
 def _entries(comparison: Comparison, name: str, sigma: float) -> list[Entry]:

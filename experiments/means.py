@@ -23,18 +23,18 @@ def mean_table(comparisons: Sequence[Comparison]) -> Table | None:
         for sigma in comparison.sigmas:
             most = reachable(comparison, sigma)
             for name in ALGORITHMS:
-                one = before(comparison, name, sigma)
-                if one is None or most is None:
+                full = before(comparison, name, sigma)
+                if full is None or most is None:
                     continue
-                beyond = one.certified("radius") > most * (1 + ROUNDING)
-                cut = replace(one, radius=one.radius.clip(max=most), proxy_radius=one.proxy_radius.clip(max=most))
+                beyond = full.certified("radius") > most * (1 + ROUNDING)
+                cut = replace(full, radius=full.radius.clip(max=most), proxy_radius=full.proxy_radius.clip(max=most))
                 kept_by = [after(comparison, name, sigma, kept) for kept in MEMORIES]
                 rows.append(
                     (
-                        *place(comparison, f"{sigma:g}"), Cell(name), *averages([one]), _tenth(one), Cell(most),
-                        *averages([cut]), Cell(float(beyond.mean())), _largest_class(one, beyond),
-                        Cell(float(one.certified("radius").max())),
-                        *(cell for other in kept_by for cell in _after(other)),
+                        *place(comparison, f"{sigma:g}"), Cell(name), *averages([full]), _tenth(full), Cell(most),
+                        *averages([cut]), Cell(float(beyond.mean())), _largest_class(full, beyond),
+                        Cell(float(full.certified("radius").max())),
+                        *(cell for later in kept_by for cell in _after(later)),
                     )
                 )  # fmt: skip
     columns = (
@@ -64,15 +64,15 @@ def reachable(comparison: Comparison, sigma: float) -> float | None:
     return None
 
 
-def _after(one: Results | None) -> list[Cell]:
-    return [Cell(None)] * 2 if one is None else averages([one])
+def _after(results: Results | None) -> list[Cell]:
+    return [Cell(None)] * 2 if results is None else averages([results])
 
 
-def _tenth(one: Results) -> Cell:
+def _tenth(results: Results) -> Cell:
     """The share of all radii that those of the largest tenth of the inputs make up."""
-    sizes = np.sort(one.certified("radius"))
+    sizes = np.sort(results.certified("radius"))
     return Cell(float(sizes[-max(1, len(sizes) // 10) :].sum() / sizes.sum()) if sizes.any() else None)
 
 
-def _largest_class(one: Results, beyond: "np.ndarray") -> Cell:
-    return Cell(float(np.bincount(one.labels[beyond]).max() / beyond.sum()) if beyond.any() else None)
+def _largest_class(results: Results, beyond: "np.ndarray") -> Cell:
+    return Cell(float(np.bincount(results.labels[beyond]).max() / beyond.sum()) if beyond.any() else None)

@@ -38,13 +38,13 @@ def network_tables(results: Path, folder: str) -> list[Table]:
 
 def aims_table(results: Path) -> Table | None:
     """What the denoiser costs against training with noise, and what being told theta, not its mean, is worth."""
-    found: dict[tuple[str, float | None, str], Results] = {}
+    by_network: dict[tuple[str, float | None, str], Results] = {}
     for comparison in _comparisons(results / "denoised"):
         for entry in comparison.entries:  # those with the most inputs come first
-            found.setdefault((_network(entry), entry.before.sigma, entry.before.method), entry.before)
+            by_network.setdefault((_network(entry), entry.before.sigma, entry.before.method), entry.before)
     rows = []
-    for name, sigma, method in sorted(found, key=lambda key: (key[1] or 0.0, ORDER.index(key[2]))):
-        theta, scalar, trained = (found.get((one, sigma, method)) for one in ("theta", "scalar", "cohen"))
+    for name, sigma, method in sorted(by_network, key=lambda key: (key[1] or 0.0, ORDER.index(key[2]))):
+        theta, scalar, trained = (by_network.get((network, sigma, method)) for network in ("theta", "scalar", "cohen"))
         if name == "theta" and theta is not None and trained is not None:
             costs = [accuracy_gain(theta, trained, radius) for radius in (0.0, 0.5)]
             worth = [None if scalar is None else average_gain(theta, scalar, size) for size in SIZES]
@@ -78,8 +78,8 @@ def _comparisons(folder: Path) -> list[Comparison]:
 
 def _table(comparison: Comparison, folder: str) -> Table:
     order = sorted(comparison.entries, key=_place)
-    lines = [(entry, one) for entry in order for one in entry.results]
-    at = [radius for radius in RADII if radius == 0 or any(one.accuracy([radius])[0] > 0 for _, one in lines)]
+    lines = [(entry, result) for entry in order for result in entry.results]
+    at = [radius for radius in RADII if radius == 0 or any(result.accuracy([radius])[0] > 0 for _, result in lines)]
     n = int(comparison.entries[0].run.plan.n)
     columns = (
         Column("network"), Column(comparison.symbol), Column("method"), Column(WHOM),
@@ -87,14 +87,14 @@ def _table(comparison: Comparison, folder: str) -> Table:
         Column("ACR", "length"), Column("ACR~", "length"),
     )  # fmt: skip
     rows = tuple(
-        (Cell(NAMES.get(_network(entry), _network(entry))), noise(one), Cell(one.method), Cell(one.protects),
-         *accuracies(one, at), *averages([one]))
-        for entry, one in lines
+        (Cell(NAMES.get(_network(entry), _network(entry))), noise(result), Cell(result.method), Cell(result.protects),
+         *accuracies(result, at), *averages([result]))
+        for entry, result in lines
     )  # fmt: skip
-    left = f" {comparison.left_out:,} inputs that not all of the runs have are left out." if comparison.left_out else ""
+    note = f" {comparison.left_out:,} inputs that not all of the runs have are left out." if comparison.left_out else ""
     caption = (
         f"{NETWORKS[folder]} Intervals are of 95 % confidence about inputs not seen. "
-        f"{explained(one.protects for _, one in lines)}{left}"
+        f"{explained(result.protects for _, result in lines)}{note}"
     )
     title = f"{comparison.data}, {comparison.norm}: {len(comparison):,} inputs, n = {n:,}"
     return Table(title, columns, rows, caption)

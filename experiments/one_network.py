@@ -27,14 +27,14 @@ def _named(runs: Iterable[StoredRun]) -> list[tuple[str, str]]:
 def _beside(runs: Sequence[StoredRun], folder: Path, lines: Sequence[Measured]) -> list[tuple[str, str]]:
     """The same of the measurements that are drawn beside these runs."""
     data = {data_name(run) for run in runs}
-    same = (one for one in lines if one.data in data and folder.name == f"{one.recipe}-{one.sigma:g}")
-    return [(FILE, one) for one in dict.fromkeys(line.model_hash for line in same)]
+    same = (line for line in lines if line.data in data and folder.name == f"{line.recipe}-{line.sigma:g}")
+    return [(FILE, model_hash) for model_hash in dict.fromkeys(line.model_hash for line in same)]
 
 
 def _expect_one(folder: Path, named: Iterable[tuple[str, str]]) -> None:
-    found: dict[str, list[str]] = {}
-    for name, one in named:
-        found.setdefault(one[:12], []).append(name)
-    if len(found) > 1:
-        told = "; ".join(f"{', '.join(names)} of {one}" for one, names in found.items())
-        raise ArgumentError(f"expected runs of one network in {folder}, got {told}: certify all of them with the same")
+    networks: dict[str, list[str]] = {}
+    for name, model_hash in named:
+        networks.setdefault(model_hash[:12], []).append(name)
+    if len(networks) > 1:
+        parts = "; ".join(f"{', '.join(names)} of {model_hash}" for model_hash, names in networks.items())
+        raise ArgumentError(f"expected runs of one network in {folder}, got {parts}: certify all of them with the same")

@@ -16,22 +16,22 @@ VOTES = (1_000, 10_000, 100_000)
 
 def plan_table(comparison: Comparison) -> Table | None:
     """Anisotropic: a line per noise level, n and bound; the same thetas, classes and shares of the votes throughout."""
-    rows, told = [], list[Results]()
+    rows, lines = [], list[Results]()
     for entry in comparison.entries:
         if entry.before.label != "anisotropic" or np.isnan(numbers(entry.run, "theta_geomean")).any():
             continue
         for n in VOTES:
             for bound in BOUNDS:
-                one = with_plan(entry, n, bound)
-                told.append(one)
-                sizes = (Cell(one.median()), *averages([one]))
-                rows.append((noise(one), Cell(float(n)), Cell(bound), *accuracies(one, [0.0]), *sizes))
+                estimate = with_plan(entry, n, bound)
+                lines.append(estimate)
+                sizes = (Cell(estimate.median()), *averages([estimate]))
+                rows.append((noise(estimate), Cell(float(n)), Cell(bound), *accuracies(estimate, [0.0]), *sizes))
     columns = (
         Column(comparison.symbol), Column("n", "count"), Column("bound"), Column("% at radius 0", "share"),
         Column("median", "length"), Column("ACR", "length"), Column("ACR~", "length"),
     )  # fmt: skip
     caption = (
-        f"Before the memory ({whom_of(told)}), estimated from the shares of the votes that were counted: same thetas, "
+        f"Before the memory ({whom_of(lines)}), estimated from the shares of the votes that were counted: same thetas, "
         "same classes. Inputs that abstained abstain here too, though the two-class bound may certify some of them."
     )
     return Table(f"Votes and bounds: anisotropic, {comparison.recipe}", columns, tuple(rows), caption) if rows else None

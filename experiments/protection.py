@@ -31,28 +31,28 @@ def protection_table(lines: Sequence[Measured]) -> Table | None:
     Certified for everyone, or promised from admission on, and left by a stranger.
     """
     groups = [group for group in _groups(lines) if group[0].protects in (EVERYONE, ADMITTED)]
-    found = [(group[0], nearest([one.line for one in group], TELLING * group[0].sigma, math.inf)) for group in groups]
-    near = [(one, line) for one, line in found if line is not None and line.radius is not None]
+    pairs = [(group[0], nearest([case.line for case in group], TELLING * group[0].sigma, math.inf)) for group in groups]
+    near = [(case, line) for case, line in pairs if line is not None and line.radius is not None]
     if not near:
         return None
     counts = {line.inputs for _, line in near}
     if len(counts) > 1:
         raise ArgumentError(f"expected all runs of a table attacked on as many inputs, got {sorted(counts)}: {FILE}")
-    one, (inputs,) = near[0][0], counts
+    case, (inputs,) = near[0][0], counts
     columns = (
-        Column(usual(one.norm).symbol), Column(f"{one.norm} radius"), Column("method"),
+        Column(usual(case.norm).symbol), Column(f"{case.norm} radius"), Column("method"),
         *(Column(f"% {whom}", "share") for whom in (EVERYONE, ADMITTED, LEFT)),
         Column("of the promised, answered otherwise"),
     )  # fmt: skip
-    title = f"{one.data}, {one.norm}, {one.recipe}: whom it protects; {inputs:,} inputs"
+    title = f"{case.data}, {case.norm}, {case.recipe}: whom it protects; {inputs:,} inputs"
     return Table(title, columns, tuple(_protected(*pair) for pair in near), f"{_attack(lines)} {EXACT}")
 
 
-def _protected(one: Measured, line: Withstood) -> tuple[Cell, ...]:
-    stated = (Cell(line.certified_share if one.protects == whom else None) for whom in (EVERYONE, ADMITTED))
-    lost = f"{line.otherwise:,} of {line.certified:,}" if one.protects == ADMITTED else None
+def _protected(case: Measured, line: Withstood) -> tuple[Cell, ...]:
+    stated = (Cell(line.certified_share if case.protects == whom else None) for whom in (EVERYONE, ADMITTED))
+    lost = f"{line.otherwise:,} of {line.certified:,}" if case.protects == ADMITTED else None
     return (
-        Cell(f"{one.sigma:g}"), Cell(short_down(line.radius or 0.0)), Cell(one.method), *stated,
+        Cell(f"{case.sigma:g}"), Cell(short_down(line.radius or 0.0)), Cell(case.method), *stated,
         Cell(line.share, *line.interval()), Cell(lost),
     )  # fmt: skip
 
@@ -64,13 +64,13 @@ def first_table(lines: Sequence[Measured], folder: str = "") -> Table | None:
     """
     rows: list[tuple[Cell, ...]] = []
     for group in _groups(lines):
-        told = [one.line for one in group]
-        shown = [nearest(told, TELLING * group[0].sigma, math.inf), *(one for one in told if one.radius is None)]
+        trials = [case.line for case in group]
+        shown = [nearest(trials, TELLING * group[0].sigma, math.inf), *(line for line in trials if line.radius is None)]
         head = (_noise(group[0]), Cell(group[0].method), Cell(group[0].protects))
         rows += [(*head, *line_cells(line)) for line in shown if line is not None]
     if not rows:
         return None
-    norms = " or ".join(dict.fromkeys(one.norm for one in lines))
+    norms = " or ".join(dict.fromkeys(case.norm for case in lines))
     columns = (Column("network, noise"), Column("method"), Column(WHOM), *line_columns(norms))
     caption = (
         f"% certified: what the runs state about these inputs. % left: answered with their label after the attack. "
@@ -103,17 +103,17 @@ def attacked_figure(
     axes = axes[:count]
     for axis, (name, groups) in zip(axes, panels.items(), strict=False):
         for place, group in enumerate(groups):
-            balls, shade = [one.line for one in group if one.line.radius is not None], colour(group[0].method)
-            radii = [float(one.radius or 0.0) for one in balls]
+            balls, shade = [case.line for case in group if case.line.radius is not None], colour(group[0].method)
+            radii = [float(ball.radius or 0.0) for ball in balls]
             label = f"{group[0].method}: {group[0].protects}"
             if group[0].of in runs:
                 _draw_curve(axis, _attacked(runs[group[0].of], balls), color=shade, label=label)
             else:
-                certified = [100 * one.certified_share for one in balls]
+                certified = [100 * ball.certified_share for ball in balls]
                 axis.plot(radii, certified, color=shade, marker="s", markersize=2.5, ls="", label=label)
-            low, high = zip(*(one.interval() for one in balls), strict=True)
+            low, high = zip(*(ball.interval() for ball in balls), strict=True)
             beside = [radius + 0.008 * (place - (len(groups) - 1) / 2) * radii[-1] for radius in radii]
-            whiskers(axis, beside, [one.share for one in balls], low, high, shade, group[0].method)
+            whiskers(axis, beside, [ball.share for ball in balls], low, high, shade, group[0].method)
         axis.set(xlim=(-0.03 * radii[-1], 1.03 * radii[-1]), xlabel=f"{groups[0][0].norm} radius")
         axis.set(ylim=(0, 102), title=name)
         axis.grid(visible=True)
@@ -121,8 +121,8 @@ def attacked_figure(
         _draw_systems(axes[-1], systems)
     for first in axes[::columns]:
         first.set_ylabel("% of the images")
-    told = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(told.values(), told.keys(), loc="outside lower center", ncols=min(3, len(axes) + 1), fontsize=7)
+    handles = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(3, len(axes) + 1), fontsize=7)
     return figure
 
 
@@ -142,49 +142,49 @@ def _draw_systems(axis: "Axes", systems: Sequence[Results]) -> None:
     axis.grid(visible=True)
 
 
-def _draw_curve(axis: "Axes", one: Results, **style: Any) -> None:
-    at, share = one.curve()
+def _draw_curve(axis: "Axes", results: Results, **style: Any) -> None:
+    at, share = results.curve()
     axis.step([*at, at[-1]], [*100 * share, 0.0], where="pre", **style)
 
 
-def _attacked(one: Results, balls: Sequence[Withstood]) -> Results:
+def _attacked(run: Results, balls: Sequence[Withstood]) -> Results:
     """A run's results on the inputs that were attacked; an error if these cannot be they."""
-    some = one.only(one.ids[evenly(len(one), balls[0].inputs)])
-    found = np.rint(some.accuracy([ball.radius or 0.0 for ball in balls]) * len(some)).astype(int).tolist()
-    if found != (told := [ball.certified for ball in balls]):
-        raise ArgumentError(f"expected {told} inputs certified, as in {FILE}, got {found} in the rows: {one.label}")
+    some = run.only(run.ids[evenly(len(run), balls[0].inputs)])
+    counts = np.rint(some.accuracy([ball.radius or 0.0 for ball in balls]) * len(some)).astype(int).tolist()
+    if counts != (stated := [ball.certified for ball in balls]):
+        raise ArgumentError(f"expected {stated} inputs certified, as in {FILE}, got {counts} in the rows: {run.label}")
     return some
 
 
 def _groups(lines: Sequence[Measured]) -> list[list[Measured]]:
     """The lines of each run, in the order of the file; of one network, methods in their usual order."""
     groups: dict[tuple[str, str, float, str, str], list[Measured]] = {}
-    for one in lines:
-        groups.setdefault((one.norm, one.recipe, one.sigma, one.method, one.protects), []).append(one)
+    for case in lines:
+        groups.setdefault((case.norm, case.recipe, case.sigma, case.method, case.protects), []).append(case)
     networks = list(dict.fromkeys(key[:3] for key in groups))
     rank = {name: place for place, name in enumerate(ORDER)}
     order = sorted(groups, key=lambda key: (networks.index(key[:3]), rank.get(key[3], len(ORDER))))
     return [groups[key] for key in order]
 
 
-def _noise(one: Measured) -> Cell:
-    return Cell(f"{one.recipe}, {usual(one.norm).symbol} = {one.sigma:g}")
+def _noise(case: Measured) -> Cell:
+    return Cell(f"{case.recipe}, {usual(case.norm).symbol} = {case.sigma:g}")
 
 
 def _command(lines: Sequence[Measured], folder: str) -> str:
     """What measures such lines, with the radii of the first network, and where the others are."""
-    radii = dict.fromkeys(one.line.radius for one in _groups(lines)[0] if one.line.radius)
-    asked = " ".join((*(f"--radius {radius:g}" for radius in radii), f"--max {lines[0].line.inputs}"))
+    radii = dict.fromkeys(case.line.radius for case in _groups(lines)[0] if case.line.radius)
+    options = " ".join((*(f"--radius {radius:g}" for radius in radii), f"--max {lines[0].line.inputs}"))
     return (
-        f"For {_noise(lines[0]).value}: `anisocert attack RUN --first {asked}`; which runs these are: "
+        f"For {_noise(lines[0]).value}: `anisocert attack RUN --first {options}`; which runs these are: "
         f"docs/reproduction.md; all radii: {'/'.join(filter(None, ('experiments/results', folder, FILE)))}."
     )
 
 
 def _attack(lines: Sequence[Measured]) -> str:
     """How strong the attack was; of several, each."""
-    efforts = dict.fromkeys(search_words(one.starts, one.steps, one.samples, one.n) for one in lines)
-    inputs = sorted({one.line.inputs for one in lines})
+    efforts = dict.fromkeys(search_words(case.starts, case.steps, case.samples, case.n) for case in lines)
+    inputs = sorted({case.line.inputs for case in lines})
     many = f"{inputs[0]:,}" if len(inputs) == 1 else f"{inputs[0]:,} to {inputs[-1]:,}"
     return (
         f"The whole system, with an empty memory, attacked on {many} images before it has seen them: "

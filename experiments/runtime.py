@@ -21,7 +21,7 @@ def runtime_table(lines: Sequence[dict[str, Any]]) -> Table:
     rows = []
     for line in lines:
         key = _timed(line)
-        told = PAPER.get((line["network"], line["norm"]), {}).get(line["method"])
+        paper = PAPER.get((line["network"], line["norm"]), {}).get(line["method"])
         published, sensible = (totals.get((*key[:-1], side)) for side in ("published", "sensible"))
         if line["method"] != "fixed":
             sensible = None  # its search is the published one, so that a ratio would say little of the votes
@@ -29,9 +29,9 @@ def runtime_table(lines: Sequence[dict[str, Any]]) -> Table:
             (
                 Cell(line["network"]), Cell(f"{line['norm']}, {line['sigma']:g}"), Cell(line["method"]),
                 Cell(line["algorithm"]), *(Cell(round(line[f"seconds_{part}"], 4)) for part in ("choose", "votes")),
-                Cell(totals[key]), *(_times(other, totals[key]) for other in (published, sensible)),
-                Cell(None if told is None else str(told)),
-                _times(told, totals[key]), Cell(float(line["images"])), Cell(line["device"]),
+                Cell(totals[key]), *(_times(slower, totals[key]) for slower in (published, sensible)),
+                Cell(None if paper is None else str(paper)),
+                _times(paper, totals[key]), Cell(float(line["images"])), Cell(line["device"]),
             )
         )  # fmt: skip
     columns = (
@@ -59,7 +59,7 @@ def runtime_table(lines: Sequence[dict[str, Any]]) -> Table:
 def _with_fewer_steps(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Of each network, the published way with as many isotropic steps as in the other tables, over ours."""
     parts = {(line["network"], line["algorithm"], line["method"]): line for line in lines}
-    found = {}
+    ratios = {}
     for network in dict.fromkeys(line["network"] for line in lines):
         start, whole, ours = (
             parts.get((network, *side))
@@ -67,8 +67,8 @@ def _with_fewer_steps(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
         )
         if start and whole and ours:
             saved = start["seconds_choose"] * (1 - SHOWN / start["isotropic_steps"])
-            found[network] = (_total(whole) - saved) / _total(ours)
-    return found
+            ratios[network] = (_total(whole) - saved) / _total(ours)
+    return ratios
 
 
 def _total(line: dict[str, Any]) -> float:

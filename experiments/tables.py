@@ -54,7 +54,7 @@ BLOCK = re.compile(r"<!-- table (\S+)(?: at (\S+))? -->\n.*?<!-- end -->", re.DO
 
 def read_results(results: Path, many: bool = False) -> dict[str, Comparison]:
     """The runs of each recipe, all on the same inputs. many: the runs on more inputs instead."""
-    found = {}
+    comparisons = {}
     for recipe in RECIPES:
         folders = [file.parent for file in sorted(results.glob(f"{recipe}-*/*/run.json"))]
         runs = [_read(folder, recipe) for folder in folders if folder.name.endswith(MANY) == many]
@@ -65,8 +65,8 @@ def read_results(results: Path, many: bool = False) -> dict[str, Comparison]:
                     f"expected the same inputs in all runs of {recipe}, got {comparison.left_out} that not all have: "
                     "finish the runs, or take away those on other inputs"
                 )
-            found[recipe] = comparison
-    return found
+            comparisons[recipe] = comparison
+    return comparisons
 
 
 def _read(folder: Path, recipe: str) -> StoredRun:
@@ -80,37 +80,37 @@ def all_tables(results: Path) -> dict[str, list[Table]]:
     lines = read_lines(results / FILE)
     expect_one_network(results, lines)
     recipes, more = read_results(results), read_results(results, many=True)
-    every, made = list(recipes.values()), dict[str, list[Table | None]]()
+    comparisons, by_name = list(recipes.values()), dict[str, list[Table | None]]()
     for recipe, comparison in recipes.items():
-        made[f"{recipe}-levels"] = [level_table(comparison)]
-        made[f"{recipe}-headline"] = [headline_table(comparison)]
-        made[f"{recipe}-many"] = [many_table(more[recipe])] if recipe in more else []
-        made[f"{recipe}-sigma"] = [sigma_table(comparison)]
-        made[f"{recipe}-plans"] = [plan_table(comparison)]
-        made[f"{recipe}-paper"] = [against_paper(comparison)]
+        by_name[f"{recipe}-levels"] = [level_table(comparison)]
+        by_name[f"{recipe}-headline"] = [headline_table(comparison)]
+        by_name[f"{recipe}-many"] = [many_table(more[recipe])] if recipe in more else []
+        by_name[f"{recipe}-sigma"] = [sigma_table(comparison)]
+        by_name[f"{recipe}-plans"] = [plan_table(comparison)]
+        by_name[f"{recipe}-paper"] = [against_paper(comparison)]
         # the paper has its average theta at one noise level
-        made[f"{recipe}-average"] = [against_paper(comparison, sigma) for sigma in comparison.sigmas]
-    made |= {
-        "claims": [claim_table(every)],
-        "superset": [largest_table(every)],
-        "average": [average_table(every)],
-        "gains": [gain_table(every)],
-        "memory-gains": [memory_gain_table(every)],
-        "duel": [duel_table(every)],
-        "means": [mean_table(every)],
+        by_name[f"{recipe}-average"] = [against_paper(comparison, sigma) for sigma in comparison.sigmas]
+    by_name |= {
+        "claims": [claim_table(comparisons)],
+        "superset": [largest_table(comparisons)],
+        "average": [average_table(comparisons)],
+        "gains": [gain_table(comparisons)],
+        "memory-gains": [memory_gain_table(comparisons)],
+        "duel": [duel_table(comparisons)],
+        "means": [mean_table(comparisons)],
     }
-    made["attacked-first"] = [first_table(lines)]
-    made["protection"] = [protection_table([line for line in lines if line.recipe == "cohen"])]
-    made["one-system"] = [one_system_table(read_systems(results))]
-    made["denoised-aims"] = [aims_table(results)]
+    by_name["attacked-first"] = [first_table(lines)]
+    by_name["protection"] = [protection_table([line for line in lines if line.recipe == "cohen"])]
+    by_name["one-system"] = [one_system_table(read_systems(results))]
+    by_name["denoised-aims"] = [aims_table(results)]
     for folder in FOLDERS:
-        left = read_lines(results / folder / FILE)
-        expect_one_network(results / folder, left)
-        named = [replace(line, recipe=NETWORK_NAMES.get(line.recipe, line.recipe)) for line in left]
-        made[folder] = [*network_tables(results, folder), first_table(named, folder)]
+        own_lines = read_lines(results / folder / FILE)
+        expect_one_network(results / folder, own_lines)
+        named = [replace(line, recipe=NETWORK_NAMES.get(line.recipe, line.recipe)) for line in own_lines]
+        by_name[folder] = [*network_tables(results, folder), first_table(named, folder)]
     if (results / "runtime.json").exists():
-        made["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]
-    kept = {name: [_shown(name, table) for table in tables if table is not None] for name, tables in made.items()}
+        by_name["runtime"] = [runtime_table(json.loads((results / "runtime.json").read_text()))]
+    kept = {name: [_shown(name, table) for table in tables if table is not None] for name, tables in by_name.items()}
     return {name: kept[name] for name in NAMES if kept.get(name)}
 
 
@@ -131,9 +131,9 @@ def written(page: str, tables: dict[str, list[Table]]) -> str:
     if unknown := [name for name, _ in BLOCK.findall(page) if name not in NAMES]:
         raise ArgumentError(f"expected tables of {', '.join(NAMES)}, got {unknown[0]!r}")
 
-    def block(found: re.Match[str]) -> str:
-        drawn = "\n".join(render(_at(found[2], table), "markdown") for table in tables.get(found[1], []))
-        return found[0].partition("\n")[0] + f"\n{drawn}<!-- end -->"
+    def block(match: re.Match[str]) -> str:
+        drawn = "\n".join(render(_at(match[2], table), "markdown") for table in tables.get(match[1], []))
+        return match[0].partition("\n")[0] + f"\n{drawn}<!-- end -->"
 
     return BLOCK.sub(block, page)
 
@@ -158,22 +158,22 @@ def write_figures(results: Path, folder: Path) -> list[Path]:
 
     lines = read_lines(results / FILE)
     expect_one_network(results, lines)
-    methods, made, runs = ("fixed", "isotropic", "published", "ours"), list[Path](), dict[Run, Results]()
+    methods, pictures, runs = ("fixed", "isotropic", "published", "ours"), list[Path](), dict[Run, Results]()
     for recipe, name in PICTURES.items():
         files = [file for method in methods for file in sorted(results.glob(f"{recipe}-*/{method}/run.json"))]
         for comparison in compare([_read(file.parent, recipe) for file in files]) if files else ():
             for entry in comparison.entries:
-                one = entry.binding
-                runs[comparison.data, recipe, one.norm, one.sigma or 0.0, algorithm(entry.run)] = one
+                binding = entry.binding
+                runs[comparison.data, recipe, binding.norm, binding.sigma or 0.0, algorithm(entry.run)] = binding
             with styled():
-                made += save(accuracy(comparison, together=False), folder / f"reproduction-{name}", ("png",))
+                pictures += save(accuracy(comparison, together=False), folder / f"reproduction-{name}", ("png",))
     if lines:
         systems = read_systems(results)
         certified = [] if systems is None else [entry.before for entry in systems.entries]
         with styled():
-            made += save(attacked_figure(lines, runs, certified), folder / "attacked-first", ("png",))
-    make_small(made)
-    return made
+            pictures += save(attacked_figure(lines, runs, certified), folder / "attacked-first", ("png",))
+    make_small(pictures)
+    return pictures
 
 
 def main() -> None:

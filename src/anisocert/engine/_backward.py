@@ -55,6 +55,6 @@ class _Switched(Watch):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not torch.is_grad_enabled() and not self.calls.under_way:
-            given = tree_leaves((args, kwargs or {}))
-            self.found |= any(isinstance(one, Tensor) and one.requires_grad for one in given)
+            leaves = tree_leaves((args, kwargs or {}))
+            self.found |= any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves)
         return func(*args, **(kwargs or {}))

@@ -69,21 +69,21 @@ class Gradients:
         return self._plain[1]
 
     def _for_batches_like(self, x: Tensor) -> Classifier:
-        shape, made = tuple(x.shape), self._replayed
-        if made is None or made[0] != shape:
-            made = self._replayed = None  # before the next one needs the memory of this one's graphs
+        shape, cached = tuple(x.shape), self._replayed
+        if cached is None or cached[0] != shape:
+            cached = self._replayed = None  # before the next one needs the memory of this one's graphs
             with _unwatched():
                 form, run = self._compiled_for(x)
-                made = self._replayed = shape, replayed_passes(run, form, x)
-        return made[1]
+                cached = self._replayed = shape, replayed_passes(run, form, x)
+        return cached[1]
 
     def _compiled_for(self, x: Tensor) -> tuple[nn.Module, Classifier]:
         """A form, and its scores by what it was compiled to, which compiles itself again for batches of other sizes."""
-        shape, made = tuple(x.shape[1:]), self._compiled
-        if made is None or made[0] != shape:
+        shape, cached = tuple(x.shape[1:]), self._compiled
+        if cached is None or cached[0] != shape:
             form = self._form(shape, True)
-            made = self._compiled = shape, form, partial(self._scored, self._compile(form, x))
-        return made[1:]
+            cached = self._compiled = shape, form, partial(self._scored, self._compile(form, x))
+        return cached[1:]
 
     def _compile(self, form: nn.Module, x: Tensor) -> Classifier:
         """A form compiled for batches like x, in both passes; or as it is where that fails, or gradients are wrong."""

@@ -51,12 +51,12 @@ def gradient_rows(device: torch.device, rows: int, copies: int, per_row: Callabl
     copies: of one input, which go together if they fit: else they are evaluated twice. per_row: bytes that a row
     keeps for the backward pass.
     """
-    each = max(1, per_row())
+    row_bytes = max(1, per_row())
     if device.type == "cuda":
         memory = torch.cuda.get_device_properties(device).total_memory  # not what is free: that differs each time
-        most, pays = min(rows, int(KEPT * memory) // each), ENOUGH // each
+        most, pays = min(rows, int(KEPT * memory) // row_bytes), ENOUGH // row_bytes
     else:
-        most, pays = HOST_KEPT // each, rows // 2
+        most, pays = HOST_KEPT // row_bytes, rows // 2
     return max(1, min(most, max(copies, pays)))
 
 
@@ -87,15 +87,15 @@ def _kept(call: Callable[[Tensor], Tensor], sample: Tensor) -> int:
 
 def largest_map(call: Callable[[Tensor], Any], sample: Tensor) -> int:
     """Numbers, per row, of the largest tensor that is made in a call; 0 if it cannot be watched."""
-    seen = _Largest()
+    watch = _Largest()
     try:
-        with seen:
+        with watch:
             call(sample)
     except Exception as error:  # operators that no mode may look into; whether the network runs, others find out
         if out_of_memory(error):
             raise
         return 0
-    return -(-seen.numbers // len(sample))
+    return -(-watch.numbers // len(sample))
 
 
 class _Largest(Watch):

@@ -74,6 +74,6 @@ def _trains(node: fx.Node) -> bool:
         return False
     for at, argument in enumerate(node.target._schema.arguments):
         if argument.name in ("train", "training"):
-            given = node.args[at] if at < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
-            return given is True
+            value = node.args[at] if at < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+            return value is True
     return False

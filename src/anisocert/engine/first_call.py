@@ -29,8 +29,8 @@ def taking(shape: Shape, model: Classifier) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, AnisocertError) or out_of_memory(error):
             raise
-        alone = "" if isinstance(error, KeyError) else str(error)  # a KeyError's text is its key, and no more
-        reason = alone.partition("\n")[0] or repr(error)
+        message = "" if isinstance(error, KeyError) else str(error)  # a KeyError's text is its key, and no more
+        reason = message.partition("\n")[0] or repr(error)
         remedy = _of_call(reason)
         if not remedy and _takes_one(shape, model):
             raise ModelError(
@@ -100,7 +100,7 @@ def _of_layout(shape: Shape, model: Classifier) -> str:
     last = f"anisocert.models.Reshaped(model, [{height}, {width}, {channels}], channels_last=True)"
     if _answers(model, x.movedim(1, -1)):
         return f": it takes images with their channels last, it seems: {last} (--layout channels-last)"
-    signals = any(isinstance(one, nn.Conv1d) for one in model.modules())  # see _of_convolution
+    signals = any(isinstance(module, nn.Conv1d) for module in model.modules())  # see _of_convolution
     if channels == GREY and not signals and _answers(model, x[:, 0]):
         return (
             ": it takes images without an axis of channels, it seems: "
@@ -114,24 +114,24 @@ def _of_layout(shape: Shape, model: Classifier) -> str:
 
 def _answers(model: Classifier, x: torch.Tensor) -> bool:
     """Whether it gives each input its row of scores."""
-    found = _returned(model, x)
-    return found is not None and found.dim() == 2 and len(found) == len(x)
+    scores = _returned(model, x)
+    return scores is not None and scores.dim() == 2 and len(scores) == len(x)
 
 
 def _returned(model: Classifier, x: torch.Tensor) -> torch.Tensor | None:
     """The tensor that it returns; None if it fails, or returns something else."""
     try:
         with torch.no_grad():
-            found: object = model(x)
+            returned: object = model(x)
     except Exception:  # anyone's code
         return None
-    return found if isinstance(found, torch.Tensor) else None
+    return returned if isinstance(returned, torch.Tensor) else None
 
 
 def _of_shapes(shape: Shape, model: Classifier, reason: str) -> str:
     """What the first layer takes, if that is not what inputs are."""
     layers = model.modules() if isinstance(model, nn.Module) else ()
-    first = next((one for one in layers if isinstance(one, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)), None)
+    first = next((layer for layer in layers if isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)), None)
     if isinstance(first, nn.Linear):
         return _of_linear(shape, first.in_features, reason)
     if isinstance(first, nn.Conv1d | nn.Conv2d | nn.Conv3d):
@@ -144,16 +144,16 @@ def _of_linear(shape: Shape, takes: int, reason: str) -> str:
     if values == takes:
         reached = MULTIPLIED in reason and len(shape) > 1  # else something failed before it, or its inputs are rows
         return _as_row(takes) if reached else ""
-    told = f": its first linear layer takes {takes} values, and an input has {values}"
+    mismatch = f": its first linear layer takes {takes} values, and an input has {values}"
     if len(shape) == 3 and (values, shape[0]) == (COLOUR * takes, COLOUR):
-        return f"{told}: colour images, and a network for grey ones"
+        return f"{mismatch}: colour images, and a network for grey ones"
     if len(shape) == 3 and (values * COLOUR, shape[0]) == (takes, GREY):
-        return f"{told}: grey images, and a network for colour ones"
+        return f"{mismatch}: grey images, and a network for colour ones"
     if len(shape) > 1 and values == takes * shape[0]:
-        return f"{told}: for several inputs at once call system.answers(x), not answer(x)"
+        return f"{mismatch}: for several inputs at once call system.answers(x), not answer(x)"
     if len(shape) > 1 and takes % values == 0:
-        return f"{told}: if x is a single input, pass x[None]"
-    return told
+        return f"{mismatch}: if x is a single input, pass x[None]"
+    return mismatch
 
 
 def _as_row(values: int) -> str:
@@ -163,25 +163,25 @@ def _as_row(values: int) -> str:
 
 def _of_convolution(shape: Shape, channels: int, dimensions: int) -> str:
     sides, word = len(shape) - 1, "channel" if channels == 1 else "channels"
-    told = f": its first convolution takes {channels} {word} in {dimensions} dimensions"
+    mismatch = f": its first convolution takes {channels} {word} in {dimensions} dimensions"
     if sides == dimensions and shape[0] != channels:
-        return f"{told}, and inputs have {shape[0]}{_recoloured(shape, channels)}"
+        return f"{mismatch}, and inputs have {shape[0]}{_recoloured(shape, channels)}"
     if sides == dimensions - 1:
-        return f"{told}: if x is a single input, pass x[None]; if its inputs have no axis of channels, x[:, None]"
+        return f"{mismatch}: if x is a single input, pass x[None]; if its inputs have no axis of channels, x[:, None]"
     if sides == dimensions + 1 and shape[:2] == (1, channels):
-        return f"{told}: if these are signals, n x channels x length in a file, say --layout channels-first"
+        return f"{mismatch}: if these are signals, n x channels x length in a file, say --layout channels-first"
     if (sides, dimensions) == (2, 1) and (shape[0], shape[-1]) == (1, channels):
         moved = "save x.transpose(0, 2, 1), and say --layout channels-first"
-        return f"{told}: if these are signals, n x length x channels in a file, {moved}"
+        return f"{mismatch}: if these are signals, n x length x channels in a file, {moved}"
     if sides == dimensions + 1:
-        return f"{told}: for several inputs at once call system.answers(x), not answer(x)"
+        return f"{mismatch}: for several inputs at once call system.answers(x), not answer(x)"
     side = math.isqrt(math.prod(shape) // channels)
     if len(shape) == 1 and dimensions == 2 and channels * side * side == math.prod(shape):
         image = f"{channels}, {side}, {side}"
-        return f"{told}: pass x.reshape(-1, {image}), or anisocert.models.Reshaped(model, [{image}])"
+        return f"{mismatch}: pass x.reshape(-1, {image}), or anisocert.models.Reshaped(model, [{image}])"
     if sides == dimensions:
         return ": its layers may be made for another size of inputs"
-    return told
+    return mismatch
 
 
 def _recoloured(shape: Shape, channels: int) -> str:

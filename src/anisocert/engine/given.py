@@ -45,17 +45,17 @@ def expect_classifier(model: object, model_id: object) -> None:
         )
 
 
-def _no_network(given: object) -> str:
+def _no_network(value: object) -> str:
     """What was given instead of a network, and how to get one from it."""
-    if isinstance(given, str | Path):
-        return f"{told(given)}: load it first, with model, _ = anisocert.models.load({str(given)!r})"
-    if isinstance(given, Mapping):
-        return f"{told(given)} of weights: put them into a network first, with network.load_state_dict(...)"
-    if isinstance(given, tuple) and given and isinstance(given[0], nn.Module):
-        return f"{told(given)} that begins with one: pass that, as in model, _ = anisocert.models.load(...)"
-    if wrapped := of_estimator(given):
-        return f"{told(given)}: pass {wrapped}"
-    return told(given) + (": the model comes first, then x" if hasattr(given, "dtype") else "")
+    if isinstance(value, str | Path):
+        return f"{told(value)}: load it first, with model, _ = anisocert.models.load({str(value)!r})"
+    if isinstance(value, Mapping):
+        return f"{told(value)} of weights: put them into a network first, with network.load_state_dict(...)"
+    if isinstance(value, tuple) and value and isinstance(value[0], nn.Module):
+        return f"{told(value)} that begins with one: pass that, as in model, _ = anisocert.models.load(...)"
+    if wrapped := of_estimator(value):
+        return f"{told(value)}: pass {wrapped}"
+    return told(value) + (": the model comes first, then x" if hasattr(value, "dtype") else "")
 
 
 def of_estimator(given: object) -> str | None:
@@ -116,7 +116,7 @@ def own_copy(model: Module, device: torch.device | None = None) -> Module:
 
 
 def _tensors(model: nn.Module) -> set[int]:
-    return {id(one) for one in (*model.parameters(), *model.buffers())}
+    return {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
 
 
 def home(model: Classifier) -> torch.device:
@@ -130,8 +130,8 @@ def home(model: Classifier) -> torch.device:
 def usable(device: torch.device | str) -> torch.device:
     """A device that is available; "cuda" as the card it means now, so that devices compare."""
     try:
-        found = torch.device(device)
-        return torch.empty(0, device=found).device
+        parsed = torch.device(device)
+        return torch.empty(0, device=parsed).device
     except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise ArgumentError(

@@ -159,8 +159,8 @@ def _sign(number: Any) -> int:
 
 def thresholds(weights: Sequence[float]) -> NDArray[np.int64]:
     """A mixture's component is the number of these that a word, as a signed number, is not below."""
-    total, found = Fraction(0), []
+    total, cuts = Fraction(0), []
     for weight in weights[:-1]:
         total += Fraction(weight)
-        found.append(min(round(total * 2**64), 2**64 - 1) - 2**63)
-    return np.array(found, np.int64)
+        cuts.append(min(round(total * 2**64), 2**64 - 1) - 2**63)
+    return np.array(cuts, np.int64)

@@ -78,7 +78,7 @@ class CudaGridNoise(SlotsOnDevice):
     def _draw(self, out: Tensor, rows: Tensor) -> None:
         n, quads = len(out), triton.cdiv(self.d, 4)
         self.unsettled = torch.zeros(n, dtype=torch.bool, device=self.device)
-        given = (
+        arguments = (
             self.x, self.scales, self.streams, self._thresholds, rows[0], rows[1], self.d, quads, self.components,
             1.0 / self.grid, self.grid,
         )  # fmt: skip
@@ -86,7 +86,7 @@ class CudaGridNoise(SlotsOnDevice):
         blocks = (n, triton.cdiv(quads, width))
         if self.base == "uniform" or self._listed > MOST_LISTED:
             _settle[blocks](
-                out, self.unsettled.view(torch.int8), out, out, 0, *given, MARGIN, MARGIN_X,
+                out, self.unsettled.view(torch.int8), out, out, 0, *arguments, MARGIN, MARGIN_X,
                 UNIFORM=self.base == "uniform", LISTED=False, WIDTH=width,
             )  # fmt: skip
             return
@@ -94,9 +94,9 @@ class CudaGridNoise(SlotsOnDevice):
         if len(self._list) < n:
             self._list = torch.empty(n, room, dtype=torch.int32, device=self.device)
         counts = torch.zeros(n, dtype=torch.int32, device=self.device)
-        _nearly[blocks](out, counts, self._list, room, *given, QUICK, QUICK_X, WIDTH=width, num_warps=2)
+        _nearly[blocks](out, counts, self._list, room, *arguments, QUICK, QUICK_X, WIDTH=width, num_warps=2)
         _settle[(n, 1)](
-            out, self.unsettled.view(torch.int8), counts, self._list, room, *given, MARGIN, MARGIN_X,
+            out, self.unsettled.view(torch.int8), counts, self._list, room, *arguments, MARGIN, MARGIN_X,
             UNIFORM=False, LISTED=True, WIDTH=64, num_warps=1,
         )  # fmt: skip
 
@@ -116,8 +116,8 @@ class CudaGridNoise(SlotsOnDevice):
         first, second, _, _ = self._drawn(slot, vote, np.array([COMPONENT]))
         component = np.searchsorted(self.thresholds, _words(first, second), side="right")
         which, quads = np.divmod(elements, -(-self.d // 4))
-        drawn = (np.stack(self._drawn(slot, vote, quads + beyond)) for beyond in (0, LOWER))
-        words = _words(*(each[which, np.arange(len(which))] for each in drawn))
+        halves = (np.stack(self._drawn(slot, vote, quads + beyond)) for beyond in (0, LOWER))
+        words = _words(*(half[which, np.arange(len(which))] for half in halves))
         further = partial(self._opened[slot].further, vote)
         k = multiples(
             words[None], x, scales[component[0]], self.grid, self.base, lambda _, i: further(int(elements[i]))
@@ -190,8 +190,8 @@ def _nearly(  # type: ignore[no-untyped-def]
         doubtful = live & (padding == 0) & ((tail < near) | (tl.abs(place - k) > 0.5 - doubt))
         at = tl.atomic_add(counts + row + zero.to(tl.int32), 1, mask=doubtful)
         tl.store(listed + row.to(tl.int64) * room + at, element, mask=doubtful & (at < room))
-        known = tl.where(doubtful, float("nan"), k * grid + 0.0)  # -0.0 becomes 0.0: a network may tell them apart
-        tl.store(base_o + element, known, mask=live)
+        value = tl.where(doubtful, float("nan"), k * grid + 0.0)  # -0.0 becomes 0.0: a network may tell them apart
+        tl.store(base_o + element, value, mask=live)
 
 
 @triton.jit
@@ -236,9 +236,9 @@ def _settle(  # type: ignore[no-untyped-def]
             free = (0.5 - near - tl.abs(place - k)) * tail  # the word's reach is divided by tail
             sure = (free > scale * 4.0657581468206416e-20) & (tail >= 3.469446951953614e-18)  # 1.5 2^-65 and 2^-58
             doubt |= tl.where(sure, 0, live.to(tl.int32))
-            known = tl.where(sure | padding, k * grid + 0.0, float("nan"))
-            tl.store(base_o + element, known.to(tl.float32), mask=live)
-    wrong = (tl.max(doubt, 0) > 0) & (padding == 0)
+            value = tl.where(sure | padding, k * grid + 0.0, float("nan"))
+            tl.store(base_o + element, value.to(tl.float32), mask=live)
+    doubtful = (tl.max(doubt, 0) > 0) & (padding == 0)
     if LISTED:
-        wrong = wrong | (count > room)
-    tl.store(unsettled + row, 1, mask=wrong)
+        doubtful = doubtful | (count > room)
+    tl.store(unsettled + row, 1, mask=doubtful)

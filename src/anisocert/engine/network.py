@@ -72,8 +72,8 @@ class Network:
         self.grid = numerics.step
         precision = numerics.precision or native_precision(self.device)
         self.numerics = replace(numerics, precision=precision, grid=self.grid)
-        known = (precision, self.grid)
-        self.hash = hash_of(self.model, *known) if model_id is None else name_of(model_id, *known)
+        settings = (precision, self.grid)
+        self.hash = hash_of(self.model, *settings) if model_id is None else name_of(model_id, *settings)
         self.on_rows: OnRows | None = None
         self.compile_seconds = 0.0
         self._trial = Trial(self.model, precision, self.device, self.told_theta)
@@ -90,8 +90,8 @@ class Network:
     def scores(self, x: Tensor) -> Tensor:
         """Scores of a batch in this network's numerics. x: `b x *shape` -> `b x num_classes`, as `Query.given` is."""
         if self._shape is not None and tuple(x.shape[1:]) != self._trial.takes(self._shape):
-            what = "inputs beside theta" if self.told_theta else "inputs"  # a graph may know their sizes
-            raise ArgumentError(f"expected {what}, {self._trial.takes(self._shape)}, got {tuple(x.shape[1:])}")
+            kind = "inputs beside theta" if self.told_theta else "inputs"  # a graph may know their sizes
+            raise ArgumentError(f"expected {kind}, {self._trial.takes(self._shape)}, got {tuple(x.shape[1:])}")
         scores = self._trial.evaluate(self._run, x)
         self._tell_rows(len(x), False)
         return scores
@@ -108,9 +108,9 @@ class Network:
     def part(self, name: str, model: nn.Module, num_classes: int) -> "Network":
         """A part of the model, or another use of its parts, that votes as it does; made once for each name."""
         if name not in self._parts:
-            made = Network(model, num_classes, self.device, self.numerics, f"{self.hash} {name}")
-            made.on_rows = self._tell_rows
-            self._parts[name] = made
+            network = Network(model, num_classes, self.device, self.numerics, f"{self.hash} {name}")
+            network.on_rows = self._tell_rows
+            self._parts[name] = network
         return self._parts[name]
 
     def _tell_rows(self, rows: int, gradients: bool) -> None:

@@ -117,10 +117,10 @@ class HostNoise:
         inputs = zip(
             x.flatten(1).cpu().clone(), scales.flatten(2).cpu().clone(), strict=True
         )  # who gave them may change
-        for slot, stream, one in zip(slots, streams, inputs, strict=True):
-            self.slots[slot] = _Slot(stream, *one)
+        for slot, stream, pair in zip(slots, streams, inputs, strict=True):
+            self.slots[slot] = _Slot(stream, *pair)
             if self.grid:
-                check_range(float(one[0].abs().max() + REACH[self.base] * one[1].max()), self.grid)
+                check_range(float(pair[0].abs().max() + REACH[self.base] * pair[1].max()), self.grid)
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray, place: Tensor | None = None) -> Tensor:
         """See NoiseSource."""

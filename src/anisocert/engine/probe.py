@@ -42,7 +42,7 @@ def same_behaviour(stored: NDArray[np.floating], found: NDArray[np.floating]) ->
     if stored.shape != found.shape or stored.ndim != 2:
         return False
     unusable = np.isnan(stored).any(1) & np.isnan(found).any(1)
-    a, b = (np.where(unusable[:, None], 0.0, one.astype(np.float64)) for one in (stored, found))
+    a, b = (np.where(unusable[:, None], 0.0, probe.astype(np.float64)) for probe in (stored, found))
     blocks = [slice(first, first + ROWS) for first in range(0, len(a), ROWS)]
     return all(_close(a[at], b[at]) and _close(_centred(a[at]), _centred(b[at])) for at in blocks)
 
@@ -67,9 +67,9 @@ def as_json(probe: NDArray[np.float32]) -> list[list[float | str]]:
 def from_json(kept: Sequence[Sequence[float | str]]) -> NDArray[np.float32]:
     """Back from JSON."""
     try:
-        found = np.array([[float(value) for value in row] for row in kept], np.float32)
+        probe = np.array([[float(value) for value in row] for row in kept], np.float32)
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"expected a probe as rows of scores, got something else ({error})") from error
-    if found.ndim != 2:
-        raise ArgumentError(f"expected a probe as rows of scores, got an array of {found.ndim} dimensions")
-    return found
+    if probe.ndim != 2:
+        raise ArgumentError(f"expected a probe as rows of scores, got an array of {probe.ndim} dimensions")
+    return probe

@@ -63,11 +63,11 @@ class Query:
 
     def noise(self, slots: int, grid: float = 0.0) -> NoiseSource:
         """Draws what the network is given: noisy inputs, each beside its noise's scale if the network is told that."""
-        device, own = self.network.device, self.smoothing
-        source = noise_source(device, own.base, own.weights, slots, self.shape, grid)
+        device, smoothing = self.network.device, self.smoothing
+        source = noise_source(device, smoothing.base, smoothing.weights, slots, self.shape, grid)
         if not self.network.told_theta:
             return source
-        expect_one_level(own.weights)
+        expect_one_level(smoothing.weights)
         return ToldNoise(source, slots, self.shape, device)
 
     def given(self, noisy: Tensor, scale: Tensor) -> Tensor:

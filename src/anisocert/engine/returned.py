@@ -62,35 +62,35 @@ def remedy(found: Any, num_classes: int | None = None, rows: int | None = None) 
     names = ", ".join(map(repr, list(inside)[:MOST_NAMED]))
     wanted = f"(b, {num_classes or 'classes'})"
     wide = ", ".join(f"{name!r} has {width(inside[name])} columns" for name in likely(inside)[:MOST_NAMED])
-    said = f" ({wide})" if wide else ""
-    return f" with {names}, none of them floats of shape {wanted}{said}: return such scores" if names else RETURN
+    note = f" ({wide})" if wide else ""
+    return f" with {names}, none of them floats of shape {wanted}{note}: return such scores" if names else RETURN
 
 
-def _of_tensor(found: Tensor, num_classes: int | None, rows: int | None) -> str:
-    if found.is_complex():
-        return f" of {str(found.dtype)[6:]}, of which none is the largest: return real ones, as in scores.real"
-    if not comparable(found):
+def _of_tensor(scores: Tensor, num_classes: int | None, rows: int | None) -> str:
+    if scores.is_complex():
+        return f" of {str(scores.dtype)[6:]}, of which none is the largest: return real ones, as in scores.real"
+    if not comparable(scores):
         return ", sparse: return scores.to_dense()"
-    if found.dim() == 1 and not found.is_floating_point():
+    if scores.dim() == 1 and not scores.is_floating_point():
         classes = num_classes or "num_classes"
         return f", labels: return scores, as in torch.nn.functional.one_hot(labels, {classes}).float()"
-    if found.dim() == 1 or (found.dim() == 2 and found.shape[1] == 1):
-        return _of_one_score(found)
-    if tuple(found.shape) == (num_classes, rows):
+    if scores.dim() == 1 or (scores.dim() == 2 and scores.shape[1] == 1):
+        return _of_one_score(scores)
+    if tuple(scores.shape) == (num_classes, rows):
         return ", a row for each class: return scores.T"
-    if (many := width(found)) is not None and rows in (None, len(found)):
+    if (many := width(scores)) is not None and rows in (None, len(scores)):
         return f": give num_classes={many} (--num-classes {many})"
-    if found.dim() == 2 and len(found) == 1 and rows is not None:
+    if scores.dim() == 2 and len(scores) == 1 and rows is not None:
         return f", one row for {rows:,} inputs: return one for each, with the batch as first axis from beginning to end"
-    if found.dim() > 2 and found[0].numel() == max(found.shape[1:]) > 1:
+    if scores.dim() > 2 and scores[0].numel() == max(scores.shape[1:]) > 1:
         return ": return scores.flatten(1)"
-    if found.dim() == 3 and found.shape[2] == num_classes:
-        return f", scores at {found.shape[1]} places of each input: return one row for each, as in scores.mean(1)"
+    if scores.dim() == 3 and scores.shape[2] == num_classes:
+        return f", scores at {scores.shape[1]} places of each input: return one row for each, as in scores.mean(1)"
     return RETURN
 
 
-def _of_one_score(found: Tensor) -> str:
+def _of_one_score(scores: Tensor) -> str:
     """Two columns of one. Probabilities are never below 0: as logits, all of them would name the second class."""
-    if bool(((found >= 0) & (found <= 1)).all()):
+    if bool(((scores >= 0) & (scores <= 1)).all()):
         return ", one probability per input, it seems: return torch.stack([1 - p, p], 1), where p = score.flatten()"
     return ", one score per input: for two classes, return torch.stack([-z, z], 1), where z = score.flatten()"

@@ -69,8 +69,8 @@ class ToldNoise:
 
     def noisy(self, slot: np.ndarray, vote: np.ndarray, place: Tensor | None = None) -> Tensor:
         """See NoiseSource."""
-        told = self.scales[sent(slot, self.scales.device)]  # of padding, in slot -1, any will do
-        return beside(self.source.noisy(slot, vote), told, place)
+        scales = self.scales[sent(slot, self.scales.device)]  # of padding, in slot -1, any will do
+        return beside(self.source.noisy(slot, vote), scales, place)
 
     def settle(self, noisy: Tensor, rows: np.ndarray, slot: np.ndarray, vote: np.ndarray) -> None:
         """See NoiseSource."""

@@ -84,25 +84,25 @@ def count_votes(
     waiting, free, flying = deque(range(inputs)), deque(range(width)), dict[int, _InFlight]()
     while waiting or flying:
         segments: list[Segment] = []
-        for one in flying.values():
-            _schedule(one, looks, segments)
+        for flight in flying.values():
+            _schedule(flight, looks, segments)
         planned = sum(s.stop - s.start for s in segments)
         new = dict[int, int]()
         while waiting and free and planned < per_round:
-            one = _InFlight(waiting.popleft(), free.popleft(), seen=seen)
-            flying[one.slot], new[one.slot] = one, one.position
-            while one.scheduled < at_once:
-                _schedule(one, looks, segments)
+            flight = _InFlight(waiting.popleft(), free.popleft(), seen=seen)
+            flying[flight.slot], new[flight.slot] = flight, flight.position
+            while flight.scheduled < at_once:
+                _schedule(flight, looks, segments)
             planned += at_once
         if new:
             positions = list(new.values())
-            some = query.part(positions)
-            counting.open(list(new), some.streams(stage), some.x, scales[span(positions)])
+            part = query.part(positions)
+            counting.open(list(new), part.streams(stage), part.x, scales[span(positions)])
         spare = -planned % rows
-        for one in flying.values():  # rows that would be padding look ahead instead
-            while one.look < len(looks) and spare >= looks[one.look] - one.scheduled:
-                spare -= looks[one.look] - one.scheduled
-                _schedule(one, looks, segments)
+        for flight in flying.values():  # rows that would be padding look ahead instead
+            while flight.look < len(looks) and spare >= looks[flight.look] - flight.scheduled:
+                spare -= looks[flight.look] - flight.scheduled
+                _schedule(flight, looks, segments)
         try:
             with network.lent() as counting.places:
                 for slot, vote, bin_ in batches(segments, rows, counting.trash):
@@ -113,22 +113,22 @@ def count_votes(
         except RuntimeError as error:
             counting.places = ()
             network.shrink(error)  # and count what was in flight again from its start, in the new shape
-            waiting.extendleft(sorted((one.position for one in flying.values()), reverse=True))
+            waiting.extendleft(sorted((flight.position for flight in flying.values()), reverse=True))
             free, flying = deque(range(width)), {}
             rows = _settled(query, scales, inputs * looks[-1])
             continue
-        while fresh := [one for one in flying.values() if one.seen < one.look]:
-            judged = np.array([one.seen for one in fresh])
+        while fresh := [flight for flight in flying.values() if flight.seen < flight.look]:
+            judged = np.array([flight.seen for flight in fresh])
             stops = judged == len(looks) - 1
             if stop is not None:
-                latest = counts[[one.slot for one in fresh], judged]
-                stops = stop(np.array([one.position for one in fresh]), judged, latest) | stops
-            for one, done in zip(fresh, stops, strict=True):
-                one.seen += 1
+                latest = counts[[flight.slot for flight in fresh], judged]
+                stops = stop(np.array([flight.position for flight in fresh]), judged, latest) | stops
+            for flight, done in zip(fresh, stops, strict=True):
+                flight.seen += 1
                 if done:
-                    del flying[one.slot]
-                    free.append(one.slot)
-                    yield Tally(one.position, counts[one.slot, : one.seen], looks[one.seen - 1])
+                    del flying[flight.slot]
+                    free.append(flight.slot)
+                    yield Tally(flight.position, counts[flight.slot, : flight.seen], looks[flight.seen - 1])
 
 
 def _settled(query: Query, scales: Tensor, votes: int) -> int:
@@ -158,7 +158,7 @@ def all_votes(
     return counts
 
 
-def _schedule(one: _InFlight, looks: Sequence[int], segments: list[Segment]) -> None:
+def _schedule(flight: _InFlight, looks: Sequence[int], segments: list[Segment]) -> None:
     """Have this input counted up to its next look."""
-    segments.append(Segment(one.slot, one.slot * len(looks) + one.look, one.scheduled, looks[one.look]))
-    one.scheduled, one.look = looks[one.look], one.look + 1
+    segments.append(Segment(flight.slot, flight.slot * len(looks) + flight.look, flight.scheduled, looks[flight.look]))
+    flight.scheduled, flight.look = looks[flight.look], flight.look + 1

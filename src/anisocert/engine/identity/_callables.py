@@ -76,8 +76,8 @@ class Callables(Content):
         if compiled is not None and is_installed_file(function.__code__.co_filename):
             self.read(compiled, "")
             return
-        if (known := name_in_library(function)) is not None:
-            self._put("function of a library", *known)
+        if (library_name := name_in_library(function)) is not None:
+            self._put("function of a library", *library_name)
             return
         code, attributes = function.__code__, {k: v for k, v in vars(function).items() if k != ADDRESS}
         if is_installed_file(code.co_filename):  # a decorator's, say: what it holds may still be the user's own

@@ -106,8 +106,8 @@ class Content(ABC):
         plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
         self._put("tensor", plain.dtype, tuple(plain.shape))
         self._put_bytes(plain.reshape(-1).view(torch.uint8).numpy())
-        if noted := vars(value):
-            self.read(noted, ".__dict__")
+        if attributes := vars(value):
+            self.read(attributes, ".__dict__")
 
     def _array(self, value: np.ndarray[Any, Any]) -> None:
         self._put("array", value.dtype.str, value.shape, value.dtype.names)
@@ -139,15 +139,15 @@ class Content(ABC):
 
     def _fork(self) -> Self:
         """A separate walk from here."""
-        other = type(self)()
-        other.seen, other.alive, other.path = dict(self.seen), self.alive, [*self.path]
-        return other
+        fork = type(self)()
+        fork.seen, fork.alive, fork.path = dict(self.seen), self.alive, [*self.path]
+        return fork
 
     def _set(self, value: Iterable[Any]) -> None:
         """Sorted by the elements' own digests: a set's order changes from process to process."""
         digests = []
         for element in value:
-            alone = self._fork()
-            alone.read(element, "{...}")
-            digests.append(alone.digest.digest())
+            fork = self._fork()
+            fork.read(element, "{...}")
+            digests.append(fork.digest.digest())
         self._put("set", *sorted(digests))

@@ -32,29 +32,29 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
     own = list(codes(function.__code__))
     attributes = {name for code in own for name in code.co_names}
     # without the prefixes that widen an argument, whose number depends on how large the function is
-    listings = [[one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"] for code in own]
+    listings = [[op for op in dis.get_instructions(code) if op.opname != "EXTENDED_ARG"] for code in own]
     meant = _meant(listings, function.__globals__)
-    handed, found = _handed(listings, function.__globals__, meant), dict[str, Any]()
+    handed, values = _handed(listings, function.__globals__, meant), dict[str, Any]()
 
     def whole(name: Any) -> str:
         module = function.__globals__.get(name)
         return str(module.__name__ if isinstance(module, ModuleType) else meant.get(name, name))
 
-    found |= dict.fromkeys(ANYTHING_FROM.intersection(meant.values()), NOT_IMPORTED)
+    values |= dict.fromkeys(ANYTHING_FROM.intersection(meant.values()), NOT_IMPORTED)
     for instructions in listings:
-        for at, one in enumerate(instructions):
-            name, is_global, is_taken = str(one.argval), one.opname in GLOBAL, one.opname in TAKE
+        for at, op in enumerate(instructions):
+            name, is_global, is_taken = str(op.argval), op.opname in GLOBAL, op.opname in TAKE
             if is_global and name in function.__globals__:
                 value = function.__globals__[name]
-                found[name] = NOT_IMPORTED if any(value is one for one in REACHING) else value
+                values[name] = NOT_IMPORTED if any(value is way for way in REACHING) else value
             elif (is_global and name in ANYTHING) or (
                 is_taken and (name in ANYTHING_OF or f"{whole(instructions[at - 1].argval)}.{name}" in ANYTHING_FROM)
             ):
-                found[name] = NOT_IMPORTED
-            elif one.opname == "IMPORT_NAME":
-                found |= _imported(name, instructions[at - 2].argval, function.__globals__.get("__package__"))
-    for name in sorted(found):
-        value = found[name]
+                values[name] = NOT_IMPORTED
+            elif op.opname == "IMPORT_NAME":
+                values |= _imported(name, instructions[at - 2].argval, function.__globals__.get("__package__"))
+    for name in sorted(values):
+        value = values[name]
         if isinstance(value, ModuleType) and name.removeprefix(IMPORT) not in handed:
             yield from _taken(name, value, attributes, handed, set())
         else:
@@ -63,50 +63,50 @@ def globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
                 yield from _other_operators(name, value, attributes, handed)
 
 
-def _meant(listings: list[list[dis.Instruction]], known: dict[str, Any]) -> dict[str, str]:
-    """What names stand for that imports give, as code runs. known: globals."""
+def _meant(listings: list[list[dis.Instruction]], namespace: dict[str, Any]) -> dict[str, str]:
+    """What names stand for that imports give, as code runs. namespace: globals."""
     meant = dict[str, str]()
     for instructions in listings:
         whole, names, imported = "", None, ""
-        for at, one in enumerate(instructions):
-            if one.opname == "IMPORT_NAME":
-                whole = _whole(one.argval, instructions[at - 2].argval, known.get("__package__"))
+        for at, op in enumerate(instructions):
+            if op.opname == "IMPORT_NAME":
+                whole = _whole(op.argval, instructions[at - 2].argval, namespace.get("__package__"))
                 names, imported = instructions[at - 1].argval, whole.partition(".")[0]
-            elif one.opname == "IMPORT_FROM":
-                imported = f"{whole}.{one.argval}" if names else whole
-            elif one.opname.startswith("STORE_") and imported:
-                meant[str(one.argval)], imported = imported, ""
+            elif op.opname == "IMPORT_FROM":
+                imported = f"{whole}.{op.argval}" if names else whole
+            elif op.opname.startswith("STORE_") and imported:
+                meant[str(op.argval)], imported = imported, ""
     return meant
 
 
-def _handed(listings: list[list[dis.Instruction]], known: dict[str, Any], meant: dict[str, str]) -> set[str]:
+def _handed(listings: list[list[dis.Instruction]], namespace: dict[str, Any], meant: dict[str, str]) -> set[str]:
     """What is not only asked for an attribute: other code may take anything from a module that it is given.
 
-    known: globals; meant: see `_meant`. By name with dots, from a global or an import on; of anything else it begins
-    with a dot.
+    namespace: globals; meant: see `_meant`. By name with dots, from a global or an import on; of anything else it
+    begins with a dot.
     """
-    found = set[str]()
+    chains = set[str]()
     for instructions in listings:
         chain = ""
-        for one, follows in zip(instructions, [*instructions[1:], None], strict=True):
-            if one.opname in TAKE:
-                chain += f".{one.argval}"
-            elif one.opname in GLOBAL:
-                chain = str(one.argval)
-            elif one.opname.startswith("LOAD_") and one.opname not in ("LOAD_CONST", "LOAD_CLOSURE"):
-                *others, chain = one.argval if isinstance(one.argval, tuple) else (one.argval,)  # some load two
-                found |= meant.keys() & set(others)
+        for op, follows in zip(instructions, [*instructions[1:], None], strict=True):
+            if op.opname in TAKE:
+                chain += f".{op.argval}"
+            elif op.opname in GLOBAL:
+                chain = str(op.argval)
+            elif op.opname.startswith("LOAD_") and op.opname not in ("LOAD_CONST", "LOAD_CLOSURE"):
+                *earlier, chain = op.argval if isinstance(op.argval, tuple) else (op.argval,)  # some load two
+                chains |= meant.keys() & set(earlier)
                 chain = chain if chain in meant else ""
             else:
                 chain = ""
             if follows is None or follows.opname not in TAKE or follows.argval == "__dict__":
-                found.add(chain)
-    found |= {
-        meant[first] + dot + more for first, dot, more in (name.partition(".") for name in found) if first in meant
+                chains.add(chain)
+    chains |= {
+        meant[first] + dot + more for first, dot, more in (name.partition(".") for name in chains) if first in meant
     }
-    if any(name.startswith(".") and name.endswith(".ops") for name in found):  # of torch under another name, perhaps
-        found |= {f"{name}.ops" for name in found if name == "torch" or known.get(name) is torch}
-    return found
+    if any(name.startswith(".") and name.endswith(".ops") for name in chains):  # of torch under another name, perhaps
+        chains |= {f"{name}.ops" for name in chains if name == "torch" or namespace.get(name) is torch}
+    return chains
 
 
 def _imported(name: str, level: Any, package: str | None) -> dict[str, Any]:

@@ -67,10 +67,10 @@ def name_in_library(value: Any) -> tuple[str, str] | None:
     if module is None or not is_installed(module):
         return None
     for name in (getattr(value, "__qualname__", ""), getattr(value, "__name__", "")):
-        found: Any = module
+        member: Any = module
         for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is value:
+            member = getattr(member, part, None)
+        if member is value:
             return module.__name__, name
     return None
 
@@ -85,7 +85,7 @@ def is_alone_in_library(function: FunctionType) -> bool:
     for part in code.co_qualname.partition(".<locals>.")[0].split("."):
         outer = getattr(outer, part, None)
     inside = codes(outer.__code__) if isinstance(outer, FunctionType) and is_installed_file(code.co_filename) else ()
-    return [one for one in inside if one.co_qualname == code.co_qualname] == [code]
+    return [inner for inner in inside if inner.co_qualname == code.co_qualname] == [code]
 
 
 def is_compiled(kind: type) -> bool:
@@ -106,10 +106,10 @@ def is_in_a_library(value: Any, name: str) -> bool:
     """Whether some library that is loaded has a value under this name."""
     first, _, rest = name.partition(".")
     for module in list(sys.modules.values()):
-        found = getattr(module, "__dict__", {}).get(first)
+        member = getattr(module, "__dict__", {}).get(first)
         for part in filter(None, rest.split(".")):
-            found = getattr(found, part, None)
-        if found is value and is_installed(module):
+            member = getattr(member, part, None)
+        if member is value and is_installed(module):
             return True
     return False
 

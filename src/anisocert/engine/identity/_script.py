@@ -23,11 +23,11 @@ def parts_of_script(value: Any) -> Iterator[tuple[str, bytes]]:
     saved = io.BytesIO()
     torch.jit.save(value, saved)
     with zipfile.ZipFile(saved) as archive:
-        found = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+        contents = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
     places: dict[bytes, list[bytes]] = {}  # of types whose names differ only by mangling, in order of appearance
 
-    def renamed(one: re.Match[bytes]) -> bytes:
-        place, _, name = one[0].rpartition(b".")
+    def renamed(match: re.Match[bytes]) -> bytes:
+        place, _, name = match[0].rpartition(b".")
         plain = MANGLED.sub(b"", place)
         alike = places.setdefault(plain, [])
         if place not in alike:
@@ -35,17 +35,17 @@ def parts_of_script(value: Any) -> Iterator[tuple[str, bytes]]:
         return b"%s#%d.%s" % (plain, alike.index(place), name)
 
     parts = []
-    for name in sorted(found, key=lambda name: (name != "data.pkl", name)):  # it has the types from the top down
+    for name in sorted(contents, key=lambda name: (name != "data.pkl", name)):  # it has the types from the top down
         if name.endswith(".pkl"):
             operations = [
                 (op.name, str(arg).replace(" ", ".") if op.name == "GLOBAL" else str(arg))
-                for op, arg, _ in pickletools.genops(found[name])
+                for op, arg, _ in pickletools.genops(contents[name])
             ]
             parts.append((name.encode(), TYPE.sub(renamed, repr(operations).encode())))
         elif name.endswith(".py"):
-            code = CONSTANTS.sub(lambda one: b"".join(sorted(one[0].splitlines(keepends=True))), found[name])
+            code = CONSTANTS.sub(lambda match: b"".join(sorted(match[0].splitlines(keepends=True))), contents[name])
             place = name.removeprefix("code/").replace("/", ".").encode()  # ends with .py, as if that were a type
             parts.append((TYPE.sub(renamed, place), TYPE.sub(renamed, code)))
         elif name.startswith(("data/", "constants/")):
-            parts.append((name.encode(), found[name]))
+            parts.append((name.encode(), contents[name]))
     yield from ((name.decode(), content) for name, content in sorted(parts))

@@ -104,7 +104,7 @@ class _Reading(Callables):
         self.read(type(module).__bases__[0] if traced else type(module), ".__class__")
         if self._knows_itself(module):
             return
-        known = vars(module)
+        attributes = vars(module)
         left_out = BOOKKEEPING
         if isinstance(module, fx.GraphModule):
             left_out = BOOKKEEPING | TRACED
@@ -116,18 +116,18 @@ class _Reading(Callables):
                 if isinstance(node.target, torch._ops.OpOverload):
                     self._expect_torch_operator(node.target)
         for name in ("_parameters", "_buffers", "_modules"):
-            self._mapping(known[name])
+            self._mapping(attributes[name])
         for name in ("_forward_pre_hooks", "_forward_hooks"):  # their keys count what the process has registered
-            with_kwargs, always = known[f"{name}_with_kwargs"], known["_forward_hooks_always_called"]
-            hooks = [(hook, key in with_kwargs, key in always) for key, hook in known[name].items()]
+            with_kwargs, always = attributes[f"{name}_with_kwargs"], attributes["_forward_hooks_always_called"]
+            hooks = [(hook, key in with_kwargs, key in always) for key, hook in attributes[name].items()]
             self.read(hooks, f".{name}")
         self._state(module, left_out | {"_parameters", "_buffers", "_modules"})
 
     def _knows_itself(self, value: Any) -> bool:
-        said = getattr(type(value), "__identity__", None)
-        if said is not None:
-            self.read(said(value), ".__identity__()")
-        return said is not None
+        identity = getattr(type(value), "__identity__", None)
+        if identity is not None:
+            self.read(identity(value), ".__identity__()")
+        return identity is not None
 
     def _state(self, value: Any, left_out: Iterable[str] = ()) -> None:
         """What an object holds, in its dictionary and in slots."""
@@ -172,10 +172,10 @@ class _Reading(Callables):
         if isinstance(reduced, str):
             self._named(value, reduced)
             return
-        made, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+        factory, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
         if isinstance(state, dict):
             state = {name: item for name, item in state.items() if name != "_sklearn_version"}
-        content = (made, arguments, state, None if items is None else [*items], None if pairs is None else [*pairs])
+        content = (factory, arguments, state, None if items is None else [*items], None if pairs is None else [*pairs])
         self.alive.append(content)
         for part in content:
             self.read(part, "")

@@ -38,8 +38,8 @@ def compiled_if_works(
     except Exception as reason:  # no compiler, an operator it cannot lower: as many kinds as there are back ends
         if out_of_memory(reason):
             raise
-        said = str(reason).partition("\n")[0] or repr(reason)
-        log.warning("torch.compile failed, continuing without it: %s", said)
+        message = str(reason).partition("\n")[0] or repr(reason)
+        log.warning("torch.compile failed, continuing without it: %s", message)
         return network  # the same function
     return run
 
@@ -78,15 +78,15 @@ class Spent(NamedTuple):
 
 def seconds(evaluate: Evaluate, run: Classifier, sample: Tensor) -> Spent:
     """How long a call takes, each number the best of three."""
-    found, x = list[Spent](), sample.clone()  # which a network may change
+    timings, x = list[Spent](), sample.clone()  # which a network may change
     for _ in range(3):
         _wait(sample.device)
         started = time.perf_counter()
         evaluate(run, x)
         launched = time.perf_counter() - started
         _wait(sample.device)
-        found.append(Spent(launched, time.perf_counter() - started))
-    return Spent(*map(min, zip(*found, strict=True)))
+        timings.append(Spent(launched, time.perf_counter() - started))
+    return Spent(*map(min, zip(*timings, strict=True)))
 
 
 def _wait(device: torch.device) -> None:

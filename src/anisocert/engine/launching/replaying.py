@@ -117,14 +117,14 @@ def _captured(evaluate: Evaluate, run: Classifier, form: nn.Module, sample: Tens
         if replay is None:
             return None
         replays.append(replay)
-    made = Replayed(run, places, replays, scores)
-    with made.lent():
+    candidate = Replayed(run, places, replays, scores)
+    with candidate.lent():
         for at, batch, wanted in ((1, sample, plain), (0, other, expected), (0, sample, plain), (1, other, expected)):
             places[at].copy_(batch)
-            if not identical(wanted, evaluate(made, places[at])):
+            if not identical(wanted, evaluate(candidate, places[at])):
                 log.warning("the network is not replayed as a CUDA graph: its scores differ")
                 return None
-    return made
+    return candidate
 
 
 def _score(evaluate: Evaluate, run: Classifier, x: Tensor, scores: Tensor) -> None:

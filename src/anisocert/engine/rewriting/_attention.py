@@ -57,9 +57,9 @@ def _plain(attention: nn.MultiheadAttention) -> bool:
 
 def _of_one_sequence(node: fx.Node) -> bool:
     """Whether a call is of one sequence, without masks, and gives no weights."""
-    given = list(node.args) + [node.kwargs[name] for name in ("query", "key", "value") if name in node.kwargs]
+    arguments = list(node.args) + [node.kwargs[name] for name in ("query", "key", "value") if name in node.kwargs]
     masks = (node.kwargs.get("key_padding_mask"), node.kwargs.get("attn_mask"))
     plain = masks == (None, None) and not node.kwargs.get("is_causal") and node.kwargs.get("need_weights") is False
-    sequence = given[0]
+    sequence = arguments[0]
     dimensions = len(getattr(getattr(sequence, "meta", {}).get("tensor_meta"), "shape", ()))
-    return plain and len(given) == 3 and all(one is sequence for one in given) and dimensions == 3
+    return plain and len(arguments) == 3 and all(argument is sequence for argument in arguments) and dimensions == 3

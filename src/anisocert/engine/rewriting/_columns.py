@@ -27,9 +27,9 @@ def keep_columns(network: fx.GraphModule) -> None:
     for node in list(network.graph.nodes):
         conv = network.get_submodule(str(node.target)) if node.op == "call_module" else None
         if isinstance(conv, ColumnsConv2d):
-            first, *others = node.args
+            first, *shortcuts = node.args
             terms = _in_columns(network, wide, node, [first], conv.columns, conv.padding)
-            terms += _in_columns(network, wide, node, others, conv.columns)
+            terms += _in_columns(network, wide, node, shortcuts, conv.columns)
             wide[node] = _added(network, node, "call_module", f"{node.target}.wide", *terms), conv.columns
             continue
         columns = next((wide[source][1] for source in node.all_input_nodes if source in wide), 0)
@@ -37,8 +37,8 @@ def keep_columns(network: fx.GraphModule) -> None:
             _follow(network, wide, node, columns)
     for node in reversed(wide):
         if node.users:
-            made, columns = wide[node]
-            node.replace_all_uses_with(_added(network, node, "call_function", parted, made, columns))
+            wide_map, columns = wide[node]
+            node.replace_all_uses_with(_added(network, node, "call_function", parted, wide_map, columns))
         network.graph.erase_node(node)
 
 
@@ -69,21 +69,21 @@ def _in_columns(
     network: fx.GraphModule, wide: Wide, node: fx.Node, sources: Sequence[Any], columns: int, padding: int = 0
 ) -> list[fx.Node]:
     """Nodes, before a given one, that have maps in so many columns."""
-    found = []
+    terms = []
     for source in sources:
-        made, has = wide.get(source, (source, 0))
+        term, has = wide.get(source, (source, 0))
         if has != columns or padding:
-            made = _added(network, node, "call_function", merged, source, columns, padding)
-            made.meta = dict(source.meta)
-        found.append(made)
-    return found
+            term = _added(network, node, "call_function", merged, source, columns, padding)
+            term.meta = dict(source.meta)
+        terms.append(term)
+    return terms
 
 
 def _added(network: fx.GraphModule, node: fx.Node, op: str, target: Any, *args: Any) -> fx.Node:
     with network.graph.inserting_before(node):
-        made = network.graph.create_node(op, target, args)
-    made.meta = dict(node.meta)
-    return made
+        added = network.graph.create_node(op, target, args)
+    added.meta = dict(node.meta)
+    return added
 
 
 def _repeated(norm: nn.BatchNorm2d, columns: int) -> nn.BatchNorm2d:

@@ -118,8 +118,8 @@ class ColumnsConv2d(nn.Module):
 
     def forward(self, x: Tensor, *shortcut: Tensor) -> Tensor:
         """What the convolution gives, or what has taken its place."""
-        others = [merged(maps, self.columns) for maps in shortcut]
-        return parted(self.wide(merged(x, self.columns, self.padding), *others), self.columns)
+        shortcuts = [merged(maps, self.columns) for maps in shortcut]
+        return parted(self.wide(merged(x, self.columns, self.padding), *shortcuts), self.columns)
 
 
 def merged(maps: Tensor, columns: int, padding: int = 0) -> Tensor:

@@ -60,19 +60,19 @@ def _batch_norm(network: fx.GraphModule, node: fx.Node) -> nn.BatchNorm2d | nn.S
         return called if called.running_mean is not None else None
     if node.op != "call_function" or node.target not in FUNCTIONS:
         return None
-    given = dict(zip(FUNCTIONS[node.target], node.args, strict=False)) | dict(node.kwargs)
-    if given.get("training"):  # False, or statistics of the batch
+    arguments = dict(zip(FUNCTIONS[node.target], node.args, strict=False)) | dict(node.kwargs)
+    if arguments.get("training"):  # False, or statistics of the batch
         return None
-    values = {name: _value(network, given.get(name)) for name in ("running_mean", "running_var", "weight", "bias")}
+    values = {name: _value(network, arguments.get(name)) for name in ("running_mean", "running_var", "weight", "bias")}
     mean, variance = values["running_mean"], values["running_var"]
-    eps = given.get("eps", 1e-5)
+    eps = arguments.get("eps", 1e-5)
     if mean is None or variance is None or not isinstance(eps, float):
         return None
     norm = nn.BatchNorm2d(len(mean), eps, affine=False, device=mean.device).eval()
     norm.running_mean, norm.running_var = mean, variance
     for name in ("weight", "bias"):
         value = values[name]
-        if given.get(name) is not None and value is None:
+        if arguments.get(name) is not None and value is None:
             return None
         setattr(norm, name, None if value is None else nn.Parameter(value, requires_grad=False))
     return norm

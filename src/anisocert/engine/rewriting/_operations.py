@@ -43,7 +43,7 @@ def operations(call: nn.Module, sample: Tensor) -> list[Operation]:
         returned = tree_leaves(call(watch.x))
     if watch.refused is not None:  # which the call may have caught
         raise watch.refused
-    if not any(isinstance(one, Tensor) and watch.knows(one) for one in returned):
+    if not any(isinstance(leaf, Tensor) and watch.knows(leaf) for leaf in returned):
         raise ModelError("its scores are not made of its input by operators alone")
     return [*watch.operations, Operation("returned", watch.seen(returned))]
 
@@ -72,8 +72,8 @@ class _ToPython(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        given = tree_leaves((args, kwargs)) if name in TO_PYTHON else ()
-        if any(isinstance(one, Tensor) and self._watch.knows(one) for one in given):
+        leaves = tree_leaves((args, kwargs)) if name in TO_PYTHON else ()
+        if any(isinstance(leaf, Tensor) and self._watch.knows(leaf) for leaf in leaves):
             self._watch.refuse(f"its forward calls {name}, and a graph does not see what that decides")
         return func(*args, **(kwargs or {}))
 
@@ -99,8 +99,8 @@ class _OfInput(Watch):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         leaves = tree_leaves((args, kwargs or {}))
-        tensors = [one for one in leaves if isinstance(one, Tensor)]
-        constants = tuple(one for one in tensors if not self.knows(one))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        constants = tuple(tensor for tensor in tensors if not self.knows(tensor))
         if len(constants) == len(tensors):
             out = func(*args, **(kwargs or {}))
             self._born(func, tensors, out)  # something of the input may be written to it
@@ -111,17 +111,17 @@ class _OfInput(Watch):
             self.refuse(f"its forward calls {func}, and a graph does not see what that decides")
         if str(func) == BY_PLACE:
             self.refuse("its forward reads memory by its places")
-        self._refuse_aliases(one for one in tensors if self.knows(one))
+        self._refuse_aliases(tensor for tensor in tensors if self.knows(tensor))
         given = self.seen(leaves)  # before it may write to them
         out = func(*args, **(kwargs or {}))
         name = str(func).replace("_.", ".", 1)  # torch.fx makes y + x of y += x
         self.operations.append(Operation(name, given, constants))
-        number, made = len(self.operations), [one for one in tree_leaves(out) if isinstance(one, Tensor)]
+        number, results = len(self.operations), [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
         for tensor in written(func, args, kwargs or {}):
             self._note(tensor, number, 0)
             _, _, fragile = self.born.setdefault(id(tensor), (tensor, number, False))
             self.writes[tensor.untyped_storage()._cdata].append(_Write(number, tensor, fragile))
-        for at, tensor in enumerate(made):
+        for at, tensor in enumerate(results):
             if not self.knows(tensor):
                 self._note(tensor, number, at)
         self._born(func, tensors, out)
@@ -129,12 +129,12 @@ class _OfInput(Watch):
 
     def _born(self, func: Any, tensors: list[Tensor], out: Any) -> None:
         """Remember what an operator has made. tensors: that it was given."""
-        given = {one.untyped_storage()._cdata for one in tensors}
-        for made in tree_leaves(out):
-            if isinstance(made, Tensor):
-                shares = made.untyped_storage()._cdata in given  # else it has memory of its own
-                fragile = shares and (str(func) in FRAGILE or any(self._is_fragile(one, made) for one in tensors))
-                self.born.setdefault(id(made), (made, len(self.operations), fragile))
+        storages = {tensor.untyped_storage()._cdata for tensor in tensors}
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, Tensor):
+                shares = leaf.untyped_storage()._cdata in storages  # else it has memory of its own
+                fragile = shares and (str(func) in FRAGILE or any(self._is_fragile(tensor, leaf) for tensor in tensors))
+                self.born.setdefault(id(leaf), (leaf, len(self.operations), fragile))
 
     def refuse(self, why: str) -> None:
         """Raise an error, and remember it."""
@@ -168,18 +168,18 @@ class _OfInput(Watch):
         return fragile and source.untyped_storage()._cdata == view.untyped_storage()._cdata
 
     def _refuse_aliases(self, tensors: Iterator[Tensor]) -> None:
-        for one in tensors:
-            _, born, fragile = self.born.get(id(one), (one, 0, False))
-            for write in self.writes[one.untyped_storage()._cdata]:
-                if write.operator > born and write.through is not one and (fragile or write.fragile):
+        for tensor in tensors:
+            _, born, fragile = self.born.get(id(tensor), (tensor, 0, False))
+            for write in self.writes[tensor.untyped_storage()._cdata]:
+                if write.operator > born and write.through is not tensor and (fragile or write.fragile):
                     self.refuse("its forward writes through a view that is a copy in another layout")
 
 
 def _nesting() -> int:
     """How many contexts of autocast there are around."""
-    found = torch.autocast_increment_nesting() - 1
+    depth = torch.autocast_increment_nesting() - 1
     torch.autocast_decrement_nesting()
-    return found
+    return depth
 
 
 def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
@@ -187,5 +187,5 @@ def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterato
     schema = getattr(func, "_schema", None)  # operators that take functions have none, and write to nothing
     for at, argument in enumerate(schema.arguments if schema is not None else ()):
         if argument.alias_info is not None and argument.alias_info.is_write:
-            given = args[at] if at < len(args) else kwargs.get(argument.name)
-            yield from (one for one in tree_leaves(given) if isinstance(one, Tensor))
+            value = args[at] if at < len(args) else kwargs.get(argument.name)
+            yield from (leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor))

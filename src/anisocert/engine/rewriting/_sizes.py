@@ -30,8 +30,8 @@ class Known(fx.Proxy):
             sizes = self._sizes(lambda: super(Known, self).__getattr__(name))
             if sizes is not None:
                 return sizes
-        told = self._told(name) if name in TOLD else None
-        return super().__getattr__(name) if told is None else told
+        value = self._told(name) if name in TOLD else None
+        return super().__getattr__(name) if value is None else value
 
     def size(self, dim: int | None = None) -> Any:
         """See Tensor."""
@@ -42,23 +42,23 @@ class Known(fx.Proxy):
 
     def dim(self) -> Any:
         """See Tensor."""
-        told = self._told("ndim")
-        return self.tracer.create_proxy("call_method", "dim", (self,), {}) if told is None else told
+        ndim = self._told("ndim")
+        return self.tracer.create_proxy("call_method", "dim", (self,), {}) if ndim is None else ndim
 
     def _told(self, name: str) -> Any:
         """An attribute that is the same in all batches; None if it is not."""
         if not all(isinstance(value, Tensor) for value in self.values):
             return None
-        found = {getattr(value, name) for value in self.values}
-        return found.pop() if len(found) == 1 else None
+        attributes = {getattr(value, name) for value in self.values}
+        return attributes.pop() if len(attributes) == 1 else None
 
     def _sizes(self, stand_in: Callable[[], fx.Proxy]) -> tuple[Any, ...] | None:
         """Numbers where they are known, and parts of a stand-in where they depend on the batch."""
         if self._told("ndim") is None:
             return None
-        found = [set(sizes) for sizes in zip(*(value.shape for value in self.values), strict=True)]
-        whole: Any = None if all(len(sizes) == 1 for sizes in found) else stand_in()
-        return tuple(sizes.pop() if len(sizes) == 1 else operator.getitem(whole, i) for i, sizes in enumerate(found))
+        axes = [set(sizes) for sizes in zip(*(value.shape for value in self.values), strict=True)]
+        whole: Any = None if all(len(sizes) == 1 for sizes in axes) else stand_in()
+        return tuple(sizes.pop() if len(sizes) == 1 else operator.getitem(whole, i) for i, sizes in enumerate(axes))
 
 
 class SizesTracer(Tracer):
@@ -87,31 +87,31 @@ class SizesTracer(Tracer):
 
     def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *others: Any, **more: Any) -> Any:
         """See Tracer."""
-        made = super().create_proxy(kind, target, args, kwargs, *others, **more)
-        if isinstance(made, Known):
-            made.values = tuple(self._stood_for(at, kind, target, args, kwargs) for at in range(len(ROWS)))
-        return made
+        stand_in = super().create_proxy(kind, target, args, kwargs, *others, **more)
+        if isinstance(stand_in, Known):
+            stand_in.values = tuple(self._stood_for(at, kind, target, args, kwargs) for at in range(len(ROWS)))
+        return stand_in
 
     def _stood_for(self, at: int, kind: str, target: Any, args: Any, kwargs: Any) -> Any:
         """What a stand-in stands for in one of the batches."""
         try:
-            given, named = fx.node.map_aggregate((args, kwargs), partial(self._value, at))
+            positional, named = fx.node.map_aggregate((args, kwargs), partial(self._value, at))
             self._running = True
             with torch.no_grad(), self._mode:
-                return self._run(kind, target, given, named, at)
+                return self._run(kind, target, positional, named, at)
         except Exception:  # code that looks at values, or at what is not known: torch.fx will see
             return UNKNOWN
         finally:
             self._running = False
 
-    def _value(self, at: int, given: Any) -> Any:
-        if isinstance(given, fx.proxy.Attribute):
-            return getattr(self._value(at, given.root), given.attr)
-        if not isinstance(given, Known):
-            return given
-        if given.values[at] is UNKNOWN:
+    def _value(self, at: int, argument: Any) -> Any:
+        if isinstance(argument, fx.proxy.Attribute):
+            return getattr(self._value(at, argument.root), argument.attr)
+        if not isinstance(argument, Known):
+            return argument
+        if argument.values[at] is UNKNOWN:
             raise ValueError("unknown")
-        return given.values[at]
+        return argument.values[at]
 
     def _run(self, kind: str, target: Any, args: Any, kwargs: Any, at: int) -> Any:
         if kind == "placeholder":
@@ -126,6 +126,6 @@ class SizesTracer(Tracer):
         if kind == "get_attr":
             return operator.attrgetter(target)(self.root)
         called = self.root.get_submodule(target)
-        if any(hooked(one) or not type(one).__module__.startswith("torch.nn.") for one in called.modules()):
+        if any(hooked(module) or not type(module).__module__.startswith("torch.nn.") for module in called.modules()):
             raise ValueError("not run")
         return called(*args, **kwargs)

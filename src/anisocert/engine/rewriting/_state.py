@@ -17,14 +17,14 @@ MADE = "_tensor_constant"  # those that torch.fx adds
 def state(model: nn.Module) -> list[object]:
     """To be compared with that of the same model later."""
     seen = set[int]()
-    tensors = [_noted(one, seen) for one in (*model.parameters(), *model.buffers())]
-    others = [
+    tensors = [_noted(tensor, seen) for tensor in (*model.parameters(), *model.buffers())]
+    attributes = [
         (name, _noted(value, seen))
         for module in model.modules()
         for name, value in vars(module).items()
         if name not in OWN and not name.startswith(MADE)
     ]
-    return [*tensors, *others]
+    return [*tensors, *attributes]
 
 
 def _noted(value: Any, seen: set[int]) -> object:
@@ -39,14 +39,14 @@ def _noted(value: Any, seen: set[int]) -> object:
         return id(value)
     seen.add(id(value))
     if isinstance(value, dict):
-        return [(key, _noted(one, seen)) for key, one in value.items()]
+        return [(key, _noted(element, seen)) for key, element in value.items()]
     if isinstance(value, list | tuple | set | frozenset | deque):
-        return [_noted(one, seen) for one in value]
+        return [_noted(element, seen) for element in value]
     named = (getattr(kind, "__slots__", ()) for kind in type(value).__mro__)
     slots = [name for names in named for name in ([names] if isinstance(names, str) else names)]
     inside = getattr(value, "__dict__", {}) | {name: getattr(value, name) for name in slots if hasattr(value, name)}
     if inside:
-        return id(value), [(name, _noted(one, seen)) for name, one in inside.items()]
+        return id(value), [(name, _noted(attribute, seen)) for name, attribute in inside.items()]
     return id(value), repr(value)  # which tells how far a counter is
 
 

@@ -47,17 +47,17 @@ class _Nodes(fx.Interpreter):
         """See Interpreter."""
         self._watch.ran = False
         self._watch.storages.clear()
-        made = super().run_node(n)
-        given, out = _storages([self.env[one] for one in n.all_input_nodes]), _storages(made)
+        result = super().run_node(n)
+        inputs, outputs = _storages([self.env[node] for node in n.all_input_nodes]), _storages(result)
         unseen = n.op == "call_function" and not of_a_library(n.target)  # its code is not looked into
-        if self._watch.storages & (self._doubtful | (given if unseen else set())):
+        if self._watch.storages & (self._doubtful | (inputs if unseen else set())):
             raise ModelError("its forward writes to what is a copy in one layout or type and none in another")
         if n.op in ("call_function", "call_method"):
             name = name_of_call(n)
-            same = out & given if not self._watch.ran and ITSELF not in name else set()
-            self._doubtful |= given | out if name in COPIES else same
-        return made
+            same = outputs & inputs if not self._watch.ran and ITSELF not in name else set()
+            self._doubtful |= inputs | outputs if name in COPIES else same
+        return result
 
 
 def _storages(value: Any) -> set[int]:
-    return {one.untyped_storage()._cdata for one in tree_leaves(value) if isinstance(one, Tensor)}
+    return {leaf.untyped_storage()._cdata for leaf in tree_leaves(value) if isinstance(leaf, Tensor)}

@@ -16,10 +16,10 @@ class Shapes(fx.Interpreter):
 
     def run_node(self, n: fx.Node) -> Any:
         """See torch.fx."""
-        found = super().run_node(n)
-        if isinstance(found, Tensor):
-            n.meta["tensor_meta"] = torch.empty(found.shape, dtype=found.dtype, device="meta")
-        return found
+        result = super().run_node(n)
+        if isinstance(result, Tensor):
+            n.meta["tensor_meta"] = torch.empty(result.shape, dtype=result.dtype, device="meta")
+        return result
 
 
 def bypass(network: fx.GraphModule, node: fx.Node, source: fx.Node) -> None:
@@ -40,14 +40,14 @@ def layer(network: fx.GraphModule, node: object) -> nn.Module | None:
         elsewhere = other.op == "call_module" and other.target == name and other is not node
         if elsewhere or (other.op == "get_attr" and str(other.target).startswith(f"{name}.")):
             return None
-    found = network.get_submodule(name)
-    return None if hooked(found) else found
+    module = network.get_submodule(name)
+    return None if hooked(module) else module
 
 
 def hooked(module: nn.Module) -> bool:
     """Whether something else runs when a module is called, or on the way back, than its class says."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks) or any(callable(one) and hasattr(type(module), name) for name, one in vars(module).items())
+    return any(hooks) or any(callable(value) and hasattr(type(module), name) for name, value in vars(module).items())
 
 
 def name_of_call(node: fx.Node) -> str:
@@ -68,8 +68,8 @@ def in_place(network: fx.GraphModule, node: fx.Node) -> bool:
         return bool(getattr(network.get_submodule(str(node.target)), "inplace", False))
     name = name_of_call(node)
     changing = (name.endswith("_") and not name.endswith("__")) or node.target in IN_PLACE
-    asked = node.kwargs.get("inplace") is True or any(given is True for given in node.args)
-    return node.op.startswith("call") and (changing or asked)
+    inplace = node.kwargs.get("inplace") is True or any(argument is True for argument in node.args)
+    return node.op.startswith("call") and (changing or inplace)
 
 
 def only_user(node: fx.Node) -> fx.Node | None:
@@ -128,11 +128,11 @@ def shortcut_of(network: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, fx.Nod
     relu, (a, b) = only_user(total), total.args
     if relu is None or not is_relu(network, relu):
         return None
-    other = a if b is node else b
-    assert isinstance(other, fx.Node)
+    shortcut = a if b is node else b
+    assert isinstance(shortcut, fx.Node)
     later = node.next
     while later is not total:  # a layer that takes the sum is called there, and what it reads may have changed by then
         if in_place(network, later):
             return None
         later = later.next
-    return total, other, relu
+    return total, shortcut, relu

@@ -83,7 +83,7 @@ class _Products(Watch):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__ if isinstance(func, torch._ops.OpOverload) else ""
-        first = next((one for one in tree_leaves(out) if isinstance(one, Tensor)), None)
+        first = next((leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)), None)
         if WITH_WEIGHTS.fullmatch(name) and first is not None and first.dtype == torch.float32:
             raise ModelError(f"expected all products in bfloat16, got {name} in float32")
         return out

@@ -52,7 +52,7 @@ def traced(model: nn.Module, sample: Tensor, tracer: Tracer | None = None) -> Gr
     tracer: one that tells the model more of its input than torch.fx does.
     """
     samples = [sample] if tracer is None else [sample, torch.cat([sample, sample[:1]])]
-    ones = [operations(model, one) for one in samples]
+    expected = [operations(model, batch) for batch in samples]
     before = state(model)  # after a first call, in which some networks keep what they need in every call
     with _turn():
         graph = (tracer or Tracer()).trace(model)
@@ -60,7 +60,7 @@ def traced(model: nn.Module, sample: Tensor, tracer: Tracer | None = None) -> Gr
     if state(model) != before:
         raise ModelError("its forward changes it, which a graph would not")
     expect_writes_alike(network, sample)
-    if not all(_same(one, operations(network, sample)) for one, sample in zip(ones, samples, strict=True)):
+    if not all(_same(wanted, operations(network, sample)) for wanted, sample in zip(expected, samples, strict=True)):
         raise ModelError("its forward does other things with what traces it than with tensors")
     return network
 

@@ -45,8 +45,8 @@ def leads_kept(scores: Tensor, others: Tensor) -> bool:
     For kernels that do not repeat bitwise: nothing but a tie could be turned by what they change.
     """
     a, b = scores.double(), others.double()
-    lead, other = _leads(a, b)
-    kept = ((other - lead).abs() <= 0.5 * lead) | _equal(a, b).all(1, keepdim=True)
+    lead, other_lead = _leads(a, b)
+    kept = ((other_lead - lead).abs() <= 0.5 * lead) | _equal(a, b).all(1, keepdim=True)
     return bool((a.argmax(1) == b.argmax(1)).all() and kept.all())
 
 
@@ -77,10 +77,10 @@ def no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
         a, b, c = map(_logits, (a, b, c))
     far = 0
     for group in range(min(GROUPS, len(a))):
-        one, by_plain, by_other = (scores[group::GROUPS] for scores in (a, b, c))
-        if not _classes_no_worse(by_plain - one, by_other - one) or not _rows_no_worse(one, by_plain, by_other):
+        ideal, by_plain, by_other = (scores[group::GROUPS] for scores in (a, b, c))
+        if not _classes_no_worse(by_plain - ideal, by_other - ideal) or not _rows_no_worse(ideal, by_plain, by_other):
             return False
-        far += _moved_far(one, by_other, _allowed((by_plain - one).square().mean(0)).sqrt())
+        far += _moved_far(ideal, by_other, _allowed((by_plain - ideal).square().mean(0)).sqrt())
     if far > max(1, int(MOVED["float32"] * len(a))):
         log.info("%d of %d votes moved that were no near ties", far, len(a))
         return False
@@ -93,18 +93,18 @@ def same_slopes(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
     That is how far these are from those in float32, of which the first rows are enough.
     """
     a, b, c = (slopes.double().flatten(1) for slopes in (exact, plain, others))
-    known = b.isfinite().all(1)
-    usual, found = float(_distance(b[: len(a)], a)), float(_distance(c[known], b[known]))
-    if found <= max(0.0 if math.isnan(usual) else STEEPER * usual, SLOPES):
+    finite = b.isfinite().all(1)
+    usual, actual = float(_distance(b[: len(a)], a)), float(_distance(c[finite], b[finite]))
+    if actual <= max(0.0 if math.isnan(usual) else STEEPER * usual, SLOPES):
         return True
-    log.info("gradients are off by %.2g times their size, where rounding moves the model's own by %.2g", found, usual)
+    log.info("gradients are off by %.2g times their size, where rounding moves the model's own by %.2g", actual, usual)
     return False
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
     """Relative to the second."""
-    found: Tensor = (a - b).norm() / b.norm().clamp_min(TINY)
-    return found
+    distance: Tensor = (a - b).norm() / b.norm().clamp_min(TINY)
+    return distance
 
 
 def _logits(probabilities: Tensor) -> Tensor:
@@ -115,17 +115,17 @@ def _logits(probabilities: Tensor) -> Tensor:
 
 def _classes_no_worse(plain: Tensor, others: Tensor) -> bool:
     """Whether errors of another form are about as large as the model's own, in all and in each class."""
-    usual, found = (errors.square().mean(0) for errors in (plain, others))
-    apart, found_apart = (errors.var(0, correction=0) for errors in (plain, others))  # without what all inputs share
+    usual, actual = (errors.square().mean(0) for errors in (plain, others))
+    apart, actual_apart = (errors.var(0, correction=0) for errors in (plain, others))  # without what all inputs share
     allowed, allowed_apart = map(_allowed, (usual, apart))
     farthest = ALIKE * math.sqrt(2 * math.log(plain.shape[1]))
     if (
-        found.median() <= WORSE**2 * usual.median()
-        and bool((found <= farthest**2 * allowed).all())
-        and bool((found_apart <= (APART**2 * allowed_apart).maximum(allowed)).all())
+        actual.median() <= WORSE**2 * usual.median()
+        and bool((actual <= farthest**2 * allowed).all())
+        and bool((actual_apart <= (APART**2 * allowed_apart).maximum(allowed)).all())
     ):
         return True
-    ratios = (found.median() / usual.median(), (found / allowed).max(), (found_apart / allowed_apart).max())
+    ratios = (actual.median() / usual.median(), (actual / allowed).max(), (actual_apart / allowed_apart).max())
     log.info(
         "scores are off by %.1f times what bfloat16 rounds anyway, those of a class by %.1f, from input to input %.1f",
         *(float(ratio.sqrt()) for ratio in ratios),
@@ -143,10 +143,10 @@ def _rows_no_worse(exact: Tensor, plain: Tensor, others: Tensor) -> bool:
 
     A row where the model happens to be exact may be off by what is usual for scores of its size.
     """
-    usual, found = ((scores - exact).square().mean(1).sqrt() for scores in (plain, others))
+    usual, actual = ((scores - exact).square().mean(1).sqrt() for scores in (plain, others))
     size = exact.abs().amax(1)
     step = (usual / size.clamp_min(torch.finfo(size.dtype).tiny)).median().clamp_min(STEP)
-    off = int((found > OFF * usual.maximum(step * size)).sum())
+    off = int((actual > OFF * usual.maximum(step * size)).sum())
     if off > max(1, int(MOVED["bfloat16"] * len(exact))):
         log.info("%d of %d inputs have scores that are off by more than %g times the usual", off, len(exact), OFF)
         return False
@@ -178,8 +178,8 @@ def alike(a: Tensor, b: Tensor, relative: float, absolute: float) -> bool:
     spread = (highest - lowest).clamp_min(0)
     own = relative * spread.maximum(spread.median()) + absolute * size.maximum(size.median())
     widest = relative * spread.max() + absolute * size.max()
-    lead, other = _leads(a, b)
-    harmless = (lead > 0) & ((other - lead).abs() <= relative * lead)
+    lead, other_lead = _leads(a, b)
+    harmless = (lead > 0) & ((other_lead - lead).abs() <= relative * lead)
     difference = (a - b).abs()
     return bool((_equal(a, b) | (difference <= own) | (harmless & (difference <= widest))).all())
 

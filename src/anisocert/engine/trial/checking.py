@@ -20,8 +20,8 @@ def expect_shape(scores: object, rows: int, num_classes: int) -> None:
     if isinstance(scores, Tensor) and tuple(scores.shape) == wanted and comparable(scores):
         return
     got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-    what = remedy(scores, num_classes, rows)
-    raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}{what}")
+    advice = remedy(scores, num_classes, rows)
+    raise ModelError(f"expected the model to return scores of shape {wanted}, got {got}{advice}")
 
 
 def expect_rows_apart(
@@ -32,12 +32,12 @@ def expect_rows_apart(
     changes: batches with some of the sample's rows, and which these are.
     """
     for changed, kept in changes:
-        found = evaluate(changed)[kept]
+        new_scores = evaluate(changed)[kept]
         # the same rows in a batch of the same shape: not even rounding differs, if a device is deterministic
-        if identical(scores[kept], found):
+        if identical(scores[kept], new_scores):
             continue
         repeats = identical(scores, evaluate(sample.clone()))
-        if repeats or not leads_kept(scores[kept], found):
+        if repeats or not leads_kept(scores[kept], new_scores):
             raise not_alone(
                 "change with the rest of the batch or from call to call: keep running statistics in its batch norms "
                 "(track_running_stats=True), give F.dropout training=self.training, and leave out dynamic quantization "

@@ -53,8 +53,8 @@ def noisy_inputs(x: Tensor, scales: Tensor, rows: int, base: Base, grid: float) 
         eps.normal_(generator=generator)
     else:
         eps.uniform_(-1, 1, generator=generator)
-    found = x[at] + scales.expand(len(x), *scales.shape[1:])[at, component] * eps
-    return (found / grid).round() * grid if grid else found
+    noisy = x[at] + scales.expand(len(x), *scales.shape[1:])[at, component] * eps
+    return (noisy / grid).round() * grid if grid else noisy
 
 
 def own_companies(sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -70,11 +70,11 @@ class Trial:
 
     def _expect_levels_apart(self, sample: Tensor) -> None:
         """An error if scores change with what other rows are told: the same level, or another theta."""
-        one = sample.clone()
-        one[:, 1] = LEVEL
-        kept = torch.arange(len(one), device=one.device) % 2 == 0
-        mixed = torch.where(kept.view(-1, *(1 for _ in one.shape[1:])), one, sample)
-        expect_rows_apart(self.plain, one, self.plain(one.clone()), [(mixed, kept)])
+        one_level = sample.clone()
+        one_level[:, 1] = LEVEL
+        kept = torch.arange(len(one_level), device=one_level.device) % 2 == 0
+        mixed = torch.where(kept.view(-1, *(1 for _ in one_level.shape[1:])), one_level, sample)
+        expect_rows_apart(self.plain, one_level, self.plain(one_level.clone()), [(mixed, kept)])
 
     def _expect_places_alike(self, sample: Tensor, scores: Tensor) -> None:
         """An error if scores of an input change with its place in the batch."""
@@ -87,12 +87,12 @@ class Trial:
         """An error if scores change with the size of a batch."""
         few = min(ALIGN, len(sample) // 2)
         try:
-            found = self.plain(sample[:few].clone())
+            again = self.plain(sample[:few].clone())
         except Exception as reason:  # as of a program that was exported for batches of one size
             if out_of_memory(reason):
                 raise
             return
-        if not self._repeats(sample[:few], scores[:few], found):
+        if not self._repeats(sample[:few], scores[:few], again):
             raise not_alone("change with the size of a batch")
 
     def expect_any_beginning(self, fresh: nn.Module, sample: Tensor, scores: Tensor) -> None:
@@ -125,12 +125,12 @@ class Trial:
             return True
         return self.precision == "bfloat16" and no_worse(self._in_float32(sample), scores, found)
 
-    def _repeats(self, sample: Tensor, scores: Tensor, found: Tensor) -> bool:
+    def _repeats(self, sample: Tensor, scores: Tensor, again: Tensor) -> bool:
         """Whether scores by the model itself agree; no more votes may move than rounding moves anyway."""
-        if same_votes(scores, found, self.precision):
+        if same_votes(scores, again, self.precision):
             return True
         exact = self._in_float32(sample) if self.precision == "bfloat16" else None
-        return exact is not None and no_worse(exact, scores, found) and moves_no_more(exact, scores, found)
+        return exact is not None and no_worse(exact, scores, again) and moves_no_more(exact, scores, again)
 
     def right(self, sample: Tensor, scores: Tensor | None = None) -> Callable[[Classifier], bool]:
         """Whether a form of the model gives its scores of a batch, up to rounding. scores: these, where known."""
